@@ -1,4 +1,4 @@
-"""Asks Roomlore the questions of a data set: by search as anybody gets it, and by search with features left out."""
+"""Asks Roomlore the questions of a data set: with the usual search, and with some features left out."""
 
 import asyncio
 from collections import Counter
@@ -22,7 +22,7 @@ from roomlore.search.message_search import SearchQuery as Query
 from roomlore.search.ranking import ScoringFeatures
 from roomlore.search.records import Hit, SearchResult
 
-#: How a question is searched for, for a viewer.
+#: Searches for a question, for a viewer.
 Search = Callable[[App, Viewer, Question], Awaitable[SearchResult]]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -122,15 +122,7 @@ async def rankings(
     search: Search = search_room,
     viewers: Viewers | None = None,
 ) -> list[Ranking]:
-    """Return what search finds for each question, in its room, at its time.
-
-    Args:
-        app: Holds the messages.
-        questions: What is asked.
-        progress: Told of each question.
-        search: Another way to search than the usual one.
-        viewers: For whom each question is asked; the operator by default.
-    """
+    """Return what search finds for each question, in its room, at its time; by default for the operator."""
 
     async def ranking(question: Question) -> Ranking:
         found = await search(app, viewers.of(question) if viewers else app.operator, question)
@@ -161,16 +153,7 @@ async def ablated_rankings(
     viewers: Viewers,
     features: ScoringFeatures,
 ) -> list[Ranking]:
-    """Return what search finds for each question with some of its features.
-
-    Args:
-        app: Holds the messages.
-        embedder: Its embedding model.
-        questions: What is asked.
-        progress: Told of each question.
-        viewers: For whom each is asked.
-        features: The features that count.
-    """
+    """Return what search finds for each question with only some of its features; `embedder` is that of the App."""
 
     async def ranking(question: Question) -> Ranking:
         read = await asyncio.to_thread(embedder.embed_with_tokens, [question.question])
