@@ -140,19 +140,19 @@ class Neighbourhood:
 
         Only replies with enough confidence count, and of several between two messages the most certain.
         """
-        asked = sorted(set(ids))
-        if unknown := [key for key in asked if key not in self._known_ids]:
+        keys = sorted(set(ids))
+        if unknown := [key for key in keys if key not in self._known_ids]:
             await self._fetch_replies(unknown, self._limits.max_replies)
             self._known_ids.update(unknown)
-        self._add_explicit_replies(asked)
-        await self._fetch_ends(asked)
+        self._add_explicit_replies(keys)
+        await self._fetch_ends(keys)
         return {
             key: [
                 (self._messages[other], edge)
                 for other, edge in sorted(self._edges.get(key, {}).items())
                 if other in self._messages and self._is_sure(edge)
             ]
-            for key in asked
+            for key in keys
         }
 
     async def neighbour(self, message: Message, direction: Direction) -> Message | None:
@@ -163,10 +163,10 @@ class Neighbourhood:
         return None if key is None else self._messages[key]
 
     async def _fetch_replies(self, ids: Sequence[MessageId], limit: int) -> int:
-        asked = set(ids)
-        edges = (await self._source.replies(sorted(asked), limit))[:limit]
+        wanted = set(ids)
+        edges = (await self._source.replies(sorted(wanted), limit))[:limit]
         for edge in edges:
-            if not asked.isdisjoint((edge.child_id, edge.parent_id)):
+            if not wanted.isdisjoint((edge.child_id, edge.parent_id)):
                 self._add_reply(edge)
         return len(edges)
 
@@ -190,11 +190,11 @@ class Neighbourhood:
         apart = abs(self._messages[edge.child_id].sent_at - self._messages[edge.parent_id].sent_at)
         return apart <= self._silence or edge.confidence >= self._limits.min_confidence_across_silence
 
-    async def _fetch_ends(self, asked: Iterable[MessageId]) -> None:
+    async def _fetch_ends(self, keys: Iterable[MessageId]) -> None:
         """Fetch the other ends of the edges of these messages, and in the same call all other missing ends."""
         if all(
             other in self._messages or other in self._useless
-            for key in asked
+            for key in keys
             for other in self._edges.get(key, ())
         ):
             return

@@ -67,13 +67,13 @@ class _ThreadCollector:
     async def expand(self) -> None:
         """Add what is one edge away from the newest members."""
         self._steps += 1
-        asked, most = self.frontier, self._limits.max_messages * self._limits.max_replies
-        edges = (await self._source.replies(asked, most))[:most]
-        if len(edges) == most:
-            self._crowded.update(asked)
+        frontier, limit = self.frontier, self._limits.max_messages * self._limits.max_replies
+        edges = (await self._source.replies(frontier, limit))[:limit]
+        if len(edges) == limit:
+            self._crowded.update(frontier)
         stated = [
             Reply(child_id=key, parent_id=parent, method="explicit", confidence=1.0)
-            for key in asked
+            for key in frontier
             if (parent := self._members[key].message.reply_to) is not None
         ]
         near = [edge for edge in (*stated, *edges) if _is_followed(edge)]

@@ -104,7 +104,7 @@ class Neo4jConnection:
         if driver is not None:
             await driver.close()
 
-    async def write_transaction(self, asking: Callable[[Transaction], Awaitable[Result]]) -> Result:
+    async def write_transaction(self, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
         """Run a write transaction, with retries, and return its result.
 
         Raises:
@@ -114,7 +114,7 @@ class Neo4jConnection:
 
         async def run() -> Result:
             async with self._session() as session:
-                return await session.execute_write(self._unit(asking))
+                return await session.execute_write(self._unit(work))
 
         async def run_with_retries() -> Result:
             for attempt in range(1, _MAX_ATTEMPTS):
@@ -131,12 +131,12 @@ class Neo4jConnection:
         """Return the rows of one query in a transaction of its own."""
         return await self.read_transaction(lambda work: work.rows(name, parameters))
 
-    async def read_transaction(self, asking: Callable[[Transaction], Awaitable[Result]]) -> Result:
+    async def read_transaction(self, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
         """Run a read transaction and return its result."""
 
         async def run() -> Result:
             async with self._session() as session:
-                return await session.execute_read(self._unit(asking))
+                return await session.execute_read(self._unit(work))
 
         return await self._with_timeout(run)
 
@@ -155,11 +155,11 @@ class Neo4jConnection:
             raise BackendUnavailable(why, cure="give Roomlore a database of its own") from None
 
     def _unit(
-        self, asking: Callable[[Transaction], Awaitable[Result]]
+        self, work: Callable[[Transaction], Awaitable[Result]]
     ) -> Callable[[AsyncManagedTransaction], Awaitable[Result]]:
         @unit_of_work(timeout=self._seconds)
         async def unit(transaction: AsyncManagedTransaction) -> Result:
-            return await asking(Transaction(transaction, self._texts))
+            return await work(Transaction(transaction, self._texts))
 
         return unit
 

@@ -119,7 +119,7 @@ async def position(conn: Connection, org_id: OrgId, word: PositionLike, *, room_
     if not isinstance(word, str):
         _, order, message_id = word
         found = [] if order != UNKNOWN else await messages.messages_by_id(conn, org_id, [message_id], most=0)
-        return next((said.position for said in found if said.room_id == room_id), word)
+        return next((known.position for known in found if known.room_id == room_id), word)
     return (await message(conn, org_id, word, room_id=room_id)).position
 
 

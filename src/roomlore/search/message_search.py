@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from roomlore.db import directory
 from roomlore.db import search as candidates
 from roomlore.db.queries import Connection
-from roomlore.db.search import SearchFilter
+from roomlore.db.search import ContextMessage, SearchFilter
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.records import Viewer
 from roomlore.search.confidence import confidence
@@ -85,7 +85,8 @@ async def search_messages(
     features: ScoringFeatures = ALL_FEATURES,
 ) -> MessageSearchResult:
     """Return up to `limit` threads that the viewer may see, best first, with the confidence in them."""
-    scored = await _score_candidates(conn, question, scope, limit=limit, features=features)
+    rows, terms = await _find_candidates(conn, question, scope, limit=limit, dense=bool(features.dense))
+    scored = score_messages(rows, terms, limit=max(RERANKED, MESSAGES_PER_THREAD * limit), features=features)
     reasons = await _rerank(conn, question, scored, weight=features.late_interaction)
     # Whether the answer is there has nothing to do with who asks.
     sure = confidence(question.text, scored, reasons)
@@ -108,10 +109,10 @@ async def list_recent(conn: Connection, viewer: Viewer, *, scope: SearchFilter, 
     return await _load_hits(conn, viewer.org_id, reasons, scope, limit=limit)
 
 
-async def _score_candidates(
-    conn: Connection, question: SearchQuery, scope: SearchFilter, *, limit: int, features: ScoringFeatures
-) -> list[ScoredMessage]:
-    """Return the candidates, best first, scored by words, vectors and neighbours."""
+async def _find_candidates(
+    conn: Connection, question: SearchQuery, scope: SearchFilter, *, limit: int, dense: bool
+) -> tuple[list[ContextMessage], QueryTerms]:
+    """Return the candidates by words and by vectors, with their neighbours, and the words of the question."""
     size = await candidates.filter_size(conn, scope)
     by_index = next((ids for where, ids in question.lexical if where == scope), None)
     # The database says how rare each word is in any case: an index also counts messages that the viewer may not see.
@@ -126,7 +127,7 @@ async def _score_candidates(
         found = await candidates.dense_candidates(conn, vector, scope=scope, measure=size, wanted=wanted)
         return [match.message_id for match in found]
 
-    vector, second = (question.vector, question.second_vector) if features.dense else (None, None)
+    vector, second = (question.vector, question.second_vector) if dense else (None, None)
     if vector is not None:
         by_index = next((ids for where, ids in question.dense if where == scope), None)
         # `context_window` checks that the viewer may see what an index proposes, and that the filter allows it.
@@ -143,8 +144,7 @@ async def _score_candidates(
         rows = fill_similarities(
             rows, {row.message_id: row.similarity for row in others if row.similarity is not None}
         )
-    terms = QueryTerms(stems=lexical.lexemes, rarities=lexical.rarities)
-    return score_messages(rows, terms, limit=max(RERANKED, MESSAGES_PER_THREAD * limit), features=features)
+    return rows, QueryTerms(stems=lexical.lexemes, rarities=lexical.rarities)
 
 
 def _candidate_count(usual: int, limit: int) -> int:

@@ -68,7 +68,7 @@ def quoted_text(
     quotes: Iterable[Quote], *, memories: Iterable[MatchedMemory] = (), lines: Iterable[LogMatch] = ()
 ) -> str:
     """Return one line for each cited memory, message, answer and log line."""
-    said = [
+    messages = [
         message_line(message, quote.hit) for quote in quotes for message in [quote.message, *quote.answers]
     ]
     remembered = [
@@ -76,7 +76,7 @@ def quoted_text(
         for match in memories
         for line in (memory_line(match.memory), *(f"  {memory_line(old)}" for old in match.superseded))
     ]
-    return "\n".join([*remembered, *said, *map(log_line, lines)])
+    return "\n".join([*remembered, *messages, *map(log_line, lines)])
 
 
 def message_line(message: Message, hit: Hit) -> str:

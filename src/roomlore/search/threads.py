@@ -184,7 +184,8 @@ async def newest_threads(
         if len(outline.member_ids) <= MAX_FULL_MESSAGES
         for key in outline.member_ids
     ]
-    complete = {one.id: one for one in (await messages.messages_on_page(conn, org_id, wanted)).items}
+    page = await messages.messages_on_page(conn, org_id, wanted)
+    complete = {message.id: message for message in page.items}
     threads: list[Thread] = []
     size = 0
     for outline in outlines:
