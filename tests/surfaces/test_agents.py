@@ -87,7 +87,7 @@ def test_a_context_for_an_agent_begins_with_its_block(data):
     assert context["text"].startswith("[What Pip remembers]")
     assert "k1" in context["memories"]
     assert (
-        "memory: among the insights"
+        "memory: among the weightiest insights"
         in village(data, "--text", "--as", "pip", "context", "square", "--explain").stdout
     )
     assert "memories" not in read(data, "context", "square")

@@ -13,7 +13,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from roomlore.domain.errors import BackendUnavailable, BadInput, IndexUnavailable
+from roomlore.domain.errors import BackendUnavailable, BadInput
 from roomlore.domain.projections import Candidate, Point, QueryFilter, StoredDigest, VisibilityFilter
 from roomlore.projections.server import (
     IndexMissing,
@@ -25,8 +25,8 @@ from roomlore.projections.server import (
     newest_versions,
     parse_url,
     raise_if_refused,
-    rebuild_hint,
     write_halving,
+    wrong_index,
 )
 
 if TYPE_CHECKING:
@@ -71,11 +71,6 @@ def open_qdrant(url: str, *, key: str | None = None, seconds: float = 30.0) -> "
     return QdrantProjection(QdrantConnection(url.rstrip("/"), key=key, seconds=seconds))
 
 
-def wrong_collection(why: str) -> IndexUnavailable:
-    """Return the error for a collection that Roomlore cannot use."""
-    return IndexUnavailable(f"the copy in Qdrant {why}", cure=rebuild_hint("Qdrant"))
-
-
 class QdrantProjection:
     """A `Projection` of points and a `PointIndex` in a Qdrant server; every call may raise `BackendUnavailable`."""
 
@@ -100,11 +95,11 @@ class QdrantProjection:
             await self._create_collection(name, dimensions)
             shape = await self._wire.shape(name)
         if shape.dimensions != dimensions:
-            raise wrong_collection(
-                f"is for vectors of {shape.dimensions} numbers, and ours have {dimensions}"
+            raise wrong_index(
+                "Qdrant", f"is for vectors of {shape.dimensions} numbers, and ours have {dimensions}"
             )
         if not shape.has_lexical_index:
-            raise wrong_collection("was not made by Roomlore")
+            raise wrong_index("Qdrant", "was not made by Roomlore")
         # The process that created the collection may have been killed before it created all of them.
         for field in shape.missing_indexes:
             await self._wire.index(name, field)
@@ -128,7 +123,7 @@ class QdrantProjection:
         valid = [point for point in points if _is_valid(point)]
         refused = await self._write_all(PREFIX + copy, _batches(valid))
         if len(refused) == len(valid) >= _ALL_REFUSED:
-            raise wrong_collection("takes none of our messages")
+            raise wrong_index("Qdrant", "takes none of our messages")
         invalid = [point.id for point in points if not _is_valid(point)]
         raise_if_refused("Qdrant", "message", [*invalid, *refused])
 
@@ -157,7 +152,7 @@ class QdrantProjection:
         except RequestRefused:
             lengths = {len(point.vector) for point in points if point.vector is not None}
             if lengths and (await self._wire.shape(name)).dimensions not in lengths:
-                raise wrong_collection("is for vectors of another length") from None
+                raise wrong_index("Qdrant", "is for vectors of another length") from None
             return await write_halving(write, points)
         return []
 

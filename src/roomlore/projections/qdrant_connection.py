@@ -25,8 +25,7 @@ from qdrant_client.models import Condition, DatetimeRange, FieldCondition, Filte
 from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.projections import Candidate, Point, QueryFilter, StoredDigest, VisibilityFilter
-from roomlore.projections.qdrant import wrong_collection
-from roomlore.projections.server import IndexMissing, RequestRefused, rebuild_hint
+from roomlore.projections.server import IndexMissing, RequestRefused, rebuild_hint, wrong_index
 
 #: `audience_kind` of a point: everybody who may read its room, or the addressees in `audience`.
 ROOM, NAMED = "room", "named"
@@ -432,4 +431,4 @@ def _to_message_id(point_id: object) -> MessageId:
     try:
         return MessageId(UUID(str(point_id)))
     except ValueError:
-        raise wrong_collection("holds what was not written by Roomlore") from None
+        raise wrong_index("Qdrant", "holds what was not written by Roomlore") from None

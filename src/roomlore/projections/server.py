@@ -27,6 +27,11 @@ class IndexMissing(IndexUnavailable):
         super().__init__(f"the copy in {server} is gone", cure=rebuild_hint(server))
 
 
+def wrong_index(server: str, why: str) -> IndexUnavailable:
+    """Return the error for an index that Roomlore cannot use."""
+    return IndexUnavailable(f"the copy in {server} {why}", cure=rebuild_hint(server))
+
+
 def rebuild_hint(server: str) -> str:
     """Return the command that builds the index of a server again."""
     return f"run: roomlore project rebuild {server.lower()}"
