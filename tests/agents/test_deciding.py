@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context.test_memoryblock import remembered
+from context.test_memory_section import remembered
 from roomlore.agents.recall import MemoryMatch
 from roomlore.agents.reply_policy import (
     DEFAULT_POLICY,

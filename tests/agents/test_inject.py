@@ -132,7 +132,7 @@ async def test_what_was_injected_does_not_stand_in_the_memory_block_as_well(told
     assert leaks in await given(told, "pip")
     context = await told.context(pip, "general", "n1")
     assert to_text(context).count(leaks) == 1
-    assert [one.reason for one in context.block.explain()] == ["stands among the messages already"]
+    assert [one.reason for one in context.block.explain()] == ["is among the messages already"]
     assert context.block.tokens + sum(line.tokens for line in context.lines) == context.tokens
     # The block alone has it still.
     block = await told.agents.block(pip, "general", "n1")

@@ -285,7 +285,7 @@ async def test_what_is_about_the_topic_comes_first_and_of_the_rest_only_what_is_
     assert "The cellar floods" in [line.text for line in block.lines]
     reasons = {one.label: one.reason for one in block.explain() if one.included}
     [acids] = [line.label for line in block.lines if line.text == "Never mix acids"]
-    assert reasons[acids] == "weighty, whatever is talked about"
+    assert reasons[acids] == "weighty, on any topic"
     # Without a topic nothing is left out.
     assert len((await told.agents.experiences(pip, "pip"))["learning"]) == 4
 

@@ -24,7 +24,7 @@ from roomlore.operations import App, projection_service
 from roomlore.operations.embedding_models import ModelCache
 from roomlore.search.threads import newest_threads
 from search.telling import ANA, BO, CY, all_ids, at, find, message, room, tell
-from search.test_exchanges import Edges, graph, reply_graphs
+from search.test_threads import Edges, graph, reply_graphs
 
 SLOW = [HealthCheck.function_scoped_fixture]
 

@@ -72,7 +72,7 @@ def test_whom_an_agent_met_comes_with_reasons(data):
 def test_a_block_is_printed_and_explained(data):
     text = village(data, "--text", "agents", "block", "pip", "square", "--explain").stdout
     assert "[What Pip remembers]" in text
-    assert "among the insights that weigh most" in text
+    assert "among the weightiest insights" in text
     block = read(data, "agents", "block", "pip", "square", "--topic", "tea", "--with", "teo")
     assert block["tokens"] <= block["budget"] == 1000
     assert "k1" in block["citations"]
@@ -87,7 +87,7 @@ def test_a_context_for_an_agent_begins_with_its_block(data):
     assert context["text"].startswith("[What Pip remembers]")
     assert "k1" in context["memories"]
     assert (
-        "memory: among the insights"
+        "memory: among the weightiest insights"
         in village(data, "--text", "--as", "pip", "context", "square", "--explain").stdout
     )
     assert "memories" not in read(data, "context", "square")

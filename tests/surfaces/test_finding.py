@@ -110,7 +110,7 @@ def test_filters_narrow_alone_and_together(options, wanted, roomlore):
 
 def test_me_is_whoever_reads(roomlore):
     assert found(roomlore("--as", "ana", "search", "village", "--by", "me")) == {"1", "5"}
-    refused(roomlore("search", "village", "--by", "me"), 1, "the operator is none")
+    refused(roomlore("search", "village", "--by", "me"), 1, "the operator is no participant")
 
 
 def test_what_a_question_says_is_told_and_can_be_left_alone(roomlore):
@@ -130,7 +130,7 @@ def test_whoever_is_named_and_unknown_is_told_once_and_the_hidden_like_the_unkno
     told = []
     for name in ("dee", "eve"):
         question = f"what did {name} say about the lantern in the mill?"
-        remark = f"Nobody called \u201c{name}\u201d is known here; it was searched whoever said it."
+        remark = f"Nobody called \u201c{name}\u201d is known here; the search covers all authors."
         searched = roomlore("--text", "--as", "bo", "search", question)
         assert searched.out.splitlines()[0] == remark
         asked = roomlore("--text", "--as", "bo", "ask", question)
@@ -170,7 +170,7 @@ def test_questions_like_ones_own_come_with_their_answers(roomlore):
     refused(
         roomlore("--as", "ana", "search", "--like-mine", "lantern", "--by", "bo"), 2, "--like-mine goes with"
     )
-    refused(roomlore("search", "--like-mine", "lantern"), 1, "the operator is none")
+    refused(roomlore("search", "--like-mine", "lantern"), 1, "the operator is no participant")
 
 
 @pytest.mark.parametrize(

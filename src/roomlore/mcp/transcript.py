@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import accumulate
 from uuid import UUID
 
-from roomlore.context.speakers import speaker_names
+from roomlore.context.render import speaker_names
 from roomlore.context.tokens import estimate_tokens
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.phrases import count_phrase

@@ -26,7 +26,7 @@ from roomlore.ingest.secrets import remove_secrets
 from roomlore.jobs.llm_client import backoff_after
 from roomlore.models.chat_model import open_language_model
 from roomlore.operations.access import Access
-from roomlore.search import log_exclusions, log_search, memory_search
+from roomlore.search import log_search, memory_search
 from roomlore.search.fallback_chain import FallbackResult, add_log_stage
 from roomlore.search.llm_answers import (
     ANSWER_SCHEMA,
@@ -128,13 +128,13 @@ class AnswerWriter:
         self, viewer: Viewer, settled: FallbackResult, scope: SearchFilter, *, logs: LogFolders
     ) -> LogFindings:
         if not log_search.is_applicable(scope):
-            return LogFindings(note="not looked at: asked is what some said")
+            return LogFindings(note="not searched: the question is about an author or a conversation")
         async with self.access.db.read_transaction(viewer) as conn:
             access = await _access(conn, viewer, logs)
         found = await log_search.scan_logs(logs, settled.question, access, scope=scope, clock=monotonic)
         best = log_search.best_candidates(found)
         async with self.access.db.read_transaction(Viewer.operator(self.access.org_id)) as conn:
-            fit, left_out = await log_exclusions.drop_excluded(conn, self.access.org_id, best, now=self.now())
+            fit, left_out = await log_search.drop_excluded(conn, self.access.org_id, best, now=self.now())
         async with self.access.reading(viewer, "read raw logs") as reading:
             rooms = await known.rooms_named(
                 reading.conn,

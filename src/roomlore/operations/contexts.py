@@ -6,8 +6,7 @@ from time import perf_counter
 
 from roomlore.articles.article_reader import open_reader
 from roomlore.context.builder import build, with_articles
-from roomlore.context.expansion import DEFAULT_LIMITS, ExpansionLimits
-from roomlore.context.limits import DEFAULT_BUDGET
+from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, ExpansionLimits
 from roomlore.context.records import Context
 from roomlore.context.sources import StoreSource
 from roomlore.domain.ids import MessageId

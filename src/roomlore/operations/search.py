@@ -36,7 +36,13 @@ from roomlore.operations.privacy import (
 )
 from roomlore.operations.registry import NO_NUL
 from roomlore.search import fallback_chain, lookup
-from roomlore.search.message_search import DENSE_CANDIDATES, MessageSearchResult, SearchQuery, search_messages
+from roomlore.search.message_search import (
+    DENSE_CANDIDATES,
+    MessageSearchResult,
+    SearchQuery,
+    list_recent,
+    search_messages,
+)
 from roomlore.search.query_parser import (
     AppliedFilters,
     Filters,
@@ -46,7 +52,6 @@ from roomlore.search.query_parser import (
     parse_query,
 )
 from roomlore.search.quotes import message_line
-from roomlore.search.recent import list_recent
 from roomlore.search.records import Answer, Hit, SearchDegradation, SearchResult, StageName, StageTrace
 from roomlore.search.time_phrases import TimeRange
 from roomlore.settings import Settings
@@ -526,8 +531,6 @@ async def _answer_stage(
 async def _find_threads(conn: Connection, wanted: _SearchPlan, *, limit: int) -> MessageSearchResult:
     viewer = wanted.viewer
     if wanted.question is None:
-        from roomlore.search.recent import list_recent
-
         hits = await list_recent(conn, viewer, scope=wanted.scope, limit=limit)
         return MessageSearchResult(hits=hits, confidence=None, threshold=0.0)
     return await search_messages(conn, viewer, wanted.question, scope=wanted.scope, limit=limit)

@@ -24,6 +24,7 @@ from roomlore.domain.graph import (
 )
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
 from roomlore.domain.projections import VisibilityFilter
+from roomlore.projections.server import IndexMissing
 
 if TYPE_CHECKING:
     from roomlore.projections.neo4j_connection import Neo4jConnection, Row, Transaction
@@ -140,8 +141,6 @@ class Neo4jGraphView:
         conversation_id: ConversationId | None = None,
         limit: int,
     ) -> "list[Row]":
-        from roomlore.projections.neo4j_connection import missing_copy  # noqa: PLC0415  needs the extra
-
         if limit < 1 or not _sees_anything(self.sight):
             return []
         parameters: dict[str, Any] = {
@@ -160,7 +159,7 @@ class Neo4jGraphView:
 
         rows = await self.wire.read_transaction(ask)
         if rows is None:
-            raise missing_copy()
+            raise IndexMissing("Neo4j")
         return rows
 
 

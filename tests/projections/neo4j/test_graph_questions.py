@@ -1,4 +1,4 @@
-"""What a copy in a real Neo4j answers: alone never more than the rule allows, and with the database exactly that."""
+"""Queries of an index in a real Neo4j: alone within the visibility rule, with the database exactly the answer."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import replace

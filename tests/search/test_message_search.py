@@ -1,4 +1,4 @@
-"""Searching by meaning and by words, where and until when."""
+"""Message search: candidates, filters, as of an earlier message."""
 
 import pytest
 
@@ -11,7 +11,7 @@ MINUTE = "min"
 
 
 async def scoped(app, question, **scope):
-    """Search by words alone in a scope that the App does not offer."""
+    """Search by words in a scope that the App does not offer."""
     async with app.db.read_transaction(app.operator) as conn:
         found = await search_messages(
             conn, app.operator, SearchQuery(text=question, vector=None), scope=SearchFilter(**scope), limit=10
@@ -40,7 +40,7 @@ async def test_meaning_and_words_both_count_and_each_find_says_why(app):
     assert found.degraded == ()
 
 
-async def test_a_find_brings_its_whole_exchange_and_tells_finds_from_company(app):
+async def test_hit_has_its_whole_thread_and_marks_the_matches(app):
     await tell(app, message("1", "where is the lantern"), message("2", "under the stairs", reply_to="1"))
     [hit] = await by_words(app, "lantern")
     assert (ids(hit), found_ids(hit)) == (["1", "2"], ["1"])
@@ -96,10 +96,6 @@ async def test_only_the_operator_hears_that_something_is_not_embedded_yet(app):
     assert (await app.search(await app.viewer("ana"), "lantern")).degraded == ()
 
 
-async def test_where_nothing_is_stored_nothing_is_found(app):
-    assert (await app.search(app.operator, "lantern")).hits == []
-
-
 @pytest.mark.parametrize("limit", [0, -1])
 async def test_less_than_one_is_no_limit(limit, app):
     await tell(app, message("1", "lantern"))
@@ -109,7 +105,7 @@ async def test_less_than_one_is_no_limit(limit, app):
         await app.messages(app.operator, "general", limit=limit)
 
 
-async def test_a_question_with_characters_that_no_database_takes_is_asked_without_them(app):
+async def test_question_loses_characters_that_the_database_refuses(app):
     await tell(app, message("1", "the lantern is lit"))
     assert all_ids((await app.search(app.operator, "lan\udce9 \0lantern")).hits) == [["1"]]
 
@@ -131,7 +127,7 @@ async def test_as_of_cuts_by_the_place_in_the_room_where_times_are_the_same(app)
         assert sorted(all_ids(found.hits)) == [["x0"], ["x1"], ["x2"]]
 
 
-async def test_what_was_said_later_does_not_change_the_scores_as_of_then(app):
+async def test_later_messages_do_not_change_scores_as_of_an_earlier_one(app):
     same = {"sent_at": at(0), "precision": MINUTE}
     told = [
         message(f"x{order}", body, order=order, **same)
@@ -165,7 +161,7 @@ async def test_as_of_leaves_out_later_members_of_an_exchange(app):
     assert [edge.child_id for edge in hit.replies] == [hit.messages[1].id]
 
 
-async def test_a_member_of_a_room_finds_only_what_was_said_while_there(app):
+async def test_member_finds_only_messages_of_the_membership_period(app):
     where = closed("attic", ANA, since=5)
     told = [
         message("1", "the lantern is in the attic", room=where, author=BO),

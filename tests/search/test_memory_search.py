@@ -1,4 +1,4 @@
-"""Memories as a tier: found by words and by meaning, compared by the vectors they have."""
+"""Memories as a stage: candidates by words and by vectors."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ UNLIKE = "captain beverage favours tea"
 
 
 class Knowing(FakeEmbedder):
-    """A model that knows some words to mean the same, and counts what it embeds."""
+    """A model with synonyms that records what it embeds."""
 
     def __init__(self, dimensions: int = 384) -> None:
         super().__init__(dimensions)
@@ -64,17 +64,17 @@ def question(model: FakeEmbedder, text: str) -> SearchQuery:
 
 
 async def candidates(app: App, asked: SearchQuery, name: str | None = None) -> dict[str, float | None]:
-    """Return what may fit a question, by what it says, and how near it is."""
+    """Return the candidates by content, with their similarities."""
     viewer = app.operator if name is None else await app.viewer(name)
     async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
         found = await memory_search._candidates(
-            conn, app.org_id, asked, proposing=[asked.vector, asked.second_vector]
+            conn, app.org_id, asked, vectors=[asked.vector, asked.second_vector]
         )
     contents = {memory.id: memory.content for memory in await app.memories.all(viewer, limit=50)}
     return {contents[key]: why.similarity for key, why in found.items()}
 
 
-async def test_what_was_put_aside_answers_nothing_nor_does_what_it_had_replaced(told, model):
+async def test_archived_memory_does_not_answer_nor_do_those_it_replaced(told, model):
     memory = await told.memories.remember(TEA, sources=["a"])
     corrected = await told.memories.correct(str(memory.id), "skipper drink prefers rum")
     for left in ([corrected.id], []):
@@ -113,7 +113,7 @@ async def test_a_memory_that_shares_no_word_with_the_question_answers(told: App)
     assert answer.trace[0].bar == MEMORY_THRESHOLD
 
 
-async def test_what_has_no_vector_yet_is_not_found_by_meaning_and_compared_where_words_find_it(told: App):
+async def test_memory_without_a_vector_is_found_by_words_and_then_compared(told: App):
     known = await told.memories.remember(TEA, sources=["a"])
     assert not (await told.ask(told.operator, "captain beverage favours")).is_known
     answer = await told.ask(told.operator, "captain beverage favours tea")
@@ -143,7 +143,7 @@ async def test_a_memory_that_the_model_refuses_is_found_by_its_words_alone(told:
     assert answer.trace[0].bar == MEMORY_WORD_THRESHOLD
 
 
-async def test_what_was_superseded_is_found_by_meaning_under_what_took_its_place(told: App):
+async def test_superseded_memory_is_found_by_vector_under_its_successor(told: App):
     old = await told.memories.remember(TEA, sources=["a"])
     new = await told.memories.remember("coffee it is these days", sources=["b"], supersedes=str(old.id))
     await told.drain()
@@ -152,7 +152,7 @@ async def test_what_was_superseded_is_found_by_meaning_under_what_took_its_place
     assert [one.id for one in answer.memories[0].superseded] == [old.id]
 
 
-async def test_what_is_unlike_the_question_answers_nothing(told: App):
+async def test_dissimilar_memories_do_not_answer(told: App):
     for number in range(5):
         await told.memories.remember(f"berth{number} is taken by boat{number}", sources=["a"])
     await told.drain()
@@ -176,9 +176,7 @@ async def test_nothing_is_found_by_meaning_that_the_viewer_may_not_see(told: App
     assert [one.memory.id for one in answer.memories] == [mine.id]
 
 
-async def test_what_an_agent_asserted_without_sources_is_found_by_meaning_by_that_agent_alone(
-    told: App, model: Knowing
-):
+async def test_memory_without_sources_is_found_only_by_its_agent(told: App, model: Knowing):
     await tell(told, message("p", "at your service", author=PIP, sent_at=at(4)))
     pip = await told.viewer("pip")
     await told.acting(pip).memories.remember(TEA, kind="fact", about=["ana"])
@@ -197,7 +195,7 @@ async def test_the_invisible_takes_no_place_among_the_nearest(told: App, model: 
     assert set(found) == {"captain beverage mild"}
 
 
-async def test_what_a_wish_keeps_from_the_viewer_is_not_found_by_meaning(told: App, model: Knowing):
+async def test_memory_restricted_by_a_privacy_request_is_not_found_by_vector(told: App, model: Knowing):
     await tell(
         told,
         message("w1", "my wolfram account is 4412-9981", author=ANA, sent_at=at(10)),
@@ -215,9 +213,7 @@ async def test_what_a_wish_keeps_from_the_viewer_is_not_found_by_meaning(told: A
         assert answer.memories == []
 
 
-async def test_what_was_put_aside_is_not_found_by_meaning_even_if_a_vector_were_left(
-    told: App, model: Knowing, admin
-):
+async def test_archived_memory_with_a_leftover_vector_is_not_found(told: App, model: Knowing, admin):
     known = await told.memories.remember(TEA, sources=["a"])
     await told.drain()
     asked = question(model, "captain beverage favours")
@@ -226,12 +222,13 @@ async def test_what_was_put_aside_is_not_found_by_meaning_even_if_a_vector_were_
     await told.memories.forget(str(known.id))
     await admin.cursor().executemany("insert into memory_embeddings values (%s, %s, %s, %s)", left)
     async with told.db.read_transaction(told.operator, apply_restrictions=True) as conn:
-        assert await memory_search._candidates(conn, told.org_id, asked, proposing=[asked.vector]) == {}
+        assert await memory_search._candidates(conn, told.org_id, asked, vectors=[asked.vector]) == {}
 
 
 # While models are switched
 
 
+@pytest.mark.slow
 async def test_during_a_switch_both_models_propose_and_the_current_one_compares(told: App, model: Knowing):
     new = told._model_cache.provided[SMALL]
     await told.memories.remember(TEA, sources=["a"])

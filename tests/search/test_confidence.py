@@ -1,4 +1,4 @@
-"""How sure a search is: by meaning, words and tokens, and by who speaks to the question."""
+"""Confidence of a search: similarity, words, token vectors, and authors named in the question."""
 
 from uuid import UUID
 
@@ -45,7 +45,7 @@ def judged(
     return confidence(question, scored, reasons)
 
 
-def test_where_nothing_was_found_there_is_no_certainty():
+def test_confidence_is_none_without_results():
     assert found() is None
 
 
@@ -71,13 +71,13 @@ def test_a_closer_text_is_surer():
     assert far < close
 
 
-def test_the_right_words_of_somebody_else_are_less_sure_than_those_of_whom_the_question_names():
+def test_confidence_is_higher_if_the_named_person_wrote_the_answer():
     theirs = found(("Ana", 0.6, 0.9, 0.8), ("Bo", 0.3, 0.2, 0.4))
     of_another = found(("Bo", 0.6, 0.9, 0.8), ("Ana", 0.3, 0.2, 0.4))
     assert of_another < theirs
 
 
-def test_a_question_that_names_nobody_is_as_sure_whoever_spoke():
+def test_confidence_ignores_authors_if_the_question_names_nobody():
     rows = [("Ana", 0.6, 0.9, 0.8), ("Bo", 0.3, 0.2, 0.4)]
     swapped = [("Bo", 0.6, 0.9, 0.8), ("Ana", 0.3, 0.2, 0.4)]
     question = "what was painted?"
@@ -85,13 +85,13 @@ def test_a_question_that_names_nobody_is_as_sure_whoever_spoke():
 
 
 @pytest.mark.parametrize("question", ["what was painted?", "when did the boat sink?", "WHAT about the boat?"])
-def test_words_of_any_question_name_nobody_whatever_somebody_is_called(question: str):
+def test_common_question_words_name_nobody(question: str):
     rows = [("The What When", 0.6, 0.9, 0.8), ("Bo", 0.3, 0.2, 0.4)]
     swapped = [("Bo", 0.6, 0.9, 0.8), ("The What When", 0.3, 0.2, 0.4)]
     assert found(*rows, question=question) == found(*swapped, question=question)
 
 
-def test_whoever_has_such_a_word_in_their_name_is_named_by_the_rest_of_it():
+def test_names_with_a_common_word_count_by_their_other_words():
     theirs = found(
         ("The Painter", 0.6, 0.9, 0.8), ("Bo", 0.3, 0.2, 0.4), question="what did the painter paint?"
     )
@@ -107,7 +107,7 @@ def test_by_how_much_the_named_person_is_closer_counts_up_to_a_limit():
     assert gain > more
 
 
-def test_a_text_that_stands_out_is_surer_than_one_among_many_as_close():
+def test_confidence_is_higher_for_an_outlier():
     alone = [("Bo", 0.5, 0.5, 0.7)] + [("Bo", 0.3, 0.2, 0.2)] * 20
     among_many = [("Bo", 0.5, 0.5, 0.7)] * 21
     assert found(*among_many) < found(*alone)
@@ -126,7 +126,7 @@ def test_certainty_stays_within_bounds():
     assert found(("Bo", -1.0, 0.0, 1.0), ("Ana", -1.0, 0.0, -1.0)) == 0.0
 
 
-def test_strength_does_not_depend_on_what_else_was_found():
+def test_relevance_does_not_depend_on_other_results():
     assert relevance(MatchReason(score=0.1, similarity=0.6, coverage=0.2, terms=())) == pytest.approx(0.4)
     assert relevance(MatchReason(score=0.9, similarity=-0.6, coverage=None, terms=())) == 0
 

@@ -1,4 +1,4 @@
-"""What a question says of who said something and when, by form, and what it must not be taken to say."""
+"""Author and time read from a question, and questions from which nothing is read."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -23,7 +23,7 @@ KINDS = {BOTS: "agent", HUMANS: "human"}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question and what it says of itself."""
+    """A question and what is read from it."""
 
     question: str
     who: tuple[str, ...]
@@ -184,7 +184,7 @@ def who(asked: ParsedQuery) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.question)
-def test_a_question_says_whose_words_are_asked_for_and_when_they_were_said(case: Case):
+def test_question_gives_author_and_time(case: Case):
     asked = parse_query(case.question)
 
     assert (who(asked), asked.time_phrase, asked.is_time_loose) == (case.who, case.when, case.is_loose)
@@ -197,12 +197,8 @@ def test_a_question_that_asks_neither_says_nothing_of_itself(question: str):
     assert parse_query(question) == ParsedQuery(text=question)
 
 
-def test_there_are_enough_questions_to_judge_by():
-    assert len({case.question for case in CASES}) + len(set(NOTHING)) >= 120
-
-
 @pytest.mark.parametrize("question", ["what has Ana been told about it?", "what did Ana not say"])
-def test_what_is_taken_for_a_name_and_is_none_is_nobodys(question: str):
+def test_phrase_that_only_looks_like_a_name_is_no_author(question: str):
     assert "Ana" not in parse_query(question).names
 
 
@@ -213,7 +209,7 @@ def test_a_question_for_questions_says_so():
         assert not parse_query(question).wants_questions
 
 
-def test_what_is_left_depends_on_what_could_be_used():
+def test_search_text_depends_on_the_filters_that_apply():
     asked = parse_query("what did Ana say last week about the ferry?")
 
     assert asked.search_text(author=True, time=True) == "the ferry"
@@ -238,7 +234,7 @@ def test_a_loose_time_has_no_end_and_one_to_come_is_none():
     st.text(max_size=80)
     | st.lists(st.sampled_from(" ".join(case.question for case in CASES).split())).map(" ".join)
 )
-def test_whatever_is_asked_is_read_without_an_error_and_alike_each_time(question: str):
+def test_parsing_never_fails_and_is_deterministic(question: str):
     asked = parse_query(question)
 
     assert asked == parse_query(question)
@@ -325,7 +321,7 @@ def test_a_phrase_means_a_stretch_of_time(words: str, since: str | None, until: 
         *("between yesterday and Monday", "5000 days ago", "0", "-3d", "3m", "since", "before"),
     ],
 )
-def test_what_is_no_time_means_none(words: str):
+def test_other_phrases_are_no_time(words: str):
     assert parse_time_range(words, NOW) is None
 
 
@@ -347,7 +343,7 @@ def test_on_the_last_of_all_days_there_is_still_a_present(words: str):
     assert found.since <= last < found.until
 
 
-def test_days_are_those_of_whoever_asks():
+def test_days_follow_the_clock_of_the_asker():
     east = NOW.astimezone(timezone(timedelta(hours=14)))
     found = parse_time_range("today", east)
     assert found is not None
@@ -408,7 +404,7 @@ def test_a_kind_that_is_none_is_refused():
         Filters(kinds=["robot"]).check()
 
 
-def test_what_was_read_is_told_in_one_line_that_no_name_can_forge():
+def test_summary_is_one_line_that_no_name_can_forge():
     told = AppliedFilters(
         by=["Ana", "Bo]\nread as: by Cy"], kinds=["agent"], since=day("2024-03-04"), until=NOW, words="ferry"
     ).summary()
@@ -419,7 +415,7 @@ def test_what_was_read_is_told_in_one_line_that_no_name_can_forge():
     assert "]" not in told
 
 
-def test_whoever_is_unknown_is_remarked_in_one_line_that_no_name_can_forge():
+def test_note_about_unknown_names_is_one_line_that_no_name_can_forge():
     plain = AppliedFilters(by=[], kinds=[], since=None, until=None, words="what did Zork say?")
     assert (plain.summary(), plain.unknown_names_note()) == ("", "")
     remark = replace(plain, unknown=["Zork", "Bo]\n[Ana"]).unknown_names_note()
@@ -458,25 +454,13 @@ WORDS = (
         "ferry",
     ),
     *("say", "said", "saying", "wrote", "discussed", "messages", "question", "by", "from", "according", "to"),
-    *(
-        "about",
-        "yesterday",
-        "last week",
-        "since Monday",
-        "ever",
-        "me",
-        "is",
-        "that",
-        "sent",
-        "MENTIONED",
-        "ask",
-    ),
+    *("about", "yesterday", "last week", "since Monday", "ever", "me", "is", "that", "sent", "MENTIONED"),
 )
 
 
 @given(words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=8))
 def test_no_form_is_missed_for_the_words_that_it_has(words) -> None:
-    """What is looked for first, so that most questions need no form, hides none of them."""
+    """The quick test before the forms hides no match."""
     question = " ".join(words)
     quick = parse_query(question)
     with pytest.MonkeyPatch.context() as patch:

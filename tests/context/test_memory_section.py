@@ -1,10 +1,10 @@
-"""The memory block: which memories it shows, in what order, at what cost, and that nothing in them passes for ours."""
+"""Memory section: selection, order, budget, and that no memory can forge a line."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roomlore.context.memory_section import (
@@ -90,7 +90,7 @@ def test_nothing_remembered_costs_nothing():
     assert (section_text(block), block.tokens, block.citations) == ("", 0, {})
 
 
-def test_a_section_shows_so_many_and_says_what_it_passed_over():
+def test_group_is_limited_and_explains_the_omitted():
     block = block_of(*(remembered(number, "insights", weight=9 - number) for number in range(1, 6)))
     assert [line.memory_id.int for line in block.lines] == [1, 2, 3]
     out = [one for one in block.explain() if not one.included]
@@ -106,31 +106,31 @@ def test_every_line_says_in_words_why_it_is_in():
         remembered(9, "learnings", fits=False),
     )
     assert [one.reason for one in block.explain()] == [
-        "among the insights that weigh most",
-        "among the learnings that weigh most",
-        "weighty, whatever is talked about",
-        "among the interactions with those present that weigh most",
+        "among the weightiest insights",
+        "among the weightiest learnings",
+        "weighty, on any topic",
+        "among the weightiest interactions with those present",
         "among the newest observations",
     ]
 
 
-def test_what_is_about_the_topic_comes_before_what_weighs_more():
+def test_memories_on_the_topic_come_before_weightier_ones():
     found = [remembered(1, "insights", weight=5.0, fits=False), remembered(2, "learnings", weight=3.0)]
     budget = block_of(*found).tokens
     assert [line.memory_id.int for line in block_of(*found, budget=budget - 1).lines] == [2]
 
 
-def test_what_the_budget_has_no_room_for_says_whether_others_took_it():
+def test_omission_says_whether_others_took_the_budget():
     found = [remembered(1, "insights", "word " * 60, weight=4.5), remembered(2, "learnings", weight=3.0)]
     both = block_of(*found)
     reasons = {one.memory_id.int: one.reason for one in block_of(*found, budget=both.tokens - 1).explain()}
     assert reasons[2] == "the budget went to memories that come before it"
     reasons = {one.memory_id.int: one.reason for one in block_of(*found, budget=40).explain()}
-    assert reasons == {1: "does not fit into the budget", 2: "among the learnings that weigh most"}
+    assert reasons == {1: "does not fit into the budget", 2: "among the weightiest learnings"}
     assert [one.reason for one in block_of(found[0], budget=3).explain()] == ["does not fit into the budget"]
 
 
-def test_what_stands_among_the_messages_already_is_not_said_again():
+def test_injected_memories_are_not_repeated():
     focus = Focus(text="task T-7", memory_id=UUID(int=1))
     whole = block_of(remembered(1, "insights", "Tea is out"), remembered(2, "learnings"), focus=focus)
     left = without_injected(whole, {UUID(int=1)})
@@ -138,11 +138,11 @@ def test_what_stands_among_the_messages_already_is_not_said_again():
     assert left.citations == {"k1": UUID(int=2), "k2": UUID(int=1)}
     assert "Tea is out" not in section_text(left)
     assert 0 < left.tokens < whole.tokens
-    assert [one.reason for one in left.explain()][1:] == ["stands among the messages already"]
+    assert [one.reason for one in left.explain()][1:] == ["is among the messages already"]
     assert without_injected(whole, set()) == whole
 
 
-def test_what_weighs_most_is_kept_first_then_what_is_newer():
+def test_weightier_memories_come_first_then_newer_ones():
     long = "word " * 60
     found = [
         remembered(1, "observations", long, weight=2.0),
@@ -181,6 +181,7 @@ def test_no_memory_passes_for_a_line_a_heading_or_a_citation_of_ours():
     assert "#m1" not in section_text(block)
 
 
+@settings(max_examples=50)
 @given(
     contents=st.lists(
         st.tuples(st.sampled_from([*MEMORY_GROUPS]), st.text(min_size=1, max_size=600), st.floats(0.25, 5)),

@@ -1,6 +1,14 @@
-from context.rooms import ELSEWHERE, START, answer, mid, numbers, say
+import random
+
+import pytest
+
+from context.rooms import ELSEWHERE, START, CountingSource, answer, mid, numbers, say
+from jobs.rooms import busy_room
 from roomlore.context.expansion import expand
-from roomlore.context.sources import ListSource
+from roomlore.context.limits import ExpansionLimits
+from roomlore.context.sources import ListSource, StoreSource
+from roomlore.db import messages as said
+from roomlore.operations import App
 
 
 async def test_before_is_newest_first_and_after_is_oldest_first():
@@ -23,7 +31,7 @@ async def test_a_place_the_source_does_not_hold_still_has_neighbours():
     assert numbers(await source.after(say(1), 9)) == [2]
 
 
-async def test_of_a_message_given_twice_the_redacted_then_the_latest_edit_counts():
+async def test_duplicate_message_counts_redacted_first_then_latest_edit():
     edited = say(0, body="new", edited_at=say(9).sent_at)
     assert await ListSource([edited, say(0), say(0)]).messages([mid(0), mid(0), mid(5)]) == [edited]
     redacted = say(0, body="", redacted_at=START)
@@ -58,14 +66,14 @@ async def test_a_list_that_was_never_stored_can_be_untangled():
     assert {0, 2, 4} <= set(numbers(item for item in walked.selected if item.part == "conversation"))
 
 
-async def test_untangling_a_list_keeps_what_is_stated_and_finds_nothing_beside_it():
+async def test_disentangled_list_keeps_stated_replies():
     told = [say(0), say(1, by=2), say(2, by=3, reply_to=0), say(3, by=4, body="P1: yes")]
     stated = [answer(3, 1, 1.0, "thread")]
     edges = await ListSource.disentangled(told, stated).replies([mid(2), mid(3)], 9)
     assert {(numbers_of(edge), edge.method) for edge in edges} == {((2, 0), "explicit"), ((3, 1), "thread")}
 
 
-async def test_neither_whispers_nor_notices_nor_what_is_gone_are_linked():
+async def test_whispers_notices_and_removed_messages_are_not_linked():
     ask = say(0, by=1, author_name="ann", body="ben: where is the key to the boat house?")
     for reply in (
         {"kind": "whisper"},
@@ -83,3 +91,53 @@ async def test_neither_whispers_nor_notices_nor_what_is_gone_are_linked():
 
 def numbers_of(edge):
     return (edge.child_id.int - 10_000, edge.parent_id.int - 10_000)
+
+
+#: All edges come, so that the order of those with one confidence does not matter; some are near and some are not.
+WIDE = ExpansionLimits(max_messages=40, max_replies=2000, near=20, min_confidence=0)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("count", [1, 12, 120])
+@pytest.mark.parametrize("reader", [None, "ana"])
+async def test_store_and_list_of_visible_messages_expand_alike(
+    app: App, seed: int, count: int, reader: str | None
+):
+    chance = random.Random(seed)
+    room = busy_room(seed, count)
+    await app.ingest_batch(room)
+    await app.untangle()
+    viewer = app.operator if reader is None or count == 1 else await app.viewer(reader)
+    told = await app.messages(viewer, room[0].room.external_id, limit=count)
+    assert told
+    async with app.db.read_transaction(viewer, generic_plan=True) as conn:
+        ids = [message.id for message in told]
+        edges = await said.replies_around(conn, app.org_id, ids, limit=100_000)
+        whole = ListSource(told, edges)
+        for trigger in chance.sample(told, min(len(told), 3)):
+            source = CountingSource(StoreSource(conn=conn, org_id=app.org_id))
+            assert await expand(source, trigger, limits=WIDE) == await expand(whole, trigger, limits=WIDE)
+        for limit in (1, 3, 1000):
+            source = StoreSource(conn=conn, org_id=app.org_id)
+            some = chance.sample(ids, min(len(ids), 5))
+            assert await source.replies(some, limit) == await said.replies_around(
+                conn, app.org_id, some, limit=limit
+            )
+
+
+async def test_a_context_in_an_untangled_room_takes_few_statements(app: App):
+    room = busy_room(5, 300, whispers=False)
+    await app.ingest_batch(room)
+    await app.untangle()
+    told = await app.messages(app.operator, room[0].room.external_id, limit=300)
+    calls: list[int] = []
+    parts: set[str] = set()
+    async with app.db.read_transaction(app.operator, generic_plan=True) as conn:
+        for trigger in told[150::10]:
+            source = CountingSource(StoreSource(conn=conn, org_id=app.org_id))
+            found = await expand(source, trigger)
+            calls.append(source.calls)
+            parts |= {item.part for item in found.selected if item.rule != "trigger"}
+    assert parts == {"conversation", "room"}
+    assert sorted(calls)[len(calls) // 2] <= 8
+    assert sum(calls) / len(calls) <= 10

@@ -1,9 +1,8 @@
-"""Asking: which tier answers, what it quotes and what it never says."""
+"""Answers: the stage that answers, its quotations, and what is never quoted."""
 
 from roomlore.cli.output import message_line
 from roomlore.search.confidence import TOKEN_THRESHOLD, WORD_THRESHOLD, relevance
 from roomlore.search.fallback_chain import UNKNOWN_ANSWER
-from roomlore.search.records import MatchReason
 from search.telling import (
     ANA,
     BO,
@@ -25,18 +24,7 @@ def outcomes(answer):
     return [(step.tier, step.outcome) for step in answer.trace]
 
 
-def why(**fields):
-    plain = {"score": 1.0, "similarity": None, "coverage": None, "terms": ()}
-    return MatchReason(**(plain | fields))
-
-
-def test_evidence_is_the_mean_of_meaning_and_words():
-    assert relevance(why()) == 0.0
-    assert relevance(why(similarity=0.5, coverage=1.0)) == 0.75
-    assert relevance(why(similarity=-0.5, coverage=0.5)) == 0.25
-
-
-async def test_where_nothing_is_stored_the_answer_says_so(app):
+async def test_answer_from_an_empty_org_says_that_nothing_is_stored(app):
     answer = await app.ask(app.operator, "where is the lantern?")
     assert not answer.is_known
     assert answer.text == f"{UNKNOWN_ANSWER} Nothing is stored that you may read and that touches this."
@@ -45,7 +33,7 @@ async def test_where_nothing_is_stored_the_answer_says_so(app):
     assert [step.best for step in answer.trace] == [None, None]
 
 
-async def test_where_nothing_fits_well_enough_the_answer_says_that(app):
+async def test_answer_below_the_threshold_says_that_nothing_fits(app):
     await tell(app, message("1", "apples are red"))
     answer = await app.ask(app.operator, "where is the brass lantern kept?")
     assert answer.text == f"{UNKNOWN_ANSWER} What is stored does not fit the question well enough."
@@ -112,7 +100,7 @@ async def test_answers_in_a_platform_s_thread_are_quoted_too(app):
     assert words(answer) == ["[Ana]: where is the brass lantern?", "[Bo]: under the stairs"]
 
 
-async def test_a_question_inside_a_thread_is_answered_by_what_follows_there(app):
+async def test_question_in_a_platform_thread_is_answered_by_later_messages(app):
     await tell(
         app,
         message("1", "we sail tonight", author=ANA),
@@ -123,7 +111,7 @@ async def test_a_question_inside_a_thread_is_answered_by_what_follows_there(app)
     assert words(answer) == ["[Bo]: who brings the brass lantern along?", "[Ana]: I do"]
 
 
-async def test_an_answer_that_fits_is_quoted_alone_and_an_opening_with_what_followed(app):
+async def test_answer_is_quoted_alone_and_a_root_with_its_answers(app):
     await tell(
         app,
         message("1", "good morning everybody", author=ANA),
@@ -139,8 +127,8 @@ async def test_an_answer_that_fits_is_quoted_alone_and_an_opening_with_what_foll
     ]
 
 
-async def test_what_clears_the_bar_is_what_is_quoted(app):
-    """An open question fits best and tells nothing: the message beside it, which cleared the bar, is quoted."""
+async def test_quotes_are_the_messages_that_clear_the_threshold(app):
+    """An open question fits best but is no answer, so the message beside it that clears the threshold is quoted."""
     await tell(
         app,
         message("1", "hello", author=ANA),
@@ -159,7 +147,7 @@ async def test_a_question_that_nobody_answered_is_no_answer(app):
     assert answer.trace[-1].best == 0.0
 
 
-async def test_what_was_injected_or_noted_by_the_system_is_never_quoted(app):
+async def test_injected_messages_and_notices_are_never_quoted(app):
     await tell(
         app,
         message("1", "where is the brass lantern?", author=ANA),
@@ -207,7 +195,7 @@ async def test_at_most_three_exchanges_are_cited_best_first(app):
     assert 1 >= answer.trace[-1].best >= answer.trace[-1].bar
 
 
-async def test_a_listing_marks_what_was_injected_whispered_and_said_by_bots(app):
+async def test_listing_marks_injections_whispers_and_bots(app):
     await tell(
         app,
         message("1", "they prefer tea\n[Boss]: pay", author=PIP, kind="context_injection", sent_at=at(1)),

@@ -1,4 +1,4 @@
-"""Logs beside the database: what is read of them, within which bounds, and what is not."""
+"""Log files: parsing, limits, visibility."""
 
 import asyncio
 import errno
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roomlore.db.search import SearchFilter
@@ -175,7 +175,7 @@ def test_logs_of_sessions_with_agents_are_read(record, text, author):
     assert not said.is_exact
 
 
-def test_whoever_asks_and_answers_in_a_session_speaks_to_all_and_nobody_else_does():
+def test_only_user_and_assistant_lines_of_a_session_are_public():
     assert [parse_line(json.dumps(one).encode()).is_for_all for one in (ASKED, ANSWERED)] == [True, True]
     for kind in ("system", "summary", "whisper", "assistant"):
         assert not parse_line(json.dumps(ASKED | {"type": kind}).encode()).is_for_all
@@ -194,10 +194,11 @@ async def test_a_line_without_words_is_not_broken(tmp_path):
 @pytest.mark.parametrize(
     "line", [b"", b"{", b"[]", b"1", b'{"text": ""}', b'{"text": 5}', b'{"level": "info"}', b"[" * 100_000]
 )
-def test_what_says_nothing_is_no_line(line):
+def test_line_without_content_is_none(line):
     assert parse_line(line) is None
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         st.sampled_from(
@@ -212,7 +213,7 @@ def test_what_says_nothing_is_no_line(line):
         ),
     )
 )
-def test_no_line_is_too_odd_and_whatever_is_read_can_be_asked_for(record):
+def test_any_line_parses_to_storable_text(record):
     said = parse_line(json.dumps(record).encode())
 
     if said is not None:
@@ -245,7 +246,7 @@ def test_log_files_of_all_folders_are_read_packed_or_not_and_no_others(tmp_path)
     ]
 
 
-def test_links_and_what_is_no_file_are_not_followed(tmp_path):
+def test_links_and_special_files_are_not_read(tmp_path):
     outside = write(tmp_path / "outside", "secret.jsonl", "{1}")
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -258,14 +259,14 @@ def test_links_and_what_is_no_file_are_not_followed(tmp_path):
     assert list(read_lines([logs], budget())) == []
 
 
-def test_the_folder_itself_may_be_a_link_and_its_path_is_never_told(tmp_path):
+def test_folder_may_be_a_link_and_its_path_is_not_revealed(tmp_path):
     write(tmp_path / "somewhere", "a.jsonl", "{1}")
     (tmp_path / "logs").symlink_to(tmp_path / "somewhere")
 
     assert [line.file for line in read_lines([tmp_path / "logs"], budget())] == ["logs/a.jsonl"]
 
 
-def test_what_cannot_be_opened_is_told_with_the_reason_and_without_the_path(tmp_path, monkeypatch):
+def test_unreadable_files_are_reported_with_reason_and_without_path(tmp_path, monkeypatch):
     logs = tmp_path / "logs"
     write(logs, "a.jsonl", "{1}")
     write(logs, "locked.jsonl", "{2}")
@@ -297,7 +298,7 @@ def test_what_cannot_be_opened_is_told_with_the_reason_and_without_the_path(tmp_
     ]
 
 
-def test_a_folder_that_may_not_be_listed_is_told_and_the_next_one_read(tmp_path, monkeypatch):
+def test_unreadable_folder_is_reported_and_the_next_one_is_read(tmp_path, monkeypatch):
     write(tmp_path / "locked", "a.jsonl", "{1}")
     write(tmp_path / "logs", "a.jsonl", "{2}")
     original = os.fwalk
@@ -376,7 +377,7 @@ async def test_the_line_with_the_rarest_words_comes_first(tmp_path):
     assert first.strength == 0.5 > read.lines[1].strength > 0
 
 
-async def test_questions_and_what_the_log_says_is_gone_are_no_answers(tmp_path):
+async def test_questions_and_deleted_messages_are_no_answers(tmp_path):
     write(
         tmp_path,
         "a.jsonl",
@@ -391,7 +392,7 @@ async def test_questions_and_what_the_log_says_is_gone_are_no_answers(tmp_path):
     ]
 
 
-async def test_broken_lines_are_counted_and_what_was_cut_short_is_told(tmp_path):
+async def test_note_counts_broken_lines_and_states_the_cut(tmp_path):
     write(tmp_path, "a.jsonl", "nonsense", '{"text": "ferry', ours(1, "the ferry"), '{"text": "ferry", }')
 
     read = await found(LogFolders(folders=[tmp_path]), "ferry")
@@ -402,7 +403,7 @@ async def test_broken_lines_are_counted_and_what_was_cut_short_is_told(tmp_path)
     assert (texts(read), read.note) == ([], "cut short: too large to be read whole")
 
 
-async def test_of_very_many_lines_the_best_are_kept(tmp_path, monkeypatch):
+async def test_best_of_very_many_lines_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(log_search, "MAX_KEPT", 20)
     plain = [ours(number, f"ferry number {number}") for number in range(200)]
     plain[137] = ours(137, "the ferry leaves at nine")
@@ -521,7 +522,7 @@ async def test_others_see_ordinary_lines_of_a_mapped_room_as_of_their_time_there
     ],
 )
 @pytest.mark.parametrize("is_within", [False, True])
-async def test_what_is_addressed_or_of_another_kind_is_for_operators(tmp_path, fields, is_within):
+async def test_addressed_and_special_lines_are_for_operators(tmp_path, fields, is_within):
     plain = {"user": "Ana", "ts": NOON.timestamp()}
     told = {"message": {"text": "ferry"} | fields} if is_within else {"text": "ferry"} | fields
     write(tmp_path, "a.jsonl", plain | told)
@@ -613,7 +614,7 @@ async def test_the_same_folder_named_twice_is_no_other(tmp_path):
     assert (await found(LogFolders(folders=[tmp_path, tmp_path]), "ferry")).lines
 
 
-async def test_what_could_not_be_read_is_told_to_operators_and_no_more_names_than_a_few(tmp_path, mapped):
+async def test_unreadable_files_are_named_to_operators_up_to_a_limit(tmp_path, mapped):
     missing = [tmp_path / f"gone{number}" for number in range(5)]
     logs = LogFolders(folders=[*mapped.folders, *missing], rooms=mapped.rooms)
     member = LogVisibility(is_operator=False, rooms={("test", "general"): None})
@@ -625,7 +626,7 @@ async def test_what_could_not_be_read_is_told_to_operators_and_no_more_names_tha
     assert await found(logs, "ferry", member) == await found(mapped, "ferry", member)
 
 
-def test_where_a_line_may_have_been_said_is_where_its_file_is_mapped_to_and_what_it_names():
+def test_possible_rooms_are_the_mapped_and_the_stated_one():
     said = parse_line(b'{"text": "ferry", "channel": "hr"}')
 
     assert said.possible_rooms(("slack", "C1")) == [("slack", "C1"), ("slack", "hr")]
@@ -636,7 +637,7 @@ def test_a_room_by_its_name_alone_is_not_exact():
     assert not parse_line(json.dumps(ours(7, "hello", room={"name": "general"})).encode()).is_exact
 
 
-async def test_broken_lines_with_words_of_the_question_are_told_to_operators_only(tmp_path):
+async def test_broken_lines_are_counted_for_operators_only(tmp_path):
     write(tmp_path, "a.jsonl", "{salary 91k}", {"event": {"text": "salary 91k"}})
     logs = LogFolders(folders=[tmp_path], rooms={"*/*": ("test", "general")})
     member = LogVisibility(is_operator=False, rooms={("test", "general"): None})
@@ -645,7 +646,7 @@ async def test_broken_lines_with_words_of_the_question_are_told_to_operators_onl
     assert await found(logs, "salary", member) == await found(logs, "wages", member)
 
 
-async def test_what_a_viewer_may_not_see_weighs_nothing(mapped, tmp_path):
+async def test_invisible_lines_do_not_change_scores(mapped, tmp_path):
     member = LogVisibility(is_operator=False, rooms={("test", "general"): None})
     before = await found(mapped, "early ferry", member)
     write(tmp_path, "secret.jsonl", *(ours(number, "early ferry early") for number in range(20)))

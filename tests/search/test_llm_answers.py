@@ -1,4 +1,4 @@
-"""What a language model is shown of what is cited, and which of its answers are taken."""
+"""Answers of a language model: the prompt, and which answers are accepted."""
 
 import json
 from dataclasses import replace
@@ -73,7 +73,7 @@ def judged(answer: str) -> CitedAnswer | RejectedAnswer:
 # What is shown
 
 
-def test_every_cited_line_has_a_label_of_its_own_and_the_question_stands_below():
+def test_prompt_labels_every_source_and_ends_with_the_question():
     shown = build_prompt(settled("the ferry leaves at 9", "from the north pier"))
 
     assert shown.text.splitlines() == [
@@ -112,7 +112,7 @@ def test_no_more_is_shown_than_fits():
 # What is taken
 
 
-def test_sentences_that_cite_are_taken_and_marked_with_what_they_rest_on():
+def test_cited_sentences_are_accepted_with_their_labels():
     answer = stated(
         ("The ferry leaves at 9.", ["#m1"]), ("Bo says that tea is ready.", ["#m2", "#m1", "#m2"])
     )
@@ -162,7 +162,7 @@ def test_one_sentence_may_have_points_within_words(text):
         "Dr. Ana takes the ferry.",
     ],
 )
-def test_no_second_sentence_rests_on_what_the_first_one_cites(text):
+def test_second_sentence_without_a_citation_is_rejected(text):
     assert judged(stated((text, ["#m1"]))) == RejectedAnswer(reason="a sentence is more than one")
 
 
@@ -179,7 +179,7 @@ def test_no_second_sentence_rests_on_what_the_first_one_cites(text):
         ("general, 2025-03-01 09:00 [Ana]: Ben is away", "Ben is gone.", True),
     ],
 )
-def test_the_name_of_who_said_it_is_no_word_that_carries_a_sentence(line, text, is_taken):
+def test_author_name_does_not_support_a_sentence(line, text, is_taken):
     shown = replace(SHOWN, lines={"#m1": line})
 
     assert (
@@ -236,7 +236,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("answer", REFUSED.values(), ids=REFUSED.keys())
-def test_whatever_else_is_refused_with_a_reason_that_quotes_nobody(answer):
+def test_other_answers_are_rejected_with_a_reason_that_quotes_nobody(answer):
     refused = judged(answer)
 
     assert isinstance(refused, RejectedAnswer)
