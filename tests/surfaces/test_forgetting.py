@@ -279,7 +279,7 @@ def test_a_time_to_keep_is_told_in_words(roomlore: Line, span, told):
         return
     assert ", from 20" in lines[0]
     assert lines[1] == "  goes    4 messages, sent from 2026-01-12 08:00 to 2026-01-12 08:03 UTC"
-    assert "`roomlore keep general forever` takes this back" in lines[2]
+    assert "`roomlore retention general forever` takes this back" in lines[2]
 
 
 @pytest.mark.parametrize(("answer", "code", "kept"), [("n", 1, None), ("y", 0, 30 * 86400)])

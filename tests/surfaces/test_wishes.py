@@ -72,7 +72,7 @@ def test_a_wish_is_listed_with_what_it_covers_dismissed_and_accepted(roomlore):
     # What the operator is not shown, they are told of.
     assert {one["wish_id"] for one in json.loads(out)["withheld"]} == {wish["id"]}
     assert (
-        f"asked by ana; roomlore wishes lists request {wish['id'][-8:]}"
+        f"asked by ana; roomlore privacy requests lists request {wish['id'][-8:]}"
         in roomlore("--text", "show", "general")[1]
     )
     assert "spoken requests changed this answer" in roomlore("--text", "ask", "village account")[2]
@@ -91,7 +91,7 @@ def test_an_operator_who_names_a_room_is_told_beside_what_may_be_posted(roomlore
     [wish] = listed(roomlore)
     code, out, err = roomlore("--text", verb, *where)
     assert code == 0
-    assert f"roomlore wishes lists request {wish['id'][-8:]}" in err
+    assert f"roomlore privacy requests lists request {wish['id'][-8:]}" in err
     assert "withheld" not in out
     assert "request" not in out
     assert not SECRET.search(out)

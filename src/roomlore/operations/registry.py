@@ -73,6 +73,7 @@ class Parameter:
     default: Any = _REQUIRED
     #: The call goes without it where it is left out.
     is_detail: bool = False
+    is_keyword: bool = False
 
     @property
     def is_required(self) -> bool:
@@ -98,21 +99,28 @@ class Operation:
     @property
     def takes_viewer(self) -> bool:
         """Return whether the first argument is the viewer."""
-        return _facts(self.function).takes_viewer
+        return signature_of(self.function).takes_viewer
 
     @property
     def parameters(self) -> Sequence[Parameter]:
         """Return its arguments besides the viewer, in the order of the signature."""
-        return _facts(self.function).parameters
+        return signature_of(self.function).parameters
 
     @property
     def result(self) -> Any:
         """Return the type of what the method returns."""
-        return _facts(self.function).result
+        return signature_of(self.function).result
 
     def is_in_path(self, parameter: Parameter) -> bool:
         """Return whether an argument is a part of the path."""
         return f"{{{parameter.name}}}" in self.path
+
+    def to_document(self, result: Any) -> Any:
+        """Return what JSON shows of a result."""
+        shows, key = self.declaration.get("shows"), self.declaration.get("result_key")
+        if shows is not None:
+            result = [shows(item) for item in result] if isinstance(result, list) else shows(result)  # pyright: ignore[reportUnknownVariableType]
+        return result if key is None else {key: result}
 
     def bind(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, without those that were left out.
@@ -122,7 +130,7 @@ class Operation:
         """
         bound = inspect.signature(self.function).bind(None, *args, **keywords)
         given = dict(list(bound.arguments.items())[1:])
-        details = _facts(self.function).details
+        details = signature_of(self.function).details
         if details is not None:
             name, known = details
             extra = given.pop(name, {})
@@ -179,8 +187,8 @@ def without_none(kind: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Facts:
-    """What a signature says."""
+class Signature:
+    """The arguments and the result of a method of a service."""
 
     takes_viewer: bool
     parameters: Sequence[Parameter]
@@ -190,7 +198,8 @@ class _Facts:
 
 
 @cache
-def _facts(function: Callable[..., Any]) -> _Facts:
+def signature_of(function: Callable[..., Any]) -> Signature:
+    """Return the signature of a method, with the limits that its annotated types hold."""
     hints = get_type_hints(function, include_extras=True)
     found, takes_viewer, details = list[Parameter](), False, None
     for one in list(inspect.signature(function).parameters.values())[1:]:
@@ -201,7 +210,10 @@ def _facts(function: Callable[..., Any]) -> _Facts:
             (known,) = get_args(kind)
             details = (one.name, known)
             typed = get_type_hints(known, include_extras=True)
-            found += [Parameter(name=name, type=of, is_detail=True) for name, of in typed.items()]
+            found += [
+                Parameter(name=name, type=of, is_detail=True, is_keyword=True) for name, of in typed.items()
+            ]
         else:
-            found.append(Parameter(name=one.name, type=kind, default=one.default))
-    return _Facts(takes_viewer=takes_viewer, parameters=found, result=hints.get("return"), details=details)
+            is_keyword = one.kind is inspect.Parameter.KEYWORD_ONLY
+            found.append(Parameter(name=one.name, type=kind, default=one.default, is_keyword=is_keyword))
+    return Signature(takes_viewer=takes_viewer, parameters=found, result=hints.get("return"), details=details)

@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 Row = dict[str, Any]
 
 _SEE = "see whether Neo4j runs where ROOMLORE_NEO4J_URL says"
-_REBUILD = "run: roomlore project rebuild neo4j"
+_REBUILD = "run: roomlore index rebuild neo4j"
 #: How often a transaction is tried that another writer got in the way of; the driver repeats the rest by itself.
 _TRIES = 5
 #: For so long the driver repeats what a server did not do that is going or coming; it pauses as long again.

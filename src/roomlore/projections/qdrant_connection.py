@@ -181,7 +181,7 @@ _NOT_FOUND = 404
 _BUSY = 429
 _INVALID_REQUEST = frozenset({400, 409, 413, 422})
 _SEE = "see whether it is running, and whether ROOMLORE_QDRANT_URL is right"
-_REBUILD = "run: roomlore project rebuild qdrant"
+_REBUILD = "run: roomlore index rebuild qdrant"
 
 
 class RequestRefused(IndexUnavailable):
