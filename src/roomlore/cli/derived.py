@@ -3,8 +3,6 @@
 The service is imported when the verb is called, or when somebody asks for its help.
 """
 
-import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -48,8 +46,6 @@ METAVARS = {
 }
 #: An option lists more choices than this in its help text.
 MAX_CHOICES = 6
-_ARGS = re.compile(r"^(?:Args|Attributes):\n((?:(?: +.*)?\n)*)", re.MULTILINE)
-_ENTRY = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 
 
 class DerivedCommand(click.Command):
@@ -93,7 +89,9 @@ class DerivedCommand(click.Command):
 
     @cached_property
     def _operation_params(self) -> list[click.Parameter]:
-        helps = argument_help(self._function)
+        from roomlore.operations.registry import argument_help  # noqa: PLC0415  as above
+
+        helps = dict(argument_help(self._function))
         for _, details in filter(None, [self._signature.details]):
             helps |= argument_help(details)
         taken = [one for one in self._signature.parameters if one.name not in self._omit]
@@ -136,12 +134,6 @@ class OperationCommand(DerivedCommand):
 def given_arguments(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call without those that were left out."""
     return {name: value for name, value in params.items() if value is not None and value != ()}
-
-
-def argument_help(described: Any) -> dict[str, str]:
-    """Return what a docstring says of each argument, by name."""
-    section = _ARGS.search(f"{inspect.getdoc(described)}\n")
-    return {name: " ".join(text.split()) for name, text in (_ENTRY.findall(section[1]) if section else ())}
 
 
 def _to_click(parameter: "Parameter", spelling: str | None, about: str | None) -> click.Parameter:

@@ -17,7 +17,9 @@ def keys() -> None:
     """Create, list and revoke API keys."""
 
 
-@keys.command(cls=OperationCommand, operation="keys.make", spellings={"role": "--role", "lasts": "--valid-for"})
+@keys.command(
+    cls=OperationCommand, operation="keys.make", spellings={"role": "--role", "lasts": "--valid-for"}
+)
 def create(output: Output, made: NewKey) -> None:
     """Create a key for an operator, an agent or a member.
 

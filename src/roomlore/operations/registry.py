@@ -1,6 +1,7 @@
 """Operations: a method of a service, declared once. Routes, clients and their limits are made from the declaration."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -45,6 +46,8 @@ Budget = Annotated[int, Meta(ge=1, le=1_000_000)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 _DECLARED = "__operation__"
+_ARGS = re.compile(r"^(?:Args|Attributes):\n((?:(?: +.*)?\n)*)", re.MULTILINE)
+_ENTRY = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 _REQUIRED = inspect.Parameter.empty
 
 
@@ -166,6 +169,17 @@ def operations_of(service: type) -> Mapping[str, Operation]:
     """Return the operations of a service by the names of its methods."""
     found = {name: getattr(member, _DECLARED, None) for name, member in vars(service).items()}
     return {name: one for name, one in found.items() if one is not None}
+
+
+def summary(function: Callable[..., Any]) -> str:
+    """Return the first line of a docstring."""
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def argument_help(described: Any) -> dict[str, str]:
+    """Return what the docstring of a function, or of a typed dictionary, says of each argument."""
+    section = _ARGS.search(f"{inspect.getdoc(described)}\n")
+    return {name: " ".join(text.split()) for name, text in (_ENTRY.findall(section[1]) if section else ())}
 
 
 def check_zone(name: str, value: Any) -> None:
