@@ -35,7 +35,7 @@ def _data(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
     export.write_text("\n".join(map(json.dumps, lines)))
     for words in (
         ("import", export),
-        ("remember", "Bo likes cats", "--from", "3", "--about", "bo", "--tag", "cats"),
+        ("remember", "Bo likes cats", "--source", "3", "--about", "bo", "--tag", "cats"),
     ):
         done = roomlore("--data", folder, "--org", "village", *words)
         assert done.returncode == 0, done.stderr
@@ -49,45 +49,45 @@ def _shell(data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 
 def test_what_was_said_is_told_by_its_author(shell):
-    told = shell.answer("graph", "said-by-bots")
+    told = shell.answer("graph", "messages-by-agents")
     assert [one["external_id"] for one in told["found"]] == ["2"]
     assert (told["answered_by"], told["degraded"]) == ("postgresql", [])
-    assert [one["external_id"] for one in shell.answer("graph", "said-by", "ana")["found"]] == ["4", "1"]
-    assert "Poor cat." in shell.village("--text", "graph", "said-by", "ana", "--limit", "1").stdout
+    assert [one["external_id"] for one in shell.answer("graph", "messages-by", "ana")["found"]] == ["4", "1"]
+    assert "Poor cat." in shell.village("--text", "graph", "messages-by", "ana", "--limit", "1").stdout
 
 
 def test_talks_are_counted(shell):
-    found = shell.answer("--as", "pip", "graph", "talked-to", "ana")["found"]
+    found = shell.answer("--as", "pip", "graph", "conversation-partners", "ana")["found"]
     assert [(one["name"], one["kind"], one["count"]) for one in found] == [
         ("Bo", "human", 2),
         ("Pip", "agent", 1),
     ]
-    assert "replies" in shell.village("--text", "graph", "talked-to", "ana").stdout
+    assert "replies" in shell.village("--text", "graph", "conversation-partners", "ana").stdout
 
 
 def test_what_is_known_and_near_is_told(shell):
-    assert [one["content"] for one in shell.answer("graph", "about", "bo")["found"]] == ["Bo likes cats"]
-    near = shell.answer("graph", "near", "bo")["found"]
+    assert [one["content"] for one in shell.answer("graph", "memories-about", "bo")["found"]] == ["Bo likes cats"]
+    near = shell.answer("graph", "nearby", "bo")["found"]
     assert {(one["label"], one["text"]) for one in near} == {
         ("User", "Ana"),
         ("Memory", "Bo likes cats"),
         ("Tag", "cats"),
     }
-    assert "Bo likes cats" in shell.village("--text", "graph", "near", "bo").stdout
-    for verb in (["known-by-bots"], ["known-by", "ana"]):
+    assert "Bo likes cats" in shell.village("--text", "graph", "nearby", "bo").stdout
+    for verb in (["memories-by-agents"], ["memories-by", "ana"]):
         assert shell.answer("graph", *verb)["found"] == []
         assert "nothing found" in shell.village("--text", "graph", *verb).stdout
 
 
 def test_a_conversation_is_told_by_who_is_present_and_what_bears_on_it(shell):
-    present = shell.answer("graph", "present", "message:3")["found"]
+    present = shell.answer("graph", "participants", "message:3")["found"]
     assert "Bo" in {one["name"] for one in present}
-    [of_kind] = shell.answer("graph", "for", "message:3")["found"]
+    [of_kind] = shell.answer("graph", "memories-for", "message:3")["found"]
     assert (of_kind["kind"], [one["content"] for one in of_kind["memories"]]) == ("fact", ["Bo likes cats"])
-    assert "Bo likes cats" in shell.village("--text", "graph", "for", "message:3").stdout
-    assert "messages" in shell.village("--text", "graph", "present", "message:3").stdout
+    assert "Bo likes cats" in shell.village("--text", "graph", "memories-for", "message:3").stdout
+    assert "messages" in shell.village("--text", "graph", "participants", "message:3").stdout
 
 
 def test_nobody_is_refused_in_one_line(shell):
-    refused(shell.village("graph", "said-by", "nobody"), 1, "no participant 'nobody'")
-    refused(shell.village("graph", "present", "ffff"), 1, "no conversation 'ffff'")
+    refused(shell.village("graph", "messages-by", "nobody"), 1, "no participant 'nobody'")
+    refused(shell.village("graph", "participants", "ffff"), 1, "no conversation 'ffff'")

@@ -34,7 +34,7 @@ def data(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     done = roomlore(
         *("--data", folder, "--org", "village", "--as", "pip", "remember", "Printers want the blue toner"),
-        *("--kind", "insight", "--from", "2", "--tag", "printer"),
+        *("--kind", "insight", "--source", "2", "--tag", "printer"),
     )
     assert done.returncode == 0, done.stderr
     yield folder
@@ -63,22 +63,22 @@ def test_memories_of_an_agent_are_listed(data):
 def test_whom_an_agent_met_comes_with_reasons(data):
     found = read(data, "agents", "relationships", "pip")
     assert {one["name"] for one in found} == {"Mira", "Teo"}
-    text = village(data, "--text", "agents", "relationships", "pip", "--with", "mira").stdout
+    text = village(data, "--text", "agents", "relationships", "pip", "--present", "mira").stdout
     assert "Mira" in text
     assert "1 conversation, 2 answers between them" in text or "1 conversation, 1 answer between them" in text
     refused(village(data, "--as", "mira", "agents", "relationships", "pip"), 1, "not allowed")
 
 
 def test_a_block_is_printed_and_explained(data):
-    text = village(data, "--text", "agents", "block", "pip", "square", "--explain").stdout
+    text = village(data, "--text", "agents", "memory-section", "pip", "square", "--explain").stdout
     assert "[What Pip remembers]" in text
     assert "among the insights that weigh most" in text
-    block = read(data, "agents", "block", "pip", "square", "--topic", "tea", "--with", "teo")
+    block = read(data, "agents", "memory-section", "pip", "square", "--topic", "tea", "--present", "teo")
     assert block["tokens"] <= block["budget"] == 1000
     assert "k1" in block["citations"]
-    refused(village(data, "agents", "block", "mira", "square"), 1, "Mira: is no agent")
-    refused(village(data, "--as", "mira", "agents", "block", "pip", "square"), 1, "not allowed")
-    own = village(data, "--text", "--as", "pip", "agents", "block", "pip", "square")
+    refused(village(data, "agents", "memory-section", "mira", "square"), 1, "Mira: is no agent")
+    refused(village(data, "--as", "mira", "agents", "memory-section", "pip", "square"), 1, "not allowed")
+    own = village(data, "--text", "--as", "pip", "agents", "memory-section", "pip", "square")
     assert "[What Pip remembers]" in own.stdout
 
 
@@ -105,16 +105,16 @@ def test_whether_to_answer_is_decided_with_a_reason(data):
 
 
 def test_an_answer_is_noted_and_remembered_by_the_worker(data):
-    done = village(data, "agents", "note-reply", "pip", "square", "1", "2")
+    done = village(data, "agents", "record-reply", "pip", "square", "1", "2")
     assert done.returncode == 0, done.stderr
     assert village(data, "worker", "--drain").returncode == 0
     [memory] = read(data, "agents", "memories", "pip", "--kind", "interaction")
     assert "toner-blue" in memory["content"]
     assert memory["importance"] == round(memory["importance"], 1)
-    refused(village(data, "agents", "note-reply", "pip", "square", "2", "1"), 1, "agent's own")
+    refused(village(data, "agents", "record-reply", "pip", "square", "2", "1"), 1, "agent's own")
 
 
 def test_rooms_are_compacted_and_injecting_is_switched(data):
-    assert read(data, "agents", "compact", "square")["compacted_at"]
-    assert village(data, "agents", "inject", "square", "off").returncode == 0
-    refused(village(data, "--as", "pip", "agents", "inject", "square", "on"), 1, "another key")
+    assert read(data, "agents", "reset-context", "square")["compacted_at"]
+    assert village(data, "agents", "injection", "square", "off").returncode == 0
+    refused(village(data, "--as", "pip", "agents", "injection", "square", "on"), 1, "another key")

@@ -136,8 +136,8 @@ def test_rooms_are_listed_as_their_viewer_sees_them(data):
 
 
 def test_a_room_is_shown_oldest_first_and_pages_backwards(data):
-    newest = answer(data, "show", "harbour", "--limit", "3")["messages"]
-    earlier = answer(data, "show", "harbour", "--limit", "3", "--before", newest[0]["external_id"])[
+    newest = answer(data, "messages", "harbour", "--limit", "3")["messages"]
+    earlier = answer(data, "messages", "harbour", "--limit", "3", "--before", newest[0]["external_id"])[
         "messages"
     ]
     times = [message["sent_at"] for message in earlier + newest]
@@ -180,7 +180,7 @@ def test_a_question_about_a_closed_room_is_answered_for_its_members_only(data):
 
 
 def test_a_process_prints_what_is_printed_here(data):
-    for words in (["rooms"], ["--text", "show", "harbour"], ["ask", " "]):
+    for words in (["rooms"], ["--text", "messages", "harbour"], ["ask", " "]):
         apart, here = process("--data", data, "--org", "demo", *words), demo(data, *words)
         assert (apart.returncode, apart.stdout, apart.stderr) == (here.returncode, here.stdout, here.stderr)
 
@@ -201,8 +201,8 @@ def test_a_pipe_gets_text_unless_json_is_asked_for(data):
 
 
 def test_a_hidden_room_and_a_missing_one_get_the_same_answer(data):
-    hidden = demo(data, "--as", "hal", "show", "hiring")
-    missing = demo(data, "--as", "hal", "show", "nosuch")
+    hidden = demo(data, "--as", "hal", "messages", "hiring")
+    missing = demo(data, "--as", "hal", "messages", "nosuch")
     refused(hidden, 1, "no room 'hiring'")
     assert hidden.stderr.replace("hiring", "nosuch") == missing.stderr
 
@@ -222,7 +222,7 @@ def test_text_on_request_and_no_chatter_when_quiet(data):
     [
         (["bogus"], 2, "No such command"),
         (["search"], 2, "Missing argument"),
-        (["show", "nosuch"], 1, "no room"),
+        (["messages", "nosuch"], 1, "no room"),
         (["context", "harbour", "--at", "nosuch"], 1, "no message"),
         (["--as", "nobody", "rooms"], 1, "no participant"),
         (["import", "nosuch.json"], 1, "nosuch.json"),
@@ -247,7 +247,7 @@ def test_words_that_no_database_can_hold_find_nothing(data):
     for word in ("caf\udce9", "nul"):
         done = demo(data, "search", word)
         assert done.returncode == 0, done.stderr
-        refused(demo(data, "show", word), 1, "no room")
+        refused(demo(data, "messages", word), 1, "no room")
         refused(demo(data, "--as", word, "rooms"), 1, "no participant")
 
 

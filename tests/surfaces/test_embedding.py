@@ -49,37 +49,37 @@ def village(tmp_path_factory):
 
 
 def held(village):
-    return {one["state"]: one for one in json.loads(village("--json", "embed", "status").stdout)}
+    return {one["state"]: one for one in json.loads(village("--json", "model", "status").stdout)}
 
 
 def test_a_model_is_switched_to_and_left_again(village):
-    [line] = village("--text", "embed", "status").stdout.splitlines()[:1]
+    [line] = village("--text", "model", "status").stdout.splitlines()[:1]
     assert line.startswith("searched by")
     assert "default (http/64" in line
     assert line.endswith("2 of 2 texts embedded")
-    coming = village("--text", "embed", "switch", "small")
+    coming = village("--text", "model", "switch", "small")
     assert "small is coming: 2 texts to be embedded by the worker" in coming.stdout
     assert held(village)["next"]["waiting"] == 2
-    assert "given up" in village("--text", "embed", "back").stdout
-    done = village("--text", "embed", "switch", "small", "--wait")
+    assert "given up" in village("--text", "model", "revert").stdout
+    done = village("--text", "model", "switch", "small", "--wait")
     assert done.stdout == "searched by small now\n"
     now = held(village)
     assert (now["current"]["provider"], now["current"]["dimensions"]) == ("small", 32)
     assert now["previous"]["provider"] == "default"
     assert "under the mat" in village("--text", "search", "mat").stdout
-    assert village("--text", "embed", "back").stdout == "searched by default now\n"
-    assert json.loads(village("--json", "embed", "switch", "default").stdout)["is_done"]
+    assert village("--text", "model", "revert").stdout == "searched by default now\n"
+    assert json.loads(village("--json", "model", "switch", "default").stdout)["is_done"]
 
 
 def test_the_worker_makes_the_switch(village):
-    village("embed", "switch", "small")
+    village("model", "switch", "small")
     assert village("worker", "--drain").returncode == 0
     assert held(village)["current"]["provider"] == "small"
-    village("embed", "back", "--wait")
+    village("model", "revert", "--wait")
 
 
 def test_a_mistake_is_told_in_one_line(village):
-    refused(village("embed", "switch", "large"), 1, "must be one of default, small")
-    village("embed", "switch", "small")
-    village("embed", "back", "--wait")
-    refused(village("--as", "ana", "embed", "status"), 1, "not allowed")
+    refused(village("model", "switch", "large"), 1, "must be one of default, small")
+    village("model", "switch", "small")
+    village("model", "revert", "--wait")
+    refused(village("--as", "ana", "model", "status"), 1, "not allowed")

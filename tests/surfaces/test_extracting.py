@@ -47,7 +47,7 @@ def test_memories_are_drawn_on_demand_and_once(data):
     assert told.strip() == "1 conversation, 2 messages: 0 memories added, 0 let go"
     [memory] = json.loads(village(data, "--json", "memories").stdout)
     assert memory["content"] == "Mira lives in Porto."
-    assert json.loads(village(data, "--json", "ops").stdout)["counts"]["extracted"]["done"] == 2
+    assert json.loads(village(data, "--json", "stats").stdout)["counts"]["extracted"]["done"] == 2
 
 
 def test_a_conversation_is_closed(data):
@@ -57,18 +57,18 @@ def test_a_conversation_is_closed(data):
 
 
 def test_what_was_asked_is_told_where_something_was(data):
-    assert json.loads(village(data, "--json", "readings").stdout) == []
-    assert village(data, "--text", "readings").stdout.strip() == "no readings"
+    assert json.loads(village(data, "--json", "llm-calls").stdout) == []
+    assert village(data, "--text", "llm-calls").stdout.strip() == "no readings"
 
 
 @pytest.mark.parametrize(
     "args",
     [
         ("extract", "nowhere"),
-        ("readings", "nowhere"),
+        ("llm-calls", "nowhere"),
         ("conversation", "close", "nowhere"),
         ("--as", "mira", "extract"),
-        ("--as", "mira", "readings"),
+        ("--as", "mira", "llm-calls"),
     ],
 )
 def test_what_is_not_there_or_not_for_everybody_is_refused_in_a_line(data, args):

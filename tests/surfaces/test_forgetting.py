@@ -59,7 +59,7 @@ class Line:
 
     def shown(self, room: str = "general") -> list[str]:
         """The bodies that an operator reads in a room."""
-        return [one["body"] for one in self("show", room).document["messages"]]
+        return [one["body"] for one in self("messages", room).document["messages"]]
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_message_is_redacted(roomlore: Line):
     assert roomlore.shown()[0] == ""
     assert "bo says 1" in roomlore("--text", "redact", "1", "--dry-run").out
     assert "redacted" in roomlore("--text", "redact", "1", "--yes").out
-    assert "[message removed]" in roomlore("--text", "show", "general").out
+    assert "[message removed]" in roomlore("--text", "messages", "general").out
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_a_message_is_redacted(roomlore: Line):
 def test_what_is_to_be_forgotten_is_and_nothing_else(roomlore: Line, words, left):
     authors = ["mira", "bo", "mira", "cy"]
     wanted = [one if isinstance(one, str) else f"{authors[one]} says {one}" for one in left]
-    dry = roomlore("forget", *words, "--dry-run").document
+    dry = roomlore("erase", *words, "--dry-run").document
     assert dry["is_dry_run"]
     assert dry["is_clean"] is None
     assert "id" not in dry
     assert roomlore.shown() == [f"{who} says {number}" for number, who in enumerate(authors)]
-    receipt = roomlore("forget", *words, "--yes").document
+    receipt = roomlore("erase", *words, "--yes").document
     assert receipt["is_clean"]
     assert counts(receipt) == counts(dry)
     assert roomlore.shown() == wanted
@@ -139,11 +139,11 @@ def test_what_is_to_be_forgotten_is_and_nothing_else(roomlore: Line, words, left
     "words",
     [
         ("redact", "1"),
-        ("forget", "message", "1"),
-        ("forget", "range", "general", "--all"),
-        ("forget", "person", "mira"),
-        ("keep", "general", "1d"),
-        ("project", "drop", "qdrant"),
+        ("erase", "message", "1"),
+        ("erase", "range", "general", "--all"),
+        ("erase", "person", "mira"),
+        ("retention", "general", "1d"),
+        ("index", "drop", "qdrant"),
     ],
 )
 def test_nobody_there_to_be_asked_is_told_so_and_nothing_goes(roomlore: Line, words):
@@ -162,24 +162,24 @@ def test_nobody_there_to_be_asked_is_told_so_and_nothing_goes(roomlore: Line, wo
 
 @pytest.mark.parametrize("words", [(), ("--all", "--since", "2026-01-01"), ("--since", "yesterday")])
 def test_a_range_must_be_said(roomlore: Line, words):
-    assert roomlore("forget", "range", "general", *words, "--yes").code == 2
+    assert roomlore("erase", "range", "general", *words, "--yes").code == 2
     assert len(roomlore.shown()) == 4
 
 
 def test_a_member_forgets_only_what_is_theirs(roomlore: Line):
     for words in (("message", "0"), ("person", "mira"), ("range", "general", "--all")):
-        refused = roomlore("--as", "bo", "forget", *words, "--yes")
+        refused = roomlore("--as", "bo", "erase", *words, "--yes")
         assert refused.code == 1
         assert "not allowed" in refused.err
-    assert roomlore("--as", "bo", "forget", "message", "none", "--yes").code == 1
-    assert roomlore("--as", "bo", "forget", "message", "1", "--yes").document["is_clean"]
+    assert roomlore("--as", "bo", "erase", "message", "none", "--yes").code == 1
+    assert roomlore("--as", "bo", "erase", "message", "1", "--yes").document["is_clean"]
     assert len(roomlore("--as", "bo", "receipts").document) == 1
     assert roomlore("--as", "cy", "receipts").document == []
-    assert roomlore("--as", "bo", "keep", "general", "1d").code == 1
+    assert roomlore("--as", "bo", "retention", "general", "1d").code == 1
 
 
 def test_a_receipt_reads_well_and_is_looked_up_by_its_beginning(roomlore: Line):
-    told = roomlore("--text", "forget", "person", "mira", "--yes").out
+    told = roomlore("--text", "erase", "person", "mira", "--yes").out
     assert "clean" in told
     assert "2 messages" in told
     assert "2 holes: the place" in told
@@ -187,14 +187,14 @@ def test_a_receipt_reads_well_and_is_looked_up_by_its_beginning(roomlore: Line):
     [receipt] = roomlore("receipts").document
     assert receipt["id"][-8:] in roomlore("--text", "receipts").out
     assert roomlore("receipts", receipt["id"][-8:]).document == receipt | {"copies": []}
-    again = roomlore("receipts", receipt["id"], "--check").document
+    again = roomlore("receipts", receipt["id"], "--verify").document
     assert again["checked_at"] > receipt["checked_at"]
-    told = roomlore("--text", "receipts", receipt["id"], "--check").out
+    told = roomlore("--text", "receipts", receipt["id"], "--verify").out
     [looked] = [line for line in told.splitlines() if "looked again at 20" in line]
     assert " UTC: clean (" in looked
     assert all(f"{check['what']} 0" in looked for check in again["checks"])
     assert roomlore("receipts", "ffffffff").code == 1
-    assert roomlore("receipts", "--check").code == 2
+    assert roomlore("receipts", "--verify").code == 2
 
 
 def test_a_receipt_tells_what_is_still_to_be_removed_from_copies(roomlore: Line):
@@ -204,7 +204,7 @@ def test_a_receipt_tells_what_is_still_to_be_removed_from_copies(roomlore: Line)
             f"insert into roomlore.projections (org_id, target, copy) values ({ours}, 'qdrant', 'a')",
             [roomlore.org],
         )
-        told = roomlore("--text", "forget", "message", "1", "--yes")
+        told = roomlore("--text", "erase", "message", "1", "--yes")
         assert told.code == 0
         assert "  copies in qdrant: 1 point to be removed" in told.out.splitlines()
         [receipt] = roomlore("receipts").document
@@ -230,13 +230,13 @@ def test_a_receipt_tells_what_is_still_to_be_removed_from_copies(roomlore: Line)
 
 
 def test_what_a_second_look_finds_is_shown_and_ends_in_an_error(roomlore: Line):
-    receipt = roomlore("forget", "message", "1", "--yes").document
+    receipt = roomlore("erase", "message", "1", "--yes").document
     with psycopg.connect(roomlore.admin, autocommit=True) as conn:
         conn.execute(
             "insert into roomlore.revisions select org_id, id, now(), 'text' from roomlore.messages where id = %s",
             [receipt["message_id"]],
         )
-    done = roomlore("--text", "receipts", receipt["id"], "--check")
+    done = roomlore("--text", "receipts", receipt["id"], "--verify")
     assert done.code == 1
     assert "NOT CLEAN" in done.out
     assert "FOUND" in done.out
@@ -246,17 +246,17 @@ def test_what_a_second_look_finds_is_shown_and_ends_in_an_error(roomlore: Line):
 
 
 def test_a_room_keeps_what_it_is_told_to(roomlore: Line):
-    kept = roomlore("keep", "general", "90d", "--yes").document
+    kept = roomlore("retention", "general", "90d", "--yes").document
     assert (kept["keep_for"], kept["messages"]) == (90 * 86400, 4)
     [room] = roomlore("rooms").document
     assert room["retention_starts_at"] == kept["starts_at"]
     assert "90 days, from 20" in roomlore("--text", "rooms").out
     # Whoever keeps more than before destroys nothing, and is not asked.
-    assert roomlore("keep", "general", "91d").code == 2
-    assert roomlore("keep", "general", "forever").document["keep_for"] is None
+    assert roomlore("retention", "general", "91d").code == 2
+    assert roomlore("retention", "general", "forever").document["keep_for"] is None
     for span in ("90", "-1d", "0d", "soon"):
-        assert roomlore("keep", "general", "--", span).code == 2
-    assert roomlore("keep", "nowhere", "1d", "--yes").code == 1
+        assert roomlore("retention", "general", "--", span).code == 2
+    assert roomlore("retention", "nowhere", "1d", "--yes").code == 1
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_a_room_keeps_what_it_is_told_to(roomlore: Line):
     ],
 )
 def test_a_time_to_keep_is_told_in_words(roomlore: Line, span, told):
-    lines = roomlore("--text", "keep", "general", span, "--yes").out.splitlines()
+    lines = roomlore("--text", "retention", "general", span, "--yes").out.splitlines()
     assert lines[0].partition(",")[0] == f"general keeps what was said {told}"
     if span == "forever":
         assert lines[1:] == []
@@ -284,7 +284,7 @@ def test_a_time_to_keep_is_told_in_words(roomlore: Line, span, told):
 
 @pytest.mark.parametrize(("answer", "code", "kept"), [("n", 1, None), ("y", 0, 30 * 86400)])
 def test_whoever_keeps_less_on_a_terminal_is_shown_what_goes_and_asked(roomlore: Line, answer, code, kept):
-    done = at_a_terminal(roomlore, "keep", "general", "30d", answer=answer, asks=b"no more than that?")
+    done = at_a_terminal(roomlore, "retention", "general", "30d", answer=answer, asks=b"no more than that?")
     assert "4 messages, sent from 2026-01-12 08:00 to 2026-01-12 08:03 UTC" in done.err
     assert done.code == code
     assert roomlore("rooms").document[0]["keep_for"] == kept
@@ -300,10 +300,10 @@ def test_whoever_redacts_on_a_terminal_is_shown_the_message_and_asked(roomlore: 
 
 
 def test_months_or_minutes_are_not_guessed_where_something_is_erased(roomlore: Line):
-    refused = roomlore("keep", "general", "6m")
+    refused = roomlore("retention", "general", "6m")
     assert refused.code == 2
     assert "months or minutes" in refused.err
-    made = ("keys", "new", "--role", "operator", "--name", "ci", "--lasts")
+    made = ("keys", "create", "--role", "operator", "--name", "ci", "--valid-for")
     assert roomlore(*made, "30m").document["expires_at"]
     assert roomlore(*made, "6y").code == 2
 
@@ -311,7 +311,7 @@ def test_months_or_minutes_are_not_guessed_where_something_is_erased(roomlore: L
 @pytest.mark.usefixtures("nobody_else", "no_grace")
 def test_a_drain_tells_how_much_went_that_a_room_no_longer_keeps(roomlore: Line, tmp_path: Path):
     assert "erased" not in roomlore("worker", "--drain").err
-    roomlore("keep", "general", "1d", "--yes")
+    roomlore("retention", "general", "1d", "--yes")
     assert "erased 4 messages that rooms no longer keep" in roomlore("worker", "--drain").err
     assert roomlore.shown() == []
     # An import drains too, and another room of it has something to embed.
@@ -321,7 +321,7 @@ def test_a_drain_tells_how_much_went_that_a_room_no_longer_keeps(roomlore: Line,
     lines = [json.dumps({**record, "id": number, "sent_at": time}) for number, time in times.items()]
     export.write_text(lines[0])
     roomlore("import", "--no-embed", export)
-    roomlore("keep", "other", "1d", "--yes")
+    roomlore("retention", "other", "1d", "--yes")
     export.write_text("\n".join(json.dumps({**json.loads(one), "room": "third"}) for one in lines))
     assert "erased 1 message that rooms no longer keep" in roomlore("import", export).err
     assert roomlore.shown("other") == []
@@ -330,7 +330,7 @@ def test_a_drain_tells_how_much_went_that_a_room_no_longer_keeps(roomlore: Line,
 
 @pytest.mark.usefixtures("nobody_else", "no_grace")
 def test_a_running_worker_tells_how_much_went_that_a_room_no_longer_keeps(roomlore: Line):
-    roomlore("keep", "general", "1d", "--yes")
+    roomlore("retention", "general", "1d", "--yes")
     process = subprocess.Popen(
         [sys.executable, "-m", "roomlore", *roomlore.options, "worker"],
         stderr=subprocess.PIPE,
@@ -390,7 +390,7 @@ def at_a_terminal(
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, 4), ("y", 0, 0)])
 def test_on_a_terminal_one_is_shown_what_would_go_and_asked(roomlore: Line, answer, code, left):
-    done = at_a_terminal(roomlore, "forget", "range", "general", "--all", answer=answer)
+    done = at_a_terminal(roomlore, "erase", "range", "general", "--all", answer=answer)
     assert "dry run, nothing was erased" in done.err
     assert "4 messages" in done.err
     assert done.code == code
@@ -408,8 +408,8 @@ def test_on_a_terminal_one_is_shown_what_would_go_and_asked(roomlore: Line, answ
     ],
 )
 def test_the_question_names_what_would_go(roomlore: Line, words, fields):
-    dry = roomlore("forget", *words, "--dry-run").document
-    asked = at_a_terminal(roomlore, "forget", *words, answer="n").err
+    dry = roomlore("erase", *words, "--dry-run").document
+    asked = at_a_terminal(roomlore, "erase", *words, answer="n").err
     for field in fields:
         for value in dry[field] if isinstance(dry[field], list) else [dry[field]]:
             assert value in asked
@@ -434,7 +434,7 @@ def test_what_was_shown_goes_even_if_its_name_means_another_by_then(roomlore: Li
                     words,
                 )
 
-    assert at_a_terminal(roomlore, "forget", "person", "mira", answer="y", meanwhile=rename).code == 0
+    assert at_a_terminal(roomlore, "erase", "person", "mira", answer="y", meanwhile=rename).code == 0
     assert roomlore.shown() == ["", "bo says 1", "", "cy says 3"]
 
 
@@ -448,7 +448,7 @@ def test_what_comes_in_while_one_is_asked_does_not_go(roomlore: Line, tmp_path: 
         export.write_text(json.dumps(whole))
         assert roomlore("import", "--no-embed", export).code == 0
 
-    done = at_a_terminal(roomlore, "forget", "range", "general", "--all", answer="y", meanwhile=arrive)
+    done = at_a_terminal(roomlore, "erase", "range", "general", "--all", answer="y", meanwhile=arrive)
     assert done.code == 0
     assert roomlore.shown() == ["later"]
     [receipt] = roomlore("receipts").document

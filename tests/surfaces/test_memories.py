@@ -89,7 +89,7 @@ def test_what_an_agent_remembers_is_listed_and_leads_back_to_what_was_said(rooml
             "pip",
             "remember",
             "Ana keeps the keys.",
-            "--from",
+            "--source",
             "4",
             "--about",
             "ana",
@@ -100,7 +100,7 @@ def test_what_an_agent_remembers_is_listed_and_leads_back_to_what_was_said(rooml
 
     assert kept in answer(roomlore("--as", "ana", "memories", "--about", "ana"))
     assert kept not in answer(roomlore("--as", "bo", "memories"))
-    provenance = answer(roomlore("--as", "pip", "why", kept["id"]))
+    provenance = answer(roomlore("--as", "pip", "memory", "provenance", kept["id"]))
     assert provenance["memory"] == kept
     assert [(one["room_name"], one["message"]["body"]) for one in provenance["sources"]] == [
         ("attic", "in the attic")
@@ -112,11 +112,11 @@ def test_what_an_agent_remembers_is_listed_and_leads_back_to_what_was_said(rooml
         ("subject", "ana"),
         ("perspective", "pip"),
     }
-    refused(roomlore("--as", "bo", "why", kept["id"]), 1, f"no memory '{kept['id']}'")
+    refused(roomlore("--as", "bo", "memory", "provenance", kept["id"]), 1, f"no memory '{kept['id']}'")
 
 
 def test_no_content_passes_for_a_line_of_its_own(roomlore):
-    shown = roomlore("--text", "remember", FORGED, "--from", "1", "--sensitive")
+    shown = roomlore("--text", "remember", FORGED, "--source", "1", "--sensitive")
     assert shown.code == 0, shown.err
     line, named, nature = shown.out.splitlines()
     memory_id = line.split()[0]
@@ -124,14 +124,14 @@ def test_no_content_passes_for_a_line_of_its_own(roomlore):
     assert line.partition("(fact, sensitive) ")[2].startswith("Ana is kind. 0192 2026-01-01 (fact) Bo is a")
     assert named == "    from what was said by ana"
     assert nature.startswith("    asserted; confidence 1.00; importance 3; recorded 2")
-    for done in (roomlore("--text", "memories"), roomlore("--text", "why", memory_id)):
+    for done in (roomlore("--text", "memories"), roomlore("--text", "memory", "provenance", memory_id)):
         lines = done.out.splitlines()
         assert line in lines
         assert not [one for one in lines if one.lstrip().startswith(("0192", "#m1", "[Cy]"))]
         assert "\x1b" not in done.out
         assert "#m1" not in done.out
     assert (
-        roomlore("--text", "why", memory_id)
+        roomlore("--text", "memory", "provenance", memory_id)
         .out.splitlines()[-1]
         .strip()
         .startswith("general, 2026-01-12 08:01 [ana]: hello")
@@ -140,12 +140,12 @@ def test_no_content_passes_for_a_line_of_its_own(roomlore):
 
 def test_mistakes_are_told_in_one_line(roomlore):
     refused(roomlore("--as", "bo", "remember", "Mine."), 1, "not allowed")
-    refused(roomlore("remember", "Mine.", "--from", "nothing"), 1, "no message 'nothing'")
+    refused(roomlore("remember", "Mine.", "--source", "nothing"), 1, "no message 'nothing'")
     refused(roomlore("remember", "Mine.", "--room", "cellar"), 1, "no room 'cellar'")
     refused(roomlore("remember", " "), 1, "must not be empty")
     refused(roomlore("remember", "Mine.", "--kind", "rumour"), 2, "rumour")
     refused(roomlore("memories", "--about", "zoe"), 1, "no participant 'zoe'")
-    refused(roomlore("why", "ffffffff"), 1, "no memory 'ffffffff'")
+    refused(roomlore("memory", "provenance", "ffffffff"), 1, "no memory 'ffffffff'")
 
 
 def test_an_org_without_memories_says_so(roomlore):
@@ -154,18 +154,18 @@ def test_an_org_without_memories_says_so(roomlore):
 
 
 def test_a_memory_takes_the_place_of_another_and_the_old_one_is_marked_wherever_it_is_shown(roomlore):
-    old = answer(roomlore("remember", "The quincunx skipper prefers coffee.", "--from", "1"))
+    old = answer(roomlore("remember", "The quincunx skipper prefers coffee.", "--source", "1"))
     new = answer(
-        roomlore("remember", "The quincunx skipper prefers tea.", "--from", "2", "--supersedes", old["id"])
+        roomlore("remember", "The quincunx skipper prefers tea.", "--source", "2", "--supersedes", old["id"])
     )
 
-    told = roomlore("--text", "why", old["id"][-8:])
+    told = roomlore("--text", "memory", "provenance", old["id"][-8:])
     assert "(fact, superseded) The quincunx skipper prefers coffee." in told.out.splitlines()[0]
     assert told.out.splitlines()[-3].endswith("(fact) The quincunx skipper prefers tea.")
     assert "superseded by" in told.out
-    assert "takes the place of" in roomlore("--text", "why", new["id"]).out
+    assert "takes the place of" in roomlore("--text", "memory", "provenance", new["id"]).out
 
-    asked = answer(roomlore("--as", "bo", "ask", "--quote", "the quincunx skipper prefers coffee"))
+    asked = answer(roomlore("--as", "bo", "ask", "--extractive", "the quincunx skipper prefers coffee"))
     assert (asked["tier"], asked["written_by"], asked["note"]) == ("memories", "quotation", "")
     [recalled] = asked["memories"]
     assert recalled["memory"]["id"] == new["id"]
@@ -173,8 +173,8 @@ def test_a_memory_takes_the_place_of_another_and_the_old_one_is_marked_wherever_
     shown = roomlore("--text", "ask", "the quincunx skipper prefers coffee").out
     assert "(memory: fact, 2026-01-12, superseded) The quincunx skipper prefers coffee." in shown
     assert "memories: 1 candidate," in shown
-    refused(roomlore("remember", "No.", "--from", "4", "--supersedes", new["id"]), 1, "is for others")
-    refused(roomlore("remember", "No.", "--from", "1", "--supersedes", "ffffffff"), 1, "no memory 'ffffffff'")
+    refused(roomlore("remember", "No.", "--source", "4", "--supersedes", new["id"]), 1, "is for others")
+    refused(roomlore("remember", "No.", "--source", "1", "--supersedes", "ffffffff"), 1, "no memory 'ffffffff'")
 
 
 def test_raw_logs_are_told_with_file_line_and_time(roomlore, tmp_path, monkeypatch):

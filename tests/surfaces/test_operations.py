@@ -58,42 +58,42 @@ def read(data, *args):
 
 
 def test_ops_shows_each_room_and_what_waits(data):
-    numbers = read(data, "ops")
+    numbers = read(data, "stats")
     [square] = numbers["rooms"]
     assert (square["name"], square["embedding_policy"]) == ("square", "message")
     assert square["counts"]["messages"] == numbers["counts"]["messages"] == 3
     assert square["counts"]["exchange_size"] == 2.0
     assert square["counts"]["embedded"]["waiting"] == 3
     assert square["counts"]["embedded"]["oldest_at"] is not None
-    text = village(data, "--text", "ops").stdout
+    text = village(data, "--text", "stats").stdout
     assert "square" in text
     assert "all rooms" in text
     assert "67%" in text
 
 
 def test_ops_tells_how_long_a_room_keeps_what_was_said_and_what_is_in_grace(data):
-    village(data, "keep", "square", "30d", "--yes")
-    told = village(data, "--text", "ops").stdout
-    village(data, "keep", "square", "forever")
+    village(data, "retention", "square", "30d", "--yes")
+    told = village(data, "--text", "stats").stdout
+    village(data, "retention", "square", "forever")
     assert "square keeps 30 days, from " in told
     assert ", until then forever; 3 messages in grace" in told
-    assert "in grace" not in village(data, "--text", "ops").stdout
+    assert "in grace" not in village(data, "--text", "stats").stdout
 
 
 def test_ops_tells_how_often_memory_blocks_were_shown_again_by_this_process(data):
-    assert read(data, "ops")["blocks"] == {"asked": 0, "hits": 0}
+    assert read(data, "stats")["blocks"] == {"asked": 0, "hits": 0}
     assert (
         "memory blocks: 0 of 0 shown again; each process counts its own"
-        in village(data, "--text", "ops").stdout
+        in village(data, "--text", "stats").stdout
     )
 
 
 def test_ops_tells_of_copies_and_of_the_embedding_model(data):
-    numbers = read(data, "ops")
+    numbers = read(data, "stats")
     assert (numbers["copies"], numbers["counts"]["projected"]) == ([], [])
     [current] = numbers["embedding"]
     assert (current["state"], current["provider"], current["waiting"]) == ("current", "default", 3)
-    text = village(data, "--text", "ops").stdout
+    text = village(data, "--text", "stats").stdout
     assert "vectors: searched by: default (never reached); 0 of 3 texts embedded; 3 waiting" in text
     with psycopg.connect(asyncio.run(admin_of(data)), autocommit=True) as conn:
         conn.execute(
@@ -105,7 +105,7 @@ def test_ops_tells_of_copies_and_of_the_embedding_model(data):
             "insert into roomlore.work (org_id, stage, subject_id) select org_id, 'qdrant', id from roomlore.messages"
         )
         try:
-            text = village(data, "--text", "ops").stdout
+            text = village(data, "--text", "stats").stdout
         finally:
             conn.execute("delete from roomlore.projections")
             conn.execute("delete from roomlore.work where stage = 'qdrant'")
@@ -119,33 +119,33 @@ def test_ops_tells_of_copies_and_of_the_embedding_model(data):
 
 def test_ops_shows_how_long_reads_take(data):
     assert village(data, "search", "key", "--room", "square").returncode == 0
-    found = read(data, "ops")["latencies"]
+    found = read(data, "stats")["latencies"]
     assert [(one["action"], one["format"]) for one in found] == [("search", "message")]
     assert found[0]["p50_ms"] > 0
-    assert "p95" in village(data, "--text", "ops").stdout
+    assert "p95" in village(data, "--text", "stats").stdout
 
 
 def test_numbers_and_policies_are_for_operators(data):
-    for args in (("ops",), ("embedding", "square", "exchange")):
+    for args in (("stats",), ("rooms", "embedding", "square", "exchange")):
         refused(village(data, "--as", "mira", *args), 1, "needs another key")
 
 
 def test_embedding_says_what_a_room_embeds(data):
-    said = village(data, "--text", "embedding", "square", "exchange").stdout
+    said = village(data, "--text", "rooms", "embedding", "square", "exchange").stdout
     assert "square embeds each exchange: 0 vectors dropped" in said
-    assert read(data, "ops")["rooms"][0]["counts"]["vectors_saved"] == 1
-    again = read(data, "embedding", "square", "message")
+    assert read(data, "stats")["rooms"][0]["counts"]["vectors_saved"] == 1
+    again = read(data, "rooms", "embedding", "square", "message")
     assert (again["policy"], again["change"]) == ("message", {"dropped": 0, "wanted": 1})
-    refused(village(data, "embedding", "nowhere", "message"), 1, "nowhere")
-    refused(village(data, "embedding", "square", "nothing"), 2, "exchange")
+    refused(village(data, "rooms", "embedding", "nowhere", "message"), 1, "nowhere")
+    refused(village(data, "rooms", "embedding", "square", "nothing"), 2, "exchange")
 
 
 def test_show_tells_a_room_by_exchanges_the_one_opened_last_first(data):
-    told = read(data, "show", "square", "--exchanges")["exchanges"]
+    told = read(data, "messages", "square", "--threads")["exchanges"]
     assert [[said["external_id"] for said in one["messages"]] for one in told] == [["3"], ["1", "2"]]
     assert told[1]["opening"] == told[1]["messages"][0]["id"]
     assert told[1]["replies"][0]["method"] == "explicit"
-    lines = village(data, "--text", "show", "square", "--exchanges", "--limit", "1", "--before", "3").stdout
+    lines = village(data, "--text", "messages", "square", "--threads", "--limit", "1", "--before", "3").stdout
     first, second = lines.splitlines()
     assert first.startswith("2026-01-01 10:01 [Mira]: where is the key?")
     assert second.startswith("    10:02 [Teo]: under the mat")
@@ -158,7 +158,7 @@ def test_ops_tells_of_messages_that_could_not_be_listened_to(data):
             " select org_id, 'listen', id, case when external_id = '1' then now() end from roomlore.messages"
         )
         try:
-            text = village(data, "--text", "ops").stdout
+            text = village(data, "--text", "stats").stdout
         finally:
             conn.execute("delete from roomlore.work where stage = 'listen'")
     assert "privacy requests: 2 messages still to be listened to, 1 given up" in text

@@ -82,7 +82,7 @@ class Shell:
         return json.loads(done.stdout)
 
     def key(self, role: str = "member", name: str = "teo") -> str:
-        made = self.answer("keys", "new", "--role", role, "--name", "phone", "--for", name)
+        made = self.answer("keys", "create", "--role", role, "--name", "phone", "--participant", name)
         return made["key"]
 
 
@@ -118,8 +118,8 @@ def test_two_accounts_become_one_person_and_part_again(shell):
 
 
 def test_a_new_key_stands_alone_in_text_and_lets_in(shell):
-    options = ("--role", "agent", "--name", "helper", "--for", "helper", "--lasts", "90d")
-    made = shell.village("--text", "keys", "new", *options)
+    options = ("--role", "agent", "--name", "helper", "--for", "helper", "--valid-for", "90d")
+    made = shell.village("--text", "keys", "create", *options)
     assert made.returncode == 0, made.stderr
     key = made.stdout.removesuffix("\n")
     assert key.startswith("rlk_")
@@ -128,12 +128,12 @@ def test_a_new_key_stands_alone_in_text_and_lets_in(shell):
     assert "not shown again" in made.stderr
     assert [room["name"] for room in json.loads(shell("rooms", ROOMLORE_KEY=key).stdout)] == ["square"]
     # The caller is the agent: what it wrote is its own.
-    lines = shell.answer("log", "--limit", "1")
+    lines = shell.answer("audit-log", "--limit", "1")
     assert lines[0]["viewer_id"] == shell.answer("people", "helper")[0]["participant_id"]
 
 
 def test_keys_are_listed_without_the_key_and_revoked_by_id(shell):
-    made = shell.answer("keys", "new", "--role", "operator", "--name", "bridge", "--lasts", "12h")
+    made = shell.answer("keys", "create", "--role", "operator", "--name", "bridge", "--valid-for", "12h")
     span = datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])
     assert span.total_seconds() == 12 * 3600
     listed = shell.village("keys", "list")
@@ -165,7 +165,7 @@ def test_whoever_comes_with_a_key_reads_as_nobody_else(shell):
         ["merge", "mira", "mira_home"],
         ["split", "mira"],
         ["keys", "list"],
-        ["keys", "new", "--role", "operator", "--name", "mine"],
+        ["keys", "create", "--role", "operator", "--name", "mine"],
         ["keys", "revoke", "0199"],
         ["worker", "--drain"],
     ],
@@ -201,18 +201,18 @@ def test_a_key_that_is_none_is_refused(shell):
 
 def test_the_log_shows_who_read_what(shell):
     key = shell.key()
-    shell("show", "square", ROOMLORE_KEY=key)
-    newest = shell.answer("log", "--limit", "3")
+    shell("messages", "square", ROOMLORE_KEY=key)
+    newest = shell.answer("audit-log", "--limit", "3")
     assert {line["action"] for line in newest} == {
         "list participants", "look at what is withheld", "read room",
     }  # fmt: skip
     (room,) = shell.answer("rooms")
-    about = shell.answer("log", "--about", room["id"][:13])
+    about = shell.answer("audit-log", "--about", room["id"][:13])
     assert {line["action"] for line in about} >= {"read room", "import"}
     assert all(room["id"] in line["subject_ids"] for line in about)
-    mine = json.loads(shell("log", ROOMLORE_KEY=key).stdout)
+    mine = json.loads(shell("audit-log", ROOMLORE_KEY=key).stdout)
     assert {line["viewer_id"] for line in mine} == {shell.answer("people", "teo")[0]["participant_id"]}
-    assert "read room" in shell.village("--text", "log").stdout
+    assert "read room" in shell.village("--text", "audit-log").stdout
 
 
 @pytest.mark.parametrize(
@@ -224,18 +224,18 @@ def test_the_log_shows_who_read_what(shell):
         (["merge", "mira", "helper"], 1, "only one of them is an agent"),
         (["split", "teo"], 1, "merged with nobody"),
         (["keys"], 2, ""),
-        (["keys", "new"], 2, "Missing option"),
-        (["keys", "new", "--role", "boss", "--name", "x"], 2, "boss"),
-        (["keys", "new", "--role", "member", "--name", "x"], 1, "whose eyes"),
-        (["keys", "new", "--role", "operator", "--name", " "], 1, "name"),
-        (["keys", "new", "--role", "operator", "--name", "x", "--lasts", "soon"], 2, "90d"),
-        (["keys", "new", "--role", "operator", "--name", "x", "--lasts", "0d"], 2, "90d"),
-        (["keys", "new", "--role", "operator", "--name", "x", "--lasts", "999999w"], 1, "100 years"),
-        (["keys", "new", "--role", "member", "--name", "x", "--for", "helper"], 1, "agent"),
+        (["keys", "create"], 2, "Missing option"),
+        (["keys", "create", "--role", "boss", "--name", "x"], 2, "boss"),
+        (["keys", "create", "--role", "member", "--name", "x"], 1, "whose eyes"),
+        (["keys", "create", "--role", "operator", "--name", " "], 1, "name"),
+        (["keys", "create", "--role", "operator", "--name", "x", "--valid-for", "soon"], 2, "90d"),
+        (["keys", "create", "--role", "operator", "--name", "x", "--valid-for", "0d"], 2, "90d"),
+        (["keys", "create", "--role", "operator", "--name", "x", "--valid-for", "999999w"], 1, "100 years"),
+        (["keys", "create", "--role", "member", "--name", "x", "--for", "helper"], 1, "agent"),
         (["keys", "revoke", "nosuch"], 1, "no key"),
         (["keys", "revoke", "rlk_nosuch"], 1, "by its id"),
-        (["log", "--about", "mira"], 1, "must be an id"),
-        (["log", "--limit", "0"], 2, "0 is not in the range"),
+        (["audit-log", "--about", "mira"], 1, "must be an id"),
+        (["audit-log", "--limit", "0"], 2, "0 is not in the range"),
     ],
 )
 def test_a_mistake_ends_in_one_readable_line(shell, words, code, reason):
@@ -249,10 +249,10 @@ def test_a_mistake_ends_in_one_readable_line(shell, words, code, reason):
         ["merge"],
         ["split"],
         ["keys"],
-        ["keys", "new"],
+        ["keys", "create"],
         ["keys", "list"],
         ["keys", "revoke"],
-        ["log"],
+        ["audit-log"],
     ],
 )
 def test_every_verb_explains_itself(shell, words):

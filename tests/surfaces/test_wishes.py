@@ -57,7 +57,7 @@ def roomlore(cluster, tmp_path):
 
 
 def listed(roomlore, *words) -> list[dict]:
-    code, out, err = roomlore("--json", *words, "wishes")
+    code, out, err = roomlore("--json", *words, "privacy", "requests")
     assert (code, err) == (0, "")
     return json.loads(out)
 
@@ -73,14 +73,14 @@ def test_a_wish_is_listed_with_what_it_covers_dismissed_and_accepted(roomlore):
     assert {one["wish_id"] for one in json.loads(out)["withheld"]} == {wish["id"]}
     assert (
         f"asked by ana; roomlore privacy requests lists request {wish['id'][-8:]}"
-        in roomlore("--text", "show", "general")[1]
+        in roomlore("--text", "messages", "general")[1]
     )
     assert "spoken requests changed this answer" in roomlore("--text", "ask", "village account")[2]
     assert "spoken requests" not in roomlore("--text", "--as", "bo", "ask", "village account")[2]
-    assert roomlore("wishes", "dismiss", wish["id"])[0] == 0
+    assert roomlore("privacy", "dismiss", wish["id"])[0] == 0
     assert SECRET.search(roomlore("--json", "search", "village account")[1])
     assert listed(roomlore)[0]["status"] == "dismissed"
-    assert roomlore("wishes", "accept", wish["id"])[0] == 0
+    assert roomlore("privacy", "apply", wish["id"])[0] == 0
     assert not SECRET.search(roomlore("--json", "search", "village account")[1])
 
 
@@ -101,12 +101,12 @@ def test_an_operator_who_names_a_room_is_told_beside_what_may_be_posted(roomlore
 
 
 def test_an_org_hears_no_requests_or_only_proposes_them(roomlore):
-    assert json.loads(roomlore("--json", "wishes", "mode")[1]) == {"mode": "on"}
-    assert roomlore("wishes", "mode", "off")[0] == 0
+    assert json.loads(roomlore("--json", "privacy", "mode")[1]) == {"mode": "on"}
+    assert roomlore("privacy", "mode", "off")[0] == 0
     assert SECRET.search(roomlore("--json", "search", "village account")[1])
-    assert json.loads(roomlore("--json", "wishes", "mode", "propose")[1]) == {"mode": "propose"}
+    assert json.loads(roomlore("--json", "privacy", "mode", "propose")[1]) == {"mode": "propose"}
     assert not SECRET.search(roomlore("--json", "search", "village account")[1])
-    assert roomlore("--as", "ana", "wishes", "mode", "off")[0] == 1
+    assert roomlore("--as", "ana", "privacy", "mode", "off")[0] == 1
 
 
 def test_everybody_sees_their_own_wishes_only(roomlore):
@@ -115,14 +115,14 @@ def test_everybody_sees_their_own_wishes_only(roomlore):
 
 
 def test_a_wish_that_is_not_there_is_an_error_without_a_traceback(roomlore):
-    code, _, err = roomlore("wishes", "dismiss", "0000")
+    code, _, err = roomlore("privacy", "dismiss", "0000")
     assert code == 1
     assert "no wish" in err
     assert "Traceback" not in err
 
 
 def test_show_prints_the_room_as_it_was_said(roomlore):
-    code, out, _ = roomlore("--json", "show", "general")
+    code, out, _ = roomlore("--json", "messages", "general")
     assert code == 0
     assert "4412-9981" in out
     assert "please forget that" in out

@@ -109,15 +109,15 @@ COMMANDS = (
     ["ask", "when does the ferry leave?"],
     ["ask", "what did Dee say about the ferry?"],
     ["people", "dee"],
-    ["show", "square"],
-    ["show", "square", "--exchanges"],
-    ["show", "loft"],
+    ["messages", "square"],
+    ["messages", "square", "--threads"],
+    ["messages", "loft"],
     ["context", "square"],
-    ["graph", "said-by", "bo"],
-    ["graph", "talked-to", "bo"],
-    ["graph", "near", "bo"],
+    ["graph", "messages-by", "bo"],
+    ["graph", "conversation-partners", "bo"],
+    ["graph", "nearby", "bo"],
     ["agents", "relationships", "pip"],
-    ["log"],
+    ["audit-log"],
 )
 
 

@@ -23,9 +23,9 @@ from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import beside, error_of, text_of
 
 READING = {
-    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_why",
+    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_provenance",
 }  # fmt: skip
-WRITING = {"remember", "room_say", "correct", "forget"}
+WRITING = {"remember", "message_send", "correct", "forget"}
 #: Tools that cite what people said; the others name rooms, people or what was done.
 CITING = [tool.name for tool in TOOLS if issubclass(tool.result, QuotedResult | AnswerResult | ContextResult)]
 
@@ -61,7 +61,7 @@ async def test_what_is_told_is_as_described_and_every_citation_leads_to_a_messag
         "room_search": {"question": EVERYWHERE},
         "ask": {"question": f"{EVERYWHERE} word4"},
         "memory_search": {"question": "word4 known"},
-        "memory_why": {"memory": str(memory.id)},
+        "memory_provenance": {"memory": str(memory.id)},
         "remember": {"content": "the ladder is in the attic", "sources": ["m4"], "about": ["ana"]},
     }[name]
 
@@ -110,7 +110,7 @@ async def test_agents_are_marked_as_bots(told: App) -> None:
         ("ask", {"question": "x", "org": "other"}, "org: Extra inputs are not permitted"),
         ("ask", {"question": "x" * 10_001}, "question: String should have at most 10000 characters"),
         ("memory_search", {"question": "x", "room": "attic"}, "question: leave out room and about"),
-        ("memory_why", {"memory": "zzz"}, "no memory 'zzz'"),
+        ("memory_provenance", {"memory": "zzz"}, "no memory 'zzz'"),
         ("room_context", {"room": "attic", "as": "bo"}, "as: Extra inputs are not permitted"),
         ("room_context", {"room": "\ud800"}, "room: "),
         ("remember", {"content": "x", "kind": "rumour"}, "kind: Input should be"),
@@ -202,7 +202,7 @@ async def test_an_agent_finds_its_way_speaks_and_takes_back_what_is_its_own(told
             "Eve": "human",
             "Pip": "agent",
         }
-        said = await call("room_say", room="square", text="The oven is hot.", reply_to="m1")
+        said = await call("message_send", room="square", text="The oven is hot.", reply_to="m1")
         await call("correct", message=said["message_id"], text="The oven is very hot.")
         [memory] = (await call("remember", content="The oven takes an hour"))["memories"]
         better = await call("correct", memory=memory["memory_id"], text="The oven takes two hours")
@@ -212,14 +212,14 @@ async def test_an_agent_finds_its_way_speaks_and_takes_back_what_is_its_own(told
         assert "very hot" in newest["text"]
         await call("forget", message=said["message_id"])
         assert "very hot" not in (await call("room_read", room="square"))["text"]
-        assert (await call("forget", memory=better["memory_id"]))["done"] == "put aside"
+        assert (await call("forget", memory=better["memory_id"]))["action"] == "archived"
 
         for name, given in (
             ("correct", {"message": "m1", "text": "Not mine."}),
             ("forget", {"message": "m1"}),
             ("forget", {}),
             ("forget", {"message": "m3", "memory": better["memory_id"]}),
-            ("room_say", {"room": "attic", "text": "Hello?"}),
+            ("message_send", {"room": "attic", "text": "Hello?"}),
         ):
             assert (await client.call_tool(name, given)).is_error, name
     assert (await told.messages(told.operator, "square"))[0].body == f"{EVERYWHERE} word1"
@@ -293,7 +293,7 @@ async def test_a_revoked_key_ends_whatever_reads_with_it(told: App, key_of: KeyO
             client.call_tool("people_list", {}),
             client.call_tool("room_read", {"room": "attic"}),
             client.call_tool("memory_search", {}),
-            client.call_tool("memory_why", {"memory": "0199"}),
+            client.call_tool("memory_provenance", {"memory": "0199"}),
             client.list_resources(),
             client.read_resource("room://attic/timeline"),
             client.read_resource("memory://0199"),
@@ -408,8 +408,8 @@ async def test_little_is_told_where_little_is_wanted_and_what_is_left_out_is_cou
 
     shown = little.structured_content
     assert 0 < shown["tokens"] <= 300
-    assert shown["left_out"] > 0
-    assert f"({shown['left_out']} more did not fit" in text_of(little)
+    assert shown["omitted"] > 0
+    assert f"({shown['omitted']} more did not fit" in text_of(little)
     assert len(more.structured_content["citations"]) > len(shown["citations"])
     assert context.structured_content["tokens"] <= 300
 
@@ -447,10 +447,10 @@ async def test_an_agent_takes_its_own_request_back_and_nobody_elses(told: App, k
 
     async with beside(pip, allow_writes=True) as client, beside(ana, allow_writes=True) as other:
         code: Any = await client.call_tool(
-            "room_say", {"room": "square", "text": "The code of the shed is 4-4-1-7."}
+            "message_send", {"room": "square", "text": "The code of the shed is 4-4-1-7."}
         )
         answering = {"room": "square", "reply_to": code.structured_content["message_id"]}
-        asked: Any = await client.call_tool("room_say", answering | {"text": "Please forget that."})
+        asked: Any = await client.call_tool("message_send", answering | {"text": "Please forget that."})
         mine = {"message": asked.structured_content["message_id"]}
         assert await statuses() == [("Pip", "active")]
         assert "4-4-1-7" not in await found(client)

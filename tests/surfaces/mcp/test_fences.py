@@ -86,7 +86,7 @@ async def test_what_is_said_to_steer_a_reader_stays_behind_its_mark_everywhere(a
             "room_search": {"question": "flour"},
             "ask": {"question": "flour"},
             "memory_search": {"question": "flour"},
-            "memory_why": {"memory": str(kept.id)},
+            "memory_provenance": {"memory": str(kept.id)},
         }
         results: list[Any] = [await client.call_tool(name, with_) for name, with_ in tools.items()]
         texts = [one.structured_content["text"] for one in results]

@@ -60,7 +60,7 @@ def cost(*numbers: int) -> int:
 def test_an_exchange_that_fits_is_whole_and_nothing_is_said_to_be_left_out():
     told = Transcript(budget=cost(*range(10)))
     told.add_thread(exchange(*range(10)), first=[mid(5)], rest=REST)
-    assert (shown(told), told.left_out, REST in told.text) == (list(range(10)), 0, False)
+    assert (shown(told), told.omitted, REST in told.text) == (list(range(10)), 0, False)
 
 
 @pytest.mark.parametrize("best", [3, 9, 19])
@@ -86,4 +86,4 @@ def test_a_listing_ends_where_the_next_does_not_fit_and_tells_where_it_begins():
     lines = [said(0), replace(said(1), body="word " * 250), said(2), said(3)]
     told = Transcript(budget=cost(2, 3) + 20)
     assert told.messages(lines) == mid(2)
-    assert (shown(told), told.left_out) == ([2, 3], 2)
+    assert (shown(told), told.omitted) == ([2, 3], 2)

@@ -33,10 +33,10 @@ from surfaces.mcp.test_visibility import heard_by
 
 WIDE = {"question": EVERYWHERE, "limit": 20, "budget": 16_000}
 TOOLS = [
-    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_why",
+    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_provenance",
 ]  # fmt: skip
 #: What an agent may do besides.
-WRITING = ["remember", "room_say", "correct", "forget"]
+WRITING = ["remember", "message_send", "correct", "forget"]
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
