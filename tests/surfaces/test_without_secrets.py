@@ -251,7 +251,7 @@ class Showing:
                 ("ask", {"question": "when does the ferry leave?"}),
                 ("memory_search", {"limit": 20, "budget": 16_000}),
                 *(("room_context", {"room": room}) for room in self.seeds["room"]),
-                *(("memory_why", {"memory": memory}) for memory in self.seeds["memory"]),
+                *(("memory_provenance", {"memory": memory}) for memory in self.seeds["memory"]),
             ]
             for name, given in calls:
                 asked = self.ask(f"mcp {name} {given}")

@@ -185,16 +185,19 @@ def _option(
         metavar = word
         notes.append(f"One of {', '.join(map(str, kind.choices))}.")
     notes += ["Repeatable."] if many else []
-    default = None if parameter.is_detail or parameter.is_required else parameter.default
+    default = parameter.default if not (parameter.is_detail or parameter.is_required) else None
+    # click takes a default of None for a value, even of a required option.
+    given: dict[str, Any] = (
+        {} if default in {None, ()} else {"default": default, "show_default": default != ""}
+    )
     return click.Option(
         flags,
         type=kind,
         required=parameter.is_required,
         multiple=many,
-        default=None if default == () else default,
-        show_default=default not in {None, "", ()},
         metavar=metavar,
         help=" ".join(notes),
+        **given,
     )
 
 

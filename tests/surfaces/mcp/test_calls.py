@@ -34,7 +34,7 @@ async def schemas(client: Client) -> dict[str, Any]:
     return {tool.name: tool for tool in (await client.list_tools()).tools}
 
 
-async def test_tools_are_described_briefly_and_say_what_they_do_to_the_world(told: App) -> None:
+async def test_tools_have_short_descriptions_and_hints(told: App) -> None:
     async with beside(told, allow_writes=True) as client:
         tools = await schemas(client)
 
@@ -50,9 +50,7 @@ async def test_tools_are_described_briefly_and_say_what_they_do_to_the_world(tol
 
 
 @pytest.mark.parametrize("name", CITING)
-async def test_what_is_told_is_as_described_and_every_citation_leads_to_a_message(
-    told: App, name: str
-) -> None:
+async def test_results_fit_their_schema_and_citations_lead_to_messages(told: App, name: str) -> None:
     [memory, *_] = await told.memories.all(told.operator)
     given = {
         "room_read": {"room": "attic"},
@@ -105,7 +103,7 @@ async def test_agents_are_marked_as_bots(told: App) -> None:
         ("room_search", {"question": "x", "limit": 21}, "limit: "),
         ("room_search", {"question": "x", "limit": 0}, "limit: "),
         ("room_search", {"question": "x", "budget": 1_000_000}, "budget: "),
-        ("room_search", {"question": "x\0y"}, "question: Value error, must hold no NUL"),
+        ("room_search", {"question": "x\0y"}, "question: Value error, must not contain NUL"),
         ("room_search", {"question": "x", "viewer": "ana"}, "viewer: Extra inputs are not permitted"),
         ("ask", {"question": "x", "org": "other"}, "org: Extra inputs are not permitted"),
         ("ask", {"question": "x" * 10_001}, "question: String should have at most 10000 characters"),
@@ -117,7 +115,7 @@ async def test_agents_are_marked_as_bots(told: App) -> None:
         ("remember", {"content": "x", "sensitive": False}, "sensitive: Extra inputs are not permitted"),
     ],
 )
-async def test_what_is_wrong_with_a_call_is_told(
+async def test_wrong_arguments_are_refused_with_a_reason(
     told: App, tool: str, given: dict[str, Any], why: str
 ) -> None:
     async with beside(told, allow_writes=True) as client:
@@ -127,7 +125,7 @@ async def test_what_is_wrong_with_a_call_is_told(
     assert "pydantic" not in refused
 
 
-async def test_a_prompt_and_a_resource_that_are_wrong_are_refused(told: App) -> None:
+async def test_wrong_prompts_and_resources_are_refused(told: App) -> None:
     async with beside(told) as client:
         calls = {
             "no prompt 'x'": client.get_prompt("x", {}),
@@ -147,9 +145,7 @@ async def test_a_prompt_and_a_resource_that_are_wrong_are_refused(told: App) -> 
             assert (await error_of(call)).startswith(f"-32602 {why}")
 
 
-async def test_remembering_is_refused_unless_it_is_allowed_as_if_it_were_not_there(
-    told: App, key_of: KeyOf
-) -> None:
+async def test_a_tool_that_writes_does_not_exist_unless_writes_are_allowed(told: App, key_of: KeyOf) -> None:
     pip = await told.sign_in(await key_of("pip"))
     before = len(await told.memories.all(told.operator, limit=1000))
 
@@ -162,7 +158,7 @@ async def test_remembering_is_refused_unless_it_is_allowed_as_if_it_were_not_the
     assert len(await told.memories.all(told.operator, limit=1000)) == before
 
 
-async def test_remembering_also_needs_the_right_of_the_key(told: App, key_of: KeyOf) -> None:
+async def test_a_tool_that_writes_needs_the_right_of_the_key(told: App, key_of: KeyOf) -> None:
     ana, pip = await told.sign_in(await key_of("ana")), await told.sign_in(await key_of("pip"))
 
     async with beside(ana, allow_writes=True) as client:
@@ -180,7 +176,7 @@ async def test_remembering_also_needs_the_right_of_the_key(told: App, key_of: Ke
     assert memory.asserted_by == pip.access.principal.participant_id
 
 
-async def test_an_agent_finds_its_way_speaks_and_takes_back_what_is_its_own(told: App, key_of: KeyOf) -> None:
+async def test_an_agent_lists_writes_corrects_and_erases(told: App, key_of: KeyOf) -> None:
     pip = await told.sign_in(await key_of("pip"))
 
     async with beside(pip, allow_writes=True) as client:
@@ -225,7 +221,7 @@ async def test_an_agent_finds_its_way_speaks_and_takes_back_what_is_its_own(told
     assert (await told.messages(told.operator, "square"))[0].body == f"{EVERYWHERE} word1"
 
 
-async def test_of_very_long_messages_the_beginnings_are_told_and_how_to_read_on(
+async def test_long_messages_are_cut_and_read_part_by_part(
     told: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = " ".join(f"word{number}" for number in range(3_000))
@@ -279,7 +275,7 @@ async def test_a_span_of_a_room_is_read_backwards_page_by_page(told: App) -> Non
         assert await read(since=moment) == everything[1:]
 
 
-async def test_a_revoked_key_ends_whatever_reads_with_it(told: App, key_of: KeyOf) -> None:
+async def test_a_revoked_key_ends_every_call(told: App, key_of: KeyOf) -> None:
     bo = await told.sign_in(await key_of("bo"))
 
     async with beside(bo) as client:
@@ -305,7 +301,7 @@ async def test_a_revoked_key_ends_whatever_reads_with_it(told: App, key_of: KeyO
     assert refused == {"the key is not valid"}
 
 
-async def test_a_fault_of_ours_is_told_and_logged_without_what_it_says(
+async def test_a_bug_is_reported_and_logged_without_its_text(
     told: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fails(*_: Any, **__: Any) -> None:
@@ -319,7 +315,7 @@ async def test_a_fault_of_ours_is_told_and_logged_without_what_it_says(
         tool = await error_of(client.call_tool("room_search", {"question": "a private question"}))
         resource = await error_of(client.read_resource("room://attic/timeline"))
 
-    assert tool == "a fault in Roomlore; nothing was left half-written"
+    assert tool == "a bug in Roomlore; nothing was left half-written"
     assert resource == f"-32603 {tool}"
     assert "unexpected RuntimeError at test_calls.py" in caplog.text
     assert "secret" not in caplog.text
@@ -334,7 +330,7 @@ async def test_a_fault_of_ours_is_told_and_logged_without_what_it_says(
         (ModelUnavailable("no /srv/model", cure="x"), "the embedding model cannot be loaded"),
     ],
 )
-async def test_outages_are_told_without_where_things_are(
+async def test_outages_are_reported_without_addresses(
     told: App, monkeypatch: pytest.MonkeyPatch, error: Exception, told_instead: str
 ) -> None:
     async def fails(*_: Any, **__: Any) -> None:
@@ -350,7 +346,7 @@ async def test_outages_are_told_without_where_things_are(
     assert "srv" not in refused
 
 
-async def test_reading_leaves_a_line_in_the_log_under_the_key(told: App, key_of: KeyOf) -> None:
+async def test_calls_are_audited_under_the_key(told: App, key_of: KeyOf) -> None:
     bo = await told.sign_in(await key_of("bo"))
 
     async with beside(bo) as client:
@@ -377,7 +373,7 @@ async def test_rooms_come_in_pages(app: App) -> None:
     assert len({one.uri for one in [*first.resources, *second.resources]}) == many
 
 
-async def test_choices_for_a_room_are_names_that_mean_one_room(app: App) -> None:
+async def test_completions_are_names_that_mean_one_room(app: App) -> None:
     rooms = [("1", "kitchen"), ("2", "Kitten"), ("3", "twice"), ("4", "twice"), ("5", "kit\nchen]")]
     await app.ingest_batch([message(f"c{key}", room=room(f"id{key}", name=name)) for key, name in rooms])
     ids = {one.external_id: str(one.id) for one in await app.rooms(app.operator)}
@@ -394,7 +390,7 @@ async def test_choices_for_a_room_are_names_that_mean_one_room(app: App) -> None
         assert await choices("x") == await choices("", "memory") == set()
 
 
-async def test_little_is_told_where_little_is_wanted_and_what_is_left_out_is_counted(app: App) -> None:
+async def test_a_budget_limits_the_text_and_omissions_are_counted(app: App) -> None:
     bodies = [f"flour {'and water ' * 40}{number}" for number in range(30)]
     await app.ingest_batch([message(str(number), body) for number, body in enumerate(bodies)])
     await app.drain()
@@ -414,7 +410,7 @@ async def test_little_is_told_where_little_is_wanted_and_what_is_left_out_is_cou
     assert context.structured_content["tokens"] <= 300
 
 
-async def test_catching_up_begins_where_one_left(app: App) -> None:
+async def test_catch_up_starts_at_since(app: App) -> None:
     told = [message(f"d{number}", f"said {number}", sent_at=at(60 * number)) for number in range(8)]
     await app.ingest_batch([*told, message("e", "elsewhere", room=room("other"), author=author("bo"))])
     await app.memories.remember("decided at six", sources=["d6"])
@@ -435,7 +431,7 @@ async def test_catching_up_begins_where_one_left(app: App) -> None:
     assert "-- nothing that you may read" in nothing
 
 
-async def test_an_agent_takes_its_own_request_back_and_nobody_elses(told: App, key_of: KeyOf) -> None:
+async def test_an_agent_withdraws_only_its_own_privacy_request(told: App, key_of: KeyOf) -> None:
     pip, ana = await told.sign_in(await key_of("pip")), await told.sign_in(await key_of("ana"))
 
     async def statuses() -> list[tuple[str, str]]:

@@ -69,7 +69,8 @@ def test_without_an_input_there_is_nobody_to_serve(roomlore: Run, monkeypatch: p
     assert "let a program start it" in err
 
 
-async def test_who_may_not_come_in_is_told_so_and_nothing_is_served(
+@pytest.mark.slow
+async def test_a_wrong_viewer_or_key_serves_nothing(
     cluster: Cluster, app: App, key_of: KeyOf, open_app: OpenApp
 ) -> None:
     from surfaces.http.test_serving import process  # noqa: PLC0415  with all that it imports

@@ -238,4 +238,4 @@ async def test_an_answer_for_a_room_holds_what_everybody_there_may_read_and_says
     assert [one["postable"] for one in (open_to_all, beyond, anywhere)] == ["room", "nowhere", "nowhere"]
     assert "word5" not in open_to_all["answer"] + open_to_all["text"]
     assert "word5" in beyond["answer"]
-    assert "for your eyes only" in " ".join(anywhere["remarks"])
+    assert "do not post it" in " ".join(anywhere["remarks"])
