@@ -250,8 +250,7 @@ def test_a_question_shows_what_is_removed(
 
 
 @pytest.mark.parametrize(
-    ("words", "fields"),
-    [("message 1", ["room_id", "message_id"]), ("person mira", ["participant_ids"])],
+    ("words", "fields"), [("message 1", ["room_id", "message_id"]), ("person mira", ["participant_ids"])]
 )
 def test_a_question_names_the_ids(org: CommandLine, words: str, fields: list[str]) -> None:
     dry = org.json("erase", *words.split(), "--dry-run")

@@ -171,12 +171,7 @@ def _argument(
 
 
 def _option(
-    parameter: "Parameter",
-    kind: click.ParamType[Any],
-    flags: Sequence[str],
-    about: str | None,
-    *,
-    many: bool,
+    parameter: "Parameter", kind: click.ParamType[Any], flags: Sequence[str], about: str | None, *, many: bool
 ) -> click.Option:
     word = flags[0].removeprefix("--").replace("-", "_").upper()
     metavar = METAVARS.get(parameter.name, word) if kind is click.STRING else None

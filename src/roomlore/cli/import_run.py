@@ -2,11 +2,11 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -31,56 +31,12 @@ from roomlore.ingest.visibility import (
 from roomlore.operations import READERS, App
 from roomlore.operations.imports import check_rooms, preview
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 EVIDENCE_NAMES: dict[VisibilityBasis, str] = {
     "export": "the export",
     "assumed": "assumed",
     "chosen": "chosen",
     "before": "an earlier import",
 }
-
-
-def audience_options(command: Decorated) -> Decorated:
-    """Add the options for the visibility of imported rooms."""
-    options = (
-        click.option(
-            "--members",
-            multiple=True,
-            metavar="ROOM",
-            help="Only members may read this room, or the rooms of this category: name or id. Repeatable.",
-        ),
-        click.option(
-            "--open",
-            "opened",
-            multiple=True,
-            metavar="ROOM",
-            help="The whole org may read this room: name or id. Repeatable.",
-        ),
-        click.option(
-            "--assume",
-            type=click.Choice(["members", "open"]),
-            help="Visibility of rooms for which the export has none. [open, unless the name suggests otherwise]",
-        ),
-        click.option(
-            "--workspace",
-            metavar="NAME",
-            default="",
-            help="Server, workspace or network of rooms that name none.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def audience_options_of(options: dict[str, Any]) -> VisibilityOptions:
-    """Return the options for the visibility of imported rooms."""
-    return VisibilityOptions(
-        members=frozenset(options["members"]),
-        open=frozenset(options["opened"]),
-        assume=options["assume"],
-        workspace=options["workspace"],
-    )
 
 
 def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Sequence[Path]:
@@ -103,12 +59,30 @@ def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Se
     "--agent", "agents", multiple=True, metavar="NAME", help="This account or name is an agent. Repeatable."
 )
 @click.option(
-    "--day",
-    type=click.DateTime(["%Y-%m-%d"]),
-    help="Day of the first line of a log that has only hours.",
+    "--day", type=click.DateTime(["%Y-%m-%d"]), help="Day of the first line of a log that has only hours."
 )
 @click.option("--timezone", type=ZoneType(), help="Zone of times that have none. [UTC]")
-@audience_options
+@click.option(
+    "--members",
+    multiple=True,
+    metavar="ROOM",
+    help="Only members may read this room, or the rooms of this category: name or id. Repeatable.",
+)
+@click.option(
+    "--open",
+    "opened",
+    multiple=True,
+    metavar="ROOM",
+    help="The whole org may read this room: name or id. Repeatable.",
+)
+@click.option(
+    "--assume",
+    type=click.Choice(["members", "open"]),
+    help="Visibility of rooms for which the export has none. [open, unless the name suggests otherwise]",
+)
+@click.option(
+    "--workspace", metavar="NAME", default="", help="Server, workspace or network of rooms that name none."
+)
 @click.option("--embed/--no-embed", default=True, help="Also disentangle and embed the messages. [embed]")
 @click.pass_obj
 def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
@@ -124,7 +98,12 @@ def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
             day=day.date() if day else None, zone=options["timezone"], workspace=options["workspace"]
         ),
         agents=frozenset(options["agents"]),
-        audience=audience_options_of(options),
+        audience=VisibilityOptions(
+            members=frozenset(options["members"]),
+            open=frozenset(options["opened"]),
+            assume=options["assume"],
+            workspace=options["workspace"],
+        ),
     )
     imports = ImportRun(session.output, paths, import_options)
 

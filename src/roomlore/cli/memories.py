@@ -205,10 +205,7 @@ def show_provenance(output: Output, provenance: Provenance) -> None:
             )
     if not provenance.sources:
         output.text("  no source message", style="dim")
-    for heading, chain in (
-        ("superseded by", provenance.successors),
-        ("supersedes", provenance.predecessors),
-    ):
+    for heading, chain in (("superseded by", provenance.successors), ("supersedes", provenance.predecessors)):
         for memory in chain:
             output.text(f"  {heading}", style="dim")
             show_memory(output, memory)

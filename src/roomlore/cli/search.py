@@ -74,19 +74,10 @@ PRIVATE = click.option(
 @click.command()
 @click.argument("room")
 @click.option(
-    "--at",
-    "trigger",
-    metavar="MESSAGE",
-    default=LAST,
-    show_default=True,
-    help="The message to answer.",
+    "--at", "trigger", metavar="MESSAGE", default=LAST, show_default=True, help="The message to answer."
 )
 @click.option(
-    "--budget",
-    type=click.IntRange(min=1),
-    default=DEFAULT_BUDGET,
-    show_default=True,
-    help="Tokens.",
+    "--budget", type=click.IntRange(min=1), default=DEFAULT_BUDGET, show_default=True, help="Tokens."
 )
 @click.option(
     "--articles", is_flag=True, help="Also fetch the pages that the messages link to, over the network."

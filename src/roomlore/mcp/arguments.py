@@ -85,10 +85,7 @@ def arguments_model(function: Callable[..., Any]) -> type[Arguments]:
     fields: dict[str, Any] = {}
     for one in list(inspect.signature(function).parameters.values())[1:]:
         default = ... if one.default is inspect.Parameter.empty else one.default
-        fields[one.name] = (
-            Annotated[hints[one.name], Field(description=helps.get(one.name))],
-            default,
-        )
+        fields[one.name] = (Annotated[hints[one.name], Field(description=helps.get(one.name))], default)
     create = cast("Callable[..., type[Arguments]]", create_model)
     return create(function.__name__, __base__=Arguments, **fields)
 

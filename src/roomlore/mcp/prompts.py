@@ -1,7 +1,8 @@
 """The prompt `catch_up`."""
 
 from roomlore.mcp.arguments import ShortText, UtcTime
-from roomlore.mcp.transcript import NOTE, Transcript
+from roomlore.mcp.results import quoted
+from roomlore.mcp.transcript import Transcript
 from roomlore.operations import App
 
 CATCH_UP = "catch_up"
@@ -40,4 +41,4 @@ async def catch_up(app: App, room: ShortText, since: UtcTime | None = None) -> s
         transcript.memory(memory)
     transcript.section("-- messages")
     transcript.messages(new)
-    return f"{TASK}\n\n{NOTE}\n\n{transcript.with_citations()}"
+    return f"{TASK}\n\n{quoted(transcript, nothing='').to_text()}"

@@ -9,8 +9,9 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import Room
 from roomlore.domain.rendering import as_one_line, safe_name
 from roomlore.mcp import arguments
+from roomlore.mcp.results import quoted
 from roomlore.mcp.tools import memory_provenance
-from roomlore.mcp.transcript import NOTE, Transcript
+from roomlore.mcp.transcript import Transcript
 from roomlore.operations import App
 
 TIMELINE, MEMORY = "room://{room}/timeline", "memory://{memory}"
@@ -80,4 +81,4 @@ async def _timeline(app: App, room: str) -> str:
         "-- the newest, oldest first" if messages else "-- there are no messages that you may read"
     )
     transcript.messages(messages)
-    return f"{NOTE}\n\n{transcript.with_citations()}"
+    return quoted(transcript, nothing="").to_text()

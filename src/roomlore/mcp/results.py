@@ -9,7 +9,7 @@ from roomlore.domain.ids import MemoryId, MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import Postable
-from roomlore.mcp.transcript import NOTE, OMITTED, CitedMemory, CitedMessage, Transcript
+from roomlore.mcp.transcript import NOTE, CitedMemory, CitedMessage, Transcript
 
 
 class ToolResult(Protocol):
@@ -193,6 +193,10 @@ def quoted(transcript: Transcript, *, nothing: str, remarks: Sequence[str] = ())
 def _full_text(result: QuotedResult | AnswerResult, head: Sequence[str]) -> str:
     ids = [f"{one.label} = message {one.message_id}" for one in result.citations]
     ids += [f"{one.label} = memory {one.memory_id}" for one in result.memories]
-    more = OMITTED.format(count=result.omitted) if result.omitted else ""
+    more = (
+        f"({result.omitted} more did not fit; ask for less, or with a larger budget)"
+        if result.omitted
+        else ""
+    )
     parts = [result.note, *head, result.text, more, *result.remarks, "\n".join(ids)]
     return "\n\n".join(part for part in parts if part)

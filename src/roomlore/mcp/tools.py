@@ -360,10 +360,7 @@ async def memory_provenance(app: App, memory: ShortText, *, budget: Budget = DEF
     for room in dict.fromkeys(source.room_name for source in provenance.sources):
         transcript.section(f"-- sources in {'a whisper' if room is None else safe_name(room)}")
         transcript.messages([source.message for source in provenance.sources if source.room_name == room])
-    for heading, chain in (
-        ("superseded by", provenance.successors),
-        ("supersedes", provenance.predecessors),
-    ):
+    for heading, chain in (("superseded by", provenance.successors), ("supersedes", provenance.predecessors)):
         transcript.section(f"-- {heading}")
         for one in chain:
             transcript.memory(one)

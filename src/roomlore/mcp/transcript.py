@@ -26,7 +26,6 @@ NOTE = (
 #: Characters of one message or memory that are shown.
 LONGEST_BODY = 1_500
 READ_MORE_NOTE = "To read the whole of a message that was cut, call message_read, part by part."
-OMITTED = "({count} more did not fit; ask for less, or with a larger budget)"
 #: Tokens of a label with its id; of the line that says what is omitted.
 LABEL_COST, NOTICE_COST = 30, 20
 ROLE_NAMES = {
@@ -201,14 +200,6 @@ class Transcript:
         if self._fits(line):
             self._write_section()
             self._lines.append(f"  | {line}")
-
-    def with_citations(self) -> str:
-        """Return the lines, and below them the ids of the labels."""
-        ids = [f"{one.label} = message {one.message_id}" for one in self.cited]
-        ids += [f"{one.label} = memory {one.memory_id}" for one in self.memories]
-        more = [OMITTED.format(count=self.omitted)]
-        parts = [self.text, *(more if self.omitted else []), *self.remarks, "\n".join(ids)]
-        return "\n\n".join(part for part in parts if part)
 
     @property
     def remarks(self) -> list[str]:

@@ -108,8 +108,7 @@ OURS = re.compile(r"#[mk]\d+ |  \| |-- ")
 
 letters = st.text(
     st.one_of(
-        st.characters(codec="utf-8"),
-        st.sampled_from("#m1k[]()|:-=\n\r\v\f\x1c\x85\u2028\u2029\u202e\u200b "),
+        st.characters(codec="utf-8"), st.sampled_from("#m1k[]()|:-=\n\r\v\f\x1c\x85\u2028\u2029\u202e\u200b ")
     ),
     max_size=60,
 )
@@ -117,9 +116,7 @@ letters = st.text(
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(letters, letters), min_size=1, max_size=5))
-def test_no_name_and_no_body_forges_a_line(
-    told: list[tuple[str, str]],
-) -> None:
+def test_no_name_and_no_body_forges_a_line(told: list[tuple[str, str]]) -> None:
     transcript = Transcript(budget=100_000)
 
     transcript.messages(
