@@ -69,7 +69,6 @@ COMMON_HELP: Mapping[str, str] = {
     "room": "Name or id of a room.",
     "since": "A day, or a time with its zone, like 2026-01-31.",
     "until": "A day, or a time with its zone, like 2026-01-31.",
-    "occurred_at": "A day, or a time with its zone, like 2026-01-31.",
 }
 
 

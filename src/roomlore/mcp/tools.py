@@ -382,8 +382,9 @@ async def remember(
 
     Args:
         content: One statement.
-        sources: Ids of its source messages; without any, only you see it.
-        about: The people it is about.
+        sources: Ids of source messages; none: only you see it.
+        about: Who it is about.
+        occurred_at: A day, or a time with zone.
     """
     stored = await app.memories.remember(
         content, sources=sources, room=room, about=about, kind=kind, occurred_at=occurred_at
