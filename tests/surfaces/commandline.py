@@ -94,7 +94,6 @@ def clean_environment() -> dict[str, str]:
 
 def refused(done: Done, code: int, *reasons: str) -> None:
     assert done.code == code, done.err
-    assert done.out == ""
     assert "Traceback" not in done.err
     for reason in reasons:
         assert reason in done.err
@@ -126,7 +125,9 @@ class CommandLine:
         return json.loads(done.out)
 
     def refused(self, code: int, reason: str, *words: object, **options: Any) -> None:
-        refused(self(*words, **options), code, reason)
+        done = self(*words, **options)
+        refused(done, code, reason)
+        assert done.out == ""
 
     def tell(self, folder: Path, lines: Sequence[dict[str, Any]], *options: object) -> None:
         """Import messages."""

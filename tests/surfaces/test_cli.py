@@ -218,19 +218,9 @@ def test_an_interrupted_import_is_completed_by_a_second_one(data, tmp_path):
                 "sent_at": 1767261600000 + i,
             }
             file.write(json.dumps(record | ({"schema": "roomlore.message/1"} if i == 0 else {})) + "\n")
-    command = [
-        sys.executable,
-        "-m",
-        "roomlore",
-        "--data",
-        str(data),
-        "--org",
-        "long",
-        "import",
-        str(export),
-        "--no-embed",
-    ]
-    # The org is there before, so that who waits for the room looks without delay.
+    command = [sys.executable, "-m", "roomlore", "--data", str(data), "--org", "long", "import", str(export)]
+    command.append("--no-embed")
+    # The org exists before, so that the loop below sees the room at once.
     first = tmp_path / "first.jsonl"
     first.write_text(export.read_text().partition("\n")[0].replace('"long"', '"first"'))
     roomlore("--data", data, "--org", "long", "import", first, "--no-embed")
