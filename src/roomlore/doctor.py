@@ -219,7 +219,7 @@ async def _check_vectors(db: Database, models: Sequence[_ModelCheck]) -> Sequenc
             name="vectors",
             is_well=False,
             detail=f"{count_phrase(count, 'org')} served by {name!r}, which is not named here",
-            cure="name it in the file of ROOMLORE_EMBEDDINGS, or run: roomlore embed switch",
+            cure="name it in the file of ROOMLORE_EMBEDDINGS, or run: roomlore model switch",
         )
         for name, count in unnamed.items()
     ]
@@ -246,7 +246,7 @@ async def _check_projections(db: Database, server: _ServerCheck) -> CheckResult 
         detail = (
             f"no server is named, and {count_phrase(found['copies'], 'org')} want copies: what changes waits"
         )
-        cure = f"set ROOMLORE_{target.upper()}_URL, or run: roomlore project drop {target}"
+        cure = f"set ROOMLORE_{target.upper()}_URL, or run: roomlore index drop {target}"
         return CheckResult(name=target, is_well=False, detail=detail, cure=cure)
     if server.finding is None or not found["copies"]:
         return server.finding
@@ -262,7 +262,7 @@ def _projection_result(finding: CheckResult, target: Target, found: Counter[str]
         parts.append(f"{found['set aside']} set aside")
     cure = finding.cure
     if finding.is_well and found["gone"]:
-        cure = f"run: roomlore project rebuild {target}"
+        cure = f"run: roomlore index rebuild {target}"
     elif finding.is_well and found["set aside"]:
         cure = "run: roomlore worker --drain --retry"
     elif finding.is_well and found["lag"]:

@@ -253,7 +253,7 @@ async def test_a_very_long_exchange_is_shown_around_its_finds_and_says_how_much_
     assert hit.root.external_id == "0"
     assert hit_json(hit)["omitted"] == 230 - MAX_MEMBERS
     told = omission_note(hit)
-    assert told.startswith(f"{230 - MAX_MEMBERS} more messages of this exchange left out: roomlore show ")
+    assert told.startswith(f"{230 - MAX_MEMBERS} more messages of this thread omitted: roomlore messages ")
     # What it says reads the whole of it.
     room, before = told.split()[-4], told.split()[-1]
     [whole] = await app.exchanges(app.operator, room, limit=1, before=before)

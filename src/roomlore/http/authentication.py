@@ -22,7 +22,7 @@ from roomlore.operations.keys import org_of
 
 VIEWER = "roomlore-viewer"
 SCHEME = HTTPBearer(
-    scheme_name="key", description="A key as `roomlore keys new` prints it.", auto_error=False
+    scheme_name="key", description="A key as `roomlore keys create` prints it.", auto_error=False
 )
 
 

@@ -96,12 +96,8 @@ def _endpoint(attribute: str, one: Operation) -> Callable[..., Any]:
 def _response(one: Operation, result: Any) -> Response:
     if one.result is type(None):
         return Response(status_code=HTTPStatus.NO_CONTENT)
-    shows, key = one.declaration.get("shows"), one.declaration.get("result_key")
-    if shows is not None:
-        is_list = isinstance(result, list)
-        result = [shows(item) for item in cast("list[Any]", result)] if is_list else shows(result)
     status = HTTPStatus(one.declaration.get("status", HTTPStatus.OK))
-    return json_response(result if key is None else {key: result}, status=status)
+    return json_response(one.to_document(result), status=status)
 
 
 def _answer(one: Operation) -> Any:

@@ -39,18 +39,22 @@ LOG = logging.getLogger(__name__)
 
 
 class AgentMemoryOptions(TypedDict, total=False):
-    """Which memories of an agent are meant; what is left out narrows nothing."""
+    """Filters for the memories of an agent.
+
+    Attributes:
+        kinds: Only memories of this kind.
+        tags: Only memories with one of these tags.
+        task: Only memories of this task.
+        topic: Only memories that share a word with this text, or are important; those that share a word come first.
+        present: Only memories that involve this person: a name, account or id.
+        newest: Newest first. By default the most important and most recent come first.
+    """
 
     kinds: Sequence[MemoryKind]
-    #: With one of these at least.
     tags: Sequence[str]
-    #: The work they belong to.
     task: str | None
-    #: Sharing a word with it, or weightier than a learning usually is; those that share one come first.
     topic: Text | None
-    #: Naming one of these, by name, account or id.
     present: Sequence[str]
-    #: The newest first; otherwise what weighs most: importance, less the older it is.
     newest: bool
 
 

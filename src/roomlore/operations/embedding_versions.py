@@ -237,5 +237,5 @@ def _switch_conflict(wanted: str, next_version: str) -> Conflict:
     """Return the refusal of a switch while there is one to another model."""
     return Conflict(
         f"embedding model {wanted!r}",
-        f"a switch to {next_version!r} is under way; roomlore embed back gives it up",
+        f"a switch to {next_version!r} is under way; roomlore model revert gives it up",
     )

@@ -53,39 +53,44 @@ SPOKEN_KINDS = frozenset({"message", "whisper"})
 
 
 class MemoryDetails(TypedDict, total=False):
-    """What a statement is, besides its words; all of it may be left out."""
+    """The details of an explicit memory; all are optional.
 
-    #: What kind of statement it is; a fact by default.
+    Attributes:
+        kind: Kind of the memory; a fact by default.
+        title: A short title.
+        importance: How important it is; the default depends on the kind.
+        confidence: How likely it is true; 1 by default.
+        sources: A source message: its id or external id. You must be able to read it; it decides who sees the memory.
+        audience: Who sees a memory without sources: `org`, the default for operators, or `self`, only you, which is
+            the only choice for others.
+        by: Who stated a memory without sources: a name, account or id. Only operators may name somebody else.
+        occurred_at: When it was said or became true, with a time zone. By default the time of the first source, or now.
+        metadata: More data to store with it: a JSON object.
+        room: The room of the sources, and where the memory is stored.
+        about: Who it is about: a name, account or id.
+        involving: Who else is involved: a name, account or id.
+        tags: A tag to find it by.
+        task: The task it belongs to: a name from another system.
+        sensitive: Only for those who were members of the rooms when the sources were sent.
+        supersedes: The memory that it replaces: an id or the start of one. Both need the same audience: sources in the
+            same rooms, and the same sensitivity.
+    """
+
     kind: MemoryKind
-    #: In a few words.
     title: Name
-    #: 1..5; what its kind has by default.
     importance: Annotated[float, Meta(ge=1, le=5)]
-    #: How likely it is so, 0..1; certain by default.
     confidence: Share
-    #: Ids or external ids of the messages it rests on, each of which the caller may read: they decide for whom it is.
     sources: Named
-    #: For whom it is where it rests on no message: the whole `org`, as what an operator asserts is by default, or
-    #: `self`, whoever asserts it alone, as what anybody else does always is.
     audience: AssertionAudience | None
-    #: Who stated it, where it rests on no message: by name, account or id; only an operator names another.
     by: str | None
-    #: When it was said or became true, with a time zone; when the first of its sources was said, or now, by default.
     occurred_at: datetime | None
-    #: Whatever else is to be kept with it: an object of JSON values.
     metadata: Mapping[str, Any] | None
-    #: Where the sources are looked for, and where it is asserted; everywhere by default.
     room: str | None
-    #: Whom it is about, and who else has to do with it: by name, account or id.
     about: Named
     involving: Named
     tags: Annotated[Sequence[Name], Meta(max_length=MOST_NAMED)]
-    #: The work it belongs to, by whatever name that goes elsewhere.
     task: Name | None
-    #: Only for those who were members of the rooms when the sources were said.
     sensitive: bool
-    #: A memory of which it takes the place, by id or the beginning of it. It must be for the same people: rest on what
-    #: was said in the same rooms, and be as sensitive.
     supersedes: str | None
 
 

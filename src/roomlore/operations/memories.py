@@ -40,24 +40,30 @@ STATUSES = get_args(MemoryStatus)
 
 
 class MemoryOptions(TypedDict, total=False):
-    """Which memories are meant; what is left out narrows nothing."""
+    """Filters for memories. They find a participant by every account that the viewer may see.
 
-    #: Resting on something said in this room, or asserted there.
+    Attributes:
+        room: Only memories with a source in this room, or stored there.
+        about: Only memories about this participant.
+        by: Only memories that this participant stated.
+        seen_by: Only the own experience of this agent.
+        kinds: Only memories of this kind.
+        statuses: Only memories with this status; active by default.
+        tags: Only memories with one of these tags.
+        task: Only memories of this task.
+        since: Only memories that became true at this time or later; it has a time zone.
+        as_of: Only memories that were active at this time, whatever their status is now; it has a time zone.
+    """
+
     room: str | None
-    #: About this participant, stated by this one, seen through the eyes of this one: by whatever account the viewer
-    #: may know of.
     about: str | None
     by: str | None
     seen_by: str | None
     kinds: Sequence[MemoryKind]
-    #: Only what stands, by default; all three for the whole history.
     statuses: Sequence[MemoryStatus]
-    #: Having one of them at least.
     tags: Sequence[str]
     task: str | None
-    #: True from then on, with a time zone.
     since: datetime | None
-    #: What stood then, whatever its status is now; with a time zone.
     as_of: datetime | None
 
 

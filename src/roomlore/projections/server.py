@@ -34,7 +34,7 @@ def wrong_index(server: str, why: str) -> IndexUnavailable:
 
 def rebuild_hint(server: str) -> str:
     """Return the command that builds the index of a server again."""
-    return f"run: roomlore project rebuild {server.lower()}"
+    return f"run: roomlore index rebuild {server.lower()}"
 
 
 def parse_url(server: str, url: str, *, schemes: Collection[str], example: str) -> SplitResult:

@@ -265,7 +265,7 @@ async def test_a_copy_that_nobody_prepared_is_gone(graph: Neo4jProjection):
         graph.stored_digests("never", after=None, limit=1),
         graph.view_for("never", VisibilityFilter(is_operator=True)).messages_by_agents(limit=1),
     ):
-        with pytest.raises(BackendUnavailable, match="gone; run: roomlore project rebuild neo4j"):
+        with pytest.raises(BackendUnavailable, match="gone; run: roomlore index rebuild neo4j"):
             await asked
     await graph.remove("never")
 

@@ -185,7 +185,7 @@ async def test_a_server_that_was_emptied_says_that_the_copy_is_gone(shim):
         shutil.rmtree(shim.folder)
         shim.start()
         assert await points.index_names() == []
-        with pytest.raises(BackendUnavailable, match="gone; run: roomlore project rebuild qdrant"):
+        with pytest.raises(BackendUnavailable, match="gone; run: roomlore index rebuild qdrant"):
             await points.put(COPY, SAID)
         await points.prepare(COPY, dimensions=DIMENSIONS)
         await points.put(COPY, SAID)

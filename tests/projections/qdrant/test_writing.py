@@ -136,9 +136,9 @@ async def test_preparing_again_leaves_a_copy_as_it_is(points, copy):
 
 
 async def test_a_copy_for_other_vectors_is_to_be_rebuilt(points, copy):
-    with pytest.raises(BackendUnavailable, match="4 numbers, and ours have 5; run: roomlore project rebuild"):
+    with pytest.raises(BackendUnavailable, match="4 numbers, and ours have 5; run: roomlore index rebuild"):
         await points.prepare(copy, dimensions=DIMENSIONS + 1)
-    with pytest.raises(BackendUnavailable, match="another length; run: roomlore project rebuild qdrant"):
+    with pytest.raises(BackendUnavailable, match="another length; run: roomlore index rebuild qdrant"):
         await points.put(copy, [point(1, vector=facing(1, 0, 0, 0, 0))])
     with pytest.raises(BackendUnavailable, match="rebuild"):
         await points.search_dense(copy, facing(1, 0), sight=EVERYTHING, narrowing=EVERYWHERE, wanted=1)
@@ -172,7 +172,7 @@ async def test_every_call_reports_a_missing_index(points):
         points.search_dense("nowhere", facing(1, 0, 0, 0), wanted=1, **everything),
         points.search_lexical("nowhere", ["toner"], wanted=1, **everything),
     ):
-        with pytest.raises(BackendUnavailable, match="gone; run: roomlore project rebuild qdrant"):
+        with pytest.raises(BackendUnavailable, match="gone; run: roomlore index rebuild qdrant"):
             await call
 
 
