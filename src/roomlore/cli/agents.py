@@ -16,11 +16,11 @@ from roomlore.context.memory_section import DEFAULT_SECTION_BUDGET, MemorySectio
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.rendering import safe_name
 from roomlore.domain.words import LAST
-from roomlore.http.schemas import block_given
 from roomlore.operations import App
 from roomlore.operations.agents import EXPERIENCE_KINDS
 from roomlore.operations.explicit_memories import KINDS
 from roomlore.operations.people import OWN_PLATFORM
+from roomlore.operations.responses import memory_section_response
 
 
 @click.group()
@@ -255,7 +255,7 @@ def show_decision(output: Output, decision: Decision) -> None:
 def show_memory_section(output: Output, section: MemorySection, *, explain: bool) -> None:
     """Print a memory block, and with `explain` why each memory is in or out."""
     if output.as_json:
-        document = plain(block_given(section, explain=explain))
+        document = plain(memory_section_response(section, explain=explain))
         return output.json({name: value for name, value in document.items() if value is not None})
     output.text(section_text(section) or "nothing is remembered")
     output.postable_note(section.postable, room="")

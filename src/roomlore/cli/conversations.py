@@ -12,9 +12,9 @@ from roomlore.domain.ids import MessageId, short_id, short_ids
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import AssignedMessage, Conversation, Sensitivity
 from roomlore.domain.rendering import as_one_line, render_message, safe_body, safe_name
-from roomlore.http.schemas import conversation_read
 from roomlore.operations import App
 from roomlore.operations.conversations import SENSITIVITIES, shown_conversation
+from roomlore.operations.responses import conversation_response
 
 NO_LABEL = "(no label)"
 #: Of those who take part, so many are named.
@@ -169,7 +169,7 @@ def show_conversation(
 ) -> None:
     """Print a conversation: what was said in it, each message with the one that it answers."""
     if output.as_json:
-        return output.json(conversation_read(found, said))
+        return output.json(conversation_response(found, said))
     show_heading(output, found, now=now)
     left_out = found.message_count - len(said)
     if left_out > 0:

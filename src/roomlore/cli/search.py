@@ -48,9 +48,9 @@ def show(session: Session, room: str, limit: int, before: str | None, *, by_exch
 def show_threads(output: Output, exchanges: Sequence[Thread]) -> None:
     """Print exchanges, what was replied set in under what opened them."""
     if output.as_json:
-        from roomlore.http.schemas import exchange_said  # noqa: PLC0415  texts do without
+        from roomlore.operations.responses import thread_response  # noqa: PLC0415  texts do without
 
-        return output.json({"exchanges": [exchange_said(exchange) for exchange in exchanges]})
+        return output.json({"exchanges": [thread_response(exchange) for exchange in exchanges]})
     for exchange in exchanges:
         opening = exchange.root
         others = [message for message in exchange.messages if message.id != opening.id]

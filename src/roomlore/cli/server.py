@@ -11,6 +11,7 @@ import click
 
 from roomlore.cli import mcp_server
 from roomlore.cli.session import Session, with_app
+from roomlore.client.server import is_loopback
 from roomlore.domain.errors import BadInput
 from roomlore.operations import App
 
@@ -65,15 +66,15 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float,
     if session.settings.key is not None or session.viewer is not None:
         raise BadInput("serve", "whoever comes shows a key of their own; leave out ROOMLORE_KEY and --as")
     from roomlore.http import runtime  # noqa: PLC0415  not everybody has what it needs
+    from roomlore.http.headers import address  # noqa: PLC0415  as above
     from roomlore.http.limits import RequestLimits  # noqa: PLC0415  as above
-    from roomlore.http.proxies import address  # noqa: PLC0415  as above
     from roomlore.web.gateway import EnabledSurfaces, compose  # noqa: PLC0415  as above
 
     proxies = frozenset(map(address, more.pop("proxies")))
     ways = EnabledSurfaces(
         api=more.pop("api"), pages=more.pop("web"), local=more.pop("local"), proxies=proxies
     )
-    _check_surfaces(host, ways, is_loopback=runtime.is_loopback(host))
+    _check_surfaces(host, ways, is_loopback=is_loopback(host))
     beside = _mounted_apps(**more)
     chatter, limits = session.output.chatter, RequestLimits(rate=rate, burst=max(1, round(4 * rate)))
 
@@ -88,7 +89,7 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float,
             chatter.print(f"serving {place}{paths}; Ctrl-C stops", markup=False)
             if ways.pages:
                 chatter.print(f"pages: http://{place}/", markup=False)
-            if not runtime.is_loopback(host):
+            if not is_loopback(host):
                 chatter.print(REACHABLE_NOTE, style="yellow")
             around = partial(compose, served=app, ways=ways, limits=limits)
             await runtime.serve(

@@ -60,8 +60,6 @@ class Declaration(TypedDict, total=False):
     status: int
     #: The result is a plain value: JSON shows it as the one field of an object, by this name.
     result_key: str
-    #: Makes the record that JSON shows of the result, or of each item of a list.
-    shows: Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

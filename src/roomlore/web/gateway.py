@@ -10,12 +10,11 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from roomlore.domain.ids import uuid7
-from roomlore.http.headers import SecurityHeadersMiddleware
+from roomlore.http.headers import SecurityHeadersMiddleware, TrustedProxiesMiddleware
 from roomlore.http.limits import HEALTH, RequestLimits
 from roomlore.http.metrics import PATH as METRICS
 from roomlore.http.metrics import MetricsMiddleware
 from roomlore.http.problems import ProblemKind, problem_response
-from roomlore.http.proxies import TrustedProxiesMiddleware
 from roomlore.operations import App
 from roomlore.web.limits import PageLimitMiddleware
 from roomlore.web.site import build

@@ -9,8 +9,8 @@ import pytest
 
 from operations.village import ANA, SQUARE, say
 from roomlore.cli.output import plain
-from roomlore.http import schemas
 from roomlore.ingest.clean import TOO_FAR_AHEAD
+from roomlore.operations import responses
 from surfaces.http.conftest import Served
 
 
@@ -54,19 +54,21 @@ async def test_what_is_shown_is_what_the_command_line_prints(served: Served) -> 
         await app.messages(viewer, "square")
     )
     assert (await ask.get("/v1/rooms/square/exchanges"))["exchanges"] == printed(
-        [schemas.exchange_said(one) for one in await app.exchanges(viewer, "square")]
+        [responses.thread_response(one) for one in await app.exchanges(viewer, "square")]
     )
-    assert await ask.get("/v1/conversations/message:m1") == printed(schemas.conversation_read(found, said))
+    assert await ask.get("/v1/conversations/message:m1") == printed(
+        responses.conversation_response(found, said)
+    )
     assert await ask.post("/v1/search", {"question": "village"}) == printed(
-        schemas.found_exchanges(await app.search(viewer, "village"))
+        responses.search_response(await app.search(viewer, "village"))
     )
     assert await ask.post("/v1/ask", {"question": "village word1"}) == printed(
-        schemas.answer_given(await app.ask(viewer, "village word1"))
+        responses.answer_response(await app.ask(viewer, "village word1"))
     )
-    context = schemas.context_given(await app.context(viewer, "square"), explain=True)
+    context = responses.context_response(await app.context(viewer, "square"), explain=True)
     assert await ask.get("/v1/rooms/square/context?explain=true") == printed(context)
     assert await ask.get("/v1/participants") == printed(
-        schemas.persons(await app.participants(viewer), await app.people.accounts(viewer))
+        responses.person_responses(await app.participants(viewer), await app.people.accounts(viewer))
     )
 
 

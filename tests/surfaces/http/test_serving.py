@@ -17,9 +17,10 @@ from psycopg.conninfo import conninfo_to_dict
 
 from roomlore.cli import server
 from roomlore.cli.main import cli
+from roomlore.client.server import is_loopback
 from roomlore.db.cluster import Cluster
 from roomlore.domain.errors import BadInput
-from roomlore.http.runtime import is_loopback, listen
+from roomlore.http.runtime import listen
 from roomlore.operations import App
 
 

@@ -9,9 +9,9 @@ from roomlore.context.limits import DEFAULT_BUDGET
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
-from roomlore.http.schemas import ContextGiven, context_given
 from roomlore.operations.memories import MemoryBrowser, MessagePlace
 from roomlore.operations.people import PeopleDirectory
+from roomlore.operations.responses import ContextResponse, context_response
 from roomlore.web.candidates import (
     Candidate,
     ContextTextLine,
@@ -41,7 +41,7 @@ class ContextSide:
     """A context as one viewer has it."""
 
     viewer_name: str
-    given: ContextGiven
+    given: ContextResponse
     lines: Sequence[ContextTextLine]
     spent: Sequence[TokenShare]
     candidates: Sequence[Candidate]
@@ -151,7 +151,7 @@ async def _side(
         built = await visit.app.context(reader, *where, budget=budget, private=True)
     return ContextSide(
         viewer_name=name,
-        given=context_given(built, explain=True),
+        given=context_response(built, explain=True),
         lines=lines_of(built),
         spent=token_shares_of(built),
         candidates=candidates_of(built),

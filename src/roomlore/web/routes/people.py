@@ -7,9 +7,9 @@ from uuid import UUID
 from roomlore.agents.trust import Relationship
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import ParticipantId
-from roomlore.http.schemas import Person, ReceiptGiven, persons, receipt_given
 from roomlore.operations.people import PeopleDirectory
 from roomlore.operations.privacy import PrivacyRequestView
+from roomlore.operations.responses import PersonResponse, ReceiptResponse, person_responses, receipt_response
 from roomlore.web.pages import Form, PageRoutes
 from roomlore.web.request_context import RequestContext, at_path
 
@@ -37,7 +37,7 @@ class PeopleListPage:
     named: str
     #: Of which kind; empty is all.
     kind: str
-    people: Sequence[Person]
+    people: Sequence[PersonResponse]
     #: How many there are that are meant.
     found: int
     number: int
@@ -59,7 +59,7 @@ class Opinion:
 class PersonPage:
     """Somebody, and what is known of them."""
 
-    person: Person
+    person: PersonResponse
     #: What they wished, newest first: their own to see, and an operator's.
     wishes: Sequence[PrivacyRequestView]
     #: Of an agent: whom it met, most trusted first. Its own to see, and an operator's.
@@ -77,11 +77,11 @@ class PersonPage:
 class ErasurePreview:
     """What would go if a person were forgotten."""
 
-    person: Person
+    person: PersonResponse
     #: What has to be typed to say so.
     called: str
     #: What would go; None before it was looked for.
-    receipt: ReceiptGiven | None
+    receipt: ReceiptResponse | None
     #: Whether it is the viewer.
     is_own: bool
 
@@ -99,7 +99,7 @@ async def people(visit: RequestContext) -> PeopleListPage:
     return PeopleListPage(
         named=named,
         kind=kind,
-        people=persons(crowd.people, crowd.accounts),
+        people=person_responses(crowd.people, crowd.accounts),
         found=crowd.found,
         number=crowd.number,
         pages=crowd.pages,
@@ -143,7 +143,7 @@ async def look(visit: RequestContext, person: str) -> ErasurePreview:
     """Return what would go with a person; nothing does yet."""
     page = await erasure_page(visit, person)
     receipt = await visit.app.erasure.person(str(page.person.id), dry_run=True)
-    return replace(page, receipt=receipt_given(receipt))
+    return replace(page, receipt=receipt_response(receipt))
 
 
 @PAGES.action("/people/{person}/forget")
@@ -187,7 +187,7 @@ async def dismiss(visit: RequestContext, form: Form, person: str, wish: str) -> 
     return visit.address(at_path("people", person), {"done": "dismissed"}, at="wishes")
 
 
-def _typed_name(person: Person) -> str:
+def _typed_name(person: PersonResponse) -> str:
     """Return a name of somebody that can be typed; not everybody gave one."""
     names = [person.name, *(one.account_id for one in person.accounts)]
     return next((" ".join(name.split()) for name in names if any(map(str.isalnum, name))), "forget")
@@ -197,7 +197,7 @@ def _normalised(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
-async def _resolve_person(visit: RequestContext, word: str) -> Person:
+async def _resolve_person(visit: RequestContext, word: str) -> PersonResponse:
     """Return whom an id means, by whatever account.
 
     Raises:
@@ -208,10 +208,10 @@ async def _resolve_person(visit: RequestContext, word: str) -> Person:
     except ValueError:
         raise NotFound("person", word) from None
     found, accounts = await PeopleDirectory(access=visit.app.access).one(visit.viewer, wanted)
-    return persons([found], accounts)[0]
+    return person_responses([found], accounts)[0]
 
 
-async def _opinions(visit: RequestContext, of: Person) -> list[Opinion]:
+async def _opinions(visit: RequestContext, of: PersonResponse) -> list[Opinion]:
     """Return what the most talkative agents make of somebody."""
     people = PeopleDirectory(access=visit.app.access)
     crowd = await people.page(visit.viewer, kind="agent", limit=MOST_AGENTS + 1)

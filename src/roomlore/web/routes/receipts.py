@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from roomlore.http.schemas import ReceiptGiven, receipt_given
+from roomlore.operations.responses import ReceiptResponse, receipt_response
 from roomlore.web.pages import Form, PageRoutes
 from roomlore.web.request_context import RequestContext, at_path
 
@@ -20,7 +20,7 @@ NOTICES: Mapping[str, str] = {
 class ReceiptsPage:
     """The newest receipts: an operator's all, everybody else's own."""
 
-    receipts: Sequence[ReceiptGiven]
+    receipts: Sequence[ReceiptResponse]
     #: How many to show to see more; None where there are no more.
     more: int | None
 
@@ -29,7 +29,7 @@ class ReceiptsPage:
 class ReceiptPage:
     """One receipt."""
 
-    receipt: ReceiptGiven
+    receipt: ReceiptResponse
     notice: str
 
 
@@ -39,13 +39,13 @@ async def receipts(visit: RequestContext) -> ReceiptsPage:
     limit = visit.number("limit", SHOWN, most=MOST_SHOWN)
     found = await visit.app.erasure.receipts(limit + 1)
     more = min(limit * 2, MOST_SHOWN) if len(found) > limit and limit < MOST_SHOWN else None
-    return ReceiptsPage(receipts=[receipt_given(one) for one in found[:limit]], more=more)
+    return ReceiptsPage(receipts=[receipt_response(one) for one in found[:limit]], more=more)
 
 
 @PAGES.page("/receipts/{receipt}", "receipt.html")
 async def receipt(visit: RequestContext, receipt: str) -> ReceiptPage:
     """Return the receipt of an id."""
-    found = receipt_given(await visit.app.erasure.receipt(receipt))
+    found = receipt_response(await visit.app.erasure.receipt(receipt))
     return ReceiptPage(receipt=found, notice=NOTICES.get(visit.word("done") or "", ""))
 
 

@@ -9,7 +9,7 @@ from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.records import RoomMember
 from roomlore.domain.retention import RetentionChange, RetentionPolicy
 from roomlore.domain.room_visibility import DIRECT_KINDS
-from roomlore.http.schemas import ReceiptGiven, receipt_given
+from roomlore.operations.responses import ReceiptResponse, receipt_response
 from roomlore.operations.rooms import RoomDirectory, RoomOpening
 from roomlore.web.pages import Form, PageRoutes
 from roomlore.web.request_context import RequestContext, at_path
@@ -47,7 +47,7 @@ class RoomManagementPage:
     #: What has to be typed to erase it.
     called: str
     #: What would go with it; None before it was looked for.
-    receipt: ReceiptGiven | None
+    receipt: ReceiptResponse | None
     notice: str
 
 
@@ -80,7 +80,7 @@ async def look(visit: RequestContext, room: str) -> RoomManagementPage:
     """Return what would go with a room; nothing does yet."""
     page = await management_page(visit, room)
     receipt = await visit.app.erasure.room(str(page.room.id), dry_run=True)
-    return replace(page, receipt=receipt_given(receipt))
+    return replace(page, receipt=receipt_response(receipt))
 
 
 @PAGES.action("/r/{room}/manage/open")

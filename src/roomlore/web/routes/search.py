@@ -10,7 +10,13 @@ from roomlore.db.timeline import RoomHeader
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.http.schemas import AnswerGiven, FoundExchange, FoundExchanges, answer_given, found_exchanges
+from roomlore.operations.responses import (
+    AnswerResponse,
+    FoundThread,
+    SearchResponse,
+    answer_response,
+    search_response,
+)
 from roomlore.operations.rooms import RoomDirectory
 from roomlore.search.query_parser import Filters
 from roomlore.search.records import Answer, SearchResult
@@ -64,13 +70,13 @@ class SearchPage:
     deed: str | None
     #: Whose rooms may be named.
     rooms: Sequence[RoomHeader]
-    found: FoundExchanges | None = None
-    answer: AnswerGiven | None = None
+    found: SearchResponse | None = None
+    answer: AnswerResponse | None = None
     #: The answer's text in pieces.
     pieces: Sequence[TextPiece] = ()
 
     @property
-    def exchanges(self) -> Sequence[FoundExchange]:
+    def exchanges(self) -> Sequence[FoundThread]:
         """What was found, or what the answer rests on."""
         if self.found is not None:
             return self.found.hits
@@ -95,11 +101,11 @@ async def search(visit: RequestContext) -> SearchPage:
             asking=asking,
             deed=deed,
             rooms=rooms,
-            answer=_shortened_answer(answer_given(answer)),
+            answer=_shortened_answer(answer_response(answer)),
             pieces=pieces(answer.text, answer.citations),
         )
     found = await _run_search(visit, asking)
-    return SearchPage(asking=asking, deed=deed, rooms=rooms, found=_shortened_results(found_exchanges(found)))
+    return SearchPage(asking=asking, deed=deed, rooms=rooms, found=_shortened_results(search_response(found)))
 
 
 def pieces(text: str, citations: Mapping[str, UUID | str]) -> list[TextPiece]:
@@ -111,11 +117,11 @@ def pieces(text: str, citations: Mapping[str, UUID | str]) -> list[TextPiece]:
     return [TextPiece(text=part, cites=citations.get(part)) for part in parts if part]
 
 
-def _shortened_results(found: FoundExchanges) -> FoundExchanges:
+def _shortened_results(found: SearchResponse) -> SearchResponse:
     return replace(found, hits=[_shortened_thread(one) for one in found.hits])
 
 
-def _shortened_answer(answer: AnswerGiven) -> AnswerGiven:
+def _shortened_answer(answer: AnswerResponse) -> AnswerResponse:
     return replace(
         answer,
         sources=[_shortened_thread(one) for one in answer.sources],
@@ -123,7 +129,7 @@ def _shortened_answer(answer: AnswerGiven) -> AnswerGiven:
     )
 
 
-def _shortened_thread(one: FoundExchange) -> FoundExchange:
+def _shortened_thread(one: FoundThread) -> FoundThread:
     """Return an exchange with the beginnings of what was said; the rest is read in the room."""
     return replace(
         one,

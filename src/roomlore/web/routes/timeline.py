@@ -13,7 +13,7 @@ from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Message, ReplyMethod
-from roomlore.http.routes.events import Telling
+from roomlore.http.routes.events import EventStreamResponse
 from roomlore.operations.privacy import restrictions_on
 from roomlore.operations.speakers import Speaker
 from roomlore.operations.timeline import FullMessage, RoomThreads, Timeline, WindowRequest
@@ -152,7 +152,7 @@ async def _events(request: Request) -> Response:
     after = request.headers.get("last-event-id") or visit.word("after")
     stream = visit.app.events(visit.viewer, room=request.path_params["room"], after=after)
     await stream.start()
-    return Telling(stream, stop=request.app.state.stop())
+    return EventStreamResponse(stream, stop=request.app.state.stop())
 
 
 PAGES.raw("/r/{room}/events", _events)
