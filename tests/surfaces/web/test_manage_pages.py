@@ -37,7 +37,7 @@ async def test_an_operator_opens_renames_adds_and_erases(app: App, local: Visito
     await local.send(f"{path}/remove", on=path, participant=eve["participant_id"])
     assert "Eve" not in {one.name for one in await app.room_management.members("loft") if one.left_at is None}
     looked = await local.send(f"{path}/look", on=path)
-    assert "What would go" in looked.text
+    assert "Preview of the erasure" in looked.text
     wrong = await local.send(path, on=path, name="attic")
     assert (wrong.status_code, "nothing was erased" in wrong.text) == (400, True)
     done = await local.send(path, on=path, name="loft")

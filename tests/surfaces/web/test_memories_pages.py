@@ -291,9 +291,9 @@ async def test_wishes_that_cover_a_memory_are_the_operators_and_their_authors_to
         await app.wishes.accept(str(wish.id))
     assert any(said.id in memory.source_ids for wish in wishes for said in wish.covers)
     async with visiting(app) as visitor:
-        assert "Wishes that cover it" in await visitor.page(f"/m/{memory.id}")
+        assert "Privacy requests that cover it" in await visitor.page(f"/m/{memory.id}")
     async with seen_by(app, "bo") as visitor:
-        assert "Wishes that cover it" not in await visitor.page(f"/m/{memory.id}")
+        assert "Privacy requests that cover it" not in await visitor.page(f"/m/{memory.id}")
     async with seen_by(app, "eve") as visitor:
         assert (await visitor.get(f"/m/{memory.id}")).status_code == 404
 

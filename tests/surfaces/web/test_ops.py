@@ -136,8 +136,8 @@ async def test_a_copy_that_is_being_built_is_shown_to_be(app: App, shelf: Shelf)
     await worker.build(app.org_id, model="fake-hash-384", dimensions=384)
     async with visiting(app) as visitor:
         page = await visitor.page("/ops")
-        assert "asking what it is to hold" in page
-        assert "none yet; the database alone" in page
+        assert "collecting its content" in page
+        assert "none yet; only the database" in page
         await worker.advance_build(app.org_id)
         assert "12 to write" in await visitor.page("/ops")
 
@@ -286,7 +286,7 @@ async def test_everybody_can_use_the_page_of_operations(
         assert seen.faults == []
         await page.set_viewport_size({"width": 400, "height": 800})
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        button = page.get_by_role("button", name="Try all of it again")
+        button = page.get_by_role("button", name="Run all again")
         await button.focus()
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/ops?done=retried")

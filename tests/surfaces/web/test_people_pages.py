@@ -435,7 +435,7 @@ async def test_a_person_is_forgotten_with_the_keyboard_alone(app: App, browser: 
         await walk_to(page, "after a look at what would go")
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/forget")
-        await walk_to(page, "See what would go", tag="BUTTON")
+        await walk_to(page, "Preview", tag="BUTTON")
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/forget/look")
         assert await seen.violations() == []

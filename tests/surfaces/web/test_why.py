@@ -13,8 +13,7 @@ from ingest.stories import at, author, message, room
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.operations import App
-from roomlore.web.candidates import Candidate, MemoryCandidate
-from roomlore.web.context_graph import MAX_DOTS, context_graph
+from roomlore.web.context_view import MAX_DOTS, Candidate, MemoryCandidate, context_graph
 from search.telling import closed, tell
 from surfaces.web.conftest import visiting, window
 
