@@ -10,7 +10,7 @@ import pytest
 from operations.village import EVERYWHERE, PEOPLE, STORY
 from roomlore.http.idempotency import REPLAYS
 from roomlore.http.limits import EVENTS
-from surfaces.http.calling import Caller
+from surfaces.http.calling import Caller, mostly_slow
 from surfaces.http.conftest import Served
 
 #: What is asked of every read that is asked for by POST.
@@ -125,7 +125,7 @@ async def ids_of(served: Served) -> dict[str, str]:
     return {one["external_id"]: one["id"] for page in pages for one in page["messages"]}
 
 
-@pytest.mark.parametrize("name", PEOPLE)
+@pytest.mark.parametrize("name", mostly_slow(PEOPLE, "eve", "pip"))
 async def test_nobody_is_shown_anything_that_is_not_theirs(told: Served, name: str) -> None:
     seeds, ids = await everything(told), await ids_of(told)
     by_key, heard = await told.caller(name), heard_by(name)

@@ -73,13 +73,13 @@ async def test_an_operator_shortens_a_retention_that_was_told_and_takes_it_back(
     assert "in grace" not in await local.page("/ops")
 
 
-@pytest.mark.parametrize("span", ["0", "-1", "30d", "ever", "9" * 30])
-async def test_a_retention_that_is_none_is_refused(app: App, local: Visitor, span: str) -> None:
+async def test_a_retention_that_is_none_is_refused(app: App, local: Visitor) -> None:
     await village(app)
     path = await place(app, "attic")
-    assert (await local.get(f"{path}?keep={span}")).status_code == 400
-    assert (await local.send(f"{path}/keep", on=path, keep=span, sure="1")).status_code == 400
-    assert await kept(app, "attic") == (None, False)
+    for span in ["0", "-1", "30d", "ever", "9" * 30]:
+        assert (await local.get(f"{path}?keep={span}")).status_code == 400
+        assert (await local.send(f"{path}/keep", on=path, keep=span, sure="1")).status_code == 400
+        assert await kept(app, "attic") == (None, False)
 
 
 @pytest.mark.parametrize("name", ["ana", "eve", "pip"])

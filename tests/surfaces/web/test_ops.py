@@ -208,7 +208,7 @@ async def test_what_was_set_aside_is_told_by_its_kind_and_tried_again(
         assert "ValueError" in await visitor.page("/ops")
         told = await visitor.send("/ops/retry", on="/ops")
         assert told.headers["location"] == "/ops?done=retried"
-        assert "will be tried again" in await visitor.page("/ops?done=retried")
+        assert "will run again" in await visitor.page("/ops?done=retried")
         assert (await visitor.twin("/ops.json"))["failures"] == []
     assert (await app.waiting()).waiting == 12
 
@@ -290,4 +290,4 @@ async def test_everybody_can_use_the_page_of_operations(
         await button.focus()
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/ops?done=retried")
-        assert await page.text_content("[role=status]") == "What was set aside will be tried again."
+        assert await page.text_content("[role=status]") == "What was set aside will run again."

@@ -203,7 +203,7 @@ async def test_a_pause_at_which_the_walk_ended_is_drawn_as_one(app: App) -> None
         twin = await visitor.twin(f"/x/{ids['u11']}.json")
         page = await visitor.page(f"/x/{ids['u11']}")
     assert len(twin["side"]["sealed"]) == 1
-    assert "nobody spoke for 5 h" in page
+    assert "no messages for 5 h" in page
 
 
 async def test_a_small_budget_leaves_out_and_says_why(app: App) -> None:
