@@ -205,11 +205,11 @@ async def test_a_person_is_forgotten_after_a_look_and_by_name(app: App) -> None:
     async with visiting(app) as visitor:
         path = f"/people/{bo}/forget"
         before, twin = await visitor.page(path), await visitor.twin(f"{path}.json")
-        assert "Nothing has gone yet" in before
+        assert "Nothing is erased yet" in before
         assert twin["receipt"] is None
         looked = await visitor.send(f"{path}/look", on=path)
         assert looked.status_code == 200
-        assert "Nothing has gone yet" in looked.text
+        assert "Nothing is erased yet" in looked.text
         # It is a page like others: what its footer links to is there.
         assert f'href="{path}.json"' in looked.text
         rows = re.findall(
@@ -226,7 +226,7 @@ async def test_a_person_is_forgotten_after_a_look_and_by_name(app: App) -> None:
         told = await visitor.send(path, on=path, name="bo")
         assert told.status_code == 303
         receipt = await visitor.page(told.headers["location"])
-        assert "It is gone." in receipt
+        assert "It is erased." in receipt
         assert "clean" in receipt
         shown = await visitor.twin(told.headers["location"].partition("?")[0] + ".json")
         assert {one["what"]: one["count"] for one in shown["receipt"]["removed"]} == would
@@ -299,12 +299,12 @@ async def test_a_receipt_says_of_copies_no_more_than_it_counts(app: App, admin) 
     assert "! not removed yet" in await _copies(app, None, str(in_full.id))
     shown = await _copies(app, "bo", str(theirs.id))
     assert "✓ messages and accounts removed" in shown
-    assert "what was made of them is not counted here" in shown
-    assert "all that was asked" not in shown
+    assert "Data derived from them is not counted here" in shown
+    assert "everything that the verification requested" not in shown
     await admin.execute("delete from work where org_id = %s and stage = 'qdrant'", [app.org_id])
     shown = await _copies(app, None, str(in_full.id))
     assert "✓ removed" in shown
-    assert "all that was asked of the copies by the second look" in shown
+    assert "everything that the verification requested from the indexes" in shown
 
 
 async def _copies(app: App, name: str | None, receipt: str) -> str:
