@@ -91,7 +91,7 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float,
                 chatter.print(f"pages: http://{place}/", markup=False)
             if not is_loopback(host):
                 chatter.print(REACHABLE_NOTE, style="yellow")
-            around = partial(compose, served=app, ways=ways, limits=limits)
+            around = partial(compose, served=app, surfaces=ways, limits=limits)
             await runtime.serve(
                 app, listening, limits=limits, workers=workers, stop=stop, mounted=beside, wrap=around
             )
