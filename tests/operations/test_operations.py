@@ -14,7 +14,7 @@ from jobs.models import Moody, served
 from jobs.test_embed import QUICK, Watched, begun, embedded
 from roomlore.db import work_queue
 from roomlore.db.database import Database
-from roomlore.db.positions import AFTER_ALL
+from roomlore.db.messages import AFTER_ALL
 from roomlore.domain.errors import BackendUnavailable, BadInput, NotAllowed, NotFound
 from roomlore.domain.records import Role
 from roomlore.jobs import projection, runner

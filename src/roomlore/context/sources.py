@@ -155,7 +155,13 @@ class StoreSource:
 
     async def after(self, message: Message, limit: int) -> list[Message]:
         """Return the messages of the same room just after this one, oldest first."""
-        return list((await said.messages_after(self.conn, self.org_id, message, limit=limit)).items)
+        return list(
+            (
+                await said.messages_after(
+                    self.conn, self.org_id, message.room_id, message.position, limit=limit
+                )
+            ).items
+        )
 
     async def messages(self, ids: Sequence[MessageId]) -> list[Message]:
         """Return those of the ids that the viewer may see."""

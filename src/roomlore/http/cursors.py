@@ -17,7 +17,7 @@ from uuid import UUID
 
 from fastapi import Depends, Query, Request
 
-from roomlore.db.positions import UNKNOWN
+from roomlore.db.messages import UNKNOWN
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
 from roomlore.http.authentication import AuthenticatedApp

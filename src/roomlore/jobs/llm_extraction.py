@@ -212,7 +212,7 @@ class _ExtractionSession:
             await llm_quota.release(conn, org_id, PURPOSE, now=now)
             return _NO_CALL if known is None else known
         await llm_calls.add(conn, org_id, reading, message_ids=portion.source_ids)
-        return _StartedCall(llm_call_id=reading.id, answer=None, failures=reserved.failures)
+        return _StartedCall(llm_call_id=reading.id, answer=None, failures=reserved)
 
     async def _earlier_answer(
         self, conn: Connection, llm_call: NewLlmCall, portion: PromptChunk
@@ -293,7 +293,7 @@ class _ExtractionSession:
         await extraction_state.record_read_by_llm(conn, self.org_id, states)
         await llm_calls.drop_outdated(conn, self.org_id, self.conversation.id, kept=self.llm_call_ids)
         told = zip(self.llm_call_ids, self.validations, strict=True)
-        await llm_calls.record_results(conn, self.org_id, {key: _json(judged) for key, judged in told})
+        await llm_calls.record_results(conn, self.org_id, [(key, _json(judged)) for key, judged in told])
         return ExtractionRun(outcome="read" if self.llm_call_ids else "passed", result=written)
 
 

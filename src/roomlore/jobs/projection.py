@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from roomlore.db import projection_subjects, projections, work_queue
+from roomlore.db import projections, work_queue
 from roomlore.db.database import Database
 from roomlore.db.projections import NewIndex, Target
 from roomlore.db.queries import Connection
@@ -98,7 +98,7 @@ class ProjectionWorker:
         ours = await projections.renew(conn, org_id, self.queue, tasks)
         ids: list[UUID] = [task.subject_id for task in tasks if task.subject_id in ours]
         of_models = {
-            model: await projection_subjects.read_subjects(
+            model: await projections.read_subjects(
                 conn, org_id, self.queue, ids, model=model, version=held.turn
             )
             for model in dict.fromkeys(model for _, model in held.indexes)
@@ -213,7 +213,7 @@ class ProjectionWorker:
         asking = await projections.rebuild_position(conn, org_id, self.queue)
         if asking is None:
             return False
-        ids = await projection_subjects.subject_ids_after(
+        ids = await projections.subject_ids_after(
             conn, org_id, self.queue, asking.after, limit=self.chunk_size
         )
         is_last = len(ids) < self.chunk_size

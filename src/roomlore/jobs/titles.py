@@ -17,7 +17,7 @@ from roomlore.conversations.erased_names import erased_name_words
 from roomlore.conversations.message_text import tokens
 from roomlore.db import conversation_titles, llm_quota
 from roomlore.db.conversation_titles import TitleMessage, UntitledConversation
-from roomlore.db.llm_quota import CallReservation, Purpose
+from roomlore.db.llm_quota import Purpose
 from roomlore.db.queries import Connection
 from roomlore.domain.ids import ConversationId, OrgId
 from roomlore.domain.patterns import lazy_pattern
@@ -159,7 +159,7 @@ class TitleRequest:
 
     unnamed: UntitledConversation
     messages: Sequence[TitleMessage]
-    reserved: CallReservation
+    failures: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -186,7 +186,7 @@ class TitleWorker:
         question = LanguageModelRequest(
             instructions=INSTRUCTIONS, material=material(asked.messages), shape=SHAPE
         )
-        failures = asked.reserved.failures
+        failures = asked.failures
         answer = await self.caller.call(org_id, question, now=now, failures=failures, stop=stop)
         if answer is None:
             return "stopped"
@@ -204,10 +204,10 @@ class TitleWorker:
         if await self._next(conn, org_id, now) is None:
             return None
         until = now + self.caller.call_timeout
-        reserved = await llm_quota.reserve(
+        failures = await llm_quota.reserve(
             conn, org_id, PURPOSE, now=now, until=until, daily_limit=self.calls
         )
-        if reserved is None:
+        if failures is None:
             return None
         # Chosen now that nobody else can be asking: what was next before may have been named meanwhile.
         unnamed = await self._next(conn, org_id, now)
@@ -221,7 +221,7 @@ class TitleWorker:
         if not await is_allowed_for_model(conn, org_id, [one.message_id for one in said]):
             await llm_quota.release(conn, org_id, PURPOSE, now=now)
             return None
-        return TitleRequest(unnamed=unnamed, messages=said, reserved=reserved)
+        return TitleRequest(unnamed=unnamed, messages=said, failures=failures)
 
     async def _next(self, conn: Connection, org_id: OrgId, now: datetime) -> UntitledConversation | None:
         unnamed = await conversation_titles.next_untitled(conn, org_id, now=now, passed_over=self.skipped)

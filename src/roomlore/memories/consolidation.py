@@ -57,7 +57,9 @@ async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) ->
     if is_later and knows_as_well:
         return _supersede_by(kin, draft)
     # Whoever came since hears the new one alone, and would be left with neither.
-    is_for_all = await memory_writes.has_same_audience(conn, org_id, kin.id, draft)
+    is_for_all = await memory_writes.has_same_audience(
+        conn, org_id, kin.id, draft.source_ids, sensitivity=draft.sensitivity
+    )
     return Supersession(old_id=draft.id, new_id=kin.id, slot=None) if is_for_all else None
 
 
@@ -165,7 +167,9 @@ async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertR
         draft: The statement; its first source is what states it.
     """
     await memory_writes.lock(conn, org_id)
-    if not await memory_writes.has_valid_sources(conn, org_id, draft):
+    if not await memory_writes.has_valid_sources(
+        conn, org_id, draft.source_ids, participant_ids={person for _, person in draft.roles}
+    ):
         return None
     message_ids = {source.message_id for source in draft.sources}
     if draft.sensitivity == "normal" and await memory_writes.is_sensitive(conn, org_id, message_ids):
@@ -174,7 +178,9 @@ async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertR
     heard = await memory_writes.source_audiences(conn, org_id, message_ids)
     place = DedupKey(circle=dedup_scope(draft, heard, known), digest=digest_of(draft.content), draft=draft)
     same = await memory_writes.find_active_match(conn, org_id, place)
-    if same is not None and await memory_writes.has_same_audience(conn, org_id, same.id, draft):
+    if same is not None and await memory_writes.has_same_audience(
+        conn, org_id, same.id, draft.source_ids, sensitivity=draft.sensitivity
+    ):
         is_new = await _merge_into(conn, org_id, same, draft=draft, known=known)
         kept = UpsertResult(memory_id=same.id, outcome="united" if is_new else "same")
     elif (
@@ -312,10 +318,13 @@ async def _merge_into(
     known: Mapping[ParticipantId, ParticipantRef],
 ) -> bool:
     """Let a memory rest on a statement that says the same; return whether that changed it."""
-    is_richer = await memory_writes.add_metadata(conn, org_id, same.id, draft.metadata)
+    is_richer = bool(await memory_writes.add_metadata(conn, org_id, same.id, draft.metadata))
     before = await memory_writes.roles(conn, org_id, same.id)
     is_restated = not draft.sources and not draft.roles <= before
-    if not (await memory_writes.add_sources(conn, org_id, same.id, draft) or is_restated):
+    if not (
+        await memory_writes.add_sources(conn, org_id, same.id, draft.sources, extractor=draft.extractor)
+        or is_restated
+    ):
         return is_richer
     authors = draft.people("author")
     told_by = {who for role, who in before if role in {"author", "involved"}}

@@ -195,7 +195,7 @@ class PrivacyRequests:
             conn, org_id = reading.conn, self.access.org_id
             room_id = None if room is None else await lookup.room(conn, org_id, room)
             found = await privacy_requests.newest(conn, org_id, room_id=room_id, status=status, limit=limit)
-            held = [row for row in found if _is_source_intact(row)]
+            held = [row for row in found.items if _is_source_intact(row)]
             reading.record_shown([row.id for row in held])
         return await self._to_views(viewer, held)
 
@@ -347,9 +347,10 @@ class PrivacyRequests:
         named = ids_matching(word)
         if named is None:
             raise NotFound("wish", word)
-        found = await privacy_requests.newest(
+        page = await privacy_requests.newest(
             conn, self.access.org_id, room_id=None, status=None, limit=10, named=named
         )
+        found = page.items
         if not found:
             raise NotFound("wish", word)
         if len(found) > 1:

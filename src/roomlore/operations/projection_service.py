@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from roomlore.db import embedding_versions, projection_subjects, projections, stats, work_queue
+from roomlore.db import embedding_versions, projections, stats, work_queue
 from roomlore.db.database import Database
 from roomlore.db.projections import TARGETS, Target
 from roomlore.db.queries import Connection
@@ -212,10 +212,10 @@ class Projections:
         after: UUID | None = None
         while True:
             async with self.access.db.read_transaction(self.access.principal) as conn:
-                ids = await projection_subjects.subject_ids_after(
+                ids = await projections.subject_ids_after(
                     conn, self.access.org_id, held.target, after, limit=PAGE
                 )
-                found = await projection_subjects.read_subjects(
+                found = await projections.read_subjects(
                     conn, self.access.org_id, held.target, ids, model=held.model, version=0
                 )
             if not ids:

@@ -227,8 +227,8 @@ async def load_present(
 ) -> dict[MessageId, frozenset[ParticipantId]]:
     """Return who was there when messages were said, as far as the platform tells."""
     found: dict[MessageId, set[ParticipantId]] = defaultdict(set)
-    for one in await kept.present_participants(conn, org_id, ids):
-        found[one.message_id].add(one.participant_id)
+    for message_id, participant_id in await kept.present_participants(conn, org_id, ids):
+        found[message_id].add(participant_id)
     return {message_id: frozenset(those) for message_id, those in found.items()}
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from roomlore.db import conversations, directory, messages
 from roomlore.db.database import without_restrictions
 from roomlore.db.directory import ParticipantKey, RoomKey
-from roomlore.db.positions import AFTER_ALL, UNKNOWN, Position
+from roomlore.db.messages import AFTER_ALL, UNKNOWN, Position
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, OrgId, ParticipantId, RoomId

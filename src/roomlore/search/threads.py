@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 
 from roomlore.db import messages, search
-from roomlore.db.positions import Position
+from roomlore.db.messages import Position
 from roomlore.db.queries import Connection
 from roomlore.db.search import RootMessage, ThreadMessage
 from roomlore.domain import paging
