@@ -18,7 +18,6 @@ from roomlore.domain.ids import MessageId
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import Account, Memory, MemoryKind
 from roomlore.domain.rendering import safe_name
-from roomlore.http.schemas import block_given
 from roomlore.operations import App
 
 
@@ -152,7 +151,9 @@ def show_decision(output: Output, decision: Decision) -> None:
 def show_memory_section(output: Output, section: MemorySection, *, explain: bool) -> None:
     """Print a memory section, and with `explain` why each memory is in or out."""
     if output.as_json:
-        document = plain(block_given(section, explain=explain))
+        from roomlore.operations.responses import memory_section_response  # noqa: PLC0415  text output does not need it
+
+        document = plain(memory_section_response(section, explain=explain))
         return output.json({name: value for name, value in document.items() if value is not None})
     output.text(section_text(section) or "no memories")
     output.postable_note(section.postable, room="")

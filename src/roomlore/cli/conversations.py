@@ -12,7 +12,6 @@ from roomlore.domain.ids import MessageId, short_id, short_ids
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import AssignedMessage, Conversation
 from roomlore.domain.rendering import as_one_line, render_message, safe_body, safe_name
-from roomlore.http.schemas import conversation_read
 from roomlore.operations import App
 
 NO_LABEL = "(no label)"
@@ -118,7 +117,9 @@ def close(output: Output, changed: Conversation) -> None:
 def show_conversation(output: Output, found: Conversation, messages: Sequence[AssignedMessage]) -> None:
     """Print a conversation and its messages, each with the message that it answers."""
     if output.as_json:
-        return output.json(conversation_read(found, messages))
+        from roomlore.operations.responses import conversation_response  # noqa: PLC0415  text output does not need it
+
+        return output.json(conversation_response(found, messages))
     show_heading(output, found)
     omitted = found.message_count - len(messages)
     if omitted > 0:

@@ -116,8 +116,10 @@ class OperationCommand(DerivedCommand):
         async def use(app: App) -> None:
             result = await self._call(session, app, given_arguments(ctx.params))
             if session.output.as_json:
+                from roomlore.operations.responses import to_document  # noqa: PLC0415  text output does not need it
+
                 declared: Operation | None = getattr(self._function, "__operation__", None)
-                document = result if declared is None else declared.to_document(result)
+                document = result if declared is None else to_document(declared, result)
                 session.output.json({} if document is None else document)
             else:
                 cast("Callable[..., None]", self.callback)(session.output, result)

@@ -20,9 +20,9 @@ from roomlore.domain.phrases import count_phrase
 from roomlore.domain.receipts import PendingRemoval, Receipt, StoreName
 from roomlore.domain.records import Message
 from roomlore.domain.retention import RetentionChange
-from roomlore.http.schemas import receipt_given
 from roomlore.operations import App
 from roomlore.operations.memories import MemoryBrowser
+from roomlore.operations.responses import receipt_response
 
 FOREVER = "forever"
 #: What an index holds.
@@ -341,7 +341,7 @@ def _state(receipt: Receipt) -> str:
 
 
 def _receipt_json(receipt: Receipt) -> dict[str, Any]:
-    document = plain(receipt_given(receipt))
+    document = plain(receipt_response(receipt))
     if receipt.is_dry_run:
         del document["id"]
     return document

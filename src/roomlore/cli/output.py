@@ -164,9 +164,9 @@ class Output:
     def found(self, found: SearchResult) -> None:
         """Print search results."""
         if self.as_json:
-            from roomlore.http.schemas import found_exchanges
+            from roomlore.operations.responses import search_response
 
-            return self.json(found_exchanges(found))
+            return self.json(search_response(found))
         self.interpretation(found.read, is_found=bool(found.hits))
         if found.read is not None and found.read.unknown:
             self.text(found.read.unknown_names_note(), style="yellow")
@@ -209,9 +209,9 @@ class Output:
     def answer(self, answer: Answer) -> None:
         """Print an answer, its sources and what each stage of the search found."""
         if self.as_json:
-            from roomlore.http.schemas import answer_given
+            from roomlore.operations.responses import answer_response
 
-            return self.json(answer_given(answer))
+            return self.json(answer_response(answer))
         from roomlore.search.records import WRITTEN_BY_QUOTING
 
         self.interpretation(answer.read, is_found=answer.is_known)
@@ -357,17 +357,17 @@ def minute(moment: datetime | None) -> str:
 
 def context_json(context: Context, *, explain: bool) -> dict[str, Any]:
     """Return a context as JSON values, and with `explain` the reasons for each message and link."""
-    from roomlore.http.schemas import context_given
+    from roomlore.operations.responses import context_response
 
-    document = plain(context_given(context, explain=explain))
+    document = plain(context_response(context, explain=explain))
     return {name: value for name, value in document.items() if value is not None}
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Return a thread as JSON values, each message with the reasons for its rank."""
-    from roomlore.http.schemas import found_exchange
+    from roomlore.operations.responses import found_thread
 
-    return plain(found_exchange(hit))
+    return plain(found_thread(hit))
 
 
 def dated(messages: Iterable[Message]) -> list[str]:

@@ -9,8 +9,8 @@ from roomlore.cli.output import Output, minute
 from roomlore.cli.session import Session, with_app
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import Account, AuditLine, Participant
-from roomlore.http.schemas import persons
 from roomlore.operations import App
+from roomlore.operations.responses import person_responses
 
 
 @click.command()
@@ -68,8 +68,8 @@ def audit_log(session: Session, about: str | None, limit: int) -> None:
 
 
 def show_people(output: Output, people: Sequence[Participant], accounts: Sequence[Account]) -> None:
-    """Print persons with their accounts."""
-    found = persons(people, accounts)
+    """Print person_responses with their accounts."""
+    found = person_responses(people, accounts)
     if output.as_json:
         return output.json(found)
     rows = [

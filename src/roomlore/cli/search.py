@@ -50,9 +50,9 @@ def messages(session: Session, room: str, limit: int, before: str | None, *, by_
 def show_threads(output: Output, threads: Sequence[Thread]) -> None:
     """Print threads, with the replies indented below the first message."""
     if output.as_json:
-        from roomlore.http.schemas import exchange_said  # noqa: PLC0415  text output does not need it
+        from roomlore.operations.responses import thread_response  # noqa: PLC0415  text output does not need it
 
-        return output.json({"exchanges": [exchange_said(thread) for thread in threads]})
+        return output.json({"exchanges": [thread_response(thread) for thread in threads]})
     for thread in threads:
         replies = [message for message in thread.messages if message.id != thread.root.id]
         first, *rest = dated([thread.root, *replies])

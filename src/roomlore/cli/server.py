@@ -10,6 +10,7 @@ import click
 
 from roomlore.cli.output import Output
 from roomlore.cli.session import Session, stop_on_signals, with_app
+from roomlore.client.server import is_loopback
 from roomlore.domain.errors import BadInput
 from roomlore.domain.rendering import safe_name
 from roomlore.operations import App
@@ -62,15 +63,15 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float,
     if session.settings.key is not None or session.viewer is not None:
         raise BadInput("serve", "clients bring their own keys; leave out ROOMLORE_KEY and --as")
     from roomlore.http import runtime  # noqa: PLC0415  needs an extra
+    from roomlore.http.headers import address  # noqa: PLC0415  as above
     from roomlore.http.limits import RequestLimits  # noqa: PLC0415  as above
-    from roomlore.http.proxies import address  # noqa: PLC0415  as above
     from roomlore.web.gateway import EnabledSurfaces, compose  # noqa: PLC0415  as above
 
     proxies = frozenset(map(address, more.pop("proxies")))
     surfaces = EnabledSurfaces(
         api=more.pop("api"), pages=more.pop("web"), local=more.pop("local"), proxies=proxies
     )
-    _check_surfaces(host, surfaces, is_loopback=runtime.is_loopback(host))
+    _check_surfaces(host, surfaces, is_loopback=is_loopback(host))
     mounted = _mounted_apps(**more)
     chatter, limits = session.output.chatter, RequestLimits(rate=rate, burst=max(1, round(4 * rate)))
 
@@ -83,9 +84,9 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float,
             chatter.print(f"serving {address_text}{paths}; Ctrl-C stops", markup=False)
             if surfaces.pages:
                 chatter.print(f"pages: http://{address_text}/", markup=False)
-            if not runtime.is_loopback(host):
+            if not is_loopback(host):
                 chatter.print(REACHABLE_NOTE, style="yellow")
-            wrap = partial(compose, served=app, ways=surfaces, limits=limits)
+            wrap = partial(compose, served=app, surfaces=surfaces, limits=limits)
             await runtime.serve(
                 app, listening, limits=limits, workers=workers, stop=stop, mounted=mounted, wrap=wrap
             )

@@ -142,7 +142,7 @@ class Conversations:
 
     access: Access
 
-    @operation("GET", "/conversations", name="list_conversations", shows=shown_conversation)
+    @operation("GET", "/conversations", name="list_conversations")
     async def all(self, viewer: Viewer, room: str | None = None, *, limit: Limit = 50) -> list[Conversation]:
         """Return the conversations the viewer may see, in one room or everywhere, newest first.
 
@@ -194,9 +194,7 @@ class Conversations:
 
     # Changes
 
-    @operation(
-        "POST", "/conversations/move", name="move_message", replay="conversation", shows=shown_conversation
-    )
+    @operation("POST", "/conversations/move", name="move_message", replay="conversation")
     async def move(self, message: str, to: str) -> Conversation:
         """Put a message, and with it what answers it, into another conversation of its room; return that.
 
@@ -231,7 +229,6 @@ class Conversations:
         "/conversations/split",
         name="split_conversation",
         replay="conversation",
-        shows=shown_conversation,
     )
     async def split(
         self, messages: NamedMessages, label: SentLabel = "", *, room: str | None = None
@@ -273,7 +270,6 @@ class Conversations:
         "/conversations/{conversation}/merge",
         name="merge_conversations",
         replay="conversation",
-        shows=shown_conversation,
     )
     async def merge(self, conversation: str, other: str) -> Conversation:
         """Put everything of the other conversation into the one, and return that; the other is gone.
@@ -307,7 +303,6 @@ class Conversations:
         name="rename_conversation",
         replay="conversation",
         is_repeatable=True,
-        shows=shown_conversation,
     )
     async def rename(self, conversation: str, label: SentLabel) -> Conversation:
         """Say what a conversation is called and return it; with an empty label it is called as found again.
@@ -332,7 +327,6 @@ class Conversations:
         name="mark_conversation",
         replay="conversation",
         is_repeatable=True,
-        shows=shown_conversation,
     )
     async def mark(self, conversation: str, sensitivity: Sensitivity) -> Conversation:
         """Say how sensitive a conversation is and return it.
@@ -362,7 +356,6 @@ class Conversations:
         "/conversations/{conversation}/close",
         name="close_conversation",
         replay="conversation",
-        shows=shown_conversation,
     )
     async def close(self, conversation: str) -> Conversation:
         """Say that a conversation is over and return it; what is said in it later opens it again.

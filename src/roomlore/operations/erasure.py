@@ -25,7 +25,7 @@ from roomlore.domain.retention import RetentionChange
 from roomlore.ingest import accept
 from roomlore.jobs import expiry
 from roomlore.operations.access import Access, check_limit
-from roomlore.operations.registry import operation
+from roomlore.operations.registry import Limit, operation
 from roomlore.privacy import enforcement
 from roomlore.privacy.erasure import Erasure, erase, verify
 from roomlore.privacy.erasure_receipts import ErasureRequest
@@ -141,7 +141,8 @@ class Erasures:
         asked = ErasureRequest(kind="person", participant_ids=[found])
         return await self._erase(asked, own=found, dry_run=dry_run)
 
-    async def receipts(self, limit: int = 50) -> list[Receipt]:
+    @operation("GET", "/receipts", name="list_receipts")
+    async def receipts(self, limit: Limit = 50) -> list[Receipt]:
         """Return the newest receipts: an operator's all, everybody else's own, newest first."""
         check_limit(limit)
         async with self.access.reading(self.access.principal, "list receipts") as reading:
@@ -149,6 +150,7 @@ class Erasures:
             reading.record_shown(receipt.id for receipt in found)
         return found
 
+    @operation("GET", "/receipts/{receipt_id}", name="read_receipt")
     async def receipt(self, receipt_id: str) -> Receipt:
         """Return the receipt that an id or its beginning means, with what copies may hold still.
 
@@ -162,6 +164,13 @@ class Erasures:
             reading.record_shown([found[0].id])
         return await self._with_pending_projections(found[0])
 
+    @operation(
+        "POST",
+        "/receipts/{receipt_id}/check",
+        name="check_receipt",
+        replay="whole",
+        is_repeatable=True,
+    )
     async def check(self, receipt_id: str) -> Receipt:
         """Look once more whether everything that a receipt names is gone; return it with what was found.
 
@@ -201,6 +210,7 @@ class Erasures:
 
         return await self.access.change("administer", "dry run of keep" if dry_run else "keep", work)
 
+    @operation("POST", "/erasures/expired", name="erase_expired", replay="whole")
     async def expire(self, now: datetime | None = None) -> list[Receipt]:
         """Erase what is older than its room keeps, and return a receipt for each portion that went.
 

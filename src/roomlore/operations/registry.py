@@ -63,8 +63,6 @@ class Declaration(TypedDict, total=False):
     status: int
     #: The result is a plain value: JSON shows it as the one field of an object, by this name.
     result_key: str
-    #: Makes the record that JSON shows of the result, or of each item of a list.
-    shows: Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +115,6 @@ class Operation:
     def is_in_path(self, parameter: Parameter) -> bool:
         """Return whether an argument is a part of the path."""
         return f"{{{parameter.name}}}" in self.path
-
-    def to_document(self, result: Any) -> Any:
-        """Return what JSON shows of a result."""
-        shows, key = self.declaration.get("shows"), self.declaration.get("result_key")
-        if shows is not None:
-            result = [shows(item) for item in result] if isinstance(result, list) else shows(result)  # pyright: ignore[reportUnknownVariableType]
-        return result if key is None else {key: result}
 
     def bind(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, without those that were left out.
