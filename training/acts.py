@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.conversations.mentions import mention_words
+from roomlore.text.mentions import mention_words
 from roomlore.conversations.message_text import (
     ACT_COUNT,
     BUCKETS,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from roomlore.conversations.mentions import aliases, mention_words
+from roomlore.text.mentions import aliases, mention_words
 from roomlore.conversations.message_text import BUCKETS, bucket, stem, tokens
 from roomlore.conversations.records import ConversationMessage
 from roomlore.conversations.window import COMMON_WORD_RARITY, WINDOW

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.conversations.mentions import LONGEST_NAME, aliases, mention_words
+from roomlore.text.mentions import LONGEST_NAME, aliases, mention_words
 
 
 def rare(_: str) -> bool:

@@ -11,7 +11,7 @@ from memories.test_languagemodel import judged, person, shown, stated
 from memories.test_languagemodel import said as spoken
 from roomlore.domain.claims import Claim, ExistingMemory
 from roomlore.domain.ids import MemoryId, MessageId
-from roomlore.memories.attributes import ATTRIBUTES, FAVOURITE, attribute_named
+from roomlore.memories.kinds import ATTRIBUTES, FAVOURITE, attribute_named
 from roomlore.memories.first_person import _ALL_FORMS  # pyright: ignore[reportPrivateUsage]
 from roomlore.memories.llm_extractor import memory_label, split_prompt
 

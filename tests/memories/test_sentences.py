@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.memories.sentences import MASK, own_sentences_of
+from roomlore.text.sentences import MASK, own_sentences_of
 
 PIECES = [
     '"',

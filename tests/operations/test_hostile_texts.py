@@ -11,7 +11,7 @@ import pytest
 
 from ingest.stories import at, message
 from roomlore.conversations import labels, message_text
-from roomlore.conversations.mentions import mention_words
+from roomlore.text.mentions import mention_words
 from roomlore.domain.claims import SourceText
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.ingest.clean import MAX_BODY, clean

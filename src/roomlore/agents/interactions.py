@@ -27,6 +27,8 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import MemorySource
 from roomlore.domain.rendering import safe_name
 from roomlore.memories.consolidation import upsert
+from roomlore.text.recognisers import CHAT_STOP_WORDS, contains_question, is_small_talk
+from roomlore.text.sentences import sentences_of
 
 #: From here on an exchange is remembered.
 SALIENCE_THRESHOLD = 0.6
@@ -37,28 +39,10 @@ _SMALL_TALK, _AGENT = -0.3, -0.2
 _READ = 4_000
 
 _WORD = lazy_pattern(r"[^\W\d_][\w'\u2019-]*|\d[\w.,:/-]*")
-_STOP_WORD_LIST = (
-    "a about all also am an and any anyone are as at be been but by can could did do does doing for from get go got had"
-    " has have he hello her hey hi him his how i i'd i'll i'm i've if im in into is it it's its just know like me my no"
-    " not now of oh ok okay on one or our out please really she should so some than thank thanks that that's the their"
-    " them then there they this to too up us was we were what when where which who why will with would yeah yes you"
-    " you're your"
-)
-_STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
-_QUESTION = lazy_pattern(
-    r"\?|^\s*(who|what|when|where|why|how|which|whose|can|could|do|does|did|is|are|should|would|will)\b",
-    re.IGNORECASE,
-)
 _DECISIVE_CUES = lazy_pattern(
     r"\b(let'?s go with|we(?:'ve| have)? (?:decided|agreed)|decision|decided|agreed on|i(?:'ll| will)|i promise|by"
     r" (?:mon|tues|wednes|thurs|fri|satur|sun)day|by tomorrow|deadline|due|actually|correction|that'?s wrong|i meant|turns"
     r" out|lesson|learn(?:ed|t)|next time|never again|always|from now on|remember|prefer|allergic|birthday|instead of)\b",
-    re.IGNORECASE,
-)
-_BETWEEN_SENTENCES = lazy_pattern(r"(?<=[.!?\n])\s+")
-_SMALL = lazy_pattern(
-    r"\W*(?:(?:hi|hello|hey|yo|thanks|thank you|thx|ty|ok|okay|k|cool|nice|great|lol|haha+|yes|yep|no|nope|sure|bye|np|good"
-    r" (?:morning|night|evening|day)|how are you|no problem|you'?re welcome|welcome|there|all|everyone|bot)\W*){0,6}",
     re.IGNORECASE,
 )
 
@@ -97,24 +81,14 @@ def salience_parts(interaction: Interaction) -> Mapping[str, float]:
     return {name: part for name, part in found.items() if part}
 
 
-def contains_question(text: str) -> bool:
-    """Return whether a text asks something."""
-    return bool(_QUESTION.search(text[:_READ]))
-
-
-def is_small_talk(text: str) -> bool:
-    """Return whether a text is a greeting, thanks or the like, and nothing else."""
-    return bool(_SMALL.fullmatch(text[:_READ]))
-
-
 def _content_words(text: str) -> set[str]:
     """Return the words of a text that carry meaning, each once."""
-    return {word.casefold() for word in _WORD.findall(text)} - _STOP_WORDS
+    return {word.casefold() for word in _WORD.findall(text)} - CHAT_STOP_WORDS
 
 
 def _is_only_question(reply: str) -> bool:
-    sentences = [part for part in _BETWEEN_SENTENCES.split(reply.strip()) if part]
-    return bool(sentences) and all(sentence.rstrip().endswith("?") for sentence in sentences)
+    sentences = sentences_of(reply)
+    return bool(sentences) and all(sentence.endswith("?") for sentence in sentences)
 
 
 #: Characters of each side that a memory quotes.

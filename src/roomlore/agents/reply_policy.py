@@ -20,15 +20,12 @@ see has a part in it.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Annotated
 
 from msgspec import Meta
 
-from roomlore.agents.interactions import contains_question, is_small_talk
 from roomlore.agents.recall import RELEVANCE_THRESHOLD, MemoryMatch, matching_memories
-from roomlore.conversations.mentions import CHARACTERS_READ, aliases, mention_words
 from roomlore.db import agents
 from roomlore.db.agents import NearbyMessage
 from roomlore.db.queries import Connection
@@ -37,6 +34,8 @@ from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import Message
+from roomlore.text.mentions import addressed_by_name
+from roomlore.text.recognisers import contains_question, is_small_talk
 
 #: Memories that a reason names.
 _MAX_REASON_MEMORIES = 3
@@ -205,11 +204,6 @@ def _no(what: str, *said: SaidMessage) -> Decision:
 
 #: So many messages before one, itself among them, and after it.
 _BEFORE, _AFTER = 40, 20
-_QUOTED = lazy_pattern(r"^[^\S\n]*>.*$", re.MULTILINE)
-_GREETINGS = (
-    "hi|hey|hello|yo|ok|okay|thanks|thank you|thx|ty|dear|please|so|well|good morning|morning|welcome"
-)
-_PAUSE = r"[.!?,;:()\n\u2013\u2014-]"
 
 
 async def load_situation(conn: Connection, org_id: OrgId, message: Message) -> Situation:
@@ -234,43 +228,6 @@ async def load_situation(conn: Connection, org_id: OrgId, message: Message) -> S
         )
     return Situation(
         own_ids=own, trigger=trigger, before=said[place + 1 :], after=said[:place], matches=known
-    )
-
-
-def addressed_by_name(body: str, names: Mapping[str, Iterable[ParticipantId]]) -> frozenset[ParticipantId]:
-    """Return who is called by name.
-
-    Args:
-        body: What is said.
-        names: Whom each name means.
-    """
-    text = _QUOTED.sub("", body[:CHARACTERS_READ]).casefold()
-    loud = set(mention_words(text).loud)
-    is_question = contains_question(text)
-    found: set[ParticipantId] = set()
-    for name, people in names.items():
-        shouted, plain = aliases(name, lambda _: False)
-        if loud & shouted or _is_called(
-            plain | {" ".join(name.casefold().split())}, text, asks_it=is_question
-        ):
-            found.update(people)
-    return frozenset(found)
-
-
-def _is_called(forms: Iterable[str], text: str, *, asks_it: bool) -> bool:
-    return any(
-        by_itself.search(text) or (asks_it and first.match(text))
-        for by_itself, first in map(_patterns, filter(None, forms))
-    )
-
-
-@lru_cache(maxsize=1_000)
-def _patterns(form: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return how a name stands by itself in a text, and how it begins one."""
-    name = re.escape(form)
-    return (
-        lazy_pattern(rf"(?:^|{_PAUSE}|\b(?:{_GREETINGS})\b)\s*{name}\s*(?:$|{_PAUSE})"),
-        lazy_pattern(rf"\W*{name}(?!['\u2019\w])"),
     )
 
 

@@ -23,15 +23,6 @@ LONGEST_WORD = 30
 
 _WORDY = lazy_pattern(r"[^\W\d_]{2}")
 _LINK = lazy_pattern(r"(?:https?://|www\.)\S+", re.IGNORECASE)
-#: Whoever says this asks for discretion.
-_DISCREET = lazy_pattern(
-    r"\b(?:strictly )?confidential(?:ly)?\b|\bin (?:strict(?:est)? )?confidence\b(?! (?:that|in)\b)"
-    r"|\boff the record\b|\b(?:just|strictly|only) between (?:you and me|us|ourselves)\b"
-    r"|\b(?:do not|don'?t) (?:tell|share|repeat|forward) (?:this|that|it|anyone|anybody)\b"
-    r"|\bkeep (?:this|that|it) (?:quiet|private|secret|confidential|(?:to|between|among) (?:yourself|yourselves|us))\b"
-    r"|\bnot for (?:sharing|the public)\b|\bthis stays between\b",
-    re.IGNORECASE,
-)
 
 
 def label_of(bodies: Sequence[str], *, rarity: Sequence[float], names: Collection[str] = ()) -> str:
@@ -60,11 +51,6 @@ def label_of(bodies: Sequence[str], *, rarity: Sequence[float], names: Collectio
     }
     told = sorted(weights, key=lambda word: -weights[word])[:LABEL_WORDS]
     return ", ".join(spelled[word] for word in told)
-
-
-def asks_for_confidentiality(bodies: Sequence[str]) -> bool:
-    """Return whether somebody in a conversation asks to keep it among those present."""
-    return any(_DISCREET.search(body) for body in bodies)
 
 
 def _is_label_word(word: str, called: Collection[str]) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.conversations.mentions import MentionWords, aliases, mention_words
 from roomlore.conversations.message_text import (
     TEXT_FEATURE_NAMES,
     TEXT_FEATURES,
@@ -23,6 +22,7 @@ from roomlore.conversations.message_text import (
 )
 from roomlore.conversations.records import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.text.mentions import MentionWords, aliases, mention_words
 
 #: So many earlier messages are candidates, and nothing older is ever looked at.
 WINDOW = 100

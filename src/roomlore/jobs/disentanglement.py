@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 from roomlore.conversations import reply_model
 from roomlore.conversations.disentangler import WHISPER_SILENCE, Disentangler, WhisperAudience
 from roomlore.conversations.erased_names import without_erased_names
-from roomlore.conversations.labels import asks_for_confidentiality, label_of
+from roomlore.conversations.labels import label_of
 from roomlore.conversations.linker import WINDOW
 from roomlore.conversations.records import Assignment, ConversationMessage
 from roomlore.db import conversations, disentanglement, erased, work_queue
@@ -37,6 +37,7 @@ from roomlore.db.queries import Connection
 from roomlore.db.work_queue import QueueName, Task
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId
 from roomlore.domain.records import ReplyMethod, Viewer
+from roomlore.text.recognisers import asks_for_confidentiality
 
 #: Messages gone through at once: many enough that reading the window before them costs little.
 CHUNK_SIZE = 1_000

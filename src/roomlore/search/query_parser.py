@@ -247,12 +247,6 @@ _PLAIN = lazy_pattern(
 _MARKS = " ?!.,;:"
 #: Whoever asks so points to something, and does not want to see all there is.
 _REASONS = frozenset({"when", "where", "why", "how"})
-_QUESTION = lazy_pattern(
-    r"(?:who|whom|whose|what|when|where|why|how|which)\b"
-    r"|(?:does|do|did|is|are|was|were|can|could|would|should|has|have|will)"
-    r" (?:i|you|we|he|she|it|they|there|this|that|the|any\w*|some\w*)\b",
-    re.IGNORECASE,
-)
 _QUESTIONS = lazy_pattern(r"\bquestions?\b", re.IGNORECASE)
 _BETWEEN_NAMES = lazy_pattern(r",? and |, | or ", re.IGNORECASE)
 _ARTICLE = lazy_pattern(
@@ -298,11 +292,6 @@ def parse_query(question: str) -> ParsedQuery:
             )
             return asked if asked.has_author or asked.time_phrase else ParsedQuery(text=question)
     return ParsedQuery(text=question)
-
-
-def is_question(text: str) -> bool:
-    """Return whether a message asks something, by its mark at the end or its first word."""
-    return text.rstrip().endswith("?") or _QUESTION.match(text.lstrip()) is not None
 
 
 def is_generic_person(name: str) -> bool:

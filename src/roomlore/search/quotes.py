@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from roomlore.domain.incoming import MessageKind
 from roomlore.domain.records import Memory, Message
-from roomlore.domain.rendering import as_one_line, render_message, safe_name, without_trailing_quotes
+from roomlore.domain.rendering import as_one_line, render_message, safe_name
 from roomlore.search.confidence import relevance
 from roomlore.search.records import Hit, LogMatch, MatchedMemory
 from roomlore.search.threads import answers_lookup
+from roomlore.text.recognisers import ends_in_question_mark
 
 #: How many answers to a cited message are quoted with it.
 MAX_ANSWERS = 3
@@ -42,7 +43,7 @@ def _best(hit: Hit) -> Quote | None:
     found = (message for message in hit.messages if message.id in hit.why and _is_informative(message))
     told = (_quote_of(hit, message) for message in found)
     return max(
-        (quote for quote in told if quote.answers or not _is_question(quote.message)),
+        (quote for quote in told if quote.answers or not ends_in_question_mark(quote.message.body)),
         key=lambda quote: quote.relevance,
         default=None,
     )
@@ -51,7 +52,7 @@ def _best(hit: Hit) -> Quote | None:
 def _quote_of(hit: Hit, message: Message) -> Quote:
     """Return a find with what answers it, where it asks or opens."""
     answers: Iterable[Message] = ()
-    if _is_question(message) or message.id == hit.root.id:
+    if ends_in_question_mark(message.body) or message.id == hit.root.id:
         by_id = {other.id: other for other in hit.messages}
         answers = (
             by_id[key] for key in answers_lookup(hit.replies)(message.id) if _is_informative(by_id[key])
@@ -66,10 +67,6 @@ def _quote_of(hit: Hit, message: Message) -> Quote:
 
 def _is_informative(message: Message) -> bool:
     return message.kind in QUOTABLE_KINDS and bool(message.body.strip())
-
-
-def _is_question(message: Message) -> bool:
-    return without_trailing_quotes(message.body).rstrip().endswith("?")
 
 
 def quoted_text(
