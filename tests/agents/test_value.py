@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.agents.interactions import SALIENCE_THRESHOLD, Interaction, salience, salience_parts
+from roomlore.agents.interactions import SALIENCE_THRESHOLD, salience, salience_parts
+from roomlore.db.agents import AgentReply
 
 
-def exchange(trigger: str, reply: str, **fields) -> Interaction:
+def exchange(trigger: str, reply: str, **fields) -> AgentReply:
     known = {"other_kind": "human", "is_addressed": True, "has_met": True, **fields}
-    return Interaction(trigger=trigger, reply=reply, **known)
+    unread = set(AgentReply.__slots__) - {"trigger", "reply", *known}
+    return AgentReply(trigger=trigger, reply=reply, **known, **dict.fromkeys(unread, None))
 
 
 KEPT = [

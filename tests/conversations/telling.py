@@ -5,7 +5,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from roomlore.conversations.records import ConversationMessage
+from roomlore.conversations.window import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
 
 START = datetime(2024, 5, 6, 9, 0, tzinfo=UTC)

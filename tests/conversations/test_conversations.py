@@ -6,12 +6,13 @@ from uuid import UUID, uuid5
 from roomlore.conversations.disentangler import (
     LONGEST_SILENCE,
     SHORTEST_SILENCE,
+    Assignment,
     Disentangler,
+    ReplyLink,
     WhisperAudience,
     conversation_id_for,
 )
-from roomlore.conversations.linker import WINDOW
-from roomlore.conversations.records import Assignment, ConversationMessage, ReplyLink
+from roomlore.conversations.window import WINDOW, ConversationMessage
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)

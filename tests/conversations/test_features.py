@@ -16,8 +16,7 @@ from roomlore.conversations.features import (
     FeatureExtractor,
     Features,
 )
-from roomlore.conversations.records import ConversationMessage
-from roomlore.conversations.window import WINDOW, Window
+from roomlore.conversations.window import WINDOW, ConversationMessage, Window
 
 
 def opened() -> Window:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from roomlore.conversations.labels import asks_for_confidentiality, label_of
-from roomlore.conversations.message_text import BUCKETS, bucket, stem
+from roomlore.conversations.message_text import BUCKETS, bucket, label_of, stem
+from roomlore.text.recognisers import asks_for_confidentiality
 
 COMMON = "the a i you is it to and of in for we do not does any have what on with that this"
 

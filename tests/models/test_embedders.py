@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from models.embeddingserver import embedding_server
 from roomlore.domain.ports import TOKEN_BYTES, Embedder, TokenVectors
 from roomlore.models.fake import FakeEmbedder
-from roomlore.models.http_embedding import open_http_embedder
+from roomlore.models.http_models import open_http_embedder
 
 ODD_TEXTS = [
     "",

@@ -14,8 +14,8 @@ from models.chatserver import chat_server, completion, http, titled
 from roomlore.cli.main import cli
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import LlmFailure
-from roomlore.models import chat_model
-from roomlore.models.chat_model import open_language_model
+from roomlore.models import http_models
+from roomlore.models.http_models import open_language_model
 from roomlore.settings import LanguageModelSettings, Settings, from_environment
 
 SHAPE = {"type": "object", "properties": {"title": {"type": "string"}}}
@@ -212,7 +212,7 @@ async def test_a_proxy_of_the_environment_is_not_asked(server, monkeypatch):
 
 
 def test_without_the_extra_there_is_a_cure(monkeypatch):
-    monkeypatch.setattr(chat_model, "find_spec", lambda _: None)
+    monkeypatch.setattr(http_models, "find_spec", lambda _: None)
     with pytest.raises(BadInput, match=r"pip install 'roomlore\[languagemodel\]'"):
         open_language_model("http://127.0.0.1/v1", "small")
 
