@@ -3,7 +3,7 @@
 from uuid import UUID, uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.test_memoryblock import remembered
@@ -151,6 +151,7 @@ speakers = st.sampled_from(list(KINDS))
 lines = st.builds(said, speakers, st.sampled_from([STATEMENT, ASKS, "hi"]), to=st.sets(speakers, max_size=2))
 
 
+@settings(max_examples=40)
 @given(st.lists(lines, min_size=1, max_size=30))
 def test_a_decision_has_a_bounded_score_and_names_what_was_heard(told):
     decision = decide(heard(*told))
@@ -160,6 +161,7 @@ def test_a_decision_has_a_bounded_score_and_names_what_was_heard(told):
     assert decision.answer <= (decision.score > 0)
 
 
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.sampled_from([PIP, POP, QUIP]), min_size=0, max_size=6),
     st.lists(lines, max_size=12),

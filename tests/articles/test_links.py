@@ -100,7 +100,6 @@ def test_what_is_no_address_is_refused(address):
 )
 def test_a_network_that_was_allowed_is_reached_and_its_neighbours_are_not(address, network):
     allowed = (ip_network(network),)
-
     assert check_address(address, allowed)
     for other in ("10.2.0.1", "fd13::1", "192.168.0.1", "::1"):
         with pytest.raises(UnreadableLink):

@@ -146,7 +146,7 @@ def test_times_that_go_backwards_are_no_time():
     assert pair(seen, "time") == [0.0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(rooms(), st.data())
 def test_what_is_seen_follows_from_the_window_alone(room: list[ConversationMessage], data: st.DataObject):
     """A window filled with the last messages only sees the next one bit for bit as one that was there all along."""

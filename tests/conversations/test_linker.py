@@ -87,7 +87,7 @@ def test_a_room_with_one_conversation_at_a_time_is_mostly_a_chain():
     assert sum(parent is None for parent in parents(*lines)) <= 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(rooms(), st.integers(0, 259))
 def test_linking_goes_on_after_a_restart_as_if_never_stopped(room: list[ConversationMessage], stop: int):
     whole = link_all(room)
@@ -97,7 +97,7 @@ def test_linking_goes_on_after_a_restart_as_if_never_stopped(room: list[Conversa
     assert [again.link(line) for line in room[stop:]] == whole[stop:]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(rooms(longest=60))
 def test_every_parent_is_given_or_stands_before_and_later_messages_change_nothing(
     room: list[ConversationMessage],

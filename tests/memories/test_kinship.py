@@ -30,7 +30,6 @@ async def test_of_what_says_the_same_the_later_stands_whichever_comes_in_first(t
     contents = {"1": TEA, "2": FOND}
     first = await kept(told, contents[order[0]], order[0], **BY)
     second = await kept(told, contents[order[1]], order[1], repeats=first.memory_id, **BY)
-
     assert second.outcome == "added"
     assert await standing(told) == {FOND}
     [old] = await now(told, statuses=["deprecated"])
@@ -139,7 +138,6 @@ async def test_accounts_that_part_again_have_each_their_own(told):
     first = await kept(told, TEA, "1", **BY)
     await kept(told, COFFEE, "h", by="ana_home", about=("ana_home",), replaces=first.memory_id, **BY)
     assert await standing(told) == {COFFEE}
-
     await told.people.split("ana_home")
     assert await standing(told) == {TEA, COFFEE}
 

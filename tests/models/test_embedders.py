@@ -88,7 +88,7 @@ def test_a_text_alone_and_among_others_gives_the_same_bits(embedder: Embedder):
     assert np.array_equal(embedder.embed(texts), alone)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(max_size=80), min_size=1, max_size=8), data=st.data())
 def test_any_texts_in_any_company_give_the_same_bits(embedder: Embedder, texts, data):
     together = embedder.embed(texts)
@@ -111,6 +111,7 @@ def test_texts_that_share_words_are_nearer_than_texts_that_share_none(embedder: 
     assert near @ other > near @ far + 0.2
 
 
+@pytest.mark.slow
 def test_several_threads_may_embed_at_once(embedder: Embedder):
     texts = [text for number in range(6) for text in (f"number {number}", f"and then {number} " * number * 5)]
     expected = embedder.embed(texts)
@@ -137,7 +138,7 @@ def test_no_texts_have_no_tokens(giver: Embedder):
     assert tokens_of(giver, []) == []
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(max_size=80), min_size=1, max_size=8), data=st.data())
 def test_any_texts_in_any_company_give_the_same_tokens(giver: Embedder, texts, data):
     together = tokens_of(giver, texts)

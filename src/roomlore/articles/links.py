@@ -149,7 +149,7 @@ def check_address(text: str, allowed: Collection[Network] = ()) -> Address:
     try:
         address = ip_address(text)
     except ValueError:
-        raise UnreadableLink("its name stands for no address") from None
+        raise UnreadableLink("its name has no address") from None
     reached = _embedded_ipv4(address)
     is_allowed = any(one in network for network in allowed for one in (address, reached))
     if getattr(address, "scope_id", None) or not (is_allowed or _is_public(reached)):

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roomlore.memories.normalisation import digest_of, normalised
@@ -110,28 +110,25 @@ DIFFERENT = [
 ]
 
 
-def test_enough_pairs_are_judged_and_half_of_them_are_near_but_different():
-    assert len(SAME) + len(DIFFERENT) >= 60
-    assert len(DIFFERENT) >= 30
-
-
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_what_says_the_same_has_one_digest(one, other):
+def test_equal_statements_have_one_digest(one, other):
     assert digest_of(one) == digest_of(other)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_what_says_something_else_has_another_digest(one, other):
+def test_different_statements_have_different_digests(one, other):
     assert digest_of(one) != digest_of(other)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.text(min_size=1) | st.text(alphabet="Ana:I my'\u201c \t", min_size=1))
-def test_a_gist_is_its_own_gist_and_is_never_empty_of_words(content):
+def test_normalisation_is_idempotent_and_never_empty(content):
     assert normalised(normalised(content)) == normalised(content)
     assert normalised(content) or not content.split()
 
 
+@settings(max_examples=30)
 @given(st.sampled_from(SAME), st.sampled_from([" ", "\n", "  \t"]))
-def test_neither_blanks_nor_case_make_two_of_one(pair, blank):
+def test_blanks_and_case_do_not_change_the_digest(pair, blank):
     one, other = pair
     assert digest_of(one.upper().replace(" ", blank)) == digest_of(other)
