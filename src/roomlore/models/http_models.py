@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
-from roomlore.domain.ports import LlmAnswer, LlmFailure, TextEmbeddings, Vectors
+from roomlore.domain.ports import LlmAnswer, LlmFailure, TextEmbeddings
+from roomlore.domain.vectors import Vectors
 
 if TYPE_CHECKING:
     import httpx2

@@ -18,7 +18,8 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 
 from roomlore.domain.errors import ModelUnavailable
-from roomlore.domain.ports import TOKEN_BYTES, TextEmbeddings, TokenVectors, Vectors
+from roomlore.domain.ports import TextEmbeddings
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 #: The libraries have partial types, so their objects are untyped here.
 Session = Any
