@@ -62,19 +62,19 @@ def test_what_is_said_to_it_and_to_others_is_answered():
         (said(POP, "thank you!", to=[PIP]), "it is small talk of an agent"),
     ],
 )
-def test_everything_else_is_left_alone_and_says_why(line, why):
+def test_other_messages_are_left_alone_with_a_reason(line, why):
     decision = decide(heard(line))
     assert (decision.answer, decision.score, decision.why.what) == (False, 0.0, why)
     assert decision.why.message_ids == [line.id]
 
 
 @pytest.mark.parametrize(("fit", "answers"), [(0.39, False), (0.4, True)])
-def test_a_question_is_answered_from_a_memory_that_fits_as_well_as_is_needed(fit, answers):
+def test_a_memory_at_the_threshold_is_relevant(fit, answers):
     known = [MemoryMatch(memory=remembered(1, "observations").memory, relevance=fit)]
     assert decide(heard(said(ANA, ASKS), known=known), policy=ReplyPolicy(bar=0.4)).answer == answers
 
 
-def test_what_it_may_not_read_is_left_alone():
+def test_an_unreadable_message_is_left_alone():
     assert not decide(Situation(own_ids=frozenset({PIP}), trigger=None)).answer
 
 
@@ -153,7 +153,7 @@ lines = st.builds(said, speakers, st.sampled_from([STATEMENT, ASKS, "hi"]), to=s
 
 @settings(max_examples=40)
 @given(st.lists(lines, min_size=1, max_size=30))
-def test_a_decision_has_a_bounded_score_and_names_what_was_heard(told):
+def test_a_decision_has_a_bounded_score_and_known_evidence(told):
     decision = decide(heard(*told))
     assert 0 <= decision.score <= 1
     assert decision.why.what
@@ -166,7 +166,7 @@ def test_a_decision_has_a_bounded_score_and_names_what_was_heard(told):
     st.lists(st.sampled_from([PIP, POP, QUIP]), min_size=0, max_size=6),
     st.lists(lines, max_size=12),
 )
-def test_agents_among_themselves_end_whatever_went_before(order, past):
+def test_agents_among_themselves_always_stop(order, past):
     """However agents take turns, each calling all others: within as many messages as the longest run, Pip is silent."""
     told = [one for one in past if one.author_id != PIP]
     answered = 0

@@ -43,7 +43,7 @@ everybody = st.builds(
 
 
 @given(everybody)
-def test_trust_lies_between_none_and_full(one):
+def test_trust_is_between_0_and_1(one):
     assert 0 < trust(one) < 1
 
 
@@ -53,7 +53,7 @@ def test_a_stranger_is_trusted_half_and_an_agent_less():
 
 
 @given(conversations=FEW, exchanges=FEW)
-def test_being_around_alone_never_makes_much_trust(conversations, exchanges):
+def test_familiarity_alone_is_limited(conversations, exchanges):
     assert OF_HUMANS <= trust(met(conversations=conversations, exchanges=exchanges)) <= 0.75
 
 
@@ -79,7 +79,7 @@ def test_the_reasons_say_what_raised_and_lowered_it():
 
 
 @given(everybody)
-def test_every_reason_has_a_part_in_it(one):
+def test_every_reason_changes_trust(one):
     told = relationship(one)
     assert all(reason.by != 0 for reason in told.why)
     if not told.why:

@@ -54,7 +54,7 @@ def test_what_was_asked_decided_corrected_or_learnt_is_worth_keeping(trigger, re
 
 
 @pytest.mark.parametrize(("trigger", "reply"), PASSED_OVER)
-def test_small_talk_is_not(trigger, reply):
+def test_small_talk_becomes_no_memory(trigger, reply):
     assert salience(exchange(trigger, reply, has_met=False)) < SALIENCE_THRESHOLD
 
 
@@ -82,7 +82,7 @@ def test_a_question_that_is_answered_with_a_question_is_not_answered():
 
 
 @given(trigger=st.text(max_size=3000), reply=st.text(max_size=3000))
-def test_a_value_lies_between_nothing_and_one_whatever_was_said(trigger, reply):
+def test_salience_is_between_0_and_1(trigger, reply):
     assert 0 <= salience(exchange(trigger, reply)) <= 1
 
 

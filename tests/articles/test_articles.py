@@ -116,7 +116,7 @@ def resolver(*answers):
 # What is read
 
 
-async def test_an_article_comes_without_what_surrounds_it(site, read):
+async def test_an_article_is_extracted_without_the_navigation(site, read):
     site.paths["/story"] = answer(PAGE)
     article = await read("/story")
     assert isinstance(article, Article)
@@ -126,7 +126,7 @@ async def test_an_article_comes_without_what_surrounds_it(site, read):
     assert "Menu" not in article.text
 
 
-async def test_plain_text_is_read_as_it_stands(site, read):
+async def test_plain_text_is_unchanged(site, read):
     site.paths["/a.txt"] = answer("One <b>line</b>\nand more", kind="text/plain")
     assert await read("/a.txt") == Article(url=site.url("/a.txt"), title="", text="One <b>line</b>\nand more")
 
@@ -145,18 +145,18 @@ async def test_plain_text_is_read_as_it_stands(site, read):
         ("Größe €".encode(), 'text/plain; charset="UTF-8"'),
     ],
 )
-async def test_letters_survive_whatever_charset_the_server_means(site, read, body, kind):
+async def test_charsets_are_decoded(site, read, body, kind):
     site.paths["/a"] = answer(body, kind=kind)
     assert (await read("/a")).text == "Größe €"
 
 
-async def test_a_page_may_state_its_charset_itself(site, read):
+async def test_a_page_can_declare_its_charset(site, read):
     page = PAGE.replace("<head>", '<head><meta charset="windows-1251">').replace("harbour", "гавань")
     site.paths["/a"] = answer(page.encode("cp1251"), kind="text/html")
     assert "гавань" in (await read("/a")).text
 
 
-async def test_a_packed_page_is_unpacked(site, read):
+async def test_a_gzip_page_is_unpacked(site, read):
     site.paths["/a"] = answer(gzip.compress(PAGE.encode()), Content_Encoding="gzip")
     assert (await read("/a")).title == "The harbour"
 
@@ -170,7 +170,7 @@ async def test_a_redirect_is_followed(site, read, status):
     assert (article.text, article.url) == ("new", site.url("/old/a"))
 
 
-async def test_a_server_learns_nothing_but_the_address(site, read):
+async def test_a_request_reveals_only_the_address(site, read):
     site.paths |= {"/a": moved("/b", Set_Cookie="seen=1; Path=/"), "/b": text()}
     await read("/a#private")
     for request in site.requests:
@@ -180,7 +180,7 @@ async def test_a_server_learns_nothing_but_the_address(site, read):
         assert "User-Agent: roomlore\r\n" in request
 
 
-async def test_a_proxy_out_of_the_environment_is_not_asked(site, read, monkeypatch):
+async def test_a_proxy_of_the_environment_is_ignored(site, read, monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     site.paths["/a"] = text()
@@ -198,16 +198,16 @@ async def refused(site, read, link, **options):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "localhost."])
-async def test_this_machine_is_refused_unless_it_is_allowed(site, read, host):
+async def test_loopback_is_refused_by_default(site, read, host):
     await refused(site, read, site.url("/", host=host), allowed=())
 
 
-async def test_all_addresses_behind_a_name_must_be_open(site, read):
+async def test_every_address_of_a_name_must_be_public(site, read):
     resolve = resolver(["127.0.0.1", "10.0.0.1"])
     await refused(site, read, site.url("/", host="two.example"), resolve=resolve)
 
 
-async def test_a_name_is_resolved_once_and_what_was_checked_is_connected_to(site, read):
+async def test_a_name_is_resolved_once(site, read):
     site.paths["/a"] = text()
     resolve = resolver(["127.0.0.1"], ["169.254.169.254"])
     article = await read(site.url("/a", host="rebinding.example"), resolve=resolve)
@@ -216,7 +216,7 @@ async def test_a_name_is_resolved_once_and_what_was_checked_is_connected_to(site
     assert f"Host: rebinding.example:{site.port}\r\n" in site.requests[0]
 
 
-async def test_a_name_that_changes_between_two_requests_is_checked_again(site, read):
+async def test_a_rebinding_name_is_checked_for_each_request(site, read):
     site.paths["/a"] = moved("/b")
     resolve = resolver(["127.0.0.1"], ["10.0.0.1"])
     outcome = await read(site.url("/a", host="rebinding.example"), resolve=resolve)
@@ -243,13 +243,13 @@ async def test_a_name_that_changes_between_two_requests_is_checked_again(site, r
         (None, "a redirect to nowhere"),
     ],
 )
-async def test_a_redirect_leads_nowhere_that_a_link_may_not(site, read, to, reason):
+async def test_redirect_targets_are_checked(site, read, to, reason):
     site.paths["/a"] = moved(to)
     assert (await read("/a")).reason == reason
     assert len(site.requests) == 1
 
 
-async def test_redirects_come_to_an_end(site, read):
+async def test_redirects_are_limited(site, read):
     site.paths["/a"] = moved("/a")
     assert (await read("/a", redirects=5)).reason == "more than 5 redirects"
     assert len(site.requests) == 6
@@ -260,14 +260,14 @@ async def test_a_port_must_be_allowed(site, read):
     assert site.requests == []
 
 
-async def test_the_next_address_is_tried_where_one_does_not_answer(site, read):
+async def test_the_next_address_is_tried_after_a_failure(site, read):
     site.paths["/a"] = text()
     outcome = await read(site.url("/a", host="two.example"), resolve=resolver(["127.0.0.2", "127.0.0.1"]))
     assert isinstance(outcome, Article)
 
 
 @pytest.mark.parametrize("error", [OSError("no such host"), UnicodeError("label too long")])
-async def test_a_name_that_stands_for_nothing_is_a_reason(read, error):
+async def test_an_unresolved_name_is_refused(read, error):
     async def resolve(*_):
         raise error
 
@@ -285,7 +285,7 @@ class Wire(httpcore2.AsyncMockStream):
         return self
 
 
-async def test_certificates_are_checked_against_the_name_and_not_the_address():
+async def test_certificates_are_checked_against_the_name():
     connected = []
 
     class Inner(httpcore2.AsyncNetworkBackend):
@@ -304,7 +304,7 @@ async def test_certificates_are_checked_against_the_name_and_not_the_address():
 # Limits
 
 
-async def test_a_page_without_end_is_left(site, read):
+async def test_an_endless_page_is_refused(site, read):
     async def endless(writer):
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
         while not site.closing.is_set():
@@ -315,7 +315,7 @@ async def test_a_page_without_end_is_left(site, read):
     assert (await read("/a", bytes=100_000)).reason == "larger than 100,000 bytes"
 
 
-async def test_a_page_said_to_be_too_large_is_not_begun(site, read):
+async def test_a_declared_large_page_is_refused(site, read):
     async def only_head(writer):
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000000\r\n\r\n")
         await site.closing.wait()
@@ -324,7 +324,7 @@ async def test_a_page_said_to_be_too_large_is_not_begun(site, read):
     assert (await read("/a")).reason == "larger than 2,097,152 bytes"
 
 
-async def test_what_unpacks_without_end_is_left(site, read, monkeypatch):
+async def test_a_gzip_bomb_is_refused(site, read, monkeypatch):
     sizes = []
     unpacked = fetching._GzipDecoder.decode
 
@@ -340,13 +340,13 @@ async def test_what_unpacks_without_end_is_left(site, read, monkeypatch):
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "deflate", "gzip, gzip", "compress"])
-async def test_what_is_packed_otherwise_is_left(site, read, encoding):
+async def test_other_encodings_are_refused(site, read, encoding):
     site.paths["/a"] = answer(PAGE, Content_Encoding=encoding)
     assert (await read("/a")).reason == "packed in an unsupported way"
 
 
 @pytest.mark.parametrize("body", [b"not gzip", gzip.compress(PAGE.encode())[:-20], b""])
-async def test_a_broken_packing_is_a_reason(site, read, body):
+async def test_broken_gzip_is_refused(site, read, body):
     site.paths["/a"] = answer(body, Content_Encoding="gzip")
     assert (await read("/a")).reason == "the page is incomplete"
 
@@ -366,7 +366,7 @@ async def test_only_pages_of_text_are_read(site, read, kind):
 @pytest.mark.parametrize(
     "status", ["204 No Content", "206 Partial", "304 Not Modified", "403 Forbidden", "500 Oh"]
 )
-async def test_an_answer_without_a_page_is_a_reason(site, read, status):
+async def test_other_status_codes_are_refused(site, read, status):
     site.paths["/a"] = answer(PAGE, status=status)
     assert (await read("/a")).reason == f"the server answered {status[:3]}"
 
@@ -374,7 +374,7 @@ async def test_an_answer_without_a_page_is_a_reason(site, read, status):
 @pytest.mark.parametrize(
     "said", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"]
 )
-async def test_a_server_that_falls_silent_is_left_after_the_time(site, read, said):
+async def test_a_silent_server_times_out(site, read, said):
     async def silent(writer):
         writer.write(said)
         await site.closing.wait()
@@ -383,7 +383,7 @@ async def test_a_server_that_falls_silent_is_left_after_the_time(site, read, sai
     assert (await read("/a", seconds=0.2)).reason == "took longer than 0.2 seconds"
 
 
-async def test_a_name_that_takes_its_time_is_left(read):
+async def test_a_slow_resolver_times_out(read):
     async def resolve(*_):
         await asyncio.Event().wait()
 
@@ -403,12 +403,12 @@ async def test_a_name_that_takes_its_time_is_left(read):
         b"HTTP/1.1 200 OK\r\n" + b"X-Many: x\r\n" * 30_000 + b"\r\n",
     ],
 )
-async def test_a_server_that_breaks_the_protocol_is_a_reason(site, read, said):
+async def test_protocol_errors_are_refused(site, read, said):
     site.paths["/a"] = said
     assert (await read("/a")).reason == "the connection failed"
 
 
-async def test_nobody_there_is_a_reason(read):
+async def test_a_refused_connection_is_a_failure(read):
     async with running(Site()) as other:
         gone = other.url("/a")
         port = other.port
@@ -433,14 +433,14 @@ def started(monkeypatch):
     return kept
 
 
-async def test_a_page_that_takes_long_to_parse_is_left_and_its_process_is_gone(site, read, started):
+async def test_a_slow_extraction_is_killed(site, read, started):
     site.paths["/a"] = answer(PAGE)
     outcome = await read("/a", parse_seconds=0.01)
     assert outcome.reason == "parsing it took longer than 0.01 seconds"
     assert [process.returncode for process in started.processes] == [-9]
 
 
-async def test_whoever_stops_waiting_leaves_no_process_behind(site, read, started):
+async def test_cancellation_kills_the_extraction(site, read, started):
     site.paths["/a"] = answer(PAGE)
     reading = asyncio.create_task(read("/a"))
     await started.one.wait()
@@ -450,7 +450,7 @@ async def test_whoever_stops_waiting_leaves_no_process_behind(site, read, starte
     assert [process.returncode for process in started.processes] == [-9]
 
 
-async def test_whoever_stops_waiting_leaves_no_connection_behind(site, read):
+async def test_cancellation_closes_the_connection(site, read):
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def silent(writer):
@@ -485,7 +485,7 @@ HOSTILE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_page_costs_no_more_than_its_time(site, read, name):
+async def test_a_hostile_page_takes_limited_time(site, read, name):
     site.paths["/a"] = answer(HOSTILE[name])
     began = time.monotonic()
     outcome = await read("/a", parse_seconds=1.0)
@@ -501,7 +501,7 @@ async def test_a_page_cannot_make_the_parser_open_a_file(site, read):
     assert "root:" not in article.text
 
 
-async def test_the_event_loop_goes_on_while_a_page_is_parsed(site, read):
+async def test_extraction_does_not_block_the_event_loop(site, read):
     site.paths["/a"] = answer(HOSTILE["wide"])
     began = last = time.monotonic()
     longest = 0.0
@@ -512,14 +512,14 @@ async def test_the_event_loop_goes_on_while_a_page_is_parsed(site, read):
     assert longest < (last - began) / 2
 
 
-async def test_the_parser_is_given_no_secret_of_the_environment(monkeypatch):
+async def test_the_extraction_gets_no_secrets(monkeypatch):
     monkeypatch.setenv("ROOMLORE_KEY", "secret")
     monkeypatch.setenv("ROOMLORE_DATABASE_URL", "postgresql://ana:secret@host/db")
     assert "secret" not in repr(article_reader._environment())
     assert set(article_reader._environment()) <= {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT"}
 
 
-async def test_a_parser_that_cannot_start_or_answers_nonsense_is_a_reason(site, read, monkeypatch, tmp_path):
+async def test_a_failing_extraction_is_a_failure(site, read, monkeypatch, tmp_path):
     site.paths["/a"] = answer(PAGE)
     monkeypatch.setattr(article_reader, "_EXTRACTION", tmp_path / "missing.py")
     assert (await read("/a")).reason == "the page cannot be parsed"
@@ -527,14 +527,14 @@ async def test_a_parser_that_cannot_start_or_answers_nonsense_is_a_reason(site, 
     assert (await read("/a")).reason == "the parser does not start"
 
 
-async def test_long_articles_are_kept_as_far_as_the_limit(site):
+async def test_long_articles_are_cut(site):
     site.paths["/a"] = text("word " * 1000)
     reach = NetworkPolicy(allowed_networks=LOOPBACK, ports=frozenset({site.port}))
     reader = open_reader(reach=reach, limits=ReadLimits(characters=50))
     assert (await reader.read(site.url("/a"))).text == ("word " * 10)
 
 
-async def test_a_reader_works_on_few_pages_at_a_time(site):
+async def test_concurrency_is_limited(site):
     inside, most = 0, 0
     all_in = asyncio.Event()
 
@@ -556,7 +556,7 @@ async def test_a_reader_works_on_few_pages_at_a_time(site):
     assert most == 2
 
 
-def test_without_the_extra_the_cure_is_named(monkeypatch):
+def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setattr(article_reader, "find_spec", lambda name: None if name == "trafilatura" else object())
     with pytest.raises(BadInput, match=r"needs trafilatura; run: pip install 'roomlore\[articles\]'"):
         open_reader()

@@ -74,7 +74,7 @@ def test_a_very_long_word_is_not_a_name():
 
 
 @given(st.text(max_size=300))
-def test_any_text_has_callings_each_once(body):
+def test_any_text_has_distinct_mention_words(body):
     called = mention_words(body)
     every = (*called.loud, *called.plain)
     assert len(set(every)) == len(every)
@@ -82,7 +82,7 @@ def test_any_text_has_callings_each_once(body):
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30))
-def test_what_is_good_anywhere_is_good_loud(name):
+def test_plain_aliases_are_also_loud(name):
     loud, plain = aliases(name, rare)
     assert plain <= loud
     assert all(" " not in word for word in loud)
