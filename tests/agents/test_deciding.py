@@ -42,12 +42,12 @@ def heard(*lines: SaidMessage, after=(), known=()) -> Situation:
     )
 
 
-def test_what_is_said_to_it_is_answered():
+def test_a_message_to_the_agent_is_answered():
     decision = decide(heard(said(ANA, to=[PIP])))
     assert (decision.answer, decision.score, decision.why.what) == (True, 1.0, "it is said to the agent")
 
 
-def test_what_is_said_to_it_and_to_others_is_answered():
+def test_a_message_to_several_is_answered():
     assert decide(heard(said(ANA, to=[PIP, BO]))).answer
 
 
@@ -112,7 +112,7 @@ def test_two_agents_go_to_and_fro_so_often_and_no_more():
 
 
 @pytest.mark.parametrize("to", [(), (PIP,), (POP,)])
-def test_a_human_who_speaks_to_all_or_to_one_of_them_begins_the_count_anew(to):
+def test_a_human_resets_the_loop_guard(to):
     lines = to_and_fro(3)
     assert decide(heard(*lines, said(ANA, to=to), said(POP, to=[PIP]))).answer
 
@@ -135,7 +135,7 @@ def test_a_row_of_agents_comes_to_an_end_though_it_had_little_part_in_it():
     assert len(decision.why.message_ids) == 9
 
 
-def test_an_agent_that_said_most_of_it_rests():
+def test_an_agent_with_most_messages_is_silent():
     own = [line for _ in range(6) for line in (said(PIP), said(ANA))]
     assert decide(heard(*own[-8:], said(POP, to=[PIP]))).answer
     monologue = [*(said(PIP) for _ in range(6)), said(ANA)]
@@ -162,10 +162,7 @@ def test_a_decision_has_a_bounded_score_and_known_evidence(told):
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    st.lists(st.sampled_from([PIP, POP, QUIP]), min_size=0, max_size=6),
-    st.lists(lines, max_size=12),
-)
+@given(st.lists(st.sampled_from([PIP, POP, QUIP]), min_size=0, max_size=6), st.lists(lines, max_size=12))
 def test_agents_among_themselves_always_stop(order, past):
     """However agents take turns, each calling all others: within as many messages as the longest run, Pip is silent."""
     told = [one for one in past if one.author_id != PIP]
@@ -200,7 +197,7 @@ def test_agents_among_themselves_always_stop(order, past):
         "It leaks. Pip!",
     ],
 )
-def test_a_name_that_calls_is_heard(body):
+def test_a_called_name_is_an_addressee(body):
     assert PIP in addressed_by_name(body, {"Pip": [PIP], "Ana": [ANA]})
 
 

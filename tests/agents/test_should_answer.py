@@ -140,8 +140,7 @@ async def test_notices_and_removed_messages_do_not_reset_the_loop_guard(told, ad
             between
         ]
         await admin.execute(
-            f"update messages set {change} where org_id = %s and external_id like 'n%%-%%'",
-            [told.org_id],
+            f"update messages set {change} where org_id = %s and external_id like 'n%%-%%'", [told.org_id]
         )
     silent = await decided(told, at="l11")
     assert (silent.answer, silent.why.what) == (False, "the last 14 messages by agents alone")

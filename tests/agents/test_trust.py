@@ -33,12 +33,7 @@ def met(kind="human", *, conversations=0.0, exchanges=0.0, confirmed=0.0, correc
 
 
 everybody = st.builds(
-    met,
-    st.sampled_from(["human", "agent"]),
-    conversations=FEW,
-    exchanges=FEW,
-    confirmed=FEW,
-    corrected=FEW,
+    met, st.sampled_from(["human", "agent"]), conversations=FEW, exchanges=FEW, confirmed=FEW, corrected=FEW
 )
 
 
@@ -68,7 +63,7 @@ def test_agreement_of_people_raises_trust_and_being_set_right_lowers_it():
     assert trust(met("agent", confirmed=3)) > OF_AGENTS
 
 
-def test_the_reasons_say_what_raised_and_lowered_it():
+def test_reasons_name_what_changed_trust():
     told = reasons(met(conversations=3, exchanges=5, confirmed=2, corrected=1))
     assert [reason.what for reason in told] == [
         "3 conversations, 5 answers between them",

@@ -49,7 +49,7 @@ PASSED_OVER = [
 
 
 @pytest.mark.parametrize(("trigger", "reply"), KEPT)
-def test_what_was_asked_decided_corrected_or_learnt_is_worth_keeping(trigger, reply):
+def test_questions_decisions_corrections_and_lessons_are_salient(trigger, reply):
     assert salience(exchange(trigger, reply)) >= SALIENCE_THRESHOLD
 
 

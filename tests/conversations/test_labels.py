@@ -17,7 +17,7 @@ def rarity(**known: float) -> list[float]:
     return table
 
 
-def test_what_is_said_again_and_again_comes_first():
+def test_repeated_words_come_first():
     said = ["the printer is broken", "which printer do you have?", "a printer with toner", "the toner is in"]
     assert label_of(said, rarity=rarity()).split(", ")[:2] == ["printer", "toner"]
 
@@ -26,7 +26,7 @@ def test_words_of_every_conversation_tell_nothing():
     assert label_of(["what do you have", "i have it"], rarity=rarity()) == ""
 
 
-def test_who_takes_part_is_no_topic():
+def test_names_of_participants_are_no_topic():
     assert "marguerite" not in label_of(
         ["marguerite: the printer", "marguerite, marguerite!"], rarity=rarity(), names=["Marguerite"]
     )
@@ -57,7 +57,7 @@ def test_one_word_is_one_word_in_any_number():
         "I say it in confidence",
     ],
 )
-def test_who_asks_for_discretion_is_heard(text: str):
+def test_requests_for_confidentiality_are_recognised(text: str):
     assert asks_for_confidentiality(["hello", text])
 
 

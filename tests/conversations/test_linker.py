@@ -99,9 +99,7 @@ def test_linking_continues_the_same_after_a_restart(room: list[ConversationMessa
 
 @settings(max_examples=12, deadline=None)
 @given(rooms(longest=60))
-def test_parents_are_stated_or_earlier_and_never_change(
-    room: list[ConversationMessage],
-):
+def test_parents_are_stated_or_earlier_and_never_change(room: list[ConversationMessage]):
     whole = link_all(room)
     before: set[object] = set()
     for line, linked in zip(room, whole, strict=True):

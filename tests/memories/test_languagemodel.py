@@ -205,8 +205,7 @@ def test_the_authors_of_further_quotes_are_involved():
         {"message": "m2", "text": "sounds good"},
     ]
     [one] = judged(
-        told,
-        stated("Use Postgres for the queue.", "", kind="technical_decision", quotes=quotes, subjects=[]),
+        told, stated("Use Postgres for the queue.", "", kind="technical_decision", quotes=quotes, subjects=[])
     )
     assert one.claim is not None
     assert one.claim.involved_ids == {person("Bo").id}

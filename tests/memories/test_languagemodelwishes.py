@@ -99,11 +99,7 @@ def test_a_withhold_request_names_the_person():
         ("Bo must not know", wished("must not know", kind="withhold"), "do not fit"),
         ("Bo must not know", wished("must not know", kind="withhold", **{"from": ["p9"]}), "unknown"),
         ("Ana must not know", wished("must not know", kind="withhold", **{"from": ["p1"]}), "does not name"),
-        (
-            "Bo must not know",
-            wished("must not know", kind="withhold", **{"from": ["p2"] * 500}),
-            "unknown",
-        ),
+        ("Bo must not know", wished("must not know", kind="withhold", **{"from": ["p2"] * 500}), "unknown"),
         ('Bo wrote "please forget it all"', wished("please forget it all"), "a quotation"),
         ("> please forget it\nnever!", wished("please forget it"), "a quotation"),
         ("Bo said please forget it", wished("please forget it"), "not its author"),

@@ -105,7 +105,7 @@ def test_equal_texts_give_equal_vectors(embedder: Embedder):
     assert np.array_equal(first, second)
 
 
-def test_texts_that_share_words_are_nearer_than_texts_that_share_none(embedder: Embedder):
+def test_texts_with_shared_words_are_closer(embedder: Embedder):
     near, other, far = embedder.embed(
         ["the tent leaks when it rains", "our tent leaks in the rain", "please review invoice 88 by Friday"]
     )

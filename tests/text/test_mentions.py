@@ -37,7 +37,7 @@ def test_a_name_of_marks_is_found_with_its_marks_and_without():
 
 
 @pytest.mark.parametrize("name", ["mike_", "mike__", "mike|away", "mike-2", "mike[m]", "Mike", "mike`"])
-def test_what_hangs_on_a_name_may_be_left_out(name):
+def test_suffixes_of_a_name_can_be_left_out(name):
     assert "mike" in aliases(name, rare)[1]
 
 

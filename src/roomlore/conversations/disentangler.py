@@ -12,7 +12,7 @@ after a restart and in batches of any size.
 import itertools
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import median
 from uuid import uuid5
@@ -84,13 +84,11 @@ class ReplyLinker:
         return linked
 
     def _platform_link(self, heard: ParsedMessage) -> ReplyLink | None:
-        said = heard.message
-        parent, method = (said.reply_to, "explicit") if said.reply_to else (said.thread_root, "thread")
-        if parent is None or parent == said.id:
+        linked = _platform_link(heard.message)
+        if linked is None:
             return None
-        found, _ = self._window.mentioned_by(heard, self._window.slot_of(said.author_id))
-        addressed = said.mentions.union(found.values())
-        return ReplyLink(id=said.id, parent_id=parent, method=method, confidence=1.0, addressed_ids=addressed)
+        found, _ = self._window.mentioned_by(heard, self._window.slot_of(heard.message.author_id))
+        return replace(linked, addressed_ids=heard.message.mentions.union(found.values()))
 
     def _predicted_link(self, heard: ParsedMessage) -> ReplyLink:
         model, said = self._model, heard.message
@@ -99,18 +97,14 @@ class ReplyLinker:
         place = model.choose(scores, seen.conversations)
         confidence = min(float(model.probabilities(scores)[place]), 1.0)
         addressed = seen.addressed_ids | said.mentions
-        if place == WINDOW:
-            return ReplyLink(
-                id=said.id, parent_id=None, method=None, confidence=confidence, addressed_ids=addressed
-            )
-        parent = self._window.at(place).message
-        return ReplyLink(
-            id=said.id,
-            parent_id=parent.id,
-            method="mention" if parent.author_id in addressed else "inferred",
-            confidence=confidence,
-            addressed_ids=addressed,
+        start = ReplyLink(
+            id=said.id, parent_id=None, method=None, confidence=confidence, addressed_ids=addressed
         )
+        if place == WINDOW:
+            return start
+        parent = self._window.at(place).message
+        method = "mention" if parent.author_id in addressed else "inferred"
+        return replace(start, parent_id=parent.id, method=method)
 
 
 def link_all(said: Iterable[ConversationMessage], *, model: ReplyModel | None = None) -> list[ReplyLink]:
@@ -229,13 +223,19 @@ class Disentangler:
     ) -> Assignment:
         """Return the parent and the conversation of a message."""
         stream = self._stream(said, hearers)
-        linked = _platform_link(said) if hearers is not None else self._link(said, stream)
+        if hearers is None:
+            linked = self._link(said, stream)
+        else:
+            # Among few people nothing is predicted.
+            start = ReplyLink(id=said.id, parent_id=None, method=None, confidence=0.0)
+            linked = _platform_link(said) or start
         boundary = _boundary(said, linked, stream)
-        conversation_id, boundary = self._conversation(said, linked, stream=stream, boundary=boundary)
-        if pinned_id is not None:
-            conversation_id, boundary = pinned_id, None
-        by_hand = pinned_id is not None
-        self._record(said, stream, placed=conversation_id, by_hand=by_hand)
+        known = pinned_id or (self._standing.get(linked.parent_id) if linked.parent_id else None)
+        if known is not None:
+            conversation_id, boundary = known, None
+        else:
+            conversation_id = stream.last() if boundary is None else conversation_id_for(said.id)
+        self._record(said, stream, placed=conversation_id, by_hand=pinned_id is not None)
         return Assignment(
             link=linked,
             conversation_id=conversation_id,
@@ -251,23 +251,12 @@ class Disentangler:
             return ReplyLink(id=said.id, parent_id=None, method=None, confidence=1.0)
         return self._linker.link(said)
 
-    def _conversation(
-        self, said: ConversationMessage, linked: ReplyLink, *, stream: _Stream, boundary: SplitReason | None
-    ) -> tuple[ConversationId, SplitReason | None]:
-        where = self._standing.get(linked.parent_id) if linked.parent_id is not None else None
-        if where is not None:
-            return where, None
-        if boundary is None:
-            return stream.last(), None
-        return conversation_id_for(said.id), boundary
-
     def _stream(self, said: ConversationMessage, hearers: WhisperAudience) -> _Stream:
         if hearers not in self._streams:
             self._streams[hearers] = _Stream(is_whispered=hearers is not None)
         stream = self._streams[hearers]
         stream.forget(
-            numbers_before=self._number - WINDOW,
-            seconds_before=(said.sent_at - WHISPER_SILENCE).timestamp(),
+            numbers_before=self._number - WINDOW, seconds_before=(said.sent_at - WHISPER_SILENCE).timestamp()
         )
         return stream
 
@@ -306,9 +295,10 @@ def _boundary(said: ConversationMessage, linked: ReplyLink, stream: _Stream) -> 
     return "topic"
 
 
-def _platform_link(said: ConversationMessage) -> ReplyLink:
-    """Return the parent of a whisper by the platform; among few people nothing is predicted."""
+def _platform_link(said: ConversationMessage) -> ReplyLink | None:
+    """Return the parent of a message by the platform."""
     parent_id = said.reply_to or said.thread_root
-    method = None if parent_id is None else "explicit" if said.reply_to else "thread"
-    confidence = 0.0 if parent_id is None else 1.0
-    return ReplyLink(id=said.id, parent_id=parent_id, method=method, confidence=confidence)
+    if parent_id is None or parent_id == said.id:
+        return None
+    method = "explicit" if said.reply_to else "thread"
+    return ReplyLink(id=said.id, parent_id=parent_id, method=method, confidence=1.0)

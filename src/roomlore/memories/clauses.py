@@ -64,7 +64,7 @@ _BORDER = phrase_pattern(
 #: A comma inside a list, or between a place and its country, ends no clause.
 _LISTED = sentence_pattern(
     r",? (?:and|or) (?!(?i:i|im|we|my|he|she|it|they|you)\b)[\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$|(?:, [\w'&/+-]+(?: [\w'&/+-]+)?){1,6},? (?:and|or) [\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$"
-    r"|, [A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?=[,.!]|\W*$)",
+    r"|, [A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?=[,.!]|\W*$)"
 )
 #: Between two adjectives of one noun: "a small, cheap van", "I prefer long, slow walks".
 _ADJECTIVE = phrase_pattern(

@@ -13,12 +13,7 @@ from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, sentence_pattern
 from roomlore.domain.records import MemoryKind
 from roomlore.memories.clauses import Clause
 from roomlore.memories.lexicon import PROCESSES, TECHNICAL
-from roomlore.memories.patterns import (
-    CORRECTION_PREFIX,
-    JOKE,
-    is_disfluent,
-    is_unresolved_reference,
-)
+from roomlore.memories.patterns import CORRECTION_PREFIX, JOKE, is_disfluent, is_unresolved_reference
 from roomlore.memories.rendering import cleaned, name_list, needs_context, quoted_statement, title_of
 from roomlore.text.mentions import without_address
 from roomlore.text.recognisers import ends_in_question_mark, phrase_pattern

@@ -5,7 +5,7 @@ A statement about another person is rewritten in the first person and goes throu
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from roomlore.domain.claims import NamedParticipant
@@ -41,10 +41,6 @@ class FirstPersonForm:
     def matches(self, match: TextMatch) -> bool:
         """Return whether a match states something lasting."""
         return (self.is_event or not is_temporary(match.string)) and self.check(match)
-
-    def slot_of(self, match: TextMatch) -> str | None:
-        """Return the attribute; the words may name it in the group `thing`."""
-        return attribute_named(match["thing"]) if self.slot == _NAMED_IN_TEXT else self.slot
 
 
 # What words must be
@@ -379,25 +375,13 @@ _HABIT = sentence_pattern(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstPersonMatch:
-    """The statement that a clause in the first person makes."""
-
-    kind: MemoryKind
-    slot: str | None
-    confidence: float
-    tags: frozenset[str]
-
-
-def match_first_person(text: str) -> FirstPersonMatch | None:
-    """Return the statement of a clause in the first person, or None if it has no known form."""
+def match_first_person(text: str) -> FirstPersonForm | None:
+    """Return the form of a clause in the first person with its slot, or None if it has no known form."""
     for form in _FORMS_BY_HEAD[head] if (head := _head_of(text)) else ():
         match = form.pattern.match(text)
         if match and form.matches(match):
-            tags = frozenset({form.tag}) if form.tag else frozenset[str]()
-            return FirstPersonMatch(
-                kind=form.kind, slot=form.slot_of(match), confidence=form.confidence, tags=tags
-            )
+            is_named = form.slot == _NAMED_IN_TEXT
+            return replace(form, slot=attribute_named(match["thing"])) if is_named else form
     return None
 
 

@@ -186,41 +186,40 @@ def _with_attribute(
 
 
 def _with_repeated(
-    statement: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, claim: str
+    claim: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, label: str
 ) -> Claim:
-    one = _linked_memory(statement, subjects, shown, claim)
-    words, held = normalised_words(statement.content), normalised_words(one.content)
-    if _numbers_in(words) != _numbers_in(held) or NEGATION_WORDS.isdisjoint(
-        words
-    ) != NEGATION_WORDS.isdisjoint(held):
+    one = _linked_memory(claim, subjects, shown, label)
+    words, others = normalised_words(claim.content), normalised_words(one.content)
+    is_negated = not NEGATION_WORDS.isdisjoint(words)
+    if _numbers_in(words) != _numbers_in(others) or is_negated == NEGATION_WORDS.isdisjoint(others):
         raise InvalidItem("stored beside the memory it repeats: that has another number or a negation")
-    if one.slot is not None and statement.slot not in {None, one.slot}:
-        raise InvalidItem("stored beside the memory it repeats: that has another slot")
-    if not shared_stems(words, held, but=_name_words(subjects)):
-        raise InvalidItem("stored beside the memory it repeats: they share no word")
-    return replace(statement, repeats=one.id)
+    _check_link(claim, one, subjects, how="repeats", needs_word=True)
+    return replace(claim, repeats=one.id)
 
 
 def _with_replaced(
-    statement: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, claim: str
+    claim: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, label: str
 ) -> Claim:
-    if statement.repeats is not None:
+    if claim.repeats is not None:
         raise InvalidItem("stored beside the memory it replaces: it also repeats one")
-    one = _linked_memory(statement, subjects, shown, claim)
-    is_own = {person.id for person in subjects} == {statement.author_id}
-    is_decided = statement.kind in _DECISIONS and one.kind in _DECISIONS
-    if not is_own and not is_decided:
+    one = _linked_memory(claim, subjects, shown, label)
+    is_own = {person.id for person in subjects} == {claim.author_id}
+    if not is_own and not {claim.kind, one.kind} <= _DECISIONS:
         raise InvalidItem(
             "stored beside the memory it replaces: its author is neither the subject nor a decider"
         )
-    if one.slot is not None and statement.slot not in {None, one.slot}:
-        raise InvalidItem("stored beside the memory it replaces: that has another slot")
-    held = normalised_words(one.content)
-    if statement.slot is None and not shared_stems(
-        normalised_words(statement.content), held, but=_name_words(subjects)
-    ):
-        raise InvalidItem("stored beside the memory it replaces: they share no word")
-    return replace(statement, replaces=one.id)
+    _check_link(claim, one, subjects, how="replaces", needs_word=claim.slot is None)
+    return replace(claim, replaces=one.id)
+
+
+def _check_link(
+    claim: Claim, one: ExistingMemory, subjects: Sequence[NamedParticipant], *, how: str, needs_word: bool
+) -> None:
+    if one.slot is not None and claim.slot not in {None, one.slot}:
+        raise InvalidItem(f"stored beside the memory it {how}: that has another slot")
+    words, others = normalised_words(claim.content), normalised_words(one.content)
+    if needs_word and not shared_stems(words, others, but=_name_words(subjects)):
+        raise InvalidItem(f"stored beside the memory it {how}: they share no word")
 
 
 def _linked_memory(
@@ -299,10 +298,7 @@ _SECRECY = lazy_pattern(
     re.IGNORECASE,
 )
 #: The same with a verb of knowing, where a person is named.
-_HIDING = lazy_pattern(
-    rf"{_NO}\s+(?:\S+\s+){{0,4}}?(?:know|see|find|let|read|get|receiv)",
-    re.IGNORECASE,
-)
+_HIDING = lazy_pattern(rf"{_NO}\s+(?:\S+\s+){{0,4}}?(?:know|see|find|let|read|get|receiv)", re.IGNORECASE)
 _DENYING = lazy_pattern(_NO, re.IGNORECASE)
 #: What somebody does not do themselves is no request to others.
 _OWN_DOING = lazy_pattern(

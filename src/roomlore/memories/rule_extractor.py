@@ -15,7 +15,7 @@ from roomlore.memories.clauses import Clause, clauses_of
 from roomlore.memories.corrections import match_correction
 from roomlore.memories.decisions import DecisionProposal, decided, match_proposal
 from roomlore.memories.first_person import (
-    FirstPersonMatch,
+    FirstPersonForm,
     NamedPeople,
     add_subject,
     denies_statement,
@@ -193,7 +193,7 @@ def _claim_about_other(part: Clause, message: SourceText, named: NamedPeople) ->
 
 
 def _claim(
-    part: Clause, message: SourceText, read: FirstPersonMatch, *, content: str, subject_id: ParticipantId
+    part: Clause, message: SourceText, read: FirstPersonForm, *, content: str, subject_id: ParticipantId
 ) -> Claim:
     return Claim(
         kind=read.kind,
@@ -204,7 +204,7 @@ def _claim(
         subject_ids=frozenset({subject_id}),
         confidence=read.confidence,
         slot=read.slot,
-        tags=read.tags,
+        tags=frozenset({read.tag}) if read.tag else frozenset(),
     )
 
 

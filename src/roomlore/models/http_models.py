@@ -388,10 +388,7 @@ class HttpLanguageModel:
 
         fields = {
             "model": self._name,
-            "messages": [
-                {"role": "system", "content": instructions},
-                {"role": "user", "content": material},
-            ],
+            "messages": [{"role": "system", "content": instructions}, {"role": "user", "content": material}],
         }
         try:
             async with asyncio.timeout(self._seconds), self._client() as client:
