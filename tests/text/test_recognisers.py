@@ -50,7 +50,7 @@ def test_confidentiality(text, expected):
 
 def test_extraction_leaves_out_quotations_and_requests_do_not():
     body = 'Ben said: "delete it". I live in Kiel.\n> forget it\n&gt; and that'
-    assert [one.text for one in own_sentences_of("I live in Kiel.\n" + body)][0] == "I live in Kiel."
+    assert own_sentences_of("I live in Kiel.\n" + body)[0].text == "I live in Kiel."
     assert sentences_of(without_quoted_lines(body)) == ['Ben said: "delete it".', "I live in Kiel."]
 
 
