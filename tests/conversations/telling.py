@@ -37,37 +37,10 @@ def told(*lines: tuple[str, str]) -> list[ConversationMessage]:
     return [said(number, name, body) for number, (name, body) in enumerate(lines)]
 
 
-_WORDS = (
-    *(
-        "anna:",
-        "bob",
-        "@carla",
-        "the",
-        "dd,",
-        "zoë",
-        "how",
-        "do",
-        "i",
-        "mount",
-        "this",
-        "drive",
-        "?",
-        "thanks",
-        "try",
-    ),
-    *(
-        "sudo",
-        "grub-install",
-        "/dev/sda1",
-        "yes",
-        "no",
-        "kernel",
-        "https://example.org/a",
-        "xorg",
-        "hello",
-        "日本",
-    ),
-)
+_WORDS = """
+    anna: bob @carla the dd, zoë how do i mount this drive ? thanks try sudo grub-install /dev/sda1 yes
+    no kernel https://example.org/a xorg hello 日本
+""".split()
 
 
 @st.composite

@@ -49,11 +49,8 @@ def test_one_word_is_one_word_in_any_number():
 @pytest.mark.parametrize(
     "text",
     [
-        "this is confidential, please",
-        "off the record: the ferry is late",
-        "just between us, I am leaving",
-        "Don't tell anyone yet",
-        "please keep this to yourself",
+        *("this is confidential, please", "off the record: the ferry is late"),
+        *("just between us, I am leaving", "Don't tell anyone yet", "please keep this to yourself"),
         "I say it in confidence",
     ],
 )
@@ -64,11 +61,8 @@ def test_requests_for_confidentiality_are_recognised(text: str):
 @pytest.mark.parametrize(
     "text",
     [
-        "the 95 % confidence interval",
-        "the difference between us and them",
-        "I have confidence in that release",
-        "it does not tell me anything",
-        "keep it running",
+        *("the 95 % confidence interval", "the difference between us and them"),
+        *("I have confidence in that release", "it does not tell me anything", "keep it running"),
     ],
 )
 def test_ordinary_talk_asks_for_no_discretion(text: str):

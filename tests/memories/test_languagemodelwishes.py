@@ -118,19 +118,13 @@ def test_an_unproven_request_is_refused(body, wish, why):
 @pytest.mark.parametrize(
     "body",
     [
-        "the workshop is open between ten and four",
-        "I write a record of each firing",
+        *("the workshop is open between ten and four", "I write a record of each firing"),
         "the street is quiet this morning, the others are out",
-        "nobody knows how the old lamp works",
-        "anyone can see the harbour from up there",
-        "I do not know how he says it",
-        "we never share a taxi, they have not told us why",
-        "our secretary is confident about the borrowed ladder",
-        "I forget where the ladder stands",
-        "the concert of the last eras was cancelled",
-        "she stays here until Monday",
-        "Please keep dogs off the lawn",
-        "No need to repeat the kiln test",
+        *("nobody knows how the old lamp works", "anyone can see the harbour from up there"),
+        *("I do not know how he says it", "we never share a taxi, they have not told us why"),
+        *("our secretary is confident about the borrowed ladder", "I forget where the ladder stands"),
+        *("the concert of the last eras was cancelled", "she stays here until Monday"),
+        *("Please keep dogs off the lawn", "No need to repeat the kiln test"),
     ],
 )
 def test_common_words_are_no_request(body, kind):
