@@ -68,34 +68,26 @@ async def test_own_assertions_are_no_reason_to_answer(told):
     assert not (await decided(told, by="pop")).answer
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+async def test_names_mentions_replies_and_whispers_address_the_agent_or_others(told):
+    await told.memories.remember(KEY, sources=["m1"])
+    to_pip = [
         {"body": "pip, are you there?"},
         {"mentions": ("pip",)},
         {"reply_to": "m2"},
         {"kind": "whisper", "audience": (PIP,)},
-    ],
-    ids=str,
-)
-async def test_names_mentions_replies_and_whispers_address_the_agent(told, fields):
-    line = said("q", ANA, fields.pop("body", "the kiln is hot"), minute=0, **fields)
-    assert (await decided(told, line)).why.what == "it is said to the agent"
+    ]
+    to_others = [{"body": f"bo, {QUESTION}"}, {"mentions": ("pop",)}, {"reply_to": "m1"}]
+    for why, cases in (("it is said to the agent", to_pip), ("it is said to somebody else", to_others)):
+        for number, fields in enumerate(cases):
+            line = said(f"{why}{number}", ANA, minute=number, **({"body": QUESTION} | fields))
+            assert (await decided(told, line, at=line.external_id)).why.what == why, fields
 
 
-@pytest.mark.parametrize(
-    "fields", [{"body": f"bo, {QUESTION}"}, {"mentions": ("pop",)}, {"reply_to": "m1"}], ids=str
-)
-async def test_names_mentions_and_replies_address_others(told, fields):
-    await told.memories.remember(KEY, sources=["m1"])
-    line = said("q", ANA, fields.pop("body", QUESTION), minute=0, **fields)
-    assert (await decided(told, line)).why.what == "it is said to somebody else"
-
-
-@pytest.mark.parametrize("body", ["thank you, Pip!", "ok pip", "@pip thanks"])
-async def test_small_talk_with_a_name_is_small_talk(told, body):
-    assert (await decided(told, said("q", POP, body, minute=0))).why.what == "it is small talk of an agent"
-    assert (await decided(told, said("r", ANA, body, minute=1))).answer
+async def test_small_talk_with_a_name_is_small_talk(told):
+    for number, body in enumerate(["thank you, Pip!", "ok pip", "@pip thanks"]):
+        agents = await decided(told, said(f"q{number}", POP, body, minute=2 * number))
+        assert agents.why.what == "it is small talk of an agent"
+        assert (await decided(told, said(f"r{number}", ANA, body, minute=2 * number + 1))).answer
 
 
 async def test_a_dm_addresses_the_agent(told):

@@ -108,7 +108,7 @@ class Features:
     own: Array
     #: The number of candidates, in the last columns.
     count: int
-    #: Participants in the window whom the message calls.
+    #: Participants in the window that the message calls.
     addressed_ids: frozenset[ParticipantId]
     #: (WINDOW,): the conversation of each place, by a number up to WINDOW.
     conversations: Places
@@ -217,7 +217,7 @@ class _MessageView:
         self._calls()
 
     def _my_calls(self) -> dict[int, tuple[int, int]]:
-        """Return whom the author's last messages call: the count and the place of the last."""
+        """Return the addressees of the author's last messages: the count and the place of the last."""
         found: dict[int, tuple[int, int]] = {}
         for place in self.mine[-_OWN_LINES:].tolist():
             for slot in self.window.at(place).mentioned:

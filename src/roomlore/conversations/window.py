@@ -168,7 +168,7 @@ class Window:
         return self._slot_of.get(participant_id, OUTSIDE)
 
     def mentioned_by(self, heard: ParsedMessage, author: int) -> tuple[dict[int, ParticipantId], set[int]]:
-        """Return the participants whom a message calls, by column, and the columns of those called loud."""
+        """Return the participants that a message calls, by column, and the columns of those called loud."""
         named = self._named
         loud = {slot for word in heard.loud if word in named for slot, _ in named[word]}
         found = {
@@ -189,7 +189,7 @@ class Window:
         return [number - start for number in self._callers(self._spellings(said.author_id, said.author_name))]
 
     def position_of(self, message_id: MessageId) -> int | None:
-        """Return where a message stands in the window (0 is the oldest place), None where it does not."""
+        """Return the place of a message in the window, or None."""
         number = self._numbers.get(message_id)
         return None if number is None else number - self.next + WINDOW
 

@@ -114,7 +114,7 @@ _PAUSE = r"[.!?,;:()\n\u2013\u2014-]"
 
 
 def addressed_by_name(body: str, names: Mapping[str, Iterable[ParticipantId]]) -> frozenset[ParticipantId]:
-    """Return the participants whom a message calls by name; `names` lists the owners of each name."""
+    """Return the participants that a message calls by name; `names` lists the owners of each name."""
     text = without_quoted_lines(body[:CHARACTERS_READ]).casefold()
     loud = set(mention_words(text).loud)
     asks = contains_question(text)
@@ -134,7 +134,7 @@ def _is_called(form: str, text: str, *, asks: bool) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _address_patterns(form: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns of a name that stands by itself in a text, and of one that begins it."""
+    """Return patterns of a name between pauses, and of a name that begins a text."""
     name = re.escape(form)
     return (
         lazy_pattern(rf"(?:^|{_PAUSE}|\b(?:{_GREETINGS})\b)\s*{name}\s*(?:$|{_PAUSE})"),
