@@ -12,8 +12,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from roomlore.conversations.linker import ReplyLinker
-from roomlore.conversations.records import ConversationMessage
+from roomlore.conversations.disentangler import ReplyLinker
+from roomlore.conversations.window import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -27,7 +27,7 @@ HOMES = {
     "click": "cli/",
     "fastapi": ("http/", "web/gateway.py"),
     "httpcore2": "articles/fetching.py",
-    "httpx2": ("models/http_embedding.py", "models/chat_model.py", "client/"),
+    "httpx2": ("models/http_models.py", "client/"),
     "idna": "articles/links.py",
     "ijson": "importers/json_stream.py",
     "jinja2": "web/",

@@ -25,7 +25,7 @@ ROOT = Path(roomlore.__path__[0])
 #: Where patterns meet nothing that somebody wrote, or bytes, or make patterns themselves.
 APART = {
     "domain/patterns.py",
-    "memories/patterns.py",  # patterns of patterns
+    "text/recognisers.py",  # patterns of patterns
     "evaluation/metrics.py",  # what the operator's own files expect
     "articles/extraction.py",  # bytes
     "projections/qdrant_connection.py",  # a server's version

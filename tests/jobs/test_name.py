@@ -25,7 +25,7 @@ from roomlore.domain.ports import LlmFailure
 from roomlore.jobs import llm_client
 from roomlore.jobs.llm_client import LONGEST_REST, LanguageModelCaller, backoff_after
 from roomlore.jobs.titles import TitleWorker
-from roomlore.models.chat_model import open_language_model
+from roomlore.models.http_models import open_language_model
 from roomlore.operations import App
 from roomlore.settings import LanguageModelSettings
 

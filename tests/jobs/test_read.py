@@ -19,7 +19,7 @@ from roomlore.domain.ports import LlmFailure
 from roomlore.jobs import llm_client, llm_extraction
 from roomlore.jobs.llm_client import LanguageModelCaller
 from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
-from roomlore.models.chat_model import open_language_model
+from roomlore.models.http_models import open_language_model
 from roomlore.operations import App
 from roomlore.settings import LanguageModelSettings
 

@@ -16,7 +16,7 @@ from jobs.test_extract import draw, hear, known
 from jobs.test_read import backlog, talk
 from roomlore.jobs.llm_client import LanguageModelCaller
 from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
-from roomlore.models.chat_model import open_language_model
+from roomlore.models.http_models import open_language_model
 from roomlore.operations import App
 
 LATER = at(0) + timedelta(days=1)

@@ -11,7 +11,7 @@ import pytest
 
 from ingest.stories import MISSING, at, author, message, room
 from jobs.rooms import busy_room, untangled
-from roomlore.conversations.linker import WINDOW
+from roomlore.conversations.window import WINDOW
 from roomlore.db import disentanglement
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.records import Viewer

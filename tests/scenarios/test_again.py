@@ -29,8 +29,8 @@ from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
 from roomlore.jobs.llm_client import LanguageModelCaller
 from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
 from roomlore.jobs.titles import TitleWorker
-from roomlore.models.chat_model import open_language_model
 from roomlore.models.fake import FakeEmbedder
+from roomlore.models.http_models import open_language_model
 from roomlore.operations import App
 from roomlore.settings import Settings
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from roomlore.domain.errors import BadInput
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.search import query_parser as questions
-from roomlore.search.query_parser import AppliedFilters, Filters, ParsedQuery, is_question, parse_query
+from roomlore.search.query_parser import AppliedFilters, Filters, ParsedQuery, parse_query
 from roomlore.search.time_phrases import parse_time_range
+from roomlore.text.recognisers import is_question
 
 #: A Wednesday.
 NOW = datetime(2024, 3, 13, 15, 30, tzinfo=UTC)

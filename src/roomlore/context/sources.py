@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from roomlore.conversations.linker import ReplyLinker
-from roomlore.conversations.records import ConversationMessage
+from roomlore.conversations.disentangler import ReplyLinker
+from roomlore.conversations.window import ConversationMessage
 from roomlore.db import messages as store
 from roomlore.db.queries import Connection
 from roomlore.domain.ids import MessageId, OrgId, RoomId

@@ -16,11 +16,10 @@ from functools import partial
 from threadpoolctl import ThreadpoolController
 
 from roomlore.conversations import reply_model
-from roomlore.conversations.disentangler import WHISPER_SILENCE, Disentangler, WhisperAudience
+from roomlore.conversations.disentangler import WHISPER_SILENCE, Assignment, Disentangler, WhisperAudience
 from roomlore.conversations.erased_names import without_erased_names
-from roomlore.conversations.labels import asks_for_confidentiality, label_of
-from roomlore.conversations.linker import WINDOW
-from roomlore.conversations.records import Assignment, ConversationMessage
+from roomlore.conversations.message_text import label_of
+from roomlore.conversations.window import WINDOW, ConversationMessage
 from roomlore.db import conversations, disentanglement, erased, work_queue
 from roomlore.db.database import Database
 from roomlore.db.disentanglement import (
@@ -37,6 +36,7 @@ from roomlore.db.queries import Connection
 from roomlore.db.work_queue import QueueName, Task
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId
 from roomlore.domain.records import ReplyMethod, Viewer
+from roomlore.text.recognisers import asks_for_confidentiality
 
 #: Messages gone through at once: many enough that reading the window before them costs little.
 CHUNK_SIZE = 1_000

@@ -27,9 +27,9 @@ from roomlore.domain.ports import Extractor, LlmFailure
 from roomlore.domain.records import MemoryRole, MemorySource, Sensitivity, Viewer
 from roomlore.jobs.llm_client import is_allowed_for_model
 from roomlore.jobs.scheduler import Scheduler, orgs
-from roomlore.memories import prompt_candidates, rule_extractor
-from roomlore.memories.consolidation import detach_messages, upsert
-from roomlore.memories.kinds import MEMORY_KINDS
+from roomlore.memories import rule_extractor
+from roomlore.memories.consolidation import detach_messages, prompt_candidates, upsert
+from roomlore.memories.kinds import DEFAULT_IMPORTANCE
 from roomlore.privacy.enforcement import add_detected
 from roomlore.privacy.records import PrivacyRequest
 
@@ -120,7 +120,7 @@ async def load_conversations(
 async def _with_known_memories(
     conn: Connection, org_id: OrgId, conversation: ConversationToExtract
 ) -> ConversationToExtract:
-    found = await prompt_candidates.load(
+    found = await prompt_candidates(
         conn,
         org_id,
         [one.message_id for one in conversation.messages],
@@ -229,7 +229,7 @@ def _draft(
     roles: set[tuple[MemoryRole, ParticipantId]] = {("author", statement.author_id)}
     roles |= {("subject", who) for who in statement.subject_ids}
     roles |= {("involved", who) for who in statement.involved_ids - {statement.author_id}}
-    usual = MEMORY_KINDS[statement.kind].importance
+    usual = DEFAULT_IMPORTANCE[statement.kind]
     return MemoryDraft(
         id=MemoryId(uuid7()),
         kind=statement.kind,

@@ -24,7 +24,7 @@ from roomlore.domain.records import Memory, Message, Viewer
 from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import remove_secrets
 from roomlore.jobs.llm_client import backoff_after
-from roomlore.models.chat_model import open_language_model
+from roomlore.models.http_models import open_language_model
 from roomlore.operations.access import Access
 from roomlore.search import log_search, memory_search
 from roomlore.search.fallback_chain import FallbackResult, add_log_stage

@@ -199,7 +199,7 @@ class EmbeddingModels:
             return loaded.model_id, loaded.dimensions
         named = self.settings.embedding if name == DEFAULT_EMBEDDING else self.settings.embeddings.get(name)
         if isinstance(named, EmbeddingSettings):
-            from roomlore.models.http_embedding import vector_space_name  # noqa: PLC0415  most models are here
+            from roomlore.models.http_models import vector_space_name  # noqa: PLC0415  most models are here
 
             return vector_space_name(named.name, named.dimensions), named.dimensions
         return None, None
@@ -236,7 +236,7 @@ async def load_embedder(
     named = _model_settings(settings, name)
     if not isinstance(named, EmbeddingSettings):
         return await asyncio.to_thread(LocalEmbedder.load, named)
-    from roomlore.models.http_embedding import open_http_embedder  # noqa: PLC0415  most models are here
+    from roomlore.models.http_models import open_http_embedder  # noqa: PLC0415  most models are here
 
     return await asyncio.to_thread(
         open_http_embedder,

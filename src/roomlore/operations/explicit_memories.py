@@ -24,13 +24,13 @@ from roomlore.domain.records import (
 from roomlore.ingest.clean import ValueCleaner, storable
 from roomlore.ingest.secrets import remove_secrets
 from roomlore.memories.consolidation import EVERYBODY, audiences_of, upsert
-from roomlore.memories.exclusions import eligible_sentences
-from roomlore.memories.kinds import MEMORY_KINDS
-from roomlore.memories.patterns import JOKE, is_question, is_reported_speech
-from roomlore.memories.sentences import Sentence, own_sentences_of
+from roomlore.memories.kinds import DEFAULT_IMPORTANCE
+from roomlore.memories.patterns import JOKE, eligible_sentences, is_reported_speech
 from roomlore.operations.access import Access
 from roomlore.operations.registry import NO_NUL, Share
 from roomlore.search import lookup
+from roomlore.text.recognisers import is_question
+from roomlore.text.sentences import Sentence, own_sentences_of
 
 #: A memory is a statement; what is longer is a document.
 LONGEST_CONTENT = 10_000
@@ -164,7 +164,7 @@ def _draft(principal: Viewer, text: str, found: Sequence[Message], details: Memo
         kind=kind,
         title=clean("title", title, max_length=LONGEST_NAME) if (title := details.get("title")) else "",
         content=text,
-        importance=details.get("importance", MEMORY_KINDS[kind].importance),
+        importance=details.get("importance", DEFAULT_IMPORTANCE[kind]),
         confidence=details.get("confidence", 1.0),
         sensitivity="sensitive" if details.get("sensitive") else "normal",
         audience=details.get("audience") or ("org" if principal.is_operator and not unique else "self"),

@@ -22,7 +22,7 @@ from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
 from roomlore.jobs.privacy_requests import PrivacyRequestWorker
 from roomlore.jobs.scheduler import HeartbeatTask
 from roomlore.jobs.titles import TitleWorker
-from roomlore.models.chat_model import open_language_model
+from roomlore.models.http_models import open_language_model
 from roomlore.operations import projection_service
 from roomlore.operations.access import Access
 from roomlore.operations.embedding_models import EmbeddingModels

@@ -48,13 +48,13 @@ from roomlore.search.query_parser import (
     Filters,
     ParsedQuery,
     is_generic_person,
-    is_question,
     parse_query,
 )
 from roomlore.search.quotes import message_line
 from roomlore.search.records import Answer, Hit, SearchDegradation, SearchResult, StageName, StageTrace
 from roomlore.search.time_phrases import TimeRange
 from roomlore.settings import Settings
+from roomlore.text.recognisers import is_question
 
 NO_MODEL: SearchDegradation = "no embedding model"
 ONE_MODEL_UNAVAILABLE: SearchDegradation = "one of two embedding models is unavailable"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from roomlore.domain.ids import ParticipantId
-from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, lazy_pattern, sentence_pattern
+from roomlore.domain.patterns import lazy_pattern, sentence_pattern
 from roomlore.privacy import patterns
 from roomlore.privacy.identifiers import (
     TOKEN,
@@ -22,15 +22,10 @@ from roomlore.privacy.identifiers import (
 from roomlore.privacy.mentions import NameIndex, mentioned_ids, unknown_names
 from roomlore.privacy.records import PrivacyRequest, Topic
 from roomlore.privacy.topics import topics_of
+from roomlore.text.sentences import sentences_of, without_quoted_lines
 
 #: Whoever writes more of their own writes a document that tells about wishes, if anything.
 MAX_REQUEST_LENGTH = 2_000
-#: So many characters of somebody's own words are looked at for what a message says of itself: that it is confidential, or restricts.
-MAX_CHARACTERS = 20_000
-
-_SENTENCE = lazy_pattern(r"[^.!?;\n]+(?:[.!?;](?!\s|$)[^.!?;\n]+)*[.!?;]*")
-#: Where a full stop ends no sentence.
-_TITLE = lazy_pattern(r"\b(Dr|Mr|Mrs|Ms|Prof)\.\s")
 _CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _ABOUT = sentence_pattern(r"\b(?:about|regarding|concerning)\s+(.{2,80})", re.IGNORECASE)
 _ABOUT_ME = sentence_pattern(r"\b(?:that|how|about|on)\s+(?:i|me|my)\b\s+(.{2,80})", re.IGNORECASE)
@@ -47,13 +42,6 @@ _NO_ID = ParticipantId(UUID(int=0))
 _FEW_WORDS = 9
 #: "Ok. Sorry, all." tells nothing; what has so many words does.
 _TELLING_WORDS = 3
-
-
-def unquoted_lines(body: str) -> str:
-    """Return the lines that the author of a body wrote, without those that quote or carry somebody else's."""
-    if ">" not in body:
-        return body
-    return "\n".join(line for line in body.splitlines() if not line.lstrip().startswith(">"))
 
 
 def _prefilter(own: str) -> bool:
@@ -129,7 +117,7 @@ def is_confidential(body: str) -> bool:
     """Return whether a message itself says that what it tells is not for everybody."""
     return any(
         cue.search(one)
-        for one in _sentences(with_straight_apostrophes(unquoted_lines(body)))
+        for one in sentences_of(with_straight_apostrophes(without_quoted_lines(body)))
         if not patterns.QUESTION.search(one)
         for cue in (patterns.WITHIN_GROUP, patterns.CONFIDENTIAL, patterns.SENSITIVE)
     )
@@ -148,21 +136,14 @@ def states_restriction(body: str) -> bool:
             patterns.REVOKED_ACCESS.search(one)
             or ((patterns.LIMITED_ACCESS.search(one) or _ONLY.search(one)) and topics_of(one))
         )
-        for one in _sentences(with_straight_apostrophes(unquoted_lines(body)))
+        for one in sentences_of(with_straight_apostrophes(without_quoted_lines(body)))
     )
 
 
 def _own_sentences(body: str) -> list[str]:
     """Return the sentences of a body that may hold a wish, without quoted lines and code; none of another."""
-    own = unquoted_lines(body)
-    return _sentences(with_straight_apostrophes(_CODE.sub(" ", own))) if _prefilter(own) else []
-
-
-def _sentences(text: str) -> list[str]:
-    """Return the sentences of the first so many characters; what is longer than any sentence is none."""
-    whole = _TITLE.sub(r"\1 ", text[:MAX_CHARACTERS])
-    found = (match[0].strip() for match in _SENTENCE.finditer(whole))
-    return [one for one in found if one and len(one) <= MAX_SENTENCE_LENGTH]
+    own = without_quoted_lines(body)
+    return sentences_of(with_straight_apostrophes(_CODE.sub(" ", own))) if _prefilter(own) else []
 
 
 # What is to be forgotten

@@ -35,10 +35,10 @@ from roomlore.privacy.recogniser import (
     is_confidential,
     recognise,
     states_restriction,
-    unquoted_lines,
 )
 from roomlore.privacy.records import PrivacyRequest, RequestScope, ScreenedMessage
 from roomlore.privacy.topics import topics_of
+from roomlore.text.sentences import without_quoted_lines
 
 #: So far back a wish that names nothing may point.
 MAX_DISTANCE = 40
@@ -358,13 +358,13 @@ def _restricts_same_people(
     named = (
         wish.restricted_ids
         if wish is not None and wish.kind == "withhold"
-        else mentioned_ids(unquoted_lines(said.body), people)
+        else mentioned_ids(without_quoted_lines(said.body), people)
     )
     if named:
         return bool(named & party_ids)
     place = bisect_left(before, said.position, key=lambda one: one.position)
     for one in reversed(before[max(place - RECENT, 0) : place]):
-        meant = {one.author_id, *mentioned_ids(unquoted_lines(one.body), people)} - {said.author_id}
+        meant = {one.author_id, *mentioned_ids(without_quoted_lines(one.body), people)} - {said.author_id}
         if meant:
             return bool(meant & party_ids)
     return False
@@ -416,7 +416,7 @@ def _present_ids(
 
 def states_replacement(body: str) -> bool:
     """Return whether a message that wants something forgotten also says what holds instead."""
-    body = with_straight_apostrophes(unquoted_lines(body)[:MAX_REQUEST_LENGTH])
+    body = with_straight_apostrophes(without_quoted_lines(body)[:MAX_REQUEST_LENGTH])
     clauses = _CLAUSE.split(body)
     rest = [clause for clause in clauses if not patterns.FORGET_WORDS.search(clause.lower())]
     if len(rest) == len(clauses) or _SAYS_IT_AGAIN.search(body):

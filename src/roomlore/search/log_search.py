@@ -37,6 +37,7 @@ from roomlore.privacy.identifiers import contains_any
 from roomlore.search.confidence import relevance
 from roomlore.search.log_lines import LogRecord, parse_json, parse_record
 from roomlore.search.records import LogMatch, MatchReason
+from roomlore.text.recognisers import STOP_WORDS, ends_in_question_mark
 
 SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 #: Bytes; longer lines are left out.
@@ -212,16 +213,6 @@ def _read_file(file: str, raw: IO[bytes], budget: ReadBudget) -> Iterator[FileLi
 
 _WORD = lazy_pattern(r"[^\W_]+")
 _ENDING = lazy_pattern(r"(?<=\w{3})(?:ings?|ed|es|s|e)$")
-_STOP = frozenset(
-    _WORD.findall(
-        """
-        a about all also am an and any are as at be been but by can could did do does doing done for from had has have
-        he her hers him his how i if in into is it its just me my no not of off on or our out over she should so some
-        such than that the their them then there these they this those to too up us was we were what when where which
-        who whom whose why will with would you your
-        """
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +281,7 @@ class LogCandidate:
     @property
     def is_question(self) -> bool:
         """Whether it is a question itself, which answers none."""
-        return self.record.text.rstrip().endswith("?")
+        return ends_in_question_mark(self.record.text)
 
     @property
     def rooms(self) -> list[RoomName]:
@@ -333,7 +324,7 @@ class LogFindings:
 
 def query_terms(text: str) -> list[str]:
     """Return the words of a text without stop words and endings, each once and in order."""
-    words = (word for word in _WORD.findall(text.casefold()) if word not in _STOP)
+    words = (word for word in _WORD.findall(text.casefold()) if word not in STOP_WORDS)
     return list(dict.fromkeys(_ENDING.sub("", word) for word in words))
 
 

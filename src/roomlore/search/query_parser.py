@@ -239,12 +239,6 @@ _PLAIN = lazy_pattern(
 _MARKS = " ?!.,;:"
 #: Such a question asks for one message and not for all.
 _REASONS = frozenset({"when", "where", "why", "how"})
-_QUESTION = lazy_pattern(
-    r"(?:who|whom|whose|what|when|where|why|how|which)\b"
-    r"|(?:does|do|did|is|are|was|were|can|could|would|should|has|have|will)"
-    r" (?:i|you|we|he|she|it|they|there|this|that|the|any\w*|some\w*)\b",
-    re.IGNORECASE,
-)
 _QUESTIONS = lazy_pattern(r"\bquestions?\b", re.IGNORECASE)
 _BETWEEN_NAMES = lazy_pattern(r",? and |, | or ", re.IGNORECASE)
 _ARTICLE = lazy_pattern(
@@ -286,11 +280,6 @@ def parse_query(question: str) -> ParsedQuery:
         return ParsedQuery(text=question)
     parsed = _with_time(_with_authors(ParsedQuery(text=question), form), form, first and first[1])
     return parsed if parsed.has_author or parsed.time_phrase else ParsedQuery(text=question)
-
-
-def is_question(text: str) -> bool:
-    """Return whether a message is a question, by its question mark or its first word."""
-    return text.rstrip().endswith("?") or _QUESTION.match(text.lstrip()) is not None
 
 
 def is_generic_person(name: str) -> bool:

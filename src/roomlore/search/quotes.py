@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from roomlore.domain.incoming import MessageKind
 from roomlore.domain.records import Memory, Message
-from roomlore.domain.rendering import as_one_line, render_message, safe_name, without_trailing_quotes
+from roomlore.domain.rendering import as_one_line, render_message, safe_name
 from roomlore.search.confidence import relevance
 from roomlore.search.records import Hit, LogMatch, MatchedMemory
 from roomlore.search.threads import answers_lookup
+from roomlore.text.recognisers import ends_in_question_mark
 
 #: At most so many answers are quoted with a message.
 MAX_ANSWERS = 3
@@ -40,7 +41,7 @@ def _best_quote(hit: Hit) -> Quote | None:
         _to_quote(hit, message) for message in hit.messages if message.id in hit.why and _is_quotable(message)
     )
     return max(
-        (quote for quote in quotes if quote.answers or not _is_question(quote.message)),
+        (quote for quote in quotes if quote.answers or not ends_in_question_mark(quote.message.body)),
         key=lambda quote: quote.relevance,
         default=None,
     )
@@ -49,7 +50,7 @@ def _best_quote(hit: Hit) -> Quote | None:
 def _to_quote(hit: Hit, message: Message) -> Quote:
     """Return a message, with its answers if it is a question or the root."""
     answers: list[Message] = []
-    if _is_question(message) or message.id == hit.root.id:
+    if ends_in_question_mark(message.body) or message.id == hit.root.id:
         by_id = {other.id: other for other in hit.messages}
         found = (by_id[key] for key in answers_lookup(hit.replies)(message.id))
         answers = [answer for answer in found if _is_quotable(answer)][:MAX_ANSWERS]
@@ -58,10 +59,6 @@ def _to_quote(hit: Hit, message: Message) -> Quote:
 
 def _is_quotable(message: Message) -> bool:
     return message.kind in QUOTABLE_KINDS and bool(message.body.strip())
-
-
-def _is_question(message: Message) -> bool:
-    return without_trailing_quotes(message.body).rstrip().endswith("?")
 
 
 def quoted_text(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.conversations.mentions import LONGEST_NAME, aliases, mention_words
+from roomlore.text.mentions import LONGEST_NAME, aliases, mention_words
 
 
 def rare(_: str) -> bool:
@@ -37,7 +37,7 @@ def test_a_name_of_marks_is_found_with_its_marks_and_without():
 
 
 @pytest.mark.parametrize("name", ["mike_", "mike__", "mike|away", "mike-2", "mike[m]", "Mike", "mike`"])
-def test_what_hangs_on_a_name_may_be_left_out(name):
+def test_suffixes_of_a_name_can_be_left_out(name):
     assert "mike" in aliases(name, rare)[1]
 
 
@@ -74,7 +74,7 @@ def test_a_very_long_word_is_not_a_name():
 
 
 @given(st.text(max_size=300))
-def test_any_text_has_callings_each_once(body):
+def test_any_text_has_distinct_mention_words(body):
     called = mention_words(body)
     every = (*called.loud, *called.plain)
     assert len(set(every)) == len(every)
@@ -82,7 +82,7 @@ def test_any_text_has_callings_each_once(body):
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30))
-def test_what_is_good_anywhere_is_good_loud(name):
+def test_plain_aliases_are_also_loud(name):
     loud, plain = aliases(name, rare)
     assert plain <= loud
     assert all(" " not in word for word in loud)

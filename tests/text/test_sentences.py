@@ -4,25 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.memories.sentences import MASK, own_sentences_of
+from roomlore.text.sentences import MASK, own_sentences_of
 
-PIECES = [
-    '"',
-    "“",
-    "”",
-    "„",
-    "«",
-    "»",
-    "'",
-    "\n",
-    " ",
-    ". ",
-    "I live here",
-    "27",
-    "Bo said: ",
-    "imagine",
-    "...",
-]
+PIECES = "\"|“|”|„|«|»|'|\n| |. |I live here|27|Bo said: |imagine|...".split("|")
 
 
 def own(body: str) -> str:
@@ -32,9 +16,8 @@ def own(body: str) -> str:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
-def test_sentences_stand_where_they_say_one_after_another_and_hold_words(body):
+def test_sentences_are_ordered_and_have_words(body):
     found = own_sentences_of(body)
-
     reached = 0
     for one in found:
         assert reached <= one.start < one.end <= len(body)
@@ -58,7 +41,7 @@ def test_sentences_stand_where_they_say_one_after_another_and_hold_words(body):
         ("'I don't know. I live in Kiel', he sang", ", he sang"),
     ],
 )
-def test_words_in_quotation_marks_are_left_out_over_several_lines_too(body, left):
+def test_quotations_are_masked_over_several_lines(body, left):
     assert own(body) == left
 
 
@@ -76,5 +59,5 @@ def test_words_in_quotation_marks_are_left_out_over_several_lines_too(body, left
         ("...", ""),
     ],
 )
-def test_what_follows_words_that_give_it_to_another_is_left_out(body, left):
+def test_reported_words_are_left_out(body, left):
     assert own(body) == left
