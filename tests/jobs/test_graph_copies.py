@@ -328,7 +328,7 @@ async def test_one_deed_after_the_other_reaches_the_graph(app: App) -> None:
         await deed(app, chance, said)
         if chance.random() < 0.5:
             await app.untangle()
-            await runner.step(app.db, worker_of(app, graph))
+            await runner.step(worker_of(app, graph))
     await app.drain()
     await drained(app, graph)
 
@@ -385,11 +385,11 @@ async def test_what_changes_while_it_is_written_is_written_again(app: App) -> No
     copy = await build(app, graph)
     worker = worker_of(app, graph)
     await worker.begin(app.org_id)
-    first = asyncio.create_task(runner.step(app.db, worker))
+    first = asyncio.create_task(runner.step(worker))
     await graph.begun.wait()
 
     await app.ingest_batch([replace(said[2], body="", deleted=True)])
-    second = await runner.step(app.db, worker)
+    second = await runner.step(worker)
 
     assert not await overlap(graph, first, second)
     await drained(app, graph)
@@ -414,7 +414,7 @@ async def test_whoever_always_writes_holds_up_no_copy(app: App) -> None:
     worker = worker_of(app, graph)
 
     for _ in range(10):
-        await runner.step(app.db, worker)
+        await runner.step(worker)
         await worker.advance_build(app.org_id)
 
     (held,) = await app.db.change(app.org_id, lambda conn: projections.all_projections(conn, app.org_id))
@@ -433,11 +433,11 @@ async def test_a_conversation_that_comes_back_while_it_is_removed_keeps_its_mess
     graph.may_drop = asyncio.Event()
     graph.begun.clear()
     held = await take_apart(app, one.id)
-    removing = asyncio.create_task(runner.step(app.db, worker_of(app, graph)))
+    removing = asyncio.create_task(runner.step(worker_of(app, graph)))
     await graph.begun.wait()
 
     await put_together(app, one.id, held)
-    await runner.step(app.db, worker_of(app, graph))
+    await runner.step(worker_of(app, graph))
     graph.may_drop.set()
     await removing
     await drained(app, graph)
@@ -496,7 +496,7 @@ async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, admin: psyc
     copy = await build(app, graph)
     worker = worker_of(app, graph)
     await worker.begin(app.org_id)
-    killed = asyncio.create_task(runner.step(app.db, worker))
+    killed = asyncio.create_task(runner.step(worker))
     await graph.begun.wait()
     killed.cancel()
     await asyncio.gather(killed, return_exceptions=True)

@@ -62,7 +62,7 @@ async def _both(app: App, old: Moody, new: Moody) -> App:
 async def held_up(app: App, change: Callable[[], Awaitable[object]]) -> None:
     """Change something after a worker has taken a memory and before it has written its vector."""
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(runner.step(app.db, EmbeddingWorker(db=app.db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=app.db, embedder=embedder)))
     await begun(embedder)
     await change()
     assert embedder.go is not None
@@ -181,7 +181,7 @@ async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Data
     await made(app, "poison is kept in the cellar")
     await made(app)
     worker = EmbeddingWorker(db=db, embedder=Watched(poison="poison"))
-    drained = await runner.drain(db, worker, only_org=app.org_id, policy=QUICK)
+    drained = await runner.drain(worker, only_org=app.org_id, policy=QUICK)
     assert (drained.done, drained.set_aside) == (1, 1)
     assert await remembered(admin, app) == {OLD: {TEA}}
     assert await app.retry() == 1
@@ -241,7 +241,7 @@ async def test_a_worker_killed_in_the_middle_loses_no_memory(app: App, db: Datab
     assert await process.stdout.readline() == b"begun\n"
     process.send_signal(signal.SIGKILL)
     await process.communicate()
-    await runner.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), policy=QUICK)
+    await runner.drain(EmbeddingWorker(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert await remembered(admin, app) == {OLD: {TEA}}
     assert await waiting(admin, app) == {}
 
@@ -253,7 +253,7 @@ async def test_an_org_full_of_memories_starves_nobody(open_app: OpenApp, db: Dat
     for number in range(12):
         await made(busy, f"The berth number {number} is taken.")
     await made(small)
-    await runner.step(db, EmbeddingWorker(db=db, embedder=FakeEmbedder(), batch=8))
+    await runner.step(EmbeddingWorker(db=db, embedder=FakeEmbedder(), batch=8))
     assert await remembered(admin, small) == {OLD: {TEA}}
 
 
@@ -279,7 +279,7 @@ async def test_giving_a_switch_up_drops_the_vectors_of_memories_too(both: App, a
     await both.drain()
     await both.generations.switch(SMALL)
     worker = replace(both.generations._worker, batch=8)
-    await runner.step(both.db, worker, only_org=both.org_id)
+    await runner.step(worker, only_org=both.org_id)
     assert await remembered(admin, both) == {OLD: {TEA}, NEW: {TEA}}
     await both.generations.back()
     assert await remembered(admin, both) == {OLD: {TEA}}

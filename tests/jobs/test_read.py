@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,8 +16,6 @@ from jobs.test_extract import draw, everything, hear, known, message_id
 from models.chatserver import ChatServer, chat_server, completion, http
 from roomlore.db import llm_calls
 from roomlore.domain.ports import LlmFailure
-from roomlore.jobs import llm_client, llm_extraction
-from roomlore.jobs.llm_client import LanguageModelCaller
 from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
 from roomlore.models.chat_model import open_language_model
 from roomlore.operations import App
@@ -77,8 +75,8 @@ def talk(where="general", *, start=0.0, said=SAID, **fields):
 
 
 def reader(app: App, language_model=None, **fields) -> LanguageModelExtractionWorker:
-    caller = LanguageModelCaller(db=app.db, language_model=language_model or Scripted(), purpose="statements")
-    return LanguageModelExtractionWorker(caller=caller, **({"calls": 200, "calls_of_room": 50} | fields))
+    limits = {"calls": 200, "calls_of_room": 50} | fields
+    return LanguageModelExtractionWorker(db=app.db, language_model=language_model or Scripted(), **limits)
 
 
 async def backlog(app: App, now=LATER) -> llm_calls.ExtractionBacklog:
@@ -533,7 +531,7 @@ async def test_on_demand_it_is_asked_at_once_and_as_often_as_it_may(app: App, se
     settings = LanguageModelSettings(url=server.url, name="small", calls=0, memory_calls=1)
     app.settings = replace(app.settings, language_model=settings)
     server.says = lambda _: completion(stating())
-    now = llm_extraction.datetime.now(llm_extraction.UTC)
+    now = datetime.now(UTC)
     for where in ("one", "two"):
         said = tuple(f"{where}: {text}" for text in SAID)
         await app.ingest_batch([replace(one, sent_at=now) for one in talk(where, said=said)])
@@ -546,5 +544,5 @@ async def test_on_demand_it_is_asked_at_once_and_as_often_as_it_may(app: App, se
 
 async def test_a_drain_reads_what_waits(app: App, admin):
     await hear(app, talk())
-    assert (await llm_client.drain(reader(app), only_org=app.org_id))["read"] == 1
+    assert (await reader(app).drain(app.org_id)).count("read") == 1
     assert await known(admin, app) == [FOUND]

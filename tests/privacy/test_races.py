@@ -139,7 +139,7 @@ async def test_a_vector_that_is_being_made_is_not_written(app: App, db: Database
     )
     await app.ingest(message("4", "stays", author=ANA))
     embedder = Held()
-    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=db, embedder=embedder)))
     assert await asyncio.to_thread(embedder.begun.wait, 20)
     for one in erasures:
         assert (await one()).is_clean

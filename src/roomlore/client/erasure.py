@@ -7,7 +7,6 @@ from typing import Any
 from roomlore.client import codec
 from roomlore.client.codec import format_time, segment
 from roomlore.client.session import Session, check_page
-from roomlore.domain.fields import field_values
 from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId, uuid7
 from roomlore.domain.receipts import (
     ErasureKind,
@@ -17,6 +16,7 @@ from roomlore.domain.receipts import (
     RetainedCount,
     VerificationCheck,
 )
+from roomlore.domain.records import field_values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
