@@ -21,6 +21,10 @@ RequestStatus = Literal["proposed", "active", "dismissed"]
 RequestMode = Literal["on", "propose", "off"]
 
 
+#: The sort key of a message in its room.
+Position = tuple[datetime, int, MessageId]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
     """A wish as it is kept: what it covers, and where it was voiced."""
@@ -78,7 +82,7 @@ class NewRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomMessage:
-    """A message as wishes look at it."""
+    """A message, as privacy requests see it."""
 
     id: MessageId
     room_id: RoomId
@@ -88,7 +92,13 @@ class RoomMessage:
     body: str
     sent_at: datetime
     native_order: int
-    reply_to: MessageId | None
+    #: The parent by the platform's own data.
+    reply_to: MessageId | None = None
+
+    @property
+    def position(self) -> Position:
+        """The sort key of the message in its room."""
+        return (self.sent_at, self.native_order, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,26 +29,11 @@ MIN_NUMBER_LENGTH = 5
 
 #: Values of these keys, and of `..._by`, are accounts, names or objects about a person.
 PERSON_KEYS = frozenset(
-    {
-        *("account", "accountid", "accountname", "actor", "actorid", "actorname", "assignee"),
-        *("author", "authorid", "authorname", "authorsubname", "botid", "botprofile", "by"),
-        *("contact", "contactinformation", "creator", "creatorid", "displayname"),
-        *("displaynamenormalized", "firstname", "forwardedfrom", "forwardedfromid", "from", "fromid"),
-        *("fromname", "fullname", "globalname", "handle", "host", "invitee", "inviter", "inviterid"),
-        *("lastname", "login", "member", "memberid", "mention", "nick", "nickname", "owner"),
-        *("ownerid", "parentuserid", "person", "poster", "profile", "realname", "realnamenormalized"),
-        *("recipient", "recipientid", "savedfrom", "screenname", "sender", "senderid", "sendername"),
-        *("signature", "speaker", "to", "uploader", "user", "userid", "username", "userprofile"),
-        *("viabot", "who"),
-    }
+    ["account", "accountid", "accountname", "actor", "actorid", "actorname", "assignee", "author", "authorid", "authorname", "authorsubname", "botid", "botprofile", "by", "contact", "contactinformation", "creator", "creatorid", "displayname", "displaynamenormalized", "firstname", "forwardedfrom", "forwardedfromid", "from", "fromid", "fromname", "fullname", "globalname", "handle", "host", "invitee", "inviter", "inviterid", "lastname", "login", "member", "memberid", "mention", "nick", "nickname", "owner", "ownerid", "parentuserid", "person", "poster", "profile", "realname", "realnamenormalized", "recipient", "recipientid", "savedfrom", "screenname", "sender", "senderid", "sendername", "signature", "speaker", "to", "uploader", "user", "userid", "username", "userprofile", "viabot", "who"]
 )
 #: Values of these keys are several people: a list, or a map with accounts as keys.
 PEOPLE_KEYS = frozenset(
-    {
-        *("accounts", "actors", "admins", "audience", "authors", "contacts", "invitees", "memberids"),
-        *("members", "mentionedusers", "mentions", "owners", "participants", "people", "profiles"),
-        *("recipients", "replyusers", "subscribers", "userids", "users"),
-    }
+    ["accounts", "actors", "admins", "audience", "authors", "contacts", "invitees", "memberids", "members", "mentionedusers", "mentions", "owners", "participants", "people", "profiles", "recipients", "replyusers", "subscribers", "userids", "users"]
 )
 #: Inside an object about a person these identify them; elsewhere they belong to a file, room or emoji.
 IDENTIFYING_KEYS = frozenset({"id", "name"})

@@ -18,39 +18,7 @@ UNKNOWN_KIND: RoomKind = "channel"
 _LOCK_EMOJI = ("\N{LOCK}", "\N{CLOSED LOCK WITH KEY}", "\N{LOCK WITH INK PEN}")
 #: Words that suggest a private room, without accents.
 _PRIVATE_WORDS = frozenset(
-    {
-        *("admin", "admins", "administration", "administrators", "boardroom", "committee"),
-        *(
-            "compensation",
-            "confidential",
-            "council",
-            "directors",
-            "disciplinary",
-            "exec",
-            "execs",
-            "executive",
-        ),
-        *("executives", "finance", "finances", "founders", "hidden", "hiring", "hr", "interviews"),
-        *("internal", "layoffs", "leaders", "leadership", "legal", "management", "managers", "mod"),
-        *("moderation", "moderator", "moderators", "modmail", "mods", "officers", "payroll"),
-        *(
-            "personnel",
-            "private",
-            "recruiting",
-            "restricted",
-            "salaries",
-            "salary",
-            "secret",
-            "secrets",
-            "staff",
-        ),
-        *("trustees", "vip"),
-        # Other languages, as far as the words are unambiguous.
-        *("administracion", "confidencial", "confidentiel", "direccion", "geheim", "gehalt"),
-        *("gehalter", "geschaftsfuhrung", "intern", "interna", "interne", "interno", "leitung", "moderacion"),
-        *("moderadores", "moderateurs", "personalabteilung", "privado", "privat", "prive"),
-        *("vertraulich", "vorstand"),
-    }
+    ["admin", "admins", "administration", "administrators", "boardroom", "committee", "compensation", "confidential", "council", "directors", "disciplinary", "exec", "execs", "executive", "executives", "finance", "finances", "founders", "hidden", "hiring", "hr", "interviews", "internal", "layoffs", "leaders", "leadership", "legal", "management", "managers", "mod", "moderation", "moderator", "moderators", "modmail", "mods", "officers", "payroll", "personnel", "private", "recruiting", "restricted", "salaries", "salary", "secret", "secrets", "staff", "trustees", "vip", "administracion", "confidencial", "confidentiel", "direccion", "geheim", "gehalt", "gehalter", "geschaftsfuhrung", "intern", "interna", "interne", "interno", "leitung", "moderacion", "moderadores", "moderateurs", "personalabteilung", "privado", "privat", "prive", "vertraulich", "vorstand"]
 )
 #: Prefixes of compounds such as "modchat" and "stafflounge".
 _PRIVATE_PREFIXES = ("admin", "leadership", "moderator", "private", "staff")
