@@ -69,7 +69,7 @@ async def test_an_erasure_waits_for_what_is_arriving_and_takes_it(app: App, admi
 async def test_what_arrives_during_an_erasure_waits_and_is_left_out(app: App, admin):
     await app.ingest(message("0", author=ANA))
     asked = ErasureRequest(kind="person", participant_ids=[await participant(app, "ana")])
-    erasing = partial(erase, org_id=app.org_id, asked=asked, by=app.operator, dry_run=False)
+    erasing = partial(erase, org_id=app.org_id, request=asked, by=app.operator, dry_run=False)
     arriving = app.ingest_batch(
         [message("0", author=ANA), message("1", author=ANA), message("2", author=author("bo"))]
     )
@@ -84,7 +84,7 @@ async def test_a_range_that_is_being_erased_takes_in_nothing(app: App, admin):
     await app.ingest(message("1"))
     [room] = await app.rooms(app.operator)
     asked = ErasureRequest(kind="range", room_id=room.id, since=at(0), until=at(5))
-    erasing = partial(erase, org_id=app.org_id, asked=asked, by=app.operator, dry_run=False)
+    erasing = partial(erase, org_id=app.org_id, request=asked, by=app.operator, dry_run=False)
 
     _, accepted = await around(
         app, admin, erasing, app.ingest_batch([message("1"), message("2"), message("6")])

@@ -1,7 +1,7 @@
-"""Reads Telegram Desktop's `result.json`: one chat, or a full export with many.
+"""Imports Telegram Desktop's `result.json`: one chat, or a full export.
 
-Traps that shaped it: text is a string or a list of pieces; ids count per chat and chats of different types may
-share a number; there is no bot flag; older files have local times only; forwarded words are not the forwarder's.
+Pitfalls: text is a string or a list; ids count per chat, and chats of different types may share a number; bots are
+not marked; older files have only local times; forwarded text is not the forwarder's.
 """
 
 import hashlib
@@ -29,6 +29,7 @@ from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.importers.fields import (
     Fields,
     MalformedRecord,
+    add_author,
     as_list,
     as_object,
     build_or_skip,
@@ -43,6 +44,7 @@ from roomlore.importers.fields import (
     parse_iso_time,
     parse_optional_time,
     platform_metadata,
+    reaction,
     unix_time,
 )
 from roomlore.importers.json_stream import (
@@ -57,7 +59,7 @@ from roomlore.importers.json_stream import (
     walk_file,
 )
 
-#: What Telegram says of a file beyond its MIME type, in plain words.
+#: Media types in words.
 _MEDIA_KINDS = {
     "sticker": "sticker",
     "animation": "animation",
@@ -69,12 +71,12 @@ _MEDIA_KINDS = {
 
 
 def is_forward(fields: Fields) -> bool:
-    """Return whether a message repeats what was said elsewhere; it then says nothing of its own."""
+    """Return whether a message forwards another one; then it has no text of its own."""
     return "forwarded_from" in fields and fields.get("type") != "service"
 
 
 def text_of(fields: Fields) -> str:
-    """Return the text in one piece; what happened for a service message, the question for a poll."""
+    """Return the text; for a service message the event, for a poll the question."""
     said = "".join(_text_pieces(fields))
     if said:
         return said
@@ -96,13 +98,13 @@ def _text_pieces(fields: Fields) -> Iterator[str]:
 
 
 def _flat_text(value: Any) -> str:
-    """Return a text that may be in pieces; what is none is left out."""
+    """Return a text that may be in pieces."""
     pieces = [first_text(inner, "text") if (inner := as_object(one)) else one for one in as_list(value)]
     return value if isinstance(value, str) else "".join(one for one in pieces if isinstance(one, str))
 
 
 def _service_line(fields: Fields) -> str:
-    """Return what happened in words, since a service message has no text of its own."""
+    """Describe a service message, which has no text."""
     action = first_text(fields, "action").replace("_", " ")
     named = [name for name in as_list(fields.get("members")) if isinstance(name, str)]
     details = ", ".join([*named, *filter(None, [first_text(fields, "title", "new_title")])])
@@ -110,7 +112,7 @@ def _service_line(fields: Fields) -> str:
 
 
 def mentions(fields: Fields) -> list[str]:
-    """Return the accounts named by id; a plain @name is text, and a forward names nobody anew."""
+    """Return the accounts mentioned by id; plain @names are text."""
     if is_forward(fields):
         return []
     found = [
@@ -120,7 +122,7 @@ def mentions(fields: Fields) -> list[str]:
 
 
 def links(fields: Fields) -> list[str]:
-    """Return the addresses behind linked words."""
+    """Return the addresses of links."""
     return [item["href"] for item in _entities(fields) if first_text(item, "href")]
 
 
@@ -129,14 +131,14 @@ def _entities(fields: Fields) -> list[Fields]:
 
 
 def poll(fields: Fields) -> dict[str, Any]:
-    """Return a poll's question and answers; empty where there is none."""
+    """Return a poll, or an empty object."""
     given = object_field(fields, "poll")
     answers = [_flat_text(answer.get("text")) for answer in object_list(given, "answers")]
     return non_empty(question=_flat_text(given.get("question")), answers=answers)
 
 
 def attachments(fields: Fields) -> Iterator[dict[str, Any]]:
-    """Yield what was forwarded and the files of a message."""
+    """Yield the forwarded text and the files."""
     if not is_forward(fields):
         yield from _files(fields)
         return
@@ -160,7 +162,7 @@ def _files(fields: Fields) -> Iterator[dict[str, Any]]:
 
 
 def _non_file_parts(fields: Fields) -> Iterator[dict[str, Any]]:
-    """Yield what is no file: polls, contacts, places, games and the like."""
+    """Yield polls, contacts, locations, games and the like."""
     asked = poll(fields)
     if asked:
         yield {"type": "poll"} | non_empty(name=asked.get("question"), options=asked.get("answers"))
@@ -195,7 +197,7 @@ def _is_degree(value: Any) -> bool:
 
 
 def _file_of(fields: Fields, key: str, size: str) -> dict[str, Any]:
-    """Return name, place and size; a file left out of the export shows as a sentence in brackets."""
+    """Return name, path and size; a file that was not exported is a sentence in brackets."""
     path = first_text(fields, key)
     missing = path.startswith("(")
     name = first_text(fields, "file_name") if key == "file" else ""
@@ -208,17 +210,19 @@ def _file_of(fields: Fields, key: str, size: str) -> dict[str, Any]:
 
 
 def reactions(fields: Fields) -> list[dict[str, Any]]:
-    """Return each reaction with its count and those of its givers that the export names."""
-    return [_reaction(item) for item in object_list(fields, "reactions")]
-
-
-def _reaction(item: Fields) -> dict[str, Any]:
-    recent = [
-        str(who["from_id"]) for who in object_list(item, "recent") if isinstance(who.get("from_id"), str)
+    """Return reactions with their counts and known givers."""
+    return [
+        reaction(
+            item,
+            first_text(item, "emoji", "document_id"),
+            [
+                giver["from_id"]
+                for giver in object_list(item, "recent")
+                if isinstance(giver.get("from_id"), str)
+            ],
+        )
+        for item in object_list(fields, "reactions")
     ]
-    return non_empty(
-        emoji=first_text(item, "emoji", "document_id"), count=integer_field(item, "count"), by=recent
-    )
 
 
 _LISTS = (("chats", "list"), ("left_chats", "list"))
@@ -246,7 +250,7 @@ _ROOM_KINDS: dict[str, tuple[RoomKind, str]] = {
     "public_channel": ("channel", "channel"),
 }
 _MESSAGE_TYPES = frozenset({"message", "service", "unsupported"})
-#: Exports of before 2021 number accounts with their type in the upper half.
+#: Exports before 2021 store the account type in the upper half of the id.
 _PEER_BITS = 32
 _OLD_USER = 1
 _PREFIX = lazy_pattern("^[a-z]+")
@@ -254,22 +258,24 @@ _PREFIX = lazy_pattern("^[a-z]+")
 
 @dataclass(slots=True)
 class _Chat:
-    """A chat as the first pass finds it."""
+    """A chat, from the first pass."""
 
     head: dict[str, Any] = field(default_factory=dict[str, Any])
-    authors: dict[str, IncomingAuthor] = field(default_factory=dict[str, IncomingAuthor])
-    #: How often a message without id was met that looks the same.
+    authors: dict[tuple[str, str], IncomingAuthor] = field(
+        default_factory=dict[tuple[str, str], IncomingAuthor]
+    )
+    #: Counts messages without id that look the same.
     repeats: Counter[str] = field(default_factory=Counter[str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadContext:
-    """Where a message stands."""
+    """The context of a message."""
 
     room: IncomingRoom
     where: str
     repeats: Counter[str]
-    #: The zone of times that name none.
+    #: The zone of times without one.
     zone: ZoneInfo | None
 
 
@@ -288,15 +294,11 @@ def _is_export(head: FileStart) -> bool:
     )
 
 
-def _sniff(source: ExportFiles) -> bool:
-    return has_export(source, _is_export)
-
-
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     files, left = json_exports(source, _is_export)
     yield from left
     surveys = {file: _survey(source, file) for file in files}
-    seen: dict[str, dict[str, IncomingAuthor]] = {}
+    seen: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
     for file, chats in surveys.items():
         for chat in chats:
             seen.setdefault(_room_id(chat.head, file), {}).update(chat.authors)
@@ -310,7 +312,7 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
 
 
 def _survey(source: ExportFiles, file: str) -> list[_Chat]:
-    """Return the chats of a file in order, with everybody who speaks in them."""
+    """Return the chats of a file in order, with their authors."""
     chats: list[_Chat] = []
     for step in walk_file(source, file, _SPINE):
         if step.kind == "opened" and step.place in _CHATS:
@@ -322,16 +324,8 @@ def _survey(source: ExportFiles, file: str) -> list[_Chat]:
                 chat.head[step.key] = step.value
         elif step.kind == "value" and step.place[-1:] == ("messages",):
             chat = chats[0] if len(step.place) == 1 else chats[-1]
-            _note_author(as_object(step.value) or {}, chat)
+            add_author(chat.authors, step.value, _author)
     return chats
-
-
-def _note_author(fields: Fields, chat: _Chat) -> None:
-    try:
-        author = _author(fields)
-    except MalformedRecord:
-        return
-    chat.authors.setdefault(author.account_id, author)
 
 
 def _file(
@@ -354,12 +348,12 @@ def _file(
 
 
 def _chat_label(step: JsonStep) -> str:
-    """Return which chat of a full export has been opened; by number, for its name may say anything."""
+    """By number: the name of a chat is private."""
     return f" {'left chat' if step.place[:1] == ('left_chats',) else 'chat'} {step.number}"
 
 
 def _misplaced(step: JsonStep, file: str) -> Iterator[SkippedRecord]:
-    """Report a container that has another shape than a chat or its messages."""
+    """Report a container of the wrong shape."""
     if step.place in _LISTS:
         yield SkippedRecord(where=f"{file} chat {step.number}", reason="not an object")
     elif step.key == "messages" and step.place in _CHATS:
@@ -371,7 +365,7 @@ def _misplaced(step: JsonStep, file: str) -> Iterator[SkippedRecord]:
 
 
 def _room_id(head: Fields, file: str) -> str:
-    """Return the id with the prefix that Telegram gives accounts: numbers repeat between chat types."""
+    """Return the id with the prefix of its type: numbers repeat across types."""
     _, prefix = _ROOM_KINDS.get(str(head.get("type")), ("channel", ""))
     given = integer_field(head, "id")
     if given is not None:
@@ -381,7 +375,7 @@ def _room_id(head: Fields, file: str) -> str:
 
 def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoom:
     type_ = str(head.get("type"))
-    # A type that is missing or new may be a private one: nobody may read it but those who write in it.
+    # A chat of unknown type may be private: only its authors may read it.
     kind = _ROOM_KINDS[type_][0] if type_ in _ROOM_KINDS else None
     name = first_text(head, "name") or (
         "Saved messages" if type_ == "saved_messages" else PurePosixPath(file).stem
@@ -396,7 +390,7 @@ def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoo
 
 
 def _visibility(type_: str) -> Visibility | None:
-    """Return who may read a chat of a type; None where the type does not tell."""
+    """Return the visibility of a chat type; None if unknown."""
     if type_ not in _ROOM_KINDS:
         return None
     return "open" if type_.startswith("public_") else "members"
@@ -417,7 +411,7 @@ def _author(fields: Fields) -> IncomingAuthor:
         account = _old_account(account)
     if not account and not name:
         raise MalformedRecord("no author")
-    # Without an id the name is all there is; marked, so that nobody named "user1" becomes user1.
+    # Without an id, the name identifies the author; the prefix prevents clashes with "user1".
     return IncomingAuthor(
         account_id=checked_id(account or f"name:{name}", "from_id"),
         name=name or "Deleted Account",
@@ -490,7 +484,7 @@ def _unix(value: Any) -> datetime | None:
 
 
 def _sent(fields: Fields, zone: ZoneInfo | None) -> tuple[datetime, bool]:
-    """Return the time, and whether it tells its zone itself."""
+    """Return the time, and whether its zone is stated."""
     moment = _unix(fields.get("date_unixtime"))
     if moment is not None:
         return moment, True
@@ -519,7 +513,7 @@ def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:
 
 
 def _is_cross_chat(fields: Fields, room: IncomingRoom) -> bool:
-    """Return whether the message answered stands in another chat."""
+    """Return whether the parent is in another chat."""
     peer = fields.get("reply_to_peer_id")
     return peer is not None and str(peer) not in {room.external_id, _PREFIX.sub("", room.external_id)}
 
@@ -544,5 +538,4 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool, zone: str) ->
     )
 
 
-#: Telegram Desktop JSON.
-IMPORTER = Importer(name="telegram", recognises=_sniff, read=_read)
+IMPORTER = Importer(name="telegram", recognises=partial(has_export, looks=_is_export), read=_read)
