@@ -1,9 +1,4 @@
-"""Leaves out of a batch what was erased, so that it stays gone however often it is delivered.
-
-Looked at before anything of the batch is stored, while no erasure can be under way. An erased account is
-known by its digest only: what it said until it was erased is left out, and no list, audience, mention or
-foreign record of others brings it back. What it says later is new, and from then on others may name it again.
-"""
+"""Rejects erased content on ingest, however often it is delivered."""
 
 import asyncio
 from collections import defaultdict
@@ -29,7 +24,7 @@ TOO_OLD_REASON = "older than its room keeps"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredBatch:
-    """What of a batch may be stored, and what may not."""
+    """The part of a batch that may be stored, and the rejected records."""
 
     batch: Sequence[IncomingMessage]
     skipped: Sequence[SkippedRecord] = ()
@@ -37,27 +32,26 @@ class FilteredBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureFilter:
-    """What is to be kept out of a batch."""
+    """What to reject from a batch."""
 
     tombstones: set[MessageName] = field(default_factory=set[MessageName])
-    #: What was erased by the ids that its speakers had stated.
+    #: Erased messages by the ids that their authors had stated.
     client_id_tombstones: set[tuple[MessageName, AccountName]] = field(
         default_factory=set[tuple[MessageName, AccountName]]
     )
-    #: Rooms that were erased whole.
     rooms: frozenset[RoomName] = frozenset()
     ranges: Mapping[RoomName, Sequence[ErasedRange]] = field(
         default_factory=dict[RoomName, Sequence[ErasedRange]]
     )
-    #: Since when rooms keep what was said.
+    #: The start of the retention period by room.
     kept_since: Mapping[RoomName, datetime] = field(default_factory=dict[RoomName, datetime])
-    #: When accounts were erased.
+    #: The time of erasure by account.
     accounts: Mapping[AccountName, datetime] = field(default_factory=dict[AccountName, datetime])
-    #: Erased accounts that have come back.
+    #: Erased accounts that are active again.
     returned: frozenset[AccountName] = frozenset()
 
     def reason(self, message: IncomingMessage) -> str | None:
-        """Return why a message is left out, or None where it may be stored."""
+        """Return why a message is rejected, or None."""
         room: RoomName = (message.platform, message.room.external_id)
         sent_at = message.sent_at
         if room in self.rooms:
@@ -76,7 +70,7 @@ class ErasureFilter:
         return TOO_OLD_REASON if room in self.kept_since and sent_at < self.kept_since[room] else None
 
     def is_erased(self, name: AccountName, message: IncomingMessage) -> bool:
-        """Return whether an account stays out of what a message of somebody else says."""
+        """Return whether an account is redacted from a message of somebody else."""
         return name in self.accounts and (name not in self.returned or message.sent_at <= self.accounts[name])
 
     def _wrote_before(self, message: IncomingMessage) -> bool:
@@ -87,7 +81,7 @@ class ErasureFilter:
 async def reject_erased(
     conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, now: datetime
 ) -> FilteredBatch:
-    """Return a batch without what was erased and what is too old for its room, and what that was."""
+    """Return a batch without erased and expired messages, and the rejected ones."""
     removals = await erased.erased_kinds(conn, org_id)
     if not (removals.accounts or removals.ranges or removals.holes or removals.keeping or removals.rooms):
         return FilteredBatch(batch=batch)
@@ -159,7 +153,7 @@ async def _returned_accounts(
     batch: Sequence[IncomingMessage],
     accounts: Mapping[AccountName, datetime],
 ) -> frozenset[AccountName]:
-    """Return which erased accounts have said something since: they are known again, or speak in this batch."""
+    """Return the erased accounts that are active again: known, or speaking in this batch."""
     known = await directory.accounts_by_key(conn, org_id, list(accounts))
     speaking = {
         name
@@ -188,7 +182,7 @@ def _reacted(message: IncomingMessage) -> Iterable[str]:
 def _erased_aliases(
     batch: Sequence[IncomingMessage], gone: ErasureFilter
 ) -> Mapping[AccountName, PersonAliases]:
-    """Return how each erased account is called, as far as the batch itself tells."""
+    """Return the names of erased accounts in this batch."""
     called: dict[AccountName, set[str]] = {name: set() for name in gone.accounts}
     for platform, author in authors_named(batch):
         name = author_name(platform, author)
@@ -204,7 +198,7 @@ def _erased_aliases(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BatchRedactor:
-    """Takes erased accounts out of what others say; rooms that many messages share stay shared."""
+    """Redacts erased accounts from messages of others; shared rooms stay shared."""
 
     erasures: ErasureFilter
     aliases: Mapping[AccountName, PersonAliases]
@@ -213,7 +207,7 @@ class _BatchRedactor:
     )
 
     def redact(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
-        """Return messages that name nobody who is gone."""
+        """Return the messages without erased accounts."""
         return [self._message(message) for message in batch]
 
     def _message(self, message: IncomingMessage) -> IncomingMessage:

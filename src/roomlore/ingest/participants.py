@@ -1,8 +1,4 @@
-"""Keeps up what follows from messages about people and rooms: presence, counts, names and kinds.
-
-Everything here comes out the same whatever the order in which records arrive: the newest record says how
-somebody or something is called, the narrower of two presences holds, an agent stays one.
-"""
+"""Maintains memberships, counts, names and kinds from messages."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,7 +26,7 @@ from roomlore.ingest.resolve import ResolvedNames, RoomName, distinct_rooms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberList:
-    """All members of a closed room, and the times of the messages in a row that said so."""
+    """A complete member list of a closed room, and the times of the consecutive messages that state it."""
 
     room_id: RoomId
     first_at: datetime
@@ -39,7 +35,7 @@ class MemberList:
 
 
 def is_complete_list(room: IncomingRoom, *, is_closed: bool) -> bool:
-    """Return whether a room as described lists all who may read it, which not the description alone may close."""
+    """Return whether a room description lists all its readers; other facts may close the room, too."""
     return bool(room.members) and (is_closed or visibility_of(room).visibility == "members")
 
 
@@ -51,7 +47,7 @@ async def update_member_lists(
     *,
     closed: Collection[RoomId],
 ) -> None:
-    """State the presences that complete lists give, and end those that they leave out; some rooms are closed already."""
+    """Store the memberships of complete lists, and end those that they omit."""
     said = [
         message
         for message in batch
@@ -61,7 +57,7 @@ async def update_member_lists(
         return
     told = await directory.member_list_times(conn, org_id, {names.room(message) for message in said})
     lists = _member_lists(said, names, told)
-    # One list of every room at a time, oldest first: what a list says depends on those before it.
+    # One list per room at a time, oldest first: each depends on the ones before.
     for turn in zip_longest(*(of_room for _, of_room in sorted(lists.items()))):
         await _apply_lists(conn, org_id, [one for one in turn if one is not None], told)
 
@@ -77,7 +73,7 @@ def _member_lists(
         if members is None:
             members = stated[id(room)] = _listed_memberships(message.platform, room, room_id, names)
         of_room = lists.setdefault(room_id, [])
-        # What stands before the newest list known and what after it count differently.
+        # Messages before and after the newest known list count differently.
         is_first = room_id in told and of_room and of_room[-1].last_at < told[room_id] <= sent_at
         if of_room and not is_first and of_room[-1].stated == members:
             of_room[-1] = replace(of_room[-1], last_at=sent_at)
@@ -129,7 +125,7 @@ async def _apply_lists(
 
 
 def _ended_membership(member: StatedMembership, told: Mapping[RoomId, datetime]) -> StatedMembership:
-    """Return the presence of somebody whom the newest list left out."""
+    """Return the membership of somebody whom the newest list omits."""
     told_at = told[member.room_id]
     return member if member.left_at else replace(member, left_at=max(told_at, member.joined_at or told_at))
 
@@ -142,7 +138,7 @@ async def update_participants(
     *,
     names: ResolvedNames,
 ) -> None:
-    """Keep up memberships, counts, names and kinds after a batch, of which `fresh` was not there before."""
+    """Update memberships, counts, names and kinds after a batch; `fresh` are its new messages."""
     rooms = distinct_rooms(batch)
     await _update_members(conn, org_id, batch, rooms=rooms, names=names)
     newest = await _newest_rooms(conn, org_id, fresh, names) if fresh else {}
@@ -192,7 +188,7 @@ def _stated_closed(
     *,
     newest: Mapping[RoomId, IncomingRoom],
 ) -> list[RoomClosure]:
-    """Return the rooms that a batch says are for their members, and how new that is."""
+    """Return the rooms that a batch states to be closed, and when."""
     direct: dict[RoomId, RoomKind | None] = {}
     for name, room in rooms:
         if is_stated_closed(room):
@@ -298,14 +294,14 @@ def _listed_names(
 async def _newest_rooms(
     conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: ResolvedNames
 ) -> dict[RoomId, IncomingRoom]:
-    """Return how rooms are described with their newest messages, where these have just come."""
+    """Return the descriptions of rooms by their newest messages, if these are new."""
     room_ids = sorted({names.room(message) for message in fresh.values()})
     newest = await messages.newest_of_rooms(conn, org_id, room_ids)
     return {room_id: fresh[message_id].room for room_id, message_id in newest.items() if message_id in fresh}
 
 
 async def _update_rooms(conn: Connection, org_id: OrgId, newest: Mapping[RoomId, IncomingRoom]) -> None:
-    """Take over how rooms are called now."""
+    """Store the current names of rooms."""
     noted = [
         RoomUpdate(
             room_id=room_id,

@@ -252,7 +252,7 @@ def _is_code(text: str) -> bool:
     if (
         not digits
         or _TIME.match(text.strip("+"))
-        or all(_TIME.match(token) and len(token) < 3 for token in tokens)
+        or all(_TIME.match(token) and len(token) < 3 for token in tokens)  # noqa: PLR2004
     ):
         return False
     if len(tokens) > 1:
