@@ -81,7 +81,7 @@ async def test_where_too_little_is_left_of_what_a_copy_proposes_the_database_ans
     async def only_lies(_ids: object, *, limit: int) -> list[UUID]:
         return [uuid7() for _ in range(limit)]
 
-    liar.said_by = only_lies  # type: ignore[method-assign]
+    liar.messages_by = only_lies  # type: ignore[method-assign]
 
     told = await asked.graph.said_by(asked.operator, "ana", limit=1)
 

@@ -20,7 +20,8 @@ from roomlore.db.cluster import Cluster
 from roomlore.db.database import Database
 from roomlore.db.work_queue import RetrySchedule
 from roomlore.domain.errors import ModelUnavailable
-from roomlore.domain.ports import TextEmbeddings, Vectors
+from roomlore.domain.ports import TextEmbeddings
+from roomlore.domain.vectors import Vectors
 from roomlore.jobs import runner
 from roomlore.jobs.embedding import EmbeddingWorker
 from roomlore.models.fake import FakeEmbedder

@@ -479,7 +479,7 @@ async def test_a_running_worker_switches_by_itself(both: App, admin):
 KILLED = """
 import asyncio, sys, time, uuid
 from roomlore.operations import App
-from roomlore.operations.embedding_models import Loading
+from roomlore.operations.embedding_models import ModelCache
 from roomlore.models.fake import FakeEmbedder
 from roomlore.settings import Settings
 from roomlore.db.database import Database
@@ -498,8 +498,8 @@ class Slow(FakeEmbedder):
 async def main():
     db = await Database.connect(sys.argv[1], size=4)
     app = App(db=db, org_id=uuid.UUID(sys.argv[2]), settings=Settings(), _embedder=FakeEmbedder(),
-              _loading=Loading(given={"small": Slow(64)}))
-    worker = EmbeddingVersionWorker(db=db, models=app.generations.models, stage="reembed", batch=16)
+              _model_cache=ModelCache(provided={"small": Slow(64)}))
+    worker = EmbeddingVersionWorker(db=db, models=app.generations.models, queue="reembed", batch=16)
     await runner.drain(worker, only_org=app.org_id)
 
 asyncio.run(main())

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from roomlore.domain.vectors import TokenVectors, Vector, Vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +45,6 @@ if TYPE_CHECKING:
 
 #: The subject type of a projection: points or nodes.
 Subject_contra = TypeVar("Subject_contra", contravariant=True)
-#: One row per text; float32, each row of length one.
-Vectors = NDArray[np.float32]
-#: A token vector is stored as the signs of 384 dimensions, eight per byte.
-TOKEN_BYTES = 48
-#: One row per token of a text, TOKEN_BYTES columns; int8 as bits, set for positive numbers.
-TokenVectors = NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +133,7 @@ class PointIndex(Protocol):
     async def search_dense(
         self,
         copy: str,
-        vector: NDArray[np.float32],
+        vector: Vector,
         *,
         sight: VisibilityFilter,
         narrowing: QueryFilter,

@@ -12,11 +12,9 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid5
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind
+from roomlore.domain.vectors import Vector
 
 NodeLabel = Literal["User", "Room", "Conversation", "Message", "Memory", "Tag"]
 EdgeKind = Literal[
@@ -71,7 +69,7 @@ class Point:
     #: Additional readers if the room does not decide: the audience of a whisper. None: the room decides.
     audience: Sequence[ParticipantId] | None = None
     #: Of length one; None if the message has no vector.
-    vector: NDArray[np.float32] | None = None
+    vector: Vector | None = None
     #: Lexemes with their frequencies.
     lexemes: Mapping[str, int] = field(default_factory=dict[str, int])
 

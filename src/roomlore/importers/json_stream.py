@@ -17,6 +17,7 @@ import ijson
 from roomlore.domain.incoming import SkippedRecord
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles
+from roomlore.importers.fields import TOO_DEEP
 
 JsonPath = tuple[str, ...]
 #: The containers to walk into, by path: an object, a list, or either.
@@ -62,13 +63,6 @@ class JsonStep(NamedTuple):
     number: int
     #: The value; for a fault its reason and detail.
     value: Any
-
-
-class TooDeep:
-    """Replaces a value that is nested too deeply."""
-
-
-TOO_DEEP = TooDeep()
 
 
 @dataclass(slots=True)
