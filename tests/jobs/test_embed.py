@@ -240,6 +240,7 @@ async def test_a_missing_model_stops_the_worker_and_costs_no_attempt(app: App, d
     assert rows == [(0, True)] * 3
 
 
+@pytest.mark.slow
 async def test_two_workers_share_the_work_and_do_nothing_twice(app: App, db: Database, admin):
     await app.ingest_batch(said(600))
     embedders = [Watched(), Watched()]
@@ -276,6 +277,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, db: Database, cluster: Cluster, admin):
     await app.ingest_batch(said(200))
     process = await asyncio.create_subprocess_exec(

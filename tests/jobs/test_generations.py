@@ -345,6 +345,7 @@ async def test_what_only_the_next_model_knows_is_found_by_meaning_beside_the_res
     assert hits[0].why[hits[0].best.id].similarity is not None
 
 
+@pytest.mark.slow
 async def test_what_the_next_model_cannot_embed_holds_up_nothing_and_is_told(both: App, admin, new: Moody):
     new.poison = "Ana: plums"
     await told(both)
@@ -535,12 +536,13 @@ DEEDS = ["say", "edit", "redact", "step", "embed", "switch", "back", "finish"]
 
 @pytest.mark.slow
 @settings(
-    max_examples=20,
+    max_examples=8,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(story=st.lists(st.tuples(st.sampled_from(DEEDS), st.integers(0, 7)), max_size=14))
+@pytest.mark.slow
 async def test_at_every_moment_a_search_finds_what_it_found_before(
     story: list[tuple[str, int]], open_app: OpenApp, admin
 ):

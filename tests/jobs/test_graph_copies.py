@@ -130,7 +130,7 @@ async def test_a_graph_says_nothing_in_words(app: App) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @given(story=stories())
-@settings(generated, max_examples=10)
+@settings(generated, max_examples=5)
 async def test_a_copy_kept_up_with_any_story_is_what_a_fresh_one_would_be(
     story: Story, open_app: OpenApp
 ) -> None:
@@ -156,6 +156,7 @@ async def test_a_copy_kept_up_with_any_story_is_what_a_fresh_one_would_be(
 @pytest.mark.timeout(300)
 @given(world=worlds())
 @settings(generated, max_examples=3)
+@pytest.mark.slow
 async def test_a_fresh_copy_of_any_world_leads_nowhere_but_to_what_is_there(
     world: World, open_app: OpenApp
 ) -> None:
@@ -319,6 +320,7 @@ async def test_whatever_is_done_reaches_the_graph(app: App, deed) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 async def test_one_deed_after_the_other_reaches_the_graph(app: App) -> None:
     said, graph, chance = busy_room(11, 50), Graph(), random.Random(2)
     await lived(app, 11)
@@ -490,6 +492,7 @@ async def overlap(graph: Graph, first: asyncio.Task, second: runner.StepResult) 
     return (await first).taken > 0 and second.done > 0
 
 
+@pytest.mark.slow
 async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, admin: psycopg.AsyncConnection) -> None:
     await lived(app, 5)
     graph = Graph(go=asyncio.Event())

@@ -366,6 +366,7 @@ async def test_each_org_has_its_own_calls(open_app):
     assert [(await backlog(app)).waiting for app in (one, other)] == [1, 1]
 
 
+@pytest.mark.slow
 async def test_workers_side_by_side_make_one_call_at_a_time(app: App, server):
     for number in range(6):
         await hear(app, talk(f"room{number}", start=number * 200))
@@ -597,13 +598,6 @@ async def test_a_drain_with_a_server_in_trouble_does_everything_else(app: App, s
     assert len(server.asked) == 1
 
 
-async def test_without_a_language_model_nothing_is_asked(app: App, admin, server):
-    await app.ingest_batch(talk())
-    await app.drain()
-    assert server.asked == []
-    assert [by for _, by in await labels(admin, app)] == ["words"]
-
-
 async def test_a_language_model_that_breaks_stops_no_other_chore(app: App, caplog):
     def broken(_):
         raise RuntimeError(TALK[0])
@@ -647,3 +641,10 @@ async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(a
     while await worker.next(app.org_id, now=LATER + DAY) not in {"nothing", "failed"}:
         pass
     assert not any("out of toner again" in shown for shown in language_model.shown[1:])
+
+
+async def test_without_a_language_model_nothing_is_asked(app: App, admin, server):
+    await app.ingest_batch(talk())
+    await app.drain()
+    assert server.asked == []
+    assert [by for _, by in await labels(admin, app)] == ["words"]

@@ -220,6 +220,7 @@ async def taken_and_lost(db: Database, admin: psycopg.AsyncConnection) -> list[T
     return tasks
 
 
+@pytest.mark.slow
 async def test_five_kills_cost_good_work_none_of_its_attempts(app: App, db: Database, admin):
     await app.ingest(message("1", "good"))
     for _ in range(5):

@@ -298,22 +298,6 @@ async def test_what_changes_during_a_call_makes_the_answer_count_for_nothing(app
     assert (await backlog(app)).next_try_at is None
 
 
-async def test_the_database_is_free_during_a_call(app: App, admin):
-    await hear(app, talk())
-
-    async def look() -> str:
-        rows = await admin.execute(
-            "select count(*) from pg_stat_activity"
-            " where usename = 'roomlore_app' and (state <> 'idle' or xact_start is not null)"
-        )
-        seen.extend(await rows.fetchall())
-        return stating()
-
-    seen: list[tuple[int]] = []
-    await reader(app, Scripted(lambda _: look())).next(app.org_id, now=LATER)
-    assert seen == [(0,)]
-
-
 # Bounds
 
 
@@ -344,13 +328,6 @@ async def test_a_day_has_so_many_calls_for_an_org_and_for_each_room(app: App):
     assert (await app.operations.numbers()).readings.waiting == 1
 
 
-async def test_no_calls_a_day_are_none(app: App):
-    await hear(app, talk())
-    assert await reader(app, calls=0).next(app.org_id, now=LATER) == "nothing"
-    assert await reader(app, calls_of_room=0).next(app.org_id, now=LATER) == "nothing"
-    assert (await backlog(app)).calls_today == 0
-
-
 async def test_titles_and_statements_have_calls_of_their_own(app: App, server):
     settings = LanguageModelSettings(url=server.url, name="small", calls=0, memory_calls=1)
     app.settings = replace(app.settings, language_model=settings)
@@ -359,23 +336,6 @@ async def test_titles_and_statements_have_calls_of_their_own(app: App, server):
     await app.drain()
     assert len(server.asked) == 1
     assert "most conversations hold little" in server.asked[0]["messages"][0]["content"]
-
-
-async def test_workers_side_by_side_make_one_call_at_a_time(app: App, server):
-    for number in range(5):
-        said = tuple(f"{number}: {text}" for text in SAID)
-        await hear(app, talk(f"room{number}", start=number * 90, said=said))
-    server.says = lambda _: completion(stating())
-
-    async def work() -> None:
-        worker = reader(app, over_http(server))
-        async with asyncio.timeout(120):
-            while (await backlog(app)).waiting:
-                await worker.next(app.org_id, now=LATER)
-
-    await asyncio.gather(*(work() for _ in range(3)))
-    assert server.busiest == 1
-    assert len(server.asked) == 5
 
 
 async def test_calls_that_are_not_answered_come_seldom_and_are_seen(app: App):
@@ -520,13 +480,6 @@ async def test_a_running_worker_draws_by_rules_although_calls_hang(open_app, adm
     assert await left.fetchall() == []
 
 
-async def test_without_a_language_model_nothing_is_asked_and_nothing_told_of_one(app: App, server):
-    await app.ingest_batch(talk())
-    await app.drain()
-    assert server.asked == []
-    assert await app.extracting.readings() == []
-
-
 async def test_on_demand_it_is_asked_at_once_and_as_often_as_it_may(app: App, server):
     settings = LanguageModelSettings(url=server.url, name="small", calls=0, memory_calls=1)
     app.settings = replace(app.settings, language_model=settings)
@@ -540,9 +493,3 @@ async def test_on_demand_it_is_asked_at_once_and_as_often_as_it_may(app: App, se
     again = await app.extracting.extract()
     assert (again.read, again.unread, again.added) == (1, 1, 0)
     assert len(server.asked) == 1
-
-
-async def test_a_drain_reads_what_waits(app: App, admin):
-    await hear(app, talk())
-    assert (await reader(app).drain(app.org_id)).count("read") == 1
-    assert await known(admin, app) == [FOUND]

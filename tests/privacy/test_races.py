@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import psycopg
+import pytest
 
 from ingest.stories import at, author, message
 from privacy.village import ANA, changes, dump, participant, settle, told
@@ -94,6 +95,7 @@ async def test_a_range_that_is_being_erased_takes_in_nothing(app: App, admin):
     assert [one.external_id for one in await app.messages(app.operator, "general")] == ["6"]
 
 
+@pytest.mark.slow
 async def test_many_writers_and_erasures_at_once_leave_nothing(app: App, admin):
     await settle(app)
     batches: Sequence[Sequence] = [told()[::-1], told(), told()[3:], told()[:9]]

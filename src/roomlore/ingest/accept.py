@@ -97,18 +97,10 @@ async def accept(
     received_at: datetime,
     listened: Screened = NOTHING_SCREENED,
 ) -> IngestResult:
-    """Store a batch of clean records and the work that follows from it; what was erased stays out.
+    """Store a batch of clean records with all follow-up work; erased content stays out.
 
-    Args:
-        conn: In a transaction.
-        org_id: Whose.
-        batch: What was said.
-        received_at: When it came in.
-        listened: Which of its texts are put like a request of privacy (see `wishes.listening`): what was not listened
-            to before the transaction is listened to within it, while others wait for its rooms.
-
-    Raises:
-        BadInput: the batch is too large for one transaction.
+    Earlier screening results in `listened` are used; other texts are screened inside the transaction, while others
+    wait for its rooms. Raises BadInput if the batch is too large for one transaction.
     """
     # A separate statement, so that the next one sees finished erasures.
     await erased.lock_shared(conn, org_id)

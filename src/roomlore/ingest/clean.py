@@ -95,12 +95,10 @@ class RoomCleaner:
 def clean(
     message: IncomingMessage, *, now: datetime, rooms: RoomCleaner | None = None
 ) -> CleanRecord | SkippedRecord:
-    """Return the record without secrets and unstorable characters, or the reason why it is left out.
+    """Return the record without secrets and unstorable characters, or why it is skipped.
 
-    Args:
-        message: The record as a reader or a caller gives it.
-        now: No record is later than this by more than a year: clocks may be wrong, ours too.
-        rooms: The rooms of records that came before, for those who clean many.
+    A record may be at most a year later than `now`: clocks may be wrong. `rooms` caches the rooms of earlier
+    records.
     """
     reason = _fault(message, now=now)
     scrubber = ValueCleaner()

@@ -117,11 +117,10 @@ async def import_export(
     now: datetime,
     progress: Progress,
 ) -> ImportReport:
-    """Read an export, store it unless there is no store, and return the report.
+    """Import an export and return the report; without a store it is a dry run.
 
-    Raises:
-        BadInput: the path cannot be read, or a room is named that is not in it.
-        UnknownFormat: no reader recognises it.
+    Raises BadInput if the path cannot be read or a named room is missing, UnknownFormat if no importer recognises
+    it.
     """
     with open_export(path) as source:
         reader = choose_importer(source, readers, wish.format)
@@ -150,12 +149,7 @@ async def import_export(
 
 
 def rooms_in(path: Path, readers: Sequence[Importer], wish: ImportOptions) -> list[IncomingRoom]:
-    """Return the rooms of an export.
-
-    Raises:
-        BadInput: the path cannot be read.
-        UnknownFormat: no reader recognises it.
-    """
+    """Return the rooms of an export; raises BadInput for an unreadable path, UnknownFormat for an unknown format."""
     with open_export(path) as source:
         return _rooms(source, choose_importer(source, readers, wish.format), wish)
 

@@ -80,13 +80,9 @@ def match_versions(
 ) -> MatchedVersions:
     """Return which records are versions of the stored message.
 
-    One that names another author and says the same at the same time is the same, as another export tells it: it
-    changes nothing. A removal is one whoever it names: platforms name whoever removed it, or nobody.
-
-    Args:
-        stored: The message of their id.
-        told: The records.
-        persons: Whose accounts participants are, of those that share a person with others.
+    A record with another author but equal text and time comes from another export and changes nothing. A removal
+    counts for any author: platforms name the remover, or nobody. `persons` maps participants to persons with
+    several accounts.
     """
     own: list[IncomingMessage] = []
     left_out: list[IncomingMessage] = []

@@ -225,11 +225,7 @@ def _normalised(name: str) -> str:
 
 
 def check_room_names(wish: VisibilityOptions, rooms: Sequence[IncomingRoom]) -> None:
-    """Do nothing if every word that names a room names one of these.
-
-    Raises:
-        BadInput: one names none, one that is to be open names several or a direct room, or one is to be both.
-    """
+    """Raise BadInput if a word names no room, should open several rooms or a direct one, or is in both lists."""
     both = {_normalised(word) for word in wish.members} & {_normalised(word) for word in wish.open}
     for word in sorted(both):
         raise BadInput(f"room {word!r}", "cannot be both open and for its members")
