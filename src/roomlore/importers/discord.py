@@ -127,7 +127,17 @@ _SPINE: JsonShape = {(): "object", ("messages",): "list"}
 _DIRECT: dict[str, RoomKind] = {"DirectTextChat": "dm", "DirectGroupTextChat": "group_dm"}
 #: Channel types without a stated visibility. Channels of any other type are closed.
 _UNSPECIFIED_TYPES = frozenset(
-    ["GuildTextChat", "GuildVoiceChat", "GuildCategory", "GuildNews", "GuildNewsThread", "GuildPublicThread", "GuildStageVoice", "GuildDirectory", "GuildForum"]
+    [
+        "GuildTextChat",
+        "GuildVoiceChat",
+        "GuildCategory",
+        "GuildNews",
+        "GuildNewsThread",
+        "GuildPublicThread",
+        "GuildStageVoice",
+        "GuildDirectory",
+        "GuildForum",
+    ]
 )
 _PRIVATE_TYPES = frozenset({"GuildPrivateThread"})
 _KNOWN_TYPES = _UNSPECIFIED_TYPES | _PRIVATE_TYPES | _DIRECT.keys()

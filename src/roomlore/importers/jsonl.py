@@ -49,7 +49,25 @@ from roomlore.importers.json_stream import MAX_DEPTH, TOO_DEEP
 from roomlore.importers.text_lines import TextLine, is_format, matching_files, read_lines
 
 MESSAGE_KEYS = frozenset(
-    ["schema", "platform", "room", "id", "author", "kind", "text", "sent_at", "reply_to", "thread_root", "audience", "mentions", "attachments", "reactions", "edited_at", "deleted", "metadata"]
+    [
+        "schema",
+        "platform",
+        "room",
+        "id",
+        "author",
+        "kind",
+        "text",
+        "sent_at",
+        "reply_to",
+        "thread_root",
+        "audience",
+        "mentions",
+        "attachments",
+        "reactions",
+        "edited_at",
+        "deleted",
+        "metadata",
+    ]
 )
 ROOM_KEYS = frozenset({"id", "name", "kind", "visibility", "topic", "members", "workspace", "category"})
 PARTICIPANT_KEYS = frozenset({"id", "name", "kind", "persona", "bridged"})

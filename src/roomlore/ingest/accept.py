@@ -104,9 +104,9 @@ async def accept(
     """
     # A separate statement, so that the next one sees finished erasures.
     await erased.lock_shared(conn, org_id)
-    staying = await erasure_filter.reject_erased(conn, org_id, batch, now=received_at)
-    accepted = await _accept(conn, org_id, staying.batch, received_at=received_at, listened=listened)
-    return replace(accepted, skipped=[*staying.skipped, *accepted.skipped])
+    staying, skipped = await erasure_filter.reject_erased(conn, org_id, batch, now=received_at)
+    accepted = await _accept(conn, org_id, staying, received_at=received_at, listened=listened)
+    return replace(accepted, skipped=[*skipped, *accepted.skipped])
 
 
 async def _accept(
@@ -146,9 +146,9 @@ async def _accept(
     if added and await injections.enqueue_added(conn, org_id):
         await work_queue.wake(conn, "inject")
     rooms = {room_id for room_id, _ in keys}
-    said = _new_texts(fresh, changes)
-    if said:
-        await enforcement.apply(conn, org_id, said, rooms=rooms, at=received_at, screened=listened)
+    new_texts = _new_texts(fresh, changes)
+    if new_texts:
+        await enforcement.apply(conn, org_id, new_texts, rooms=rooms, at=received_at, screened=listened)
     if any(change.is_redacted for change in changes):
         await enforcement.reapply(conn, org_id, rooms)
     stored = [ids[key] for key, message in zip(keys, batch, strict=True) if id(message) not in left_out]
@@ -260,43 +260,35 @@ def needs_embedding(message: IncomingMessage) -> bool:
 
 
 def _replies(message_id: MessageId, message: IncomingMessage, names: ResolvedNames) -> Iterable[StatedReply]:
-    if message.reply_to:
-        yield StatedReply(
-            room_id=names.room(message),
-            child_id=message_id,
-            parent_external_id=message.reply_to,
-            method="explicit",
-        )
-    if message.thread_root:
-        yield StatedReply(
-            room_id=names.room(message),
-            child_id=message_id,
-            parent_external_id=message.thread_root,
-            method="thread",
-        )
+    for parent, method in ((message.reply_to, "explicit"), (message.thread_root, "thread")):
+        if parent:
+            yield StatedReply(
+                room_id=names.room(message), child_id=message_id, parent_external_id=parent, method=method
+            )
 
 
 async def _compare(
     conn: Connection, org_id: OrgId, again: Sequence[tuple[Key, IncomingMessage]], names: ResolvedNames
 ) -> tuple[dict[Key, MessageId], list[MessageChange], set[int]]:
-    """Compare records that came again with what is stored; return ids, what differs, and which are left out.
-
-    Those that are left out are told by what `id` says of them: two may be equal.
-    """
+    """Compare later versions with the stored ones; return ids, changes, and the Python `id` of skipped records."""
     if not again:
         return {}, [], set()
-    told: dict[Key, list[AttributedMessage]] = defaultdict(list)
+    again_by_key: dict[Key, list[AttributedMessage]] = defaultdict(list)
     for key, message in again:
-        told[key].append(names.attributed(message))
-    known = await messages.stored_versions(conn, org_id, sorted(told, key=_message_order))
-    who = {one.author_id for ones in told.values() for one in ones}
-    who.update(*(one.audience for ones in told.values() for one in ones))
-    who.update(*((version.author_id, *version.audience) for version in known.values()))
-    persons = await client_ids.persons_of_accounts(conn, org_id, who)
+        again_by_key[key].append(names.attributed(message))
+    known = await messages.stored_versions(conn, org_id, sorted(again_by_key, key=_message_order))
+    participant_ids = {
+        each.author_id for versions_of_key in again_by_key.values() for each in versions_of_key
+    }
+    participant_ids.update(
+        *(each.audience for versions_of_key in again_by_key.values() for each in versions_of_key)
+    )
+    participant_ids.update(*((version.author_id, *version.audience) for version in known.values()))
+    persons = await client_ids.persons_of_accounts(conn, org_id, participant_ids)
     changes: list[MessageChange] = []
     left_out: set[int] = set()
-    for key, ones in told.items():
-        versions = match_versions(known[key], ones, persons)
+    for key, versions_of_key in again_by_key.items():
+        versions = match_versions(known[key], versions_of_key, persons)
         change = compare(known[key], versions.own)
         skipped = [skipped_conflict(message, OTHER_MESSAGE) for message in versions.left_out]
         changes.append(replace(change, skipped=[*change.skipped, *skipped]))
@@ -308,21 +300,23 @@ async def _change(
     conn: Connection, org_id: OrgId, changes: Sequence[MessageChange], *, redacted_at: datetime
 ) -> None:
     # First, so that no worker writes results for the old versions.
-    otherwise = [change.message_id for change in changes if _has_new_text(change)]
-    await _mark_dirty(conn, org_id, otherwise)
-    if otherwise:
-        await llm_calls.drop_with_messages(conn, org_id, otherwise)
+    changed = [change.message_id for change in changes if _has_new_text(change)]
+    await _mark_dirty(conn, org_id, changed)
+    if changed:
+        await llm_calls.drop_with_messages(conn, org_id, changed)
     redacted = [change.message_id for change in changes if change.is_redacted]
     if redacted:
         await redact(conn, org_id, redacted, redacted_at=redacted_at)
-    named = [(change.message_id, change.author_name) for change in changes if change.author_name is not None]
-    if named:
+    renamed = [
+        (change.message_id, change.author_name) for change in changes if change.author_name is not None
+    ]
+    if renamed:
         await messages.restore_author_names(
             conn,
             org_id,
-            [OriginalAuthorName(message_id=message_id, author_name=name) for message_id, name in named],
+            [OriginalAuthorName(message_id=message_id, author_name=name) for message_id, name in renamed],
         )
-        await work_queue.reembed(conn, org_id, [message_id for message_id, _ in named])
+        await work_queue.reembed(conn, org_id, [message_id for message_id, _ in renamed])
     revisions = [revision for change in changes for revision in change.revisions]
     if revisions:
         await messages.add_revisions(conn, org_id, revisions)
@@ -334,8 +328,8 @@ async def _change(
         await _reembed(conn, org_id, revised)
         # Pending screening of the old text.
         await work_queue.drop(conn, org_id, "listen", [message_id for message_id, _ in revised])
-    read_otherwise = {message_id for message_id, _ in (*named, *revised)} - set(redacted)
-    await noted.append(conn, org_id, "message.revised", read_otherwise)
+    visibly_changed = {message_id for message_id, _ in (*renamed, *revised)} - set(redacted)
+    await noted.append(conn, org_id, "message.revised", visibly_changed)
 
 
 def _new_texts(
@@ -360,10 +354,7 @@ async def _mark_dirty(conn: Connection, org_id: OrgId, ids: Collection[MessageId
 async def _reembed(
     conn: Connection, org_id: OrgId, revised: Sequence[tuple[MessageId, IncomingMessage]]
 ) -> None:
-    """Put new work in place of old, then drop the vectors.
-
-    In this order: a worker that is just writing a vector holds the work's row, so that the drop comes after.
-    """
+    # Tasks first, then vectors: a worker that is writing a vector holds the row of its task.
     silent = [message_id for message_id, message in revised if not needs_embedding(message)]
     if silent:
         await work_queue.drop(conn, org_id, "embed", silent)

@@ -23,14 +23,6 @@ TOO_OLD_REASON = "older than its room keeps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilteredBatch:
-    """The part of a batch that may be stored, and the rejected records."""
-
-    batch: Sequence[IncomingMessage]
-    skipped: Sequence[SkippedRecord] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureFilter:
     """What to reject from a batch."""
 
@@ -56,16 +48,16 @@ class ErasureFilter:
         sent_at = message.sent_at
         if room in self.rooms:
             return ROOM_ERASED_REASON
-        place: MessageName = (*room, message.external_id)
+        message_name: MessageName = (*room, message.external_id)
         author = author_name(message.platform, message.author)
         if (
-            place in self.tombstones
-            or (place, author) in self.client_id_tombstones
+            message_name in self.tombstones
+            or (message_name, author) in self.client_id_tombstones
             or self._wrote_before(message)
         ):
             return ERASED_REASON
-        for one in self.ranges.get(room, ()):
-            if (one.since is None or one.since <= sent_at) and sent_at < one.until:
+        for erased_range in self.ranges.get(room, ()):
+            if (erased_range.since is None or erased_range.since <= sent_at) and sent_at < erased_range.until:
                 return ERASED_REASON
         return TOO_OLD_REASON if room in self.kept_since and sent_at < self.kept_since[room] else None
 
@@ -80,30 +72,25 @@ class ErasureFilter:
 
 async def reject_erased(
     conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, now: datetime
-) -> FilteredBatch:
+) -> tuple[Sequence[IncomingMessage], list[SkippedRecord]]:
     """Return a batch without erased and expired messages, and the rejected ones."""
     removals = await erased.erased_kinds(conn, org_id)
     if not (removals.accounts or removals.ranges or removals.holes or removals.keeping or removals.rooms):
-        return FilteredBatch(batch=batch)
-    gone = await _load_filter(conn, org_id, batch, removals=removals, now=now)
+        return batch, []
+    erasures = await _load_filter(conn, org_id, batch, removals=removals, now=now)
     staying: list[IncomingMessage] = []
     skipped: list[SkippedRecord] = []
     for message in batch:
-        reason = gone.reason(message)
+        reason = erasures.reason(message)
         if reason is None:
             staying.append(message)
         else:
             where = remove_secrets(message.where)[0] or message.external_id
             skipped.append(SkippedRecord(where=where, reason=reason))
-    if gone.accounts:
-        staying = await asyncio.to_thread(_redacted, batch, staying, gone)
-    return FilteredBatch(batch=staying, skipped=skipped)
-
-
-def _redacted(
-    batch: Sequence[IncomingMessage], staying: Sequence[IncomingMessage], gone: ErasureFilter
-) -> list[IncomingMessage]:
-    return _BatchRedactor(erasures=gone, aliases=_erased_aliases(batch, gone)).redact(staying)
+    if erasures.accounts:
+        redactor = _BatchRedactor(erasures=erasures, aliases=_erased_aliases(batch, erasures))
+        staying = await asyncio.to_thread(redactor.redact, staying)
+    return staying, skipped
 
 
 async def _load_filter(
@@ -115,36 +102,42 @@ async def _load_filter(
     now: datetime,
 ) -> ErasureFilter:
     rooms = sorted({(message.platform, message.room.external_id) for message in batch})
-    gone = ErasureFilter()
+    erasures = ErasureFilter()
     if removals.rooms:
-        gone = replace(gone, rooms=await erased_rooms(conn, org_id, rooms))
+        erasures = replace(erasures, rooms=await erased_rooms(conn, org_id, rooms))
     if removals.holes:
-        places = [(message.platform, message.room.external_id, message.external_id) for message in batch]
-        by = await client_ids.tombstones(conn, org_id, places)
+        message_names = [
+            (message.platform, message.room.external_id, message.external_id) for message in batch
+        ]
+        digests = await client_ids.tombstones(conn, org_id, message_names)
         names = [author_name(message.platform, message.author) for message in batch]
-        said = {
-            (place, name)
-            for place, name in zip(places, names, strict=True)
-            if place in by and erased.account_digest(org_id, name) in by[place]
+        stated_by_erased = {
+            (message_name, name)
+            for message_name, name in zip(message_names, names, strict=True)
+            if message_name in digests and erased.account_digest(org_id, name) in digests[message_name]
         }
-        gone = replace(
-            gone, tombstones=await erased.tombstones(conn, org_id, places), client_id_tombstones=said
+        erasures = replace(
+            erasures,
+            tombstones=await erased.tombstones(conn, org_id, message_names),
+            client_id_tombstones=stated_by_erased,
         )
     if removals.ranges:
         ranges: dict[RoomName, list[ErasedRange]] = defaultdict(list)
-        for one in await erased.erased_ranges(conn, org_id, rooms):
-            ranges[one.platform, one.room].append(one)
-        gone = replace(gone, ranges=ranges)
+        for each in await erased.erased_ranges(conn, org_id, rooms):
+            ranges[each.platform, each.room].append(each)
+        erasures = replace(erasures, ranges=ranges)
     if removals.keeping:
         keeping = await erased.rooms_with_retention(conn, org_id, now=now)
-        gone = replace(gone, kept_since={(one.platform, one.room): one.kept_since for one in keeping})
+        erasures = replace(
+            erasures, kept_since={(each.platform, each.room): each.kept_since for each in keeping}
+        )
     if removals.accounts:
         names = set(_batch_accounts(batch))
         accounts = await erased.erased_accounts(conn, org_id, names)
-        gone = replace(
-            gone, accounts=accounts, returned=await _returned_accounts(conn, org_id, batch, accounts)
+        erasures = replace(
+            erasures, accounts=accounts, returned=await _returned_accounts(conn, org_id, batch, accounts)
         )
-    return gone
+    return erasures
 
 
 async def _returned_accounts(
@@ -176,23 +169,23 @@ def _reacted(message: IncomingMessage) -> Iterable[str]:
     for reaction in message.reactions:
         by = reaction.get("by")
         if isinstance(by, list | tuple):
-            yield from (one for one in cast("Sequence[Any]", by) if isinstance(one, str))
+            yield from (each for each in cast("Sequence[Any]", by) if isinstance(each, str))
 
 
 def _erased_aliases(
-    batch: Sequence[IncomingMessage], gone: ErasureFilter
+    batch: Sequence[IncomingMessage], erasures: ErasureFilter
 ) -> Mapping[AccountName, PersonAliases]:
     """Return the names of erased accounts in this batch."""
-    called: dict[AccountName, set[str]] = {name: set() for name in gone.accounts}
+    known_names: dict[AccountName, set[str]] = {name: set() for name in erasures.accounts}
     for platform, author in authors_named(batch):
         name = author_name(platform, author)
-        if name in called:
-            called[name] |= {author.name, author.persona} - {""}
+        if name in known_names:
+            known_names[name] |= {author.name, author.persona} - {""}
     return {
         name: PersonAliases(
             accounts=frozenset({name[1]} if name[1] and not name[2] else ()), names=frozenset(names)
         )
-        for name, names in called.items()
+        for name, names in known_names.items()
     }
 
 
@@ -211,49 +204,53 @@ class _BatchRedactor:
         return [self._message(message) for message in batch]
 
     def _message(self, message: IncomingMessage) -> IncomingMessage:
-        out = frozenset(
+        erased_names = frozenset(
             name
             for name in self.erasures.accounts
             if name[0] == message.platform and self.erasures.is_erased(name, message)
         )
-        if not out:
+        if not erased_names:
             return message
-        audience = tuple(one for one in message.audience if author_name(message.platform, one) not in out)
-        message = replace(message, room=self._room(message, out), audience=audience)
-        for name in sorted(out):
+        audience = tuple(
+            each for each in message.audience if author_name(message.platform, each) not in erased_names
+        )
+        message = replace(message, room=self._room(message, erased_names), audience=audience)
+        for name in sorted(erased_names):
             message = _redact_message(message, self.aliases[name])
         return message
 
-    def _room(self, message: IncomingMessage, out: frozenset[AccountName]) -> IncomingRoom:
+    def _room(self, message: IncomingMessage, erased_names: frozenset[AccountName]) -> IncomingRoom:
         room = message.room
-        made = self._rooms.get((id(room), out))
-        if made is None:
+        redacted = self._rooms.get((id(room), erased_names))
+        if redacted is None:
             members = tuple(
-                one for one in room.members if author_name(message.platform, one.author) not in out
+                member
+                for member in room.members
+                if author_name(message.platform, member.author) not in erased_names
             )
-            made = replace(room, members=members)
+            redacted = replace(room, members=members)
             if room.kind in PRIVATE_KINDS:
-                for account in sorted(out):
-                    trace = self.aliases[account]
-                    topic = trace.redact_names(made.topic)
-                    made = replace(made, name=without_names(made.name, trace), topic=topic)
-            self._rooms[id(room), out] = made
-        return made
+                for account in sorted(erased_names):
+                    aliases = self.aliases[account]
+                    topic = aliases.redact_names(redacted.topic)
+                    redacted = replace(redacted, name=without_names(redacted.name, aliases), topic=topic)
+            self._rooms[id(room), erased_names] = redacted
+        return redacted
 
 
-def _redact_message(message: IncomingMessage, trace: PersonAliases) -> IncomingMessage:
-    scrubber = Redactor(
-        aliases=trace,
-        mentions_them=trace.has_account_in(message.mentions),
+def _redact_message(message: IncomingMessage, aliases: PersonAliases) -> IncomingMessage:
+    redactor = Redactor(
+        aliases=aliases,
+        mentions_them=aliases.has_account_in(message.mentions),
         is_notice=message.kind == "system",
         author_name=message.author.name,
     )
     return replace(
         message,
-        body=scrubber.text(message.body),
-        mentions=tuple(scrubber.ids(message.mentions)),
-        reactions=scrubber.reactions(message.reactions),
-        attachments=scrubber.value(message.attachments),
-        metadata=scrubber.value(message.metadata),
-        raw=scrubber.value(message.raw),
+        body=redactor.text(message.body),
+        mentions=tuple(redactor.ids(message.mentions)),
+        reactions=redactor.reactions(message.reactions),
+        attachments=redactor.value(message.attachments),
+        metadata=redactor.value(message.metadata),
+        raw=redactor.value(message.raw),
     )

@@ -48,33 +48,35 @@ async def update_member_lists(
     closed: Collection[RoomId],
 ) -> None:
     """Store the memberships of complete lists, and end those that they omit."""
-    said = [
+    listing = [
         message
         for message in batch
         if is_complete_list(message.room, is_closed=names.room(message) in closed)
     ]
-    if not said:
+    if not listing:
         return
-    told = await directory.member_list_times(conn, org_id, {names.room(message) for message in said})
-    lists = _member_lists(said, names, told)
+    list_times = await directory.member_list_times(conn, org_id, {names.room(message) for message in listing})
+    lists = _member_lists(listing, names, list_times)
     # One list per room at a time, oldest first: each depends on the ones before.
-    for turn in zip_longest(*(of_room for _, of_room in sorted(lists.items()))):
-        await _apply_lists(conn, org_id, [one for one in turn if one is not None], told)
+    for lists_at_once in zip_longest(*(of_room for _, of_room in sorted(lists.items()))):
+        await _apply_lists(conn, org_id, [each for each in lists_at_once if each is not None], list_times)
 
 
 def _member_lists(
-    said: Sequence[IncomingMessage], names: ResolvedNames, told: Mapping[RoomId, datetime]
+    listing: Sequence[IncomingMessage], names: ResolvedNames, list_times: Mapping[RoomId, datetime]
 ) -> dict[RoomId, list[MemberList]]:
     stated: dict[int, Sequence[StatedMembership]] = {}
     lists: dict[RoomId, list[MemberList]] = {}
-    for message in sorted(said, key=lambda message: message.sent_at):
+    for message in sorted(listing, key=lambda message: message.sent_at):
         room, room_id, sent_at = message.room, names.room(message), message.sent_at
         members = stated.get(id(room))
         if members is None:
-            members = stated[id(room)] = _listed_memberships(message.platform, room, room_id, names)
+            members = stated[id(room)] = _stated_memberships(
+                [((message.platform, room.external_id), room)], names
+            )
         of_room = lists.setdefault(room_id, [])
         # Messages before and after the newest known list count differently.
-        is_first = room_id in told and of_room and of_room[-1].last_at < told[room_id] <= sent_at
+        is_first = room_id in list_times and of_room and of_room[-1].last_at < list_times[room_id] <= sent_at
         if of_room and not is_first and of_room[-1].stated == members:
             of_room[-1] = replace(of_room[-1], last_at=sent_at)
         else:
@@ -82,52 +84,47 @@ def _member_lists(
     return lists
 
 
-def _listed_memberships(
-    platform: str, room: IncomingRoom, room_id: RoomId, names: ResolvedNames
-) -> Sequence[StatedMembership]:
-    ends: dict[tuple[ParticipantId, datetime | None], datetime | None] = {}
-    for member in room.members:
-        key = (names.author(platform, member.author), member.joined_at)
-        known = [end for end in (ends.get(key), member.left_at) if end is not None]
-        ends[key] = min(known, default=None)
-    return [
-        StatedMembership(room_id=room_id, participant_id=participant_id, joined_at=joined_at, left_at=left_at)
-        for (participant_id, joined_at), left_at in ends.items()
-    ]
-
-
 async def _apply_lists(
-    conn: Connection, org_id: OrgId, lists: Sequence[MemberList], told: Mapping[RoomId, datetime]
+    conn: Connection, org_id: OrgId, lists: Sequence[MemberList], list_times: Mapping[RoomId, datetime]
 ) -> None:
-    newer = [one for one in lists if one.room_id not in told or one.first_at >= told[one.room_id]]
-    older = [one for one in lists if one.room_id in told and one.first_at < told[one.room_id]]
-    stated = [member for one in newer for member in one.stated]
+    newer = [
+        each for each in lists if each.room_id not in list_times or each.first_at >= list_times[each.room_id]
+    ]
+    older = [
+        each for each in lists if each.room_id in list_times and each.first_at < list_times[each.room_id]
+    ]
+    stated = [member for each in newer for member in each.stated]
     if older:
-        present = await directory.present_members(conn, org_id, [one.room_id for one in older])
+        present = await directory.present_members(conn, org_id, [each.room_id for each in older])
         stated += [
-            member if (member.room_id, member.participant_id) in present else _ended_membership(member, told)
-            for one in older
-            for member in one.stated
+            member
+            if (member.room_id, member.participant_id) in present
+            else _ended_membership(member, list_times)
+            for each in older
+            for member in each.stated
         ]
     await directory.add_stated_memberships(conn, org_id, stated)
     if not newer:
         return
-    listed = {(member.room_id, member.participant_id) for one in newer for member in one.stated}
+    listed = {(member.room_id, member.participant_id) for each in newer for member in each.stated}
     await directory.end_memberships(
         conn,
         org_id,
-        [MemberListTime(room_id=one.room_id, told_at=one.first_at) for one in newer],
-        [RoomMembership(room_id=room_id, participant_id=who) for room_id, who in sorted(listed)],
+        [MemberListTime(room_id=each.room_id, told_at=each.first_at) for each in newer],
+        [
+            RoomMembership(room_id=room_id, participant_id=participant_id)
+            for room_id, participant_id in sorted(listed)
+        ],
     )
     await directory.update_member_list_times(
-        conn, org_id, [MemberListTime(room_id=one.room_id, told_at=one.last_at) for one in newer]
+        conn, org_id, [MemberListTime(room_id=each.room_id, told_at=each.last_at) for each in newer]
     )
 
 
-def _ended_membership(member: StatedMembership, told: Mapping[RoomId, datetime]) -> StatedMembership:
+def _ended_membership(member: StatedMembership, list_times: Mapping[RoomId, datetime]) -> StatedMembership:
     """Return the membership of somebody whom the newest list omits."""
-    told_at = told[member.room_id]
-    return member if member.left_at else replace(member, left_at=max(told_at, member.joined_at or told_at))
+    ended_at = list_times[member.room_id]
+    return member if member.left_at else replace(member, left_at=max(ended_at, member.joined_at or ended_at))
 
 
 async def update_participants(
@@ -149,12 +146,12 @@ async def update_participants(
     if names.changed_kinds:
         await directory.update_kinds(conn, org_id, names.changed_kinds)
     if fresh:
-        said = list(fresh.values())
-        activity = _activity(said, names)
+        new_messages = list(fresh.values())
+        activity = _activity(new_messages, names)
         await directory.add_activity(conn, org_id, activity)
-        spoken = [message for message in said if message.kind == "message"]
-        spoke = activity if len(spoken) == len(said) else _activity(spoken, names)
-        await directory.add_implied_memberships(conn, org_id, spoke)
+        spoken = [message for message in new_messages if message.kind == "message"]
+        speaker_activity = activity if len(spoken) == len(new_messages) else _activity(spoken, names)
+        await directory.add_implied_memberships(conn, org_id, speaker_activity)
         await _update_rooms(conn, org_id, newest)
 
 
@@ -227,9 +224,9 @@ def _stated_memberships(
     ]
 
 
-def _activity(said: Sequence[IncomingMessage], names: ResolvedNames) -> list[NewActivity]:
+def _activity(messages: Sequence[IncomingMessage], names: ResolvedNames) -> list[NewActivity]:
     times: dict[tuple[RoomId, ParticipantId], list[datetime]] = defaultdict(list)
-    for message in said:
+    for message in messages:
         times[names.room(message), names.author(message.platform, message.author)].append(message.sent_at)
     return [
         NewActivity(
