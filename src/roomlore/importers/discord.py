@@ -66,11 +66,11 @@ def forwarded_parts(fields: Fields) -> Iterator[dict[str, Any]]:
     """Yield the forwarded text and its attachments; their author is unknown."""
     if not is_forward(fields):
         return
-    given = forwarded_message(fields) or {"content": first_text(fields, "content")}
+    forwarded = forwarded_message(fields) or {"content": first_text(fields, "content")}
     yield {"type": "forward"} | non_empty(
-        text=first_text(given, "content"), sent_at=first_text(given, "timestamp")
+        text=first_text(forwarded, "content"), sent_at=first_text(forwarded, "timestamp")
     )
-    for item in attachments(given):
+    for item in attachments(forwarded):
         yield item | {"forwarded": True}
 
 
@@ -115,7 +115,9 @@ def _poll(item: Fields) -> dict[str, Any]:
         object_field(answer, "poll_media") or object_field(answer, "pollMedia") or answer
         for answer in object_list(item, "answers")
     ]
-    return non_empty(name=_text_of(item, "question"), options=[first_text(one, "text") for one in media])
+    return non_empty(
+        name=_text_of(item, "question"), options=[first_text(answer, "text") for answer in media]
+    )
 
 
 def _text_of(item: Fields, key: str) -> str:
@@ -151,8 +153,8 @@ def _is_export(head: FileStart) -> bool:
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the export says all there is to say
-    files, left = json_exports(source, _is_export)
-    yield from left
+    files, skipped = json_exports(source, _is_export)
+    yield from skipped
     rooms = _rooms(source, files)
     for file in files:
         room = rooms.get(file)
@@ -178,16 +180,16 @@ def _file(source: ExportFiles, file: str, room: IncomingRoom) -> Iterator[Parsed
 def _rooms(source: ExportFiles, files: list[str]) -> dict[str, IncomingRoom]:
     """Return the room of each file; a one-to-one room gets the authors of all its partitions as members."""
     channels: dict[str, tuple[Fields, Fields]] = {}
-    seen: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
+    authors_by_channel: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
     for file in files:
         channel, guild, authors = _survey(source, file)
         if first_text(channel, "id"):
             channels[file] = channel, guild
-            seen.setdefault(channel["id"], {}).update(authors)
+            authors_by_channel.setdefault(channel["id"], {}).update(authors)
     rooms: dict[str, IncomingRoom] = {}
     for file, (channel, guild) in channels.items():
         try:
-            rooms[file] = _room(channel, guild, list(seen[channel["id"]].values()))
+            rooms[file] = _room(channel, guild, list(authors_by_channel[channel["id"]].values()))
         except MalformedRecord:
             continue
     return rooms
@@ -229,15 +231,15 @@ def _room(channel: Fields, guild: Fields, authors: list[IncomingAuthor]) -> Inco
 
 
 def _author(fields: Fields) -> IncomingAuthor:
-    given = object_field(fields, "author")
-    if not given:
+    author_fields = object_field(fields, "author")
+    if not author_fields:
         raise MalformedRecord("no author")
-    account = required_id(given, "id", "no author")
-    name = first_text(given, "nickname", "name") or account
-    is_bot = given.get("isBot") is True
+    account = required_id(author_fields, "id", "no author")
+    name = first_text(author_fields, "nickname", "name") or account
+    is_bot = author_fields.get("isBot") is True
     # Ordinary accounts may show "0000" too, bot accounts never do.
-    webhook = is_bot and first_text(given, "discriminator") in {"0000", "0"}
-    persona = first_text(given, "name")[:255] if webhook else ""
+    webhook = is_bot and first_text(author_fields, "discriminator") in {"0000", "0"}
+    persona = first_text(author_fields, "name")[:255] if webhook else ""
     return IncomingAuthor(account_id=account, name=name, kind="agent" if is_bot else "human", persona=persona)
 
 
@@ -275,8 +277,8 @@ def _own_text(fields: Fields) -> str:
     content = text_field(fields, "content")
     if not is_forward(fields):
         return content
-    given = forwarded_message(fields)
-    return content if given and content != first_text(given, "content") else ""
+    forwarded = forwarded_message(fields)
+    return content if forwarded and content != first_text(forwarded, "content") else ""
 
 
 def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:

@@ -309,11 +309,11 @@ def choose_importer(source: ExportFiles, readers: Sequence[Importer], name: str 
             if reader.name == name:
                 return reader
         raise UnknownFormat(f"format {name!r}", f"not known; the formats are {known}")
-    found = [reader for reader in readers if reader.recognises(source)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(reader.name for reader in found)
+    matching = [reader for reader in readers if reader.recognises(source)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        names = ", ".join(reader.name for reader in matching)
         raise UnknownFormat(source.name, f"holds several formats ({names}): import them apart, or name one")
     raise UnknownFormat(
         source.name,

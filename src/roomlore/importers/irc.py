@@ -257,13 +257,17 @@ def read_line(raw: str) -> IrcLine:
     clock = _BRACKETED.fullmatch(line) or _BARE.fullmatch(line)
     if clock:
         return _timed_line(clock["rest"], _clock_reading(clock))
-    named = _NAMED_MONTH.fullmatch(line)
-    if named and not _month(named["word"]):
-        return IrcLine(kind="unknown", has_strange_month=_spoken_line(named["rest"], None).kind != "unknown")
-    if named:
+    named_month = _NAMED_MONTH.fullmatch(line)
+    if named_month and not _month(named_month["word"]):
+        return IrcLine(
+            kind="unknown", has_strange_month=_spoken_line(named_month["rest"], None).kind != "unknown"
+        )
+    if named_month:
         # Only HexChat lines start like this.
-        found = _spoken_line(named["rest"], _clock_reading(named, month=_month(named["word"])))
-        return found if found.kind != "unknown" else _system_line(named["rest"], found.reading)
+        content = _spoken_line(
+            named_month["rest"], _clock_reading(named_month, month=_month(named_month["word"]))
+        )
+        return content if content.kind != "unknown" else _system_line(named_month["rest"], content.reading)
     return IrcLine(kind="system", text=line) if _SYSTEM_LINE.fullmatch(line) else IrcLine(kind="unknown")
 
 
@@ -278,9 +282,9 @@ def _timed_line(rest: str, reading: ClockReading) -> IrcLine:
 
 def _spoken_line(rest: str, reading: ClockReading | None) -> IrcLine:
     """Return the content after the time."""
-    said = _MESSAGE_LINE.fullmatch(rest)
-    if said:
-        return IrcLine(kind="said", nick=said["nick"], text=said["text"] or "", reading=reading)
+    match = _MESSAGE_LINE.fullmatch(rest)
+    if match:
+        return IrcLine(kind="said", nick=match["nick"], text=match["text"] or "", reading=reading)
     if _EVENT_LINE.match(rest) or _SYSTEM_LINE.fullmatch(rest):
         return _system_line(rest, reading)
     action = _ACTION_LINE.fullmatch(rest)

@@ -135,8 +135,8 @@ def walk(stream: IO[bytes], spine: JsonShape) -> Iterator[JsonStep]:
         # Floats are also safe: with Decimal, a huge number can block the interpreter.
         yield from _steps(iter(ijson.basic_parse(_Utf8Stream(stream), use_float=True)), spine)
     except ijson.JSONError as error:
-        said = str(error).strip().removeprefix("b'").removeprefix('b"')
-        detail = said.split("\n", 1)[0].split("\\n", 1)[0][:120]
+        message = str(error).strip().removeprefix("b'").removeprefix('b"')
+        detail = message.split("\n", 1)[0].split("\\n", 1)[0][:120]
         reason = "truncated JSON" if "premature EOF" in detail else "damaged JSON"
         # Other error messages may quote the file, perhaps a secret.
         yield JsonStep("fault", (), "", 0, (reason, detail if detail.startswith(_FAULTS) else ""))
@@ -189,16 +189,16 @@ def _build_value(event: str, value: Any, events: Iterator[tuple[str, Any]]) -> A
                 break
         else:
             starts = event_ in _START_EVENTS
-            made = _empty(event_) if starts else value_
+            built = _empty(event_) if starts else value_
             deep = deep or len(stack) > MAX_DEPTH
             if not deep:
                 holder = stack[-1]
                 if isinstance(holder, dict):
-                    holder[key] = made
+                    holder[key] = built
                 else:
-                    holder.append(made)
+                    holder.append(built)
             if starts:
-                stack.append(made)
+                stack.append(built)
     return TOO_DEEP if deep else top
 
 
@@ -282,19 +282,19 @@ def json_exports(
 
     Only the shallowest level with an export is read: deeper files were sent by users, who may fake an export.
     """
-    chosen: list[str] = []
-    left: list[SkippedRecord] = []
+    exports: list[str] = []
+    skipped: list[SkippedRecord] = []
     for file in _json_files(source):
         fits = looks(peek(source, file))
-        deeper = bool(chosen) and file.count("/") > chosen[0].count("/")
+        deeper = bool(exports) and file.count("/") > exports[0].count("/")
         if fits and not deeper:
-            chosen.append(file)
+            exports.append(file)
         elif fits:
-            left.append(
+            skipped.append(
                 SkippedRecord(
                     where=file, reason="export among attachments", detail="import its folder by itself"
                 )
             )
         elif not deeper:
-            left.append(SkippedRecord(where=file, reason="not an export of this format"))
-    return chosen, left
+            skipped.append(SkippedRecord(where=file, reason="not an export of this format"))
+    return exports, skipped

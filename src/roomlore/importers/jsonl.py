@@ -82,12 +82,12 @@ def unknown_keys(record: Mapping[str, Any]) -> list[str]:
     """Return the unknown keys of a record and its parts; `metadata` may hold any."""
     found = set(_unknown_in(record, MESSAGE_KEYS, ""))
     found.update(_unknown_in(record.get("author"), PARTICIPANT_KEYS, "author."))
-    for one in as_list(record.get("audience")):
-        found.update(_unknown_in(one, PARTICIPANT_KEYS, "audience."))
+    for participant in as_list(record.get("audience")):
+        found.update(_unknown_in(participant, PARTICIPANT_KEYS, "audience."))
     room = as_object(record.get("room")) or {}
     found.update(_unknown_in(room, ROOM_KEYS, "room."))
-    for one in as_list(room.get("members")):
-        found.update(_unknown_in(one, MEMBER_KEYS, "room.members."))
+    for participant in as_list(room.get("members")):
+        found.update(_unknown_in(participant, MEMBER_KEYS, "room.members."))
     return sorted(found)
 
 
@@ -110,8 +110,8 @@ def skipped_keys(unknown: list[str], where: str) -> SkippedRecord:
 
 def key_list(unknown: list[str]) -> str:
     """Return unknown keys as a short list."""
-    told = ", ".join(key[:_MAX_KEY_LENGTH] for key in unknown[:_MAX_KEYS])
-    return f"{told}, …" if len(unknown) > _MAX_KEYS else told
+    listed = ", ".join(key[:_MAX_KEY_LENGTH] for key in unknown[:_MAX_KEYS])
+    return f"{listed}, …" if len(unknown) > _MAX_KEYS else listed
 
 
 def _unknown_in(value: Any, known: frozenset[str], prefix: str) -> Iterator[str]:
@@ -168,11 +168,11 @@ def _line(file: str, line: TextLine, declared: _KnownRooms) -> Iterator[ParsedIt
         build_or_skip(value, where, build=partial(_message, declared=declared, at=(line.number, where)))
     )
     yield item
-    fresh = [key for key in _unknown(value) if key not in declared.unknown]
-    if fresh and not isinstance(item, SkippedRecord):
+    new_keys = [key for key in _unknown(value) if key not in declared.unknown]
+    if new_keys and not isinstance(item, SkippedRecord):
         # Report each key once.
-        declared.unknown.update(fresh)
-        yield skipped_keys(fresh, where)
+        declared.unknown.update(new_keys)
+        yield skipped_keys(new_keys, where)
 
 
 def _unknown(value: Any) -> list[str]:
@@ -294,12 +294,12 @@ def _kind(fields: Fields) -> tuple[MessageKind, tuple[IncomingAuthor, ...]]:
     kind = text_field(fields, "kind") or "message"
     if kind not in get_args(MessageKind):
         raise MalformedRecord("unknown message kind")
-    given = fields.get("audience")
-    if given is None:
+    stated = fields.get("audience")
+    if stated is None:
         return cast("MessageKind", kind), ()
-    if not isinstance(given, list):
-        raise MalformedRecord("wrong type", f"audience is {json_type(given)}, not a list")
-    audience = tuple(_author(who, "audience") for who in cast("list[Any]", given))
+    if not isinstance(stated, list):
+        raise MalformedRecord("wrong type", f"audience is {json_type(stated)}, not a list")
+    audience = tuple(_author(member, "audience") for member in cast("list[Any]", stated))
     return ("whisper" if kind == "message" else cast("MessageKind", kind)), audience
 
 

@@ -130,14 +130,14 @@ def point_messages(point: Fields, *, bot: str, where: str) -> Iterator[PointMess
 def _single_message(point: Fields, fields: Fields, *, bot: str, where: str) -> PointMessage:
     side = _side(fields)
     author = _human_author(fields) if side == "asked" else _bot_author(fields, bot, is_author=True)
-    said = _point_message(fields, side, author, bot=bot, where=where)
+    message = _point_message(fields, side, author, bot=bot, where=where)
     body = text_field(fields, "content") or text_field(
         fields, "user_message" if side == "asked" else "bot_response"
     )
     if not body:
         raise MalformedRecord("no text")
     return replace(
-        said,
+        message,
         body=body,
         native_id=_id(fields, "message_id"),
         native_reply=_id(fields, "reply_to_msg_id"),
@@ -150,7 +150,7 @@ def _question_and_answer(point: Fields, fields: Fields, *, bot: str, where: str)
     answer = text_field(fields, "bot_response")
     if not question and not answer:
         raise MalformedRecord("no text")
-    asked = replace(
+    question_message = replace(
         _point_message(fields, "asked", _human_author(fields), bot=bot, where=where),
         body=question,
         native_id=_id(fields, "message_id"),
@@ -159,22 +159,22 @@ def _question_and_answer(point: Fields, fields: Fields, *, bot: str, where: str)
         raw=_raw(point, _ANSWER_KEYS),
     )
     try:
-        later = asked.sent_at + REPLY_GAP
+        later = question_message.sent_at + REPLY_GAP
     except OverflowError as error:
         raise MalformedRecord("no time", "out of range") from error
     if question:
-        yield asked
+        yield question_message
     if answer:
         yield replace(
-            asked,
+            question_message,
             side="answered",
             author=_bot_author(fields, bot, is_author=False),
             body=answer,
             sent_at=later,
-            precision="us" if asked.precision == "us" else "ms",
+            precision="us" if question_message.precision == "us" else "ms",
             native_id="",
             native_reply="",
-            answers=asked.external_id if question else "",
+            answers=question_message.external_id if question else "",
             # Erasing one message must not leave its text with the other.
             raw=_raw(point, _QUESTION_KEYS),
         )
@@ -224,10 +224,10 @@ def _human_author(fields: Fields) -> IncomingAuthor:
 
 def _bot_author(fields: Fields, otherwise: str, *, is_author: bool) -> IncomingAuthor:
     """Return the bot; the author fields of a pair are about the person."""
-    named = first_text(fields, "bot_name", "character_name", *(["author_name"] if is_author else []))
+    name = first_text(fields, "bot_name", "character_name", *(["author_name"] if is_author else []))
     account = (_id(fields, "author_id") if is_author else "") or _id(fields, "bot_id")
-    account = account or checked_id(named or otherwise, "the bot's name")
-    return IncomingAuthor(account_id=account, name=named or account, kind="agent")
+    account = account or checked_id(name or otherwise, "the bot's name")
+    return IncomingAuthor(account_id=account, name=name or account, kind="agent")
 
 
 def _id(fields: Fields, key: str) -> str:
@@ -359,21 +359,23 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
             yield item if isinstance(item, SkippedRecord) else build(item)
 
 
-def _message(said: PointMessage, survey: _Survey, rooms: dict[str, IncomingRoom]) -> IncomingMessage:
+def _message(point_message: PointMessage, survey: _Survey, rooms: dict[str, IncomingRoom]) -> IncomingMessage:
     return IncomingMessage(
         platform="qdrant",
-        room=rooms[said.room],
-        external_id=said.external_id,
-        author=said.author,
-        body=said.body,
-        sent_at=said.sent_at,
-        precision=said.precision,
-        order=int(said.side == "answered"),
-        reply_to=survey.parent_of(said),
+        room=rooms[point_message.room],
+        external_id=point_message.external_id,
+        author=point_message.author,
+        body=point_message.body,
+        sent_at=point_message.sent_at,
+        precision=point_message.precision,
+        order=int(point_message.side == "answered"),
+        reply_to=survey.parent_of(point_message),
         synthetic_id=True,
-        metadata=platform_metadata(time_zone=ASSUMED_UTC if said.zone_assumed else "", legacy_pair=said.pair),
-        raw=said.raw,
-        where=said.where,
+        metadata=platform_metadata(
+            time_zone=ASSUMED_UTC if point_message.zone_assumed else "", legacy_pair=point_message.pair
+        ),
+        raw=point_message.raw,
+        where=point_message.where,
     )
 
 

@@ -176,7 +176,7 @@ def _add_room(space: Workspace, record: Fields, listed: tuple[RoomKind, bool]) -
     members = id_list(record.get("members"))
     name = (
         first_text(record, "name")
-        or " and ".join(space.user_name(who) or who for who in members)
+        or " and ".join(space.user_name(account) or account for account in members)
         or external_id
     )
     room = IncomingRoom(
@@ -186,7 +186,7 @@ def _add_room(space: Workspace, record: Fields, listed: tuple[RoomKind, bool]) -
         visibility="open" if is_open and not private else "members",
         topic=first_text(object_field(record, "topic"), "value"),
         workspace=space.name,
-        members=tuple(IncomingMembership(author=space.user(who)) for who in members),
+        members=tuple(IncomingMembership(author=space.user(account)) for account in members),
     )
     space.room_names[external_id] = name
     for folder in {external_id, first_text(record, "name")} - {""}:
@@ -220,9 +220,9 @@ def record_integration(space: Workspace, fields: Fields) -> None:
 
 def bot_name(space: Workspace, fields: Fields) -> str:
     """Return the name of an app; empty if unknown."""
-    named = first_text(object_field(fields, "bot_profile"), "name")
+    profile_name = first_text(object_field(fields, "bot_profile"), "name")
     bot, app = first_text(fields, "bot_id"), first_text(fields, "app_id")
-    return named or space.apps.get(bot, "") or space.apps.get(app, "")
+    return profile_name or space.apps.get(bot, "") or space.apps.get(app, "")
 
 
 _TOKEN = lazy_pattern(r"<([^<>\n]*)>")
@@ -315,22 +315,22 @@ def _app_cards(fields: Fields, names: NameResolver) -> Iterator[dict[str, Any]]:
     """Yield previews, app cards and shared messages; they may quote others, so they never become the body."""
     for item in object_list(fields, "attachments"):
         blocks = "\n".join(_block_texts(item, names))
-        told = first_text(item, "text") or blocks
+        text = first_text(item, "text") or blocks
         # The fallback repeats everything else for simple clients.
-        shown = told or ("" if first_text(item, "pretext", "title") else first_text(item, "fallback"))
+        visible_text = text or ("" if first_text(item, "pretext", "title") else first_text(item, "fallback"))
         is_shared = item.get("is_msg_unfurl") is True or item.get("is_share") is True
         yield {"type": "forward" if is_shared else "card"} | non_empty(
             author=first_text(item, "author_name", "author_subname") or first_text(item, "service_name"),
             pretext=render(first_text(item, "pretext"), names),
             name=render(first_text(item, "title"), names),
             url=first_text(item, "title_link", "from_url", "original_url", "image_url"),
-            text=shown if shown == blocks else render(shown, names),
+            text=visible_text if visible_text == blocks else render(visible_text, names),
             fields=[
                 non_empty(
-                    name=render(first_text(one, "title"), names),
-                    value=render(first_text(one, "value"), names),
+                    name=render(first_text(item_field, "title"), names),
+                    value=render(first_text(item_field, "value"), names),
                 )
-                for one in object_list(item, "fields")
+                for item_field in object_list(item, "fields")
             ],
             footer=render(first_text(item, "footer"), names),
         )
@@ -339,11 +339,11 @@ def _app_cards(fields: Fields, names: NameResolver) -> Iterator[dict[str, Any]]:
 def _blocks(fields: Fields, names: NameResolver) -> Iterator[dict[str, Any]]:
     """Yield the text of blocks that the message text does not contain."""
     written = text_field(fields, "text")
-    said = " ".join(render(written, names).split())
-    more = [line for line in _block_texts(fields, names) if " ".join(line.split()) not in said]
+    flat_text = " ".join(render(written, names).split())
+    extra = [line for line in _block_texts(fields, names) if " ".join(line.split()) not in flat_text]
     # Rich text is typed by people, and the message text repeats it.
-    if written and more and any(item.get("type") != "rich_text" for item in object_list(fields, "blocks")):
-        yield {"type": "blocks", "text": "\n".join(more)}
+    if written and extra and any(item.get("type") != "rich_text" for item in object_list(fields, "blocks")):
+        yield {"type": "blocks", "text": "\n".join(extra)}
 
 
 def _block_texts(fields: Fields, names: NameResolver) -> list[str]:
@@ -372,13 +372,15 @@ def _plain_text(item: Fields, names: NameResolver) -> str:
     inner = as_object(item.get("text"))
     if inner is not None:
         return _plain_text(inner, names) if "text" in inner and as_object(inner["text"]) is None else ""
-    said = first_text(item, "text")
-    return said if first_text(item, "type") == "plain_text" else render(said, names)
+    text = first_text(item, "text")
+    return text if first_text(item, "type") == "plain_text" else render(text, names)
 
 
 def _rich_text(item: Fields, names: NameResolver, depth: int) -> Iterator[str]:
     """Yield the pieces of rich text; lists and quotes are separate lines."""
-    for inner in (piece for one in as_list(item.get("elements")) if (piece := as_object(one)) is not None):
+    for inner in (
+        piece for element in as_list(item.get("elements")) if (piece := as_object(element)) is not None
+    ):
         kind = first_text(inner, "type")
         match kind:
             case "text":
@@ -396,14 +398,14 @@ def _rich_text(item: Fields, names: NameResolver, depth: int) -> Iterator[str]:
             case "broadcast":
                 yield f"@{first_text(inner, 'range')}"
             case _ if depth > 0:
-                said = "".join(_rich_text(inner, names, depth - 1))
-                yield _as_quote(said) if kind == "rich_text_quote" else said + "\n"
+                inner_text = "".join(_rich_text(inner, names, depth - 1))
+                yield _as_quote(inner_text) if kind == "rich_text_quote" else inner_text + "\n"
             case _:
                 pass
 
 
-def _as_quote(said: str) -> str:
-    return "".join(f"> {line}\n" for line in said.splitlines())
+def _as_quote(text: str) -> str:
+    return "".join(f"> {line}\n" for line in text.splitlines())
 
 
 _TIMESTAMP = lazy_pattern(r"(\d{1,12})(?:\.(\d{1,6}))?", re.ASCII)
@@ -546,24 +548,24 @@ def _speakers(source: ExportFiles, files: list[str], reading: _ReadContext) -> l
     return authors
 
 
-def _records_holding(source: ExportFiles, files: list[str], holding: bytes) -> Iterator[Fields]:
+def _records_holding(source: ExportFiles, files: list[str], needle: bytes) -> Iterator[Fields]:
     """Yield the records of files that contain the bytes."""
     for file in files:
-        if holding and not _holds(source, file, holding):
+        if needle and not _holds(source, file, needle):
             continue
         for step in walk_file(source, file, LIST_SPINE):
             if step.kind == "value" and step.number and isinstance(step.value, dict):
                 yield cast("Fields", step.value)
 
 
-def _holds(source: ExportFiles, file: str, wanted: bytes) -> bool:
+def _holds(source: ExportFiles, file: str, needle: bytes) -> bool:
     tail = b""
     try:
         with source.open(file) as stream:
             while chunk := stream.read(2**20):
-                if wanted in tail + chunk:
+                if needle in tail + chunk:
                     return True
-                tail = chunk[-len(wanted) :]
+                tail = chunk[-len(needle) :]
     except OSError:
         return False
     return False
@@ -578,8 +580,8 @@ def _author(fields: Fields, reading: _ReadContext) -> IncomingAuthor:
     if user:
         author = reading.workspace.user(checked_id(user, "user"), _name_at_time(fields))
         # An unlisted account that an app posts for may be a person's or the app's own.
-        unsure = bot and user not in reading.workspace.users and user != SLACKBOT
-        return IncomingAuthor(account_id=user, name=author.name, kind="agent") if unsure else author
+        is_ambiguous = bot and user not in reading.workspace.users and user != SLACKBOT
+        return IncomingAuthor(account_id=user, name=author.name, kind="agent") if is_ambiguous else author
     commenter = first_text(object_field(fields, "comment"), "user")
     if commenter:
         return reading.workspace.user(checked_id(commenter, "comment.user"))
@@ -619,7 +621,7 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, _ReadContext]) -> Inco
     if fields.get("type", "message") != "message":
         raise MalformedRecord("not a message")
     subtype = text_field(fields, "subtype")
-    said = subtype in _TEXT_SUBTYPES
+    is_text = subtype in _TEXT_SUBTYPES
     written = text_field(fields, "text")
     author = _author(fields, reading)
     edited = _edited(fields)
@@ -631,10 +633,10 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, _ReadContext]) -> Inco
         author=author,
         body="" if subtype == "tombstone" else own_text(fields, reading.names),
         sent_at=_moment(ts),
-        kind="message" if said else "system",
+        kind="message" if is_text else "system",
         precision="us",
         thread_root=checked_id(root, "thread_ts") if root and root != ts else None,
-        mentions=mentions(written) if said else [],
+        mentions=mentions(written) if is_text else [],
         attachments=attachments(fields, reading.names),
         reactions=[
             reaction(item, first_text(item, "name"), id_list(item.get("users")))

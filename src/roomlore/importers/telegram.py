@@ -77,9 +77,9 @@ def is_forward(fields: Fields) -> bool:
 
 def text_of(fields: Fields) -> str:
     """Return the text; for a service message the event, for a poll the question."""
-    said = "".join(_text_pieces(fields))
-    if said:
-        return said
+    text = "".join(_text_pieces(fields))
+    if text:
+        return text
     if fields.get("type") == "service":
         return _service_line(fields)
     return _flat_text(object_field(fields, "poll").get("question"))
@@ -91,23 +91,23 @@ def _text_pieces(fields: Fields) -> Iterator[str]:
         return
     for piece in as_list(value) if isinstance(value, list) else [value]:
         inner = as_object(piece)
-        said = piece if inner is None else inner.get("text")
-        if not isinstance(said, str):
-            raise MalformedRecord("wrong type", f"a piece of the text is {json_type(said)}")
-        yield said
+        text = piece if inner is None else inner.get("text")
+        if not isinstance(text, str):
+            raise MalformedRecord("wrong type", f"a piece of the text is {json_type(text)}")
+        yield text
 
 
 def _flat_text(value: Any) -> str:
     """Return a text that may be in pieces."""
-    pieces = [first_text(inner, "text") if (inner := as_object(one)) else one for one in as_list(value)]
-    return value if isinstance(value, str) else "".join(one for one in pieces if isinstance(one, str))
+    pieces = [first_text(inner, "text") if (inner := as_object(piece)) else piece for piece in as_list(value)]
+    return value if isinstance(value, str) else "".join(piece for piece in pieces if isinstance(piece, str))
 
 
 def _service_line(fields: Fields) -> str:
     """Describe a service message, which has no text."""
     action = first_text(fields, "action").replace("_", " ")
-    named = [name for name in as_list(fields.get("members")) if isinstance(name, str)]
-    details = ", ".join([*named, *filter(None, [first_text(fields, "title", "new_title")])])
+    names = [name for name in as_list(fields.get("members")) if isinstance(name, str)]
+    details = ", ".join([*names, *filter(None, [first_text(fields, "title", "new_title")])])
     return f"{action}: {details}" if details else action
 
 
@@ -132,9 +132,9 @@ def _entities(fields: Fields) -> list[Fields]:
 
 def poll(fields: Fields) -> dict[str, Any]:
     """Return a poll, or an empty object."""
-    given = object_field(fields, "poll")
-    answers = [_flat_text(answer.get("text")) for answer in object_list(given, "answers")]
-    return non_empty(question=_flat_text(given.get("question")), answers=answers)
+    poll_fields = object_field(fields, "poll")
+    answers = [_flat_text(answer.get("text")) for answer in object_list(poll_fields, "answers")]
+    return non_empty(question=_flat_text(poll_fields.get("question")), answers=answers)
 
 
 def attachments(fields: Fields) -> Iterator[dict[str, Any]]:
@@ -163,9 +163,9 @@ def _files(fields: Fields) -> Iterator[dict[str, Any]]:
 
 def _non_file_parts(fields: Fields) -> Iterator[dict[str, Any]]:
     """Yield polls, contacts, locations, games and the like."""
-    asked = poll(fields)
-    if asked:
-        yield {"type": "poll"} | non_empty(name=asked.get("question"), options=asked.get("answers"))
+    poll_parts = poll(fields)
+    if poll_parts:
+        yield {"type": "poll"} | non_empty(name=poll_parts.get("question"), options=poll_parts.get("answers"))
     contact = object_field(fields, "contact_information")
     if contact:
         full = " ".join(filter(None, (first_text(contact, "first_name"), first_text(contact, "last_name"))))
@@ -173,20 +173,20 @@ def _non_file_parts(fields: Fields) -> Iterator[dict[str, Any]]:
     place = object_field(fields, "location_information")
     if place:
         where = ", ".join(str(place[key]) for key in ("latitude", "longitude") if _is_degree(place.get(key)))
-        named = non_empty(
+        place_facts = non_empty(
             name=first_text(fields, "place_name"), title=first_text(fields, "address"), text=where
         )
-        yield {"type": "location"} | named
+        yield {"type": "location"} | place_facts
     for kind, key, about in (("game", "game_title", "game_description"), ("story", "story_title", "")):
         if first_text(fields, key):
             yield {"type": kind} | non_empty(name=first_text(fields, key), text=first_text(fields, about))
     for kind in ("invoice", "todo_list", "giveaway_information"):
-        given = object_field(fields, f"{kind}_information") or object_field(fields, kind)
-        if given:
-            texts = [first_text(one, "text") for one in object_list(given, "answers")]
+        details = object_field(fields, f"{kind}_information") or object_field(fields, kind)
+        if details:
+            texts = [first_text(answer, "text") for answer in object_list(details, "answers")]
             about = non_empty(
-                name=first_text(given, "title", "additional_prize"),
-                text=first_text(given, "description"),
+                name=first_text(details, "title", "additional_prize"),
+                text=first_text(details, "description"),
                 options=texts,
             )
             yield {"type": kind.removesuffix("_information").replace("_", " ")} | about
@@ -295,18 +295,18 @@ def _is_export(head: FileStart) -> bool:
 
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
-    files, left = json_exports(source, _is_export)
-    yield from left
+    files, skipped = json_exports(source, _is_export)
+    yield from skipped
     surveys = {file: _survey(source, file) for file in files}
-    seen: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
+    authors_by_room: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
     for file, chats in surveys.items():
         for chat in chats:
-            seen.setdefault(_room_id(chat.head, file), {}).update(chat.authors)
+            authors_by_room.setdefault(_room_id(chat.head, file), {}).update(chat.authors)
     repeats: dict[str, Counter[str]] = {}
     for file, chats in surveys.items():
         rooms: list[tuple[IncomingRoom, Counter[str]]] = []
         for chat in chats:
-            room = _room(chat.head, file, list(seen[_room_id(chat.head, file)].values()))
+            room = _room(chat.head, file, list(authors_by_room[_room_id(chat.head, file)].values()))
             rooms.append((room, repeats.setdefault(room.external_id, Counter())))
         yield from _file(source, file, rooms, options.zone)
 
@@ -367,9 +367,9 @@ def _misplaced(step: JsonStep, file: str) -> Iterator[SkippedRecord]:
 def _room_id(head: Fields, file: str) -> str:
     """Return the id with the prefix of its type: numbers repeat across types."""
     _, prefix = _ROOM_KINDS.get(str(head.get("type")), ("channel", ""))
-    given = integer_field(head, "id")
-    if given is not None:
-        return f"{prefix}{given}"
+    number = integer_field(head, "id")
+    if number is not None:
+        return f"{prefix}{number}"
     return f"name:{first_text(head, 'name') or PurePosixPath(file).stem}"[:255]
 
 
@@ -434,29 +434,29 @@ def _message(fields: Fields, at: _ReadContext) -> IncomingMessage:
         raise MalformedRecord("not a message")
     sent_at, is_zoned = _sent(fields, at.zone)
     author = _author(fields)
-    words = text_of(fields)
-    given = integer_field(fields, "id")
-    if given is None and fields.get("id") is not None:
+    text = text_of(fields)
+    number = integer_field(fields, "id")
+    if number is None and fields.get("id") is not None:
         raise MalformedRecord("wrong type", f"id is {json_type(fields.get('id'))}")
     edited = _edited(fields, at.zone)
     return IncomingMessage(
         platform="telegram",
         room=room,
-        external_id=str(given)
-        if given is not None
-        else _synthetic_id(_sent(fields, None)[0], author, words, at.repeats),
+        external_id=str(number)
+        if number is not None
+        else _synthetic_id(_sent(fields, None)[0], author, text, at.repeats),
         author=author,
-        body="" if is_forward(fields) else words,
+        body="" if is_forward(fields) else text,
         sent_at=sent_at,
         kind="system" if kind == "service" else "message",
         precision="s",
-        order=given or 0,
+        order=number or 0,
         reply_to=_reply_to(fields, room),
         mentions=mentions(fields),
         attachments=list(attachments(fields)),
         reactions=reactions(fields),
         edited_at=edited,
-        synthetic_id=given is None,
+        synthetic_id=number is None,
         metadata=_metadata(
             fields,
             room,
@@ -468,11 +468,11 @@ def _message(fields: Fields, at: _ReadContext) -> IncomingMessage:
     )
 
 
-def _synthetic_id(sent_at: datetime, author: IncomingAuthor, words: str, repeats: Counter[str]) -> str:
-    digest = hashlib.sha256(f"{author.account_id}\0{words}".encode("utf-8", "replace")).hexdigest()[:12]
-    made = f"{int(sent_at.timestamp())}:{digest}"
-    repeats[made] += 1
-    return made if repeats[made] == 1 else f"{made}:{repeats[made]}"
+def _synthetic_id(sent_at: datetime, author: IncomingAuthor, text: str, repeats: Counter[str]) -> str:
+    digest = hashlib.sha256(f"{author.account_id}\0{text}".encode("utf-8", "replace")).hexdigest()[:12]
+    external_id = f"{int(sent_at.timestamp())}:{digest}"
+    repeats[external_id] += 1
+    return external_id if repeats[external_id] == 1 else f"{external_id}:{repeats[external_id]}"
 
 
 def _unix(value: Any) -> datetime | None:

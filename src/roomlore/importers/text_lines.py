@@ -64,6 +64,6 @@ def matching_files(
     """Return the files of a format, and a record for each unreadable one; a single file is always taken."""
     if len(source.files) == 1:
         return list(source.files), []
-    found = {file: matches_format(source, file, fits) for file in source.files}
-    files = [file for file, verdict in found.items() if verdict is True]
-    return files, [verdict for verdict in found.values() if isinstance(verdict, SkippedRecord)]
+    verdicts = {file: matches_format(source, file, fits) for file in source.files}
+    files = [file for file, verdict in verdicts.items() if verdict is True]
+    return files, [verdict for verdict in verdicts.values() if isinstance(verdict, SkippedRecord)]
