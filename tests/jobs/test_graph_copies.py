@@ -379,25 +379,6 @@ async def test_of_an_erased_person_nothing_is_left_in_the_graph_not_even_an_end_
     await assert_same(app, graph, copy)
 
 
-async def test_what_changes_while_it_is_written_is_written_again(app: App) -> None:
-    said = busy_room(5, 12, whispers=False)
-    await app.ingest_batch(said)
-    await app.drain()
-    graph = Graph(go=asyncio.Event())
-    copy = await build(app, graph)
-    worker = worker_of(app, graph)
-    await worker.begin(app.org_id)
-    first = asyncio.create_task(runner.step(worker))
-    await graph.begun.wait()
-
-    await app.ingest_batch([replace(said[2], body="", deleted=True)])
-    second = await runner.step(worker)
-
-    assert not await overlap(graph, first, second)
-    await drained(app, graph)
-    await assert_same(app, graph, copy)
-
-
 async def test_whoever_always_writes_holds_up_no_copy(app: App) -> None:
     await app.ingest_batch([message("0", "good morning", author=author("bot"), sent_at=at(0))])
     await app.drain()

@@ -179,16 +179,6 @@ async def test_what_lacks_a_vector_is_found_by_the_sweep(both: App, admin):
     assert await remembered(admin, both) == {OLD: {TEA}}
 
 
-async def test_an_outage_holds_memories_up_and_loses_none(both: App, old: Moody, admin):
-    old.is_away = True
-    await made(both)
-    assert (await both.drain()).unembedded == ["default: embedding model: the connection failed"]
-    assert await waiting(admin, both) == {"embed": 1}
-    old.is_away = False
-    await both.drain()
-    assert await remembered(admin, both) == {OLD: {TEA}}
-
-
 async def test_a_switch_takes_memories_along(both: App, admin):
     await made(both)
     await both.drain()

@@ -239,6 +239,7 @@ async def test_a_running_worker_outlives_what_breaks_and_tries_again(app: App, d
         await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_a_running_worker_expires_again_and_again_through_an_outage(
     app: App, db: Database, admin: psycopg.AsyncConnection
 ):

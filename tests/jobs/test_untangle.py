@@ -59,6 +59,7 @@ async def test_a_room_comes_out_the_same_in_whatever_batches_it_came_in(open_app
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
 async def test_a_room_comes_out_the_same_in_whatever_order_it_came_in(open_app, admin, seed: int):
     chance = random.Random(100 + seed)
     said = busy_room(seed, 50)
