@@ -24,11 +24,11 @@ def memory_audience_phrase(memory: Memory) -> str:
         case "self" if memory.asserted_by is None:
             return "for operators alone"
         case "self":
-            return "for whoever asserted it alone"
+            return "only for the person who asserted it"
         case "sources" if memory.sensitivity == "sensitive":
-            return "for those who were there when what it rests on was said"
+            return "only for those who were present at its sources"
         case "sources":
-            return "for those who may read every message that it rests on"
+            return "for everybody who may read all its source messages"
 
 
 def reject_unknown_keywords(call: str, given: Iterable[str], known: type) -> None:

@@ -1,4 +1,4 @@
-"""Takes secrets out of whatever is about to be stored.
+"""Removes secrets from everything that is stored.
 
 Exports carry live credentials: file addresses with tokens in them, webhook addresses, keys pasted into a
 message. What is certainly a secret is replaced by a marker; what only looks odd stays as said.
@@ -15,7 +15,7 @@ MARKER = "[secret removed]"
 #: other.
 TOKENS = lazy_pattern(
     r"""
-      (?<=\b[Bb]earer[ ])(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{20,}=*  # whatever a request shows to be let in
+      (?<=\b[Bb]earer[ ])(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{20,}=*  # bearer tokens
     | \bxox[abcdeprs]-[\w%-]{8,} | \bxoxo-\d[\w-]{8,}  # Slack tokens; "xoxo-hugs" is a greeting
     | \bxapp-\d-[\w-]{8,}                             # Slack application tokens
     | \bgh[oprsu]_[A-Za-z0-9]{20,} | \bgithub_pat_\w{20,}

@@ -317,7 +317,7 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
     async def _extract(self, org_id: OrgId, conversation: ConversationToExtract) -> ExtractedClaims | None:
         try:
             found = await self.extractor.extract(conversation.messages, conversation.people)
-        except Exception as error:  # noqa: BLE001  whatever one conversation breaks must not stop the others
+        except Exception as error:  # noqa: BLE001  one conversation must not stop the others
             await self._dead_letter(org_id, conversation, type(error).__name__)
             return None
         if isinstance(found, LlmFailure):

@@ -294,7 +294,7 @@ async def _do(
             done = await worker.do(org_id, tasks)
     except (ModelUnavailable, DatabaseUnavailable, BackendUnavailable):
         raise
-    except Exception as error:  # noqa: BLE001  whatever one subject breaks must not stop the others
+    except Exception as error:  # noqa: BLE001  one subject must not stop the others
         # Only the type of the error: its text may quote a message.
         reason = type(error).__name__[:LONGEST_ERROR]
     else:

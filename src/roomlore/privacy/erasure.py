@@ -178,7 +178,7 @@ async def erase_messages(
     counts.update(await erasure.remove_from_conversations(conn, org_id, ids))
     counts["messages"] += await erasure.make_tombstones(conn, org_id, ids, at=at)
     await outbox.remove_messages(conn, org_id, ids)
-    # A tombstone keeps the id of the message, and whoever saw the message sees it; that of a whisper nobody.
+    # A tombstone keeps the id and the readers of its message; the tombstone of a whisper has none.
     await outbox.append(conn, org_id, "message.erased", ids)
     await _refresh_rooms(conn, org_id, to_erase)
     return counts

@@ -46,7 +46,7 @@ KEPT_REASONS = {
     ),
     "name digests": (
         "digests of the words of their names",
-        "so that no label or title is made of them again; whoever guesses a word can confirm it",
+        "so that no label or title contains them again; a guessed word can be confirmed with them",
     ),
     "wishes without words": (
         "wishes to forget, without author and words",
@@ -58,7 +58,7 @@ KEPT_REASONS = {
     ),
     "names in others' records": (
         "records of messages of others with their names in a field that is not known to be about people",
-        "they were sent so; operators see them, and metadata that a caller gave is shown to whoever reads the message",
+        "they came like this; operators see them, and readers of the message see the metadata that a caller added",
     ),
     "names of rooms": (
         "rooms with their names in what they are called or are for",

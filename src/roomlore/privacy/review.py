@@ -21,7 +21,7 @@ MAX_PLAIN_LENGTH = 200
 LONGEST_LABELLED = 400
 
 BY_LANGUAGE_MODEL = "a language model heard it, no rule"
-ONGOING = "it would go on for whatever is said later"
+ONGOING = "it would also cover later messages"
 REPORT = "it reports a request and makes none"
 NOT_PLAIN = "it is part of a longer message, or is not put as a plain request"
 HEDGED = "it is hedged, conditional or a joke"

@@ -33,7 +33,7 @@ async def screen(texts: Iterable[str], known: Screened = NOTHING_SCREENED) -> di
         results |= done
         rest = [text for text in waiting if text not in done]
         if rest:
-            LOG.warning("a text of %d characters took too long to be listened to", len(rest[0]))
+            LOG.warning("a text of %d characters took too long to be screened", len(rest[0]))
             results[rest[0]] = None
         waiting = rest[1:]
     return results
