@@ -128,19 +128,10 @@ def _text_of(item: Fields, key: str) -> str:
 _SPINE: JsonShape = {(): "object", ("messages",): "list"}
 _DIRECT: dict[str, RoomKind] = {"DirectTextChat": "dm", "DirectGroupTextChat": "group_dm"}
 #: Channel types without a stated visibility. Channels of any other type are closed.
-_UNSPECIFIED_TYPES = frozenset(
-    [
-        "GuildTextChat",
-        "GuildVoiceChat",
-        "GuildCategory",
-        "GuildNews",
-        "GuildNewsThread",
-        "GuildPublicThread",
-        "GuildStageVoice",
-        "GuildDirectory",
-        "GuildForum",
-    ]
-)
+_UNSPECIFIED_TYPES = frozenset({
+    "GuildTextChat", "GuildVoiceChat", "GuildCategory", "GuildNews", "GuildNewsThread",
+    "GuildPublicThread", "GuildStageVoice", "GuildDirectory", "GuildForum",
+})  # fmt: skip
 _PRIVATE_TYPES = frozenset({"GuildPrivateThread"})
 _KNOWN_TYPES = _UNSPECIFIED_TYPES | _PRIVATE_TYPES | _DIRECT.keys()
 _TEXT_TYPES = frozenset({"Default", "Reply"})

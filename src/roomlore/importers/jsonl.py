@@ -48,27 +48,10 @@ from roomlore.importers.fields import (
 from roomlore.importers.json_stream import MAX_DEPTH, TOO_DEEP
 from roomlore.importers.text_lines import TextLine, is_format, matching_files, read_lines
 
-MESSAGE_KEYS = frozenset(
-    [
-        "schema",
-        "platform",
-        "room",
-        "id",
-        "author",
-        "kind",
-        "text",
-        "sent_at",
-        "reply_to",
-        "thread_root",
-        "audience",
-        "mentions",
-        "attachments",
-        "reactions",
-        "edited_at",
-        "deleted",
-        "metadata",
-    ]
-)
+MESSAGE_KEYS = frozenset({
+    "schema", "platform", "room", "id", "author", "kind", "text", "sent_at", "reply_to", "thread_root",
+    "audience", "mentions", "attachments", "reactions", "edited_at", "deleted", "metadata",
+})  # fmt: skip
 ROOM_KEYS = frozenset({"id", "name", "kind", "visibility", "topic", "members", "workspace", "category"})
 PARTICIPANT_KEYS = frozenset({"id", "name", "kind", "persona", "bridged"})
 MEMBER_KEYS = PARTICIPANT_KEYS | {"joined_at", "left_at"}

@@ -410,20 +410,10 @@ def _as_quote(text: str) -> str:
 
 _TIMESTAMP = lazy_pattern(r"(\d{1,12})(?:\.(\d{1,6}))?", re.ASCII)
 #: Subtypes with text by a person or bot; all others are system messages.
-_TEXT_SUBTYPES = frozenset(
-    {
-        "",
-        "assistant_app_thread",
-        "bot_message",
-        "file_comment",
-        "file_mention",
-        "file_share",
-        "me_message",
-        "reply_broadcast",
-        "thread_broadcast",
-        "tombstone",
-    }
-)
+_TEXT_SUBTYPES = frozenset({
+    "", "assistant_app_thread", "bot_message", "file_comment", "file_mention", "file_share", "me_message",
+    "reply_broadcast", "thread_broadcast", "tombstone",
+})  # fmt: skip
 _BROADCASTS = frozenset({"reply_broadcast", "thread_broadcast"})
 _BRIDGE = lazy_pattern(
     r"\b(bridge|matterbridge|matrix|irc|xmpp|gitter|discord|telegram|mattermost|zulip)\b", re.IGNORECASE

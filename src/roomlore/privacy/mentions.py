@@ -33,28 +33,10 @@ _RELATION_OF = {word: kin for kin, words in _RELATIONS.items() for word in words
 #: Relations that "family" includes.
 _FAMILY = frozenset(_RELATIONS) - {"roommate", "friend", "boss"}
 #: Titles and common words, which identify nobody.
-_TITLES = frozenset(
-    [
-        "dr",
-        "mr",
-        "mrs",
-        "ms",
-        "miss",
-        "prof",
-        "sir",
-        "the",
-        "of",
-        "and",
-        "for",
-        "nurse",
-        "clinic",
-        "agent",
-        "bot",
-        "team",
-        "desk",
-        "front",
-    ]
-)
+_TITLES = frozenset({
+    "dr", "mr", "mrs", "ms", "miss", "prof", "sir", "the", "of", "and", "for", "nurse", "clinic", "agent",
+    "bot", "team", "desk", "front",
+})  # fmt: skip
 _ROLE = lazy_pattern(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
 #: Shorter lower-case accounts are treated as words.
 _SHORTEST_ACCOUNT = 3
