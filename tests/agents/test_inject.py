@@ -73,7 +73,7 @@ async def hears(app: App, clock: Clock, *said: IncomingMessage) -> int:
     """Let messages come in and the worker go through them."""
     assert (await app.ingest_batch(said)).skipped == []
     worker = InjectionWorker(db=app.db, now=clock)
-    return (await runner.drain(app.db, worker, only_org=app.org_id)).done
+    return (await runner.drain(worker, only_org=app.org_id)).done
 
 
 async def given(app: App, name: str | None = None, where: str = "general") -> list[str]:
@@ -193,7 +193,7 @@ async def test_a_crashed_worker_injects_nothing_twice(told, clock, monkeypatch):
         with pytest.raises(TypeError):
             await worker.do(told.org_id, tasks)
     clock.rest()
-    await runner.drain(told.db, worker, only_org=told.org_id)
+    await runner.drain(worker, only_org=told.org_id)
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
 
 
@@ -205,10 +205,7 @@ async def waiting(app: App) -> list:
 async def test_concurrent_workers_inject_once(told, clock):
     await told.ingest_batch([now(f"n{number}", BO, ASKED) for number in range(6)])
     await asyncio.gather(
-        *(
-            runner.drain(told.db, InjectionWorker(db=told.db, now=clock), only_org=told.org_id)
-            for _ in range(4)
-        )
+        *(runner.drain(InjectionWorker(db=told.db, now=clock), only_org=told.org_id) for _ in range(4))
     )
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
 

@@ -45,7 +45,7 @@ async def noting(app: App, trigger: str, reply: str, *, by: str = "pip", where: 
 
 
 async def work_off(app: App) -> int:
-    return (await runner.drain(app.db, InteractionWorker(db=app.db), only_org=app.org_id)).done
+    return (await runner.drain(InteractionWorker(db=app.db), only_org=app.org_id)).done
 
 
 async def remembered(app: App, **looked) -> list:

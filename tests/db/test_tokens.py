@@ -52,7 +52,7 @@ async def seen(app: App, admin: psycopg.AsyncConnection, viewer: Viewer) -> dict
 
 async def drain(app: App, embedder: FakeEmbedder) -> int:
     done = await runner.drain(
-        app.db, EmbeddingWorker(db=app.db, embedder=embedder), only_org=app.org_id, policy=QUICK
+        EmbeddingWorker(db=app.db, embedder=embedder), only_org=app.org_id, policy=QUICK
     )
     return done.done
 

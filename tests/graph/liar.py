@@ -7,7 +7,7 @@ from uuid import UUID
 
 from roomlore.db.graph import DatabaseGraph
 from roomlore.domain.errors import BackendUnavailable
-from roomlore.domain.graph import ConversationAuthor, ConversationPartner, RelatedMemory, RelatedTag
+from roomlore.domain.graph import RelatedMemory, RelatedParticipant, RelatedTag
 from roomlore.domain.ids import uuid7
 from roomlore.domain.projections import VisibilityFilter
 from roomlore.operations import App
@@ -55,8 +55,8 @@ class Liar:
     async def memories_about(self, ids: Sequence[Any], *, limit: int) -> list[UUID]:
         return [uuid7(), *await self._all(lambda graph: graph.memories_about(ids, limit=limit))][:limit]
 
-    async def conversation_partners(self, ids: Sequence[Any], *, limit: int) -> list[ConversationPartner]:
-        lie = ConversationPartner(participant_id=uuid7(), count=999, last=LAST)  # pyright: ignore[reportArgumentType]
+    async def conversation_partners(self, ids: Sequence[Any], *, limit: int) -> list[RelatedParticipant]:
+        lie = RelatedParticipant(participant_id=uuid7(), count=999, last=LAST)  # pyright: ignore[reportArgumentType]
         return [lie, *await self._all(lambda graph: graph.conversation_partners(ids, limit=limit))][:limit]
 
     async def related_memories(self, ids: Sequence[Any], *, limit: int) -> list[RelatedMemory]:
@@ -67,8 +67,8 @@ class Liar:
         lie = RelatedTag(tag_id=uuid7(), count=999)
         return [lie, *await self._all(lambda graph: graph.related_tags(ids, limit=limit))][:limit]
 
-    async def conversation_authors(self, conversation: Any, *, limit: int) -> list[ConversationAuthor]:
-        lie = ConversationAuthor(participant_id=uuid7(), count=999, last=LAST)  # pyright: ignore[reportArgumentType]
+    async def conversation_authors(self, conversation: Any, *, limit: int) -> list[RelatedParticipant]:
+        lie = RelatedParticipant(participant_id=uuid7(), count=999, last=LAST)  # pyright: ignore[reportArgumentType]
         return [lie, *await self._all(lambda graph: graph.conversation_authors(conversation, limit=limit))][
             :limit
         ]

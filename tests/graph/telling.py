@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from db.worlds import Truth, World, load, made_id, merge, truth, worlds
 from roomlore.domain.audience import can_see_conversation, can_see_memory
 from roomlore.domain.graph import (
-    ConversationAuthor,
-    ConversationPartner,
     Neighbour,
     RelatedMemory,
+    RelatedParticipant,
     RelatedTag,
     nearest_neighbours,
     sort_key,
@@ -196,7 +195,7 @@ class Seen:
         named = {key for key, who, role in self.facts.roles if who in people & self.known and role in roles}
         return sorted(named & self.memories, reverse=True)
 
-    def talked_to(self, people: set[UUID]) -> list[ConversationPartner]:
+    def talked_to(self, people: set[UUID]) -> list[RelatedParticipant]:
         told, talks = self.facts.truth, Counter[UUID]()
         last: dict[UUID, datetime] = {}
         for child, parent in self._answers():
@@ -210,7 +209,7 @@ class Seen:
                 last[other] = max(sent, last.get(other, sent))
         return sorted(
             [
-                ConversationPartner(participant_id=key, count=count, last=last[key])
+                RelatedParticipant(participant_id=key, count=count, last=last[key])
                 for key, count in talks.items()
             ],
             key=sort_key,
@@ -259,7 +258,7 @@ class Seen:
             limit=limit,
         )
 
-    def present_in(self, conversation: UUID) -> list[ConversationAuthor]:
+    def present_in(self, conversation: UUID) -> list[RelatedParticipant]:
         told = self.facts.truth
         held = [key for where, key in self.facts.placed if where == conversation and key in self.messages]
         counted = Counter(told.messages[key].author_id for key in held)
@@ -269,7 +268,7 @@ class Seen:
             last[message.author_id] = max(message.sent_at, last.get(message.author_id, message.sent_at))
         return sorted(
             [
-                ConversationAuthor(participant_id=key, count=count, last=last[key])
+                RelatedParticipant(participant_id=key, count=count, last=last[key])
                 for key, count in counted.items()
             ],
             key=sort_key,

@@ -112,9 +112,7 @@ async def test_what_answers_a_message_that_has_changed_is_settled_with_it(app: A
     assert await vectors(admin, app) == ["1", "4"]
     await app.ingest(replace(TOLD[0], body="the lantern is gone", edited_at=at(9)))
     await settle(app, "1")
-    await runner.drain(
-        app.db, EmbeddingWorker(db=app.db, embedder=Watched()), only_org=app.org_id, policy=QUICK
-    )
+    await runner.drain(EmbeddingWorker(db=app.db, embedder=Watched()), only_org=app.org_id, policy=QUICK)
     assert await vectors(admin, app) == await wanted(admin, app) == ["1", "2", "4"]
 
 
@@ -132,7 +130,7 @@ async def test_a_vector_that_is_being_made_is_not_written_once_its_message_is_fo
     await app.ingest_batch(TOLD)
     await app.operations.embed("general", "exchange")
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await find(admin, app, "2", "1")
     await settle(app, "2")
@@ -149,7 +147,7 @@ async def test_a_message_that_was_passed_over_while_its_edge_went_is_embedded(ap
     await find(admin, app, "2", "1")
     embedder = Watched(go=threading.Event())
     await app.ingest_batch([replace(TOLD[1], body="in the cellar", edited_at=at(9))])
-    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await admin.execute("delete from replies where org_id = %s and method = 'mention'", [app.org_id])
     await settle(app, "2")
@@ -157,7 +155,7 @@ async def test_a_message_that_was_passed_over_while_its_edge_went_is_embedded(ap
     embedder.go.set()
     await working
     assert await vectors(admin, app) == ["1", "4"]
-    await runner.drain(db, EmbeddingWorker(db=db, embedder=embedder), only_org=app.org_id, policy=QUICK)
+    await runner.drain(EmbeddingWorker(db=db, embedder=embedder), only_org=app.org_id, policy=QUICK)
     assert await vectors(admin, app) == ["1", "2", "4"]
 
 

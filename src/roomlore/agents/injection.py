@@ -15,7 +15,6 @@ from roomlore.agents.recall import RELEVANCE_THRESHOLD, matching_memories
 from roomlore.context.memory_section import one_line
 from roomlore.context.tokens import estimate_tokens
 from roomlore.db import directory, erased, injections, outbox, work_queue
-from roomlore.db.database import Database
 from roomlore.db.directory import NewAccount
 from roomlore.db.injections import InjectedMemory, InjectionTarget
 from roomlore.db.queries import Connection
@@ -23,6 +22,8 @@ from roomlore.db.work_queue import QueueName, Task
 from roomlore.domain.clock import utc_now
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, random_id, uuid7
 from roomlore.domain.records import Memory, Viewer
+from roomlore.jobs.runner import QueueWorker
+from roomlore.jobs.scheduler import orgs
 
 #: The author of injected messages.
 PLATFORM = ACCOUNT = AUTHOR = "roomlore"
@@ -36,22 +37,19 @@ _SWEEP_BATCH = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InjectionWorker:
+class InjectionWorker(QueueWorker):
     """Delivers memories for new messages in rooms with agents."""
 
-    db: Database
+    queue: QueueName = "inject"
+    batch: int = 20
     now: Callable[[], datetime] = utc_now
     cooldown: timedelta = COOLDOWN
     threshold: float = RELEVANCE_THRESHOLD
-    batch: int = 20
-    queue: QueueName = "inject"
 
     async def begin(self, only_org: OrgId | None) -> None:
         """Remove injected messages of inactive memories."""
-        if only_org is None:
-            await self.tidy()
-        else:
-            await self._revoke_inactive(only_org)
+        for org_id in await orgs(self.db, only_org):
+            await self._revoke_inactive(org_id)
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
         """Deliver memories for these messages; return how many messages there were."""
@@ -79,10 +77,7 @@ class InjectionWorker:
 
     async def tidy(self) -> None:
         """Remove injected messages of inactive memories in every org."""
-        async with self.db.system_connection() as conn:
-            org_ids = await work_queue.org_ids(conn)
-        for org_id in org_ids:
-            await self._revoke_inactive(org_id)
+        await self.begin(None)
 
     async def _deliver(
         self,

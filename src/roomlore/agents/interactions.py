@@ -15,7 +15,6 @@ from roomlore.context.memory_section import one_line
 from roomlore.conversations.erased_names import reject_erased_names
 from roomlore.db import agents, directory, erased, work_queue
 from roomlore.db.agents import AgentReply
-from roomlore.db.database import Database
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.queries import Connection
 from roomlore.db.work_queue import QueueName, Task
@@ -24,6 +23,7 @@ from roomlore.domain.ids import MemoryId, OrgId, uuid7
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import MemorySource
 from roomlore.domain.rendering import safe_name
+from roomlore.jobs.runner import QueueWorker
 from roomlore.memories.consolidation import upsert
 from roomlore.text.recognisers import CHAT_STOP_WORDS, contains_question, is_small_talk
 from roomlore.text.sentences import sentences_of
@@ -84,24 +84,17 @@ _LEAST_IMPORTANCE, _IMPORTANCE_RANGE = 2.5, 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InteractionWorker:
+class InteractionWorker(QueueWorker):
     """Stores memories of the answers that agents recorded."""
 
-    db: Database
-    now: Callable[[], datetime] = utc_now
-    batch: int = 50
     queue: QueueName = "interact"
-
-    async def begin(self, only_org: OrgId | None) -> None:
-        """Do nothing: interactions are stored only on request."""
+    batch: int = 50
+    now: Callable[[], datetime] = utc_now
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
         """Store the salient answers; return how many were scored."""
         await self.db.change(org_id, partial(self._remember, org_id=org_id, tasks=tasks))
         return len(tasks)
-
-    async def tidy(self) -> None:
-        """Do nothing."""
 
     async def _remember(self, conn: Connection, org_id: OrgId, tasks: Sequence[Task]) -> None:
         await erased.lock_shared(conn, org_id)

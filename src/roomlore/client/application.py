@@ -16,10 +16,9 @@ from roomlore.context.builder import with_articles
 from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, ExpansionLimits
 from roomlore.context.records import Context
 from roomlore.domain.errors import BadInput, KeyRefused
-from roomlore.domain.fields import field_values
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.domain.records import AuditLine, Message, Participant, Room, Viewer
+from roomlore.domain.records import AuditLine, Message, Participant, Room, Viewer, field_values
 from roomlore.domain.words import LAST
 from roomlore.ingest.accept import IngestResult
 from roomlore.operations.agents import Agents

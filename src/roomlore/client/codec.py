@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from roomlore.domain.errors import BadInput, ServerUnavailable
-from roomlore.domain.fields import field_values
+from roomlore.domain.records import field_values
 
 Record = TypeVar("Record")
 Query = list[tuple[str, str]]

@@ -12,9 +12,8 @@ from roomlore.domain.graph import (
     INVOLVES_WEIGHT,
     SOURCE_WEIGHT,
     TAG_WEIGHT,
-    ConversationAuthor,
-    ConversationPartner,
     RelatedMemory,
+    RelatedParticipant,
     RelatedTag,
 )
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId
@@ -142,11 +141,9 @@ class DatabaseGraph:
 
     async def conversation_partners(
         self, participant_ids: Sequence[ParticipantId], *, limit: int
-    ) -> list[ConversationPartner]:
+    ) -> list[RelatedParticipant]:
         """Return whom somebody answered or was answered by, the most frequent first."""
-        return await QUERIES.all(
-            self.conn, "talks", ConversationPartner, self._params(participant_ids, limit)
-        )
+        return await QUERIES.all(self.conn, "talks", RelatedParticipant, self._params(participant_ids, limit))
 
     async def related_memories(
         self, participant_ids: Sequence[ParticipantId], *, limit: int
@@ -176,10 +173,10 @@ class DatabaseGraph:
 
     async def conversation_authors(
         self, conversation_id: ConversationId, *, limit: int
-    ) -> list[ConversationAuthor]:
+    ) -> list[RelatedParticipant]:
         """Return who wrote in a conversation that the viewer may follow, the most talkative first."""
         params = self._params((), limit) | {"conversation_id": conversation_id}
-        return await QUERIES.all(self.conn, "present_in", ConversationAuthor, params)
+        return await QUERIES.all(self.conn, "present_in", RelatedParticipant, params)
 
     async def conversation_memories(
         self, conversation_id: ConversationId, participant_ids: Sequence[ParticipantId], *, limit: int

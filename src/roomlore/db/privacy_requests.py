@@ -24,6 +24,10 @@ RequestStatus = Literal["proposed", "active", "dismissed"]
 RequestMode = Literal["on", "propose", "off"]
 
 
+#: The sort key of a message in its room.
+Position = tuple[datetime, int, MessageId]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
     """A request with its scope and its source message."""
@@ -91,7 +95,13 @@ class RoomMessage:
     body: str
     sent_at: datetime
     native_order: int
-    reply_to: MessageId | None
+    #: The parent by the platform's own data.
+    reply_to: MessageId | None = None
+
+    @property
+    def position(self) -> Position:
+        """The sort key of the message in its room."""
+        return (self.sent_at, self.native_order, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from pgvector import HalfVector
 from roomlore.db import graph_nodes, work_queue
 from roomlore.db.queries import ROW_FACTORIES, Connection, Queries, RowCount
 from roomlore.db.work_queue import Task
-from roomlore.domain.fields import field_values
 from roomlore.domain.ids import ConversationId, OrgId, ParticipantId, RoomId
 from roomlore.domain.projections import MembershipPeriod, Node, Point, VisibilityFilter
+from roomlore.domain.records import field_values
 
 QUERIES = Queries("projections")
 

@@ -60,9 +60,9 @@ from psycopg.rows import class_row, dict_row, tuple_row
 from psycopg.types.json import Jsonb
 
 from roomlore.domain import paging
-from roomlore.domain.fields import field_values
 from roomlore.domain.paging import BoundedPage
 from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.records import field_values
 
 Connection = AsyncConnection[Any]
 Record = TypeVar("Record")

@@ -1,4 +1,4 @@
-"""What a graph of people, messages and memories answers: ids, and numbers of them, and no text."""
+"""The results of graph queries over people, messages and memories: ids and counts, no text."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,60 +9,48 @@ from roomlore.domain.ids import MemoryId, ParticipantId
 from roomlore.domain.projections import NodeLabel
 from roomlore.domain.records import MemoryKind
 
-#: What a memory weighs for somebody it is about, and for somebody it only involves.
+#: The weight of a memory for its subject, and for somebody it only involves.
 ABOUT_WEIGHT, INVOLVES_WEIGHT = 2, 1
-#: What it weighs for a conversation that it rests on something of, and that it shares a tag with.
+#: The weight of a memory for a conversation: as its source, and for each shared tag.
 SOURCE_WEIGHT, TAG_WEIGHT = 4, 1
 _END = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationPartner:
-    """Whom a participant talked to: answered, or was answered by."""
+class RelatedParticipant:
+    """A participant related to another one or to a conversation."""
 
     participant_id: ParticipantId
-    #: How many replies lie between the two.
+    #: The number of replies between the two, or of messages in the conversation.
     count: int
-    #: When the last of them was sent.
-    last: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationAuthor:
-    """Somebody who wrote in a conversation."""
-
-    participant_id: ParticipantId
-    #: How many messages.
-    count: int
-    #: When the last of them was sent.
     last: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelatedMemory:
-    """A memory that has to do with somebody, or with a conversation."""
+    """A memory related to a participant or a conversation."""
 
     memory_id: MemoryId
     kind: MemoryKind
-    #: How much it has to do with them: the sum of what each tie weighs.
+    #: The sum of the weights of all relations.
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelatedTag:
-    """A tag of the memories that have to do with somebody."""
+    """A tag of memories related to a participant."""
 
     tag_id: UUID
-    #: How many of these memories have it.
+    #: The number of these memories.
     count: int
 
 
 def sort_key(
-    one: ConversationPartner | ConversationAuthor | RelatedMemory | RelatedTag,
+    one: RelatedParticipant | RelatedMemory | RelatedTag,
 ) -> tuple[int, timedelta, int]:
-    """Return what these are ordered by: the least comes first."""
+    """Return the sort key: most first, then the latest."""
     match one:
-        case ConversationPartner() | ConversationAuthor():
+        case RelatedParticipant():
             return -one.count, _END - one.last, one.participant_id.int
         case RelatedMemory():
             return -one.count, timedelta(), -one.memory_id.int
@@ -72,22 +60,22 @@ def sort_key(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """What is near a participant: a User, a Memory or a Tag."""
+    """A node near a participant: a User, a Memory or a Tag."""
 
     id: UUID
     label: NodeLabel
-    #: From 0 to 1, which the nearest one of its label has.
+    #: Between 0 and 1; the nearest node of each label has 1.
     score: float
 
 
 def nearest_neighbours(
-    talks: Iterable[ConversationPartner],
+    talks: Iterable[RelatedParticipant],
     memories: Iterable[RelatedMemory],
     tags: Iterable[RelatedTag],
     *,
     limit: int,
 ) -> list[Neighbour]:
-    """Return the nearest of people, memories and tags, nearest first; each label is measured by its own nearest."""
+    """Return the nearest nodes, nearest first; scores are relative to the nearest of each label."""
     found = [
         *_scored("User", [(one.participant_id, one.count) for one in talks]),
         *_scored("Memory", [(one.memory_id, one.count) for one in memories]),

@@ -18,9 +18,8 @@ from roomlore.conversations.erased_names import without_erased_names
 from roomlore.db import conversations, directory, disentanglement, erased, work_queue
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
-from roomlore.domain.fields import field_values
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId, uuid7
-from roomlore.domain.records import AssignedMessage, Conversation, Message, Sensitivity, Viewer
+from roomlore.domain.records import AssignedMessage, Conversation, Message, Sensitivity, Viewer, field_values
 from roomlore.domain.rendering import as_one_line
 from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import remove_secrets

@@ -62,7 +62,7 @@ class Extraction:
         """
         await self.access.audit_work("extract")
         db, org_id, now = self.access.db, self.access.org_id, datetime.now(UTC)
-        await runner.drain(db, DisentanglementWorker(db=db), only_org=org_id)
+        await runner.drain(DisentanglementWorker(db=db), only_org=org_id)
         async with self.access.resolving("extract") as conn:
             ids = await self._resolve(conn, where)
         written = await ExtractionWorker(db=db, extractor=RuleExtractor()).extract(org_id, ids, now=now)

@@ -12,10 +12,9 @@ from roomlore.db.graph import DatabaseGraph, participant_names, with_other_accou
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BackendUnavailable, BadInput, RoomloreError
 from roomlore.domain.graph import (
-    ConversationAuthor,
-    ConversationPartner,
     Neighbour,
     RelatedMemory,
+    RelatedParticipant,
     RelatedTag,
     nearest_neighbours,
     sort_key,
@@ -215,9 +214,9 @@ def _is_complete(found: Sequence[Any], candidates: Sequence[Any], limit: int) ->
     return isinstance(found[-1], UUID) or sort_key(found[-1]) <= sort_key(candidates[-1])
 
 
-def _node_id(one: UUID | ConversationPartner | ConversationAuthor | RelatedMemory | RelatedTag) -> UUID:
+def _node_id(one: UUID | RelatedParticipant | RelatedMemory | RelatedTag) -> UUID:
     match one:
-        case ConversationPartner() | ConversationAuthor():
+        case RelatedParticipant():
             return one.participant_id
         case RelatedMemory():
             return one.memory_id
@@ -430,7 +429,7 @@ class GraphQueries:
         self,
         viewer: Viewer,
         find: ResolveSubject,
-        ask: RunGraphQuery[ConversationPartner] | RunGraphQuery[ConversationAuthor],
+        ask: RunGraphQuery[RelatedParticipant],
         limit: int,
     ) -> GraphAnswer[Counterpart]:
         check_limit(limit)
@@ -508,7 +507,7 @@ async def _memories_about(graph: Graph, named: GraphSubject, limit: int) -> Sequ
     return await graph.memories_about(named.participant_ids, limit=limit)
 
 
-async def _talked_to(graph: Graph, named: GraphSubject, limit: int) -> Sequence[ConversationPartner]:
+async def _talked_to(graph: Graph, named: GraphSubject, limit: int) -> Sequence[RelatedParticipant]:
     return await graph.conversation_partners(named.participant_ids, limit=limit)
 
 
@@ -520,7 +519,7 @@ async def _tags_near(graph: Graph, named: GraphSubject, limit: int) -> Sequence[
     return await graph.related_tags(named.participant_ids, limit=limit)
 
 
-async def _present_in(graph: Graph, named: GraphSubject, limit: int) -> Sequence[ConversationAuthor]:
+async def _present_in(graph: Graph, named: GraphSubject, limit: int) -> Sequence[RelatedParticipant]:
     assert named.conversation_id is not None
     return await graph.conversation_authors(named.conversation_id, limit=limit)
 
@@ -594,7 +593,7 @@ class _OwnAccounts:
         return GraphSubject(participant_ids=sorted({*own, *viewer.accounts}))
 
 
-async def _people_talked_to(graph: Graph, named: GraphSubject, limit: int) -> Sequence[ConversationPartner]:
+async def _people_talked_to(graph: Graph, named: GraphSubject, limit: int) -> Sequence[RelatedParticipant]:
     return await graph.conversation_partners(named.participant_ids, limit=limit)
 
 

@@ -13,11 +13,11 @@ from roomlore.db.database import Database
 from roomlore.db.embedding_versions import STATE_OF_QUEUE
 from roomlore.db.queries import Connection
 from roomlore.domain.ids import OrgId, uuid7
-from roomlore.jobs import embedding, expiry, extraction, llm_client, llm_extraction, runner, titles
+from roomlore.jobs import embedding, expiry, runner
 from roomlore.jobs.disentanglement import DisentanglementWorker
 from roomlore.jobs.embedding import EmbeddingVersionWorker
 from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
-from roomlore.jobs.llm_client import LanguageModelCaller
+from roomlore.jobs.llm_client import LanguageModelWorker
 from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
 from roomlore.jobs.privacy_requests import PrivacyRequestWorker
 from roomlore.jobs.scheduler import HeartbeatTask
@@ -35,73 +35,28 @@ MAX_CLAIM_TOKENS = 1_500
 CLAIM_TIMEOUT_SECONDS = 120.0
 
 
-def language_model_tasks(
-    db: Database, settings: LanguageModelSettings | None
-) -> Sequence[runner.PeriodicTask]:
-    """Return what a running worker does to name and to read conversations: nothing without a language model.
-
-    Raises:
-        BadInput: one is named, and what asks it is not installed.
-    """
-    if settings is None:
-        return ()
-    return partial(llm_client.run, _title_worker(db, settings)), partial(
-        llm_client.run, claim_worker(db, settings)
-    )
-
-
-async def drain_language_model(
-    db: Database, settings: LanguageModelSettings | None, only_org: OrgId | None
-) -> int:
-    """Name and read the conversations that wait, in one org or in all, and return how many were read.
-
-    Raises:
-        BadInput: a language model is named, and what asks it is not installed.
-    """
-    if settings is None:
-        return 0
-    await llm_client.drain(_title_worker(db, settings), only_org=only_org)
-    return (await llm_client.drain(claim_worker(db, settings), only_org=only_org))["read"]
-
-
 def claim_worker(db: Database, settings: LanguageModelSettings) -> LanguageModelExtractionWorker:
-    """Return what asks a language model what is stated in conversations.
-
-    Raises:
-        BadInput: what asks it is not installed.
-    """
+    """Return the worker that asks a language model for claims; raises BadInput if its client is not installed."""
     language_model = open_language_model(
         settings.url, settings.name, key=settings.key, seconds=CLAIM_TIMEOUT_SECONDS, tokens=MAX_CLAIM_TOKENS
     )
     return LanguageModelExtractionWorker(
-        caller=LanguageModelCaller(db=db, language_model=language_model, purpose=llm_extraction.PURPOSE),
+        db=db,
+        language_model=language_model,
         calls=settings.memory_calls,
         calls_of_room=settings.room_calls,
     )
 
 
-def _title_worker(db: Database, settings: LanguageModelSettings) -> TitleWorker:
+def _language_model_workers(
+    db: Database, settings: LanguageModelSettings | None
+) -> Sequence[LanguageModelWorker]:
+    """Return the workers for titles and claims; none without a language model."""
+    if settings is None:
+        return ()
     language_model = open_language_model(settings.url, settings.name, key=settings.key)
-    caller = LanguageModelCaller(db=db, language_model=language_model, purpose=titles.PURPOSE)
-    return TitleWorker(caller=caller, calls=settings.calls)
-
-
-def agent_tasks(db: Database) -> Sequence[runner.PeriodicTask]:
-    """Return what a running worker does for agents."""
-
-    async def remember(stop: asyncio.Event) -> None:
-        await runner.run(db, InteractionWorker(db=db), stop=stop)
-
-    async def inject(stop: asyncio.Event) -> None:
-        await runner.run(db, InjectionWorker(db=db), stop=stop)
-
-    return remember, inject
-
-
-async def drain_agents(db: Database, only_org: OrgId | None) -> None:
-    """Do what waits for agents, in one org or in all; what is remembered now may be given at once."""
-    await runner.drain(db, InteractionWorker(db=db), only_org=only_org)
-    await runner.drain(db, InjectionWorker(db=db), only_org=only_org)
+    titles = TitleWorker(db=db, language_model=language_model, calls=settings.calls)
+    return titles, claim_worker(db, settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,12 +88,15 @@ class Jobs:
         worker, renewing = self._embedding("embed"), self._embedding("reembed")
         gone = await expiry.expire_everywhere(db, now=datetime.now(UTC), only_org=only_org)
         # Before memories are drawn: nothing is drawn from a request.
-        listened = await runner.drain(db, PrivacyRequestWorker(db=db), only_org=only_org)
+        listened = await runner.drain(PrivacyRequestWorker(db=db), only_org=only_org)
         gone_through = await self._disentangle(untangled, only_org)
-        drawn = await extraction.drain(self._rule_extraction, only_org=only_org)
-        await drain_agents(db, only_org)
+        extracted = await self._rule_extraction.drain(only_org)
+        # Interactions first: the memories that they make may be injected at once.
+        for agent_worker in (InteractionWorker(db=db), InjectionWorker(db=db)):
+            await runner.drain(agent_worker, only_org=only_org)
         # Before anything is embedded: what comes of it is, too.
-        await drain_language_model(db, self.settings.language_model, only_org)
+        for llm_worker in _language_model_workers(db, self.settings.language_model):
+            await llm_worker.drain(only_org)
         drained = await embedding.drain(worker, only_org=only_org, progress=progress)
         renewed = await embedding.drain(renewing, only_org=only_org, progress=progress)
         await self._projection_refresher.refresh(only_org)
@@ -149,7 +107,7 @@ class Jobs:
             unembedded=list(dict.fromkeys([*worker.failing, *renewing.failing])),
             expired=expiry.message_count(gone),
             untangled=gone_through.done,
-            remembered=drawn.added,
+            remembered=sum(result.added for result in extracted if result is not None),
             set_aside=await self._count_failed(only_org) + gone_through.set_aside + listened.set_aside,
         )
 
@@ -162,7 +120,7 @@ class Jobs:
         self, progress: runner.Progress | None, only_org: OrgId | None
     ) -> runner.DrainResult:
         worker = DisentanglementWorker(db=self.access.db)
-        return await runner.drain(self.access.db, worker, only_org=only_org, progress=progress)
+        return await runner.drain(worker, only_org=only_org, progress=progress)
 
     async def run(
         self,
@@ -183,18 +141,19 @@ class Jobs:
         chores: list[runner.PeriodicTask] = [
             HeartbeatTask(db=db, worker_id=uuid7(), started_at=datetime.now(UTC)).run,
             partial(expiry.run, db, on_expired=expired),
-            lambda stop: runner.run(db, PrivacyRequestWorker(db=db), stop=stop),
-            lambda stop: runner.run(db, DisentanglementWorker(db=db), stop=stop),
-            lambda stop: runner.run(db, renewing, stop=stop, progress=progress),
+            lambda stop: runner.run(PrivacyRequestWorker(db=db), stop=stop),
+            lambda stop: runner.run(DisentanglementWorker(db=db), stop=stop),
+            lambda stop: runner.run(renewing, stop=stop, progress=progress),
             worker.watch,
             renewing.watch,
             self._projection_refresher.run,
-            partial(extraction.run, self._rule_extraction),
-            *agent_tasks(db),
-            *language_model_tasks(db, self.settings.language_model),
+            self._rule_extraction.run,
+            lambda stop: runner.run(InteractionWorker(db=db), stop=stop),
+            lambda stop: runner.run(InjectionWorker(db=db), stop=stop),
+            *(each.run for each in _language_model_workers(db, self.settings.language_model)),
             partial(projection_service.follow_changes, db, self.settings),
         ]
-        await runner.run(db, worker, stop=stop, reconnect=self.reconnect, progress=progress, tasks=chores)
+        await runner.run(worker, stop=stop, reconnect=self.reconnect, progress=progress, tasks=chores)
 
     async def waiting(
         self, stage: work_queue.QueueName = "embed", *, every_org: bool = False

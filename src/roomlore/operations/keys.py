@@ -20,9 +20,8 @@ from roomlore.db.database import Database
 from roomlore.db.directory import ParticipantKey
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, KeyRefused, NotFound
-from roomlore.domain.fields import field_values
 from roomlore.domain.ids import KeyId, OrgId, uuid7
-from roomlore.domain.records import RIGHTS, ApiKey, Role, Viewer
+from roomlore.domain.records import RIGHTS, ApiKey, Role, Viewer, field_values
 from roomlore.operations.access import Access
 from roomlore.operations.registry import NO_NUL, operation
 from roomlore.operations.viewers import viewer_of

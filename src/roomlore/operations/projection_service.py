@@ -392,7 +392,7 @@ async def _follow_target(db: Database, settings: Settings, target: Target, stop:
         return
     try:
         worker = ProjectionWorker(db=db, projection=server, queue=target, backoff_seconds=RETRY_SECONDS)
-        await runner.run(db, worker, stop=stop, tasks=[worker.watch])
+        await runner.run(worker, stop=stop, tasks=[worker.watch])
     finally:
         await server.close()
 

@@ -11,7 +11,6 @@ from roomlore.context.expansion import TimeBoundary
 from roomlore.context.memory_section import ExplainedMemory, MemorySection, section_text
 from roomlore.context.records import Citation, Context, ExplainedMessage, UnreadLink
 from roomlore.context.render import FORMAT_NOTE, to_text
-from roomlore.domain.fields import field_values
 from roomlore.domain.ids import KeyId, MemoryId, MessageId, ParticipantId, ReceiptId, RoomId, uuid7
 from roomlore.domain.incoming import ParticipantKind, SkippedRecord
 from roomlore.domain.receipts import (
@@ -30,6 +29,7 @@ from roomlore.domain.records import (
     Participant,
     Postable,
     Reply,
+    field_values,
 )
 from roomlore.operations.conversations import ConversationFound, shown_conversation
 from roomlore.operations.registry import Operation

@@ -17,9 +17,8 @@ from roomlore.domain.graph import (
     INVOLVES_WEIGHT,
     SOURCE_WEIGHT,
     TAG_WEIGHT,
-    ConversationAuthor,
-    ConversationPartner,
     RelatedMemory,
+    RelatedParticipant,
     RelatedTag,
 )
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
@@ -87,11 +86,11 @@ class Neo4jGraphView:
 
     async def conversation_partners(
         self, participant_ids: Sequence[ParticipantId], *, limit: int
-    ) -> list[ConversationPartner]:
+    ) -> list[RelatedParticipant]:
         """Return whom somebody answered or was answered by, the most frequent first."""
         rows = await self._query("talked_to", participant_ids, limit=limit)
         return [
-            ConversationPartner(
+            RelatedParticipant(
                 participant_id=ParticipantId(UUID(row["id"])),
                 count=row["count"],
                 last=_from_timestamp(row["last"]),
@@ -112,11 +111,11 @@ class Neo4jGraphView:
 
     async def conversation_authors(
         self, conversation_id: ConversationId, *, limit: int
-    ) -> list[ConversationAuthor]:
+    ) -> list[RelatedParticipant]:
         """Return who wrote in a conversation of which the viewer may see all, the most talkative first."""
         rows = await self._query("present_in", conversation_id=conversation_id, limit=limit)
         return [
-            ConversationAuthor(
+            RelatedParticipant(
                 participant_id=ParticipantId(UUID(row["id"])),
                 count=row["count"],
                 last=_from_timestamp(row["last"]),
