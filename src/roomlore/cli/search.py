@@ -142,11 +142,6 @@ def filter_options(command: Decorated) -> Decorated:
             is_flag=True,
             help="Look for the question as it stands; do not read out of it who said something and when.",
         ),
-        click.option(
-            "--near",
-            is_flag=True,
-            help="Rank higher what you said, what people you talk to most said, and what memories about you rest on.",
-        ),
     )
     for option in reversed(options):
         command = option(command)

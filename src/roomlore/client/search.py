@@ -131,7 +131,6 @@ def search_body(
         "conversation": filters.conversation,
         "answered": filters.answered,
         "literal": filters.literal,
-        "near": filters.near,
     }
 
 

@@ -196,6 +196,12 @@ async def all_projections(conn: Connection, org_id: OrgId) -> list[Projection]:
     return await QUERIES.all(conn, "all", Projection, {"org_id": org_id})
 
 
+async def current_projection(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
+    """Return an org's projection in one server if one of its indexes is read, to its operator."""
+    found = await all_projections(conn, org_id)
+    return next((row for row in found if row.target == target and row.copy is not None), None)
+
+
 async def take_fencing_token(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
     """Return a projection with the number of this reading; None where the org has none.
 

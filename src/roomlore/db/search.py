@@ -300,24 +300,6 @@ def _tokens(stored: bytes) -> TokenVectors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageAuthor:
-    """Who wrote a message."""
-
-    message_id: MessageId
-    author_id: ParticipantId
-
-
-async def authors(
-    conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
-) -> dict[MessageId, ParticipantId]:
-    """Return who wrote those of these messages that the viewer may read."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    return {
-        row.message_id: row.author_id for row in await QUERIES.all(conn, "authors", MessageAuthor, params)
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedMessage:
     """A message that was said in a scope."""
 

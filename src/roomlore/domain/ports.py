@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from roomlore.domain.claims import Claim, NamedParticipant, SourceText
-    from roomlore.domain.graph import ConversationAuthor, ConversationPartner, RelatedMemory, RelatedTag
-    from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
+    from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
     from roomlore.domain.incoming import ParsedItem
     from roomlore.domain.projections import Candidate, QueryFilter, StoredDigest, VisibilityFilter
     from roomlore.domain.records import Message, Reply
@@ -163,68 +162,23 @@ class PointIndex(Protocol):
 
 
 class Graph(Protocol):
-    """What people, messages and memories have to do with each other, as far as one viewer may see it.
+    """Graph questions that an index may answer for one viewer.
 
-    Of a copy a `Sight` says what that is; of the database its connection. A copy raises what a projection raises, and
-    knows less than the database: neither wishes, nor which memories are sensitive, nor what its server was not told yet.
-    What it answers is proposed, and the database decides.
-
-    Several participants are meant as the accounts of one person. Memories are those that stand.
+    The index knows neither restrictions nor sensitive memories, so its answers are candidates and PostgreSQL decides.
     """
 
-    async def messages_by_agents(self, *, limit: int) -> list[MessageId]:
-        """Return what agents said, newest first."""
+    async def messages_by_agents(self, *, limit: int) -> Sequence[MessageId]:
+        """Return the messages of agents, newest first."""
         ...
 
-    async def messages_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
-        """Return what somebody said, newest first."""
-        ...
-
-    async def memories_by_agents(self, *, limit: int) -> list[MemoryId]:
-        """Return the memories that agents stated or that were seen through their eyes, newest first."""
-        ...
-
-    async def memories_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
-        """Return the memories that somebody stated or that were seen through their eyes, newest first."""
-        ...
-
-    async def memories_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
-        """Return the memories about somebody, newest first."""
-        ...
-
-    async def conversation_partners(
+    async def messages_by(
         self, participant_ids: Sequence[ParticipantId], *, limit: int
-    ) -> list[ConversationPartner]:
-        """Return whom somebody answered or was answered by, the most frequent first."""
+    ) -> Sequence[MessageId]:
+        """Return the messages of these accounts, newest first."""
         ...
 
-    async def related_memories(
-        self, participant_ids: Sequence[ParticipantId], *, limit: int
-    ) -> list[RelatedMemory]:
-        """Return the memories that are about somebody or involve them, the weightiest first."""
-        ...
-
-    async def related_tags(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedTag]:
-        """Return the tags of memories that are about somebody or involve them, the most frequent first."""
-        ...
-
-    async def conversation_authors(
-        self, conversation_id: ConversationId, *, limit: int
-    ) -> list[ConversationAuthor]:
-        """Return who wrote in a conversation of which the viewer may see all, the most talkative first."""
-        ...
-
-    async def conversation_memories(
-        self,
-        conversation_id: ConversationId,
-        participant_ids: Sequence[ParticipantId],
-        *,
-        limit: int,
-    ) -> list[RelatedMemory]:
-        """Return the memories that rest on a conversation, or name some of those present, the weightiest first.
-
-        Nothing, where the viewer may not see all of the conversation.
-        """
+    async def memories_by_agents(self, *, limit: int) -> Sequence[MemoryId]:
+        """Return the memories that agents stated or observed, newest first."""
         ...
 
 

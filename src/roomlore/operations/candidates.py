@@ -28,8 +28,8 @@ OVERFETCH = 2
 BREAKER_SECONDS = 30.0
 #: So many changes that a copy may lack are looked through in the database; with more it is not asked.
 MAX_UNINDEXED = 1_000
-QDRANT: str = "qdrant"
-NEO4J: str = "neo4j"
+QDRANT: projections.Target = "qdrant"
+NEO4J: projections.Target = "neo4j"
 UNAVAILABLE: SearchDegradation = "qdrant is unavailable"
 
 

@@ -158,7 +158,6 @@ async def newest_in_scope(conn: Connection, viewer: Viewer, question: str, scope
 
 if TYPE_CHECKING:
     from roomlore.operations.candidates import ProjectionClients
-    from roomlore.operations.graph import GraphCandidates, GraphProximity
     from roomlore.search import fallback_chain
 
 #: The shortest time between two messages.
@@ -184,8 +183,6 @@ class _PreparedQuestion:
     #: Made the vectors of the wordings; None: they have none.
     embedder: Embedder | None
     started_at: float
-    #: What a copy of the graph proposes as near the viewer, where that is to count; None where it is not.
-    graph_candidates: GraphCandidates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,13 +340,11 @@ class SearchService:
         asked = ParsedQuery(text=text) if filters.literal else parse_query(text)
         meaning = QuestionEmbedder(access=self.access, models=self.models)
         worded = await meaning.embed(viewer, sorted(asked.search_texts() - {""}))
-        near = await self._graph_proximity.candidates(viewer) if filters.near else None
         return _PreparedQuestion(
             parsed=asked,
             filters=filters,
             questions=worded.questions,
-            degraded=(*worded.degraded, *(near.degraded if near else ())),
-            graph_candidates=near,
+            degraded=worded.degraded,
             embedder=worded.embedder,
             started_at=began,
         )
@@ -426,9 +421,6 @@ class SearchService:
         )
         words = asked.search_text(author=read_who.is_usable, time=told is not None)
         question = prepared.questions.get(words)
-        if question is not None and prepared.graph_candidates is not None:
-            nearness = await self._graph_proximity.proximity(conn, viewer, prepared.graph_candidates)
-            question = replace(question, proximity=nearness)
         return _SearchPlan(
             question=question,
             viewer=viewer,
@@ -437,12 +429,6 @@ class SearchService:
             interpretation=_interpretation(read_who, told, words),
             named_ids=[*(scope.room_ids or ()), *(narrowed.author_ids or ()), *(conversation_ids or ())],
         )
-
-    @property
-    def _graph_proximity(self) -> GraphProximity:
-        from roomlore.operations.graph import GraphProximity
-
-        return GraphProximity(access=self.access, settings=self.settings, projection_clients=self.servers())
 
     async def _scope_at(
         self, conn: Connection, viewer: Viewer, place: Destination

@@ -22,11 +22,9 @@ from roomlore.search.late_interaction import max_similarity
 from roomlore.search.ranking import (
     ALL_FEATURES,
     CONTEXT_REACH,
-    ProximityBoost,
     QueryTerms,
     ScoredMessage,
     ScoringFeatures,
-    boost_near,
     fill_similarities,
     score_messages,
     unit_range,
@@ -61,8 +59,6 @@ class SearchQuery:
     lexical: Sequence[tuple[SearchFilter, Sequence[MessageId]]] = ()
     #: Its vector by a second model, while the messages are being embedded by that: it proposes, too.
     second_vector: QueryVector = None
-    #: Who and what is near whoever asks, and goes first; None: that does not count.
-    proximity: ProximityBoost | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +94,7 @@ async def search_messages(
     """Return up to `limit` exchanges that the viewer may see, best first, and how sure that is."""
     scored = await _score_candidates(conn, question, scope, limit=limit, stages=stages)
     reasons = await _rerank(conn, question, scored, weight=stages.late_interaction)
-    # Whether the answer is there has nothing to do with who asks.
     sure = confidence(question.text, scored, reasons)
-    if question.proximity is not None:
-        first = list(reasons)[:RERANKED]
-        authors = await proposals_in.authors(conn, viewer.org_id, first)
-        reasons = boost_near(reasons, authors, question.proximity)
     wanted = dict(list(reasons.items())[: MESSAGES_PER_THREAD * limit])
     members = await proposals_in.thread_messages(conn, viewer.org_id, list(wanted))
     finds = _thread_hits(wanted, build_threads(members, last=scope.last), limit=limit)

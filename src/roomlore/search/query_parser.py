@@ -41,8 +41,6 @@ class Filters:
     answered: bool | None = None
     #: Whether the question is searched for as it stands, and not read for who and when.
     literal: bool = False
-    #: Whether what is near the viewer in the graph is ranked higher: narrows nothing.
-    near: bool = False
 
     def time_range(self, now: datetime) -> TimeRange:
         """Return from when to when, by the clock of `now`.

@@ -178,12 +178,6 @@ limit %(limit)s;
 -- The token vectors of messages that the viewer may read, as far as they were made.
 select message_id, tokens from token_vectors(%(model)s, %(message_ids)s);
 
--- name: authors -> MessageAuthor
--- Who wrote messages that the viewer may read.
-select id as message_id, author_id
-from messages
-where org_id = %(org_id)s and id = any (%(message_ids)s::uuid[]);
-
 -- What was said last in a scope, as far as the viewer may read it: from each author or each room the newest, of these
 -- the newest again, so that no more is read than is wanted.
 

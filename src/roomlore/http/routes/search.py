@@ -40,7 +40,6 @@ class Narrowed(Questioned):
     conversation: ShortText | None = None
     answered: bool | None = None
     literal: bool = False
-    near: bool = False
 
     def filters(self) -> Filters:
         """Return what narrows the question."""
@@ -52,7 +51,6 @@ class Narrowed(Questioned):
             conversation=self.conversation,
             answered=self.answered,
             literal=self.literal,
-            near=self.near,
         )
 
 
