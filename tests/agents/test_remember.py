@@ -157,5 +157,5 @@ async def test_only_an_agent_notes_and_only_its_own_answer_to_somebody_else(told
 
 async def test_what_was_injected_is_no_answer_and_gives_no_occasion(told):
     await told.ingest(said(5, BO, "Ana likes tea", kind="context_injection"))
-    with pytest.raises(BadInput, match="nothing that anybody said"):
+    with pytest.raises(BadInput, match="not a message or a whisper"):
         await noting(told, "m5", "m2")

@@ -226,7 +226,7 @@ def test_the_log_shows_who_read_what(shell):
         (["keys"], 2, ""),
         (["keys", "new"], 2, "Missing option"),
         (["keys", "new", "--role", "boss", "--name", "x"], 2, "boss"),
-        (["keys", "new", "--role", "member", "--name", "x"], 1, "whose eyes"),
+        (["keys", "new", "--role", "member", "--name", "x"], 1, "name the participant"),
         (["keys", "new", "--role", "operator", "--name", " "], 1, "name"),
         (["keys", "new", "--role", "operator", "--name", "x", "--lasts", "soon"], 2, "90d"),
         (["keys", "new", "--role", "operator", "--name", "x", "--lasts", "0d"], 2, "90d"),

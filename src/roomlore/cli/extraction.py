@@ -10,7 +10,7 @@ from roomlore.db.llm_calls import LlmCall
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.rendering import safe_text
 from roomlore.operations import App
-from roomlore.operations.extraction import ExtractionResult
+from roomlore.operations.jobs import ExtractionResult
 
 
 @click.command()

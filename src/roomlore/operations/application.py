@@ -42,11 +42,10 @@ if TYPE_CHECKING:
     from roomlore.operations.embedding_versions import EmbeddingVersions
     from roomlore.operations.erasure import Erasures
     from roomlore.operations.events import EventStream
-    from roomlore.operations.extraction import Extraction
     from roomlore.operations.graph import GraphQueries
     from roomlore.operations.history import History
     from roomlore.operations.intake import Intake
-    from roomlore.operations.jobs import Jobs
+    from roomlore.operations.jobs import Extraction, Jobs
     from roomlore.operations.keys import Keys
     from roomlore.operations.memories import Memories
     from roomlore.operations.monitoring import Monitoring
@@ -225,7 +224,7 @@ class App:
             BadInput: several are meant.
             NotAllowed: the caller is no operator; everybody else reads as themselves.
         """
-        from roomlore.operations.viewers import viewer_of
+        from roomlore.operations.access import viewer_of
         from roomlore.search import lookup
 
         await self.access.check("administer", "read as another")
@@ -447,7 +446,7 @@ class App:
     @property
     def extracting(self) -> Extraction:
         """Memories drawn from what was said, at once."""
-        from roomlore.operations.extraction import Extraction
+        from roomlore.operations.jobs import Extraction
 
         return Extraction(access=self.access, settings=self.settings)
 

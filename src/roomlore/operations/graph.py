@@ -310,21 +310,22 @@ class GraphQueries:
             "Memory": {row.memory_id: row.count for row in related},
             "Tag": {key: row.count for key, row in tags.items()},
         }
-        scored: Sequence[tuple[float, NodeLabel, UUID]] = sorted(
+        scored: list[tuple[float, NodeLabel, UUID]] = [
             (-count / max(of_label.values()), label, key)
             for label, of_label in counts.items()
             for key, count in of_label.items()
-        )[:limit]
+        ]
+        nearest = sorted(scored)[:limit]
         names = await participant_names(conn, org_id, list(cast(dict[ParticipantId, int], counts["User"])))
         texts: dict[UUID, str] = {key: name.name for key, name in names.items()}
         texts |= {
             memory.id: memory.title or memory.content
-            for memory in await self._memories(conn, [key for _, label, key in scored if label == "Memory"])
+            for memory in await self._memories(conn, [key for _, label, key in nearest if label == "Memory"])
         }
         texts |= {key: row.tag for key, row in tags.items()}
         return [
             NearbyNode(id=key, label=label, text=texts[key], score=-score)
-            for score, label, key in scored
+            for score, label, key in nearest
             if key in texts
         ]
 

@@ -7,6 +7,8 @@ holds any more, by what people call it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol, TypeVar
+from uuid import UUID
 
 from roomlore.db import conversations, directory, messages
 from roomlore.db.database import without_restrictions
@@ -19,6 +21,18 @@ from roomlore.domain.records import Message, Viewer
 from roomlore.domain.rendering import safe_name
 from roomlore.domain.words import LAST
 from roomlore.search.query_parser import without_article
+
+
+class HasId(Protocol):
+    """Anything with an id."""
+
+    @property
+    def id(self) -> UUID:
+        """The id."""
+        ...
+
+
+Identified = TypeVar("Identified", bound=HasId)
 
 #: A place in a room: as a word for the message there, or by itself; None is after all.
 PositionLike = str | Position | None
@@ -47,6 +61,11 @@ async def single_account(conn: Connection, org_id: OrgId, word: str) -> Particip
     return exact[0].id
 
 
+async def accounts(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
+    """Return every account that the viewer knows of the person of that name, account or id."""
+    return await directory.accounts(conn, org_id, await participant(conn, org_id, word))
+
+
 async def accounts_of_person(conn: Connection, viewer: Viewer, word: str) -> list[ParticipantKey]:
     """Return every account of the person of that name, account or id, as far as the viewer may know them.
 
@@ -55,7 +74,7 @@ async def accounts_of_person(conn: Connection, viewer: Viewer, word: str) -> lis
         BadInput: several are meant, or the operator means `me`.
     """
     if word.lower() != SELF:
-        return await directory.accounts(conn, viewer.org_id, await participant(conn, viewer.org_id, word))
+        return await accounts(conn, viewer.org_id, word)
     if viewer.participant_id is None:
         raise BadInput(f"participant {word!r}", "the operator is none; name somebody, or read as somebody")
     return await directory.accounts(conn, viewer.org_id, viewer.participant_id)
@@ -153,6 +172,12 @@ def _check_word(what: str, word: str) -> None:
     """Refuse what the database cannot even be asked for: NUL, and halves of surrogate pairs."""
     if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
         raise NotFound(what, word)
+
+
+def single(what: str, word: str, found: Sequence[Identified]) -> Identified:
+    """Return the only item of a lookup by id; raise NotFound or BadInput unless there is exactly one."""
+    _check_unique(what, word, [str(item.id) for item in found])
+    return found[0]
 
 
 def _check_unique(what: str, word: str, choices: Iterable[str]) -> None:
