@@ -56,7 +56,7 @@ async def read_export(
         store=store,
         there=stored_rooms,
         now=datetime.now(UTC),
-        progress=progress or (lambda read, total, records: None),
+        progress=progress or (lambda *_: None),
     )
 
 

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import ReplyMethod
-from roomlore.operations.speakers import Speaker
-from roomlore.operations.timeline import TimelineLine
+from roomlore.operations.timeline import Speaker, TimelineLine
 
 #: As many as `roomlore.css` has; the next begins again, and a name stands beside each anyway.
 COLOUR_COUNT = 24
