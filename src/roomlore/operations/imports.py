@@ -56,7 +56,7 @@ async def read_export(
         store=store,
         there=stored_rooms,
         now=datetime.now(UTC),
-        progress=progress or (lambda *_: None),
+        progress=progress or _no_progress,
     )
 
 
@@ -108,3 +108,7 @@ def partition_storable(
     cleaned = [clean(message, now=now, rooms=cleaner) for message in batch]
     skipped = [result for result in cleaned if isinstance(result, SkippedRecord)]
     return [result.message for result in cleaned if not isinstance(result, SkippedRecord)], skipped
+
+
+def _no_progress(_read: int, _total: int, _records: int) -> None:
+    pass
