@@ -603,6 +603,7 @@ async def test_a_place_in_the_future_is_now(app: App) -> None:
     assert len(await next_of(stream)) == 1
 
 
+@pytest.mark.slow
 async def test_nothing_is_lost_or_doubled_while_many_write_and_the_listener_comes_and_goes(app: App) -> None:
     await village(app)
     said: list[UUID] = []

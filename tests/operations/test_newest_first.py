@@ -169,30 +169,31 @@ Listing = Callable[[App], Awaitable[list[str]]]
 LISTS: Mapping[str, Listing] = {
     "App.rooms": listed_rooms,
     "History.rooms": listed_rooms,
-    "RoomList.page": page_of_rooms,
+    "RoomDirectory.page": page_of_rooms,
     "History.messages": messages,
     "Conversations.timeline": timeline,
     "App.exchanges": exchanges,
+    "App.messages": messages,
     "History.exchanges": exchanges,
     "History.conversation": one_conversation,
-    "Timeline.exchanges": page_of_exchanges,
+    "Timeline.threads": page_of_exchanges,
     "Conversations.all": conversations,
-    "Finding.search": everything_said,
-    "Wishes.all": wishes,
+    "SearchService.search": everything_said,
+    "PrivacyRequests.all": wishes,
     "Memories.all": memories,
     "Memories.all of what rests on nothing": stated,
-    "Browsing.shelf": shelf,
+    "MemoryBrowser.list_page": shelf,
     "Memories.resting_on": resting_on,
-    "Graphing.said_by": said_by,
-    "Graphing.said_by_bots": said_by_bots,
-    "Graphing.known_by": known_by,
-    "Graphing.known_by_bots": known_by_bots,
-    "Graphing.known_about": known_about,
+    "GraphQueries.said_by": said_by,
+    "GraphQueries.said_by_bots": said_by_bots,
+    "GraphQueries.known_by": known_by,
+    "GraphQueries.known_by_bots": known_by_bots,
+    "GraphQueries.known_about": known_about,
 }
 #: What Roomlore itself did, listed by when it did so: nothing of it is imported.
-DONE = {"Erasures.receipts", "Extracting.readings", "History.log", "Keys.all"}
+DONE = {"Erasures.receipts", "Extraction.readings", "App.log", "History.log", "Keys.all"}
 SAYS_SO = re.compile(
-    "newest (opening )?first|most recently active first|eturn the newest (messages|exchanges|memories)"
+    "newest first|most recently active first|eturn the newest (messages|threads|memories)"
 )
 
 

@@ -367,6 +367,7 @@ async def many_connections(app: App) -> None:
     await asyncio.gather(*(hold() for _ in range(6)))
 
 
+@pytest.mark.slow
 async def test_a_merge_and_a_key_beside_an_erasure_come_before_it_or_find_nobody(open_app: OpenApp):
     for attempt in range(6):
         app = await village(await open_app(f"erased{attempt}"))
@@ -520,6 +521,7 @@ ACTS = st.lists(
 NUMBERS = count()
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(acts=ACTS)
 async def test_any_merges_and_splits_leave_persons_who_read_what_their_accounts_may(open_app: OpenApp, acts):

@@ -79,7 +79,7 @@ class History:
     async def conversation(
         self, viewer: Viewer, word: str, *, limit: int, before: lookup.PositionLike
     ) -> tuple[Conversation, BoundedPage[AssignedMessage]]:
-        """Return a conversation with its newest messages, or those before a position."""
+        """Return a conversation with its newest messages, newest first, or those before a position."""
         check_limit(limit)
         async with self.access.reading(viewer, "read conversation") as reading:
             conn, org_id = reading.conn, self.access.org_id
