@@ -103,7 +103,7 @@ def test_help_imports_no_verb() -> None:
 
 def test_what_is_heavy_is_there_to_be_imported() -> None:
     """Or the names above would be of nothing."""
-    program = "from roomlore.http import running\nimport roomlore.doctor, roomlore.models.local_embedding"
+    program = "from roomlore.http import runtime\nimport roomlore.doctor, roomlore.models.local_embedding"
 
     assert packages(loaded_with(program)) >= {"asyncio", "fastapi", "numpy", "psycopg", "pydantic"}
 

@@ -71,7 +71,7 @@ def test_everything_else_is_left_alone_and_says_why(line, why):
 @pytest.mark.parametrize(("fit", "answers"), [(0.39, False), (0.4, True)])
 def test_a_question_is_answered_from_a_memory_that_fits_as_well_as_is_needed(fit, answers):
     known = [MemoryMatch(memory=remembered(1, "observations").memory, relevance=fit)]
-    assert decide(heard(said(ANA, ASKS), known=known), limits=ReplyPolicy(bar=0.4)).answer == answers
+    assert decide(heard(said(ANA, ASKS), known=known), policy=ReplyPolicy(bar=0.4)).answer == answers
 
 
 def test_what_it_may_not_read_is_left_alone():
@@ -166,7 +166,7 @@ def test_a_decision_has_a_bounded_score_and_names_what_was_heard(told):
 )
 def test_agents_among_themselves_end_whatever_went_before(order, past):
     """However agents take turns, each calling all others: within as many messages as the longest run, Pip is silent."""
-    told = [one for one in past if one.by != PIP]
+    told = [one for one in past if one.author_id != PIP]
     answered = 0
     for by in [POP, QUIP, *order] * 40:
         if by == PIP:

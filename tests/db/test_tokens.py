@@ -12,8 +12,9 @@ from jobs.test_embed import QUICK
 from roomlore.db import search
 from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.domain.ports import TextEmbeddings, TokenVectors
+from roomlore.domain.ports import TextEmbeddings
 from roomlore.domain.records import Viewer
+from roomlore.domain.vectors import TokenVectors
 from roomlore.jobs import runner
 from roomlore.jobs.embedding import EmbeddingWorker
 from roomlore.models.fake import FakeEmbedder

@@ -56,7 +56,10 @@ def test_every_key_of_the_record_is_on_the_reference_page():
     page = PAGE.read_text(encoding="utf-8")
     source = Path(IMPORTER.read.__code__.co_filename).read_text(encoding="utf-8")
     used = set(
-        re.findall(r'(?:text|need|ids|objects|member|_flag|get)\((?:fields(?:\.get\()?, )?"(\w+)"', source)
+        re.findall(
+            r'(?:text_field|required_id|object_list|object_field|_flag|get)\((?:fields(?:\.get\()?, )?"(\w+)"',
+            source,
+        )
     )
     assert len(used) > 15
     assert {key for key in used if f"`{key}`" not in page and f'"{key}"' not in page} == set()

@@ -6,7 +6,8 @@ from typing import Any
 import psycopg
 
 from roomlore.domain.errors import ModelUnavailable
-from roomlore.domain.ports import TextEmbeddings, Vectors
+from roomlore.domain.ports import TextEmbeddings
+from roomlore.domain.vectors import Vectors
 from roomlore.models.fake import FakeEmbedder
 from roomlore.operations import App
 from roomlore.operations.embedding_models import ModelCache

@@ -20,8 +20,9 @@ from roomlore.db.database import Database
 from roomlore.db.search import SearchFilter
 from roomlore.db.work_queue import RetrySchedule
 from roomlore.domain.errors import DatabaseFull, DatabaseUnavailable
-from roomlore.domain.ports import TextEmbeddings, Vectors
+from roomlore.domain.ports import TextEmbeddings
 from roomlore.domain.records import Viewer
+from roomlore.domain.vectors import Vectors
 from roomlore.jobs import runner
 from roomlore.jobs.embedding import EmbeddingWorker
 from roomlore.models.fake import FakeEmbedder

@@ -20,7 +20,8 @@ from roomlore.db.cluster import Cluster
 from roomlore.db.database import Database
 from roomlore.db.work_queue import RetrySchedule
 from roomlore.domain.errors import ModelUnavailable
-from roomlore.domain.ports import TextEmbeddings, Vectors
+from roomlore.domain.ports import TextEmbeddings
+from roomlore.domain.vectors import Vectors
 from roomlore.jobs import runner
 from roomlore.jobs.embedding import EmbeddingWorker
 from roomlore.models.fake import FakeEmbedder
@@ -256,8 +257,8 @@ from datetime import timedelta
 from dataclasses import replace
 from roomlore.models.fake import FakeEmbedder
 from roomlore.db.database import Database
-from roomlore.jobs import loop
-from roomlore.jobs.embedding import EmbedWorker
+from roomlore.jobs import runner
+from roomlore.jobs.embedding import EmbeddingWorker
 
 class Slow(FakeEmbedder):
     def embed(self, texts):
@@ -268,8 +269,8 @@ class Slow(FakeEmbedder):
 
 async def main():
     db = await Database.connect(sys.argv[1], size=2)
-    pace = replace(loop.BRISK, lease=timedelta(seconds=0.5))
-    await loop.drain(db, EmbedWorker(db=db, embedder=Slow(), batch=16), pace=pace)
+    policy = replace(runner.DRAIN_POLICY, lease=timedelta(seconds=0.5))
+    await runner.drain(db, EmbeddingWorker(db=db, embedder=Slow(), batch=16), policy=policy)
 
 asyncio.run(main())
 """

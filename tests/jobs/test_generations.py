@@ -479,12 +479,12 @@ async def test_a_running_worker_switches_by_itself(both: App, admin):
 KILLED = """
 import asyncio, sys, time, uuid
 from roomlore.operations import App
-from roomlore.operations.embedding_models import Loading
+from roomlore.operations.embedding_models import ModelCache
 from roomlore.models.fake import FakeEmbedder
 from roomlore.settings import Settings
 from roomlore.db.database import Database
-from roomlore.jobs import loop
-from roomlore.jobs.embedding import GenerationWorker
+from roomlore.jobs import runner
+from roomlore.jobs.embedding import EmbeddingVersionWorker
 
 class Slow(FakeEmbedder):
     seen = 0
@@ -498,9 +498,9 @@ class Slow(FakeEmbedder):
 async def main():
     db = await Database.connect(sys.argv[1], size=4)
     app = App(db=db, org_id=uuid.UUID(sys.argv[2]), settings=Settings(), _embedder=FakeEmbedder(),
-              _loading=Loading(given={"small": Slow(64)}))
-    worker = GenerationWorker(db=db, models=app.generations.models, stage="reembed", batch=16)
-    await loop.drain(db, worker, only_org=app.org_id)
+              _model_cache=ModelCache(provided={"small": Slow(64)}))
+    worker = EmbeddingVersionWorker(db=db, models=app.generations.models, queue="reembed", batch=16)
+    await runner.drain(db, worker, only_org=app.org_id)
 
 asyncio.run(main())
 """

@@ -169,4 +169,4 @@ async def test_the_page_of_operations_tells_of_what_could_not_be_listened_to(app
         await again(app)
         page = " ".join((await visitor.page("/ops")).split())
     assert "1 given up" in page
-    assert "ListeningTookTooLong" in page
+    assert "DetectionTookTooLong" in page

@@ -213,8 +213,8 @@ from datetime import timedelta
 from dataclasses import replace
 from roomlore.models.fake import FakeEmbedder
 from roomlore.db.database import Database
-from roomlore.jobs import loop
-from roomlore.jobs.embedding import EmbedWorker
+from roomlore.jobs import runner
+from roomlore.jobs.embedding import EmbeddingWorker
 
 class Slow(FakeEmbedder):
     def embed(self, texts):
@@ -223,8 +223,8 @@ class Slow(FakeEmbedder):
 
 async def main():
     db = await Database.connect(sys.argv[1], size=2)
-    pace = replace(loop.BRISK, lease=timedelta(seconds=0.5))
-    await loop.drain(db, EmbedWorker(db=db, embedder=Slow()), pace=pace)
+    policy = replace(runner.DRAIN_POLICY, lease=timedelta(seconds=0.5))
+    await runner.drain(db, EmbeddingWorker(db=db, embedder=Slow()), policy=policy)
 
 asyncio.run(main())
 """

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.embeddingserver import embedding_server
-from roomlore.domain.ports import TOKEN_BYTES, Embedder, TokenVectors
+from roomlore.domain.ports import Embedder
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors
 from roomlore.models.fake import FakeEmbedder
 from roomlore.models.http_embedding import open_http_embedder
 

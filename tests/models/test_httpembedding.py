@@ -52,7 +52,7 @@ def embedder(server, clock):
 def test_vectors_come_in_the_order_of_the_texts(embedder):
     texts = [f"text number {n}" for n in range(300)]
     assert np.allclose(embedder.embed(texts), FakeEmbedder().embed(texts), atol=1e-6)
-    assert embedder.read(texts[:1]).tokens is None
+    assert embedder.embed_with_tokens(texts[:1]).tokens is None
     assert embedder.embed([]).shape == (0, embedder.dimensions)
 
 

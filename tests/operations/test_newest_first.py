@@ -192,9 +192,7 @@ LISTS: Mapping[str, Listing] = {
 }
 #: What Roomlore itself did, listed by when it did so: nothing of it is imported.
 DONE = {"Erasures.receipts", "Extraction.readings", "App.log", "History.log", "Keys.all"}
-SAYS_SO = re.compile(
-    "newest first|most recently active first|eturn the newest (messages|threads|memories)"
-)
+SAYS_SO = re.compile("newest first|most recently active first|eturn the newest (messages|threads|memories)")
 
 
 @pytest.mark.parametrize("name", LISTS)

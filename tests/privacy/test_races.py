@@ -12,7 +12,7 @@ from privacy.village import ANA, changes, dump, participant, settle, told
 from roomlore.db.database import Database
 from roomlore.db.erased import lock_exclusive
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ports import Vectors
+from roomlore.domain.vectors import Vectors
 from roomlore.ingest import accept as accept_module
 from roomlore.ingest.accept import IngestResult, accept
 from roomlore.ingest.erasure_filter import ERASED_REASON

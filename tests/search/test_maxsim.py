@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors
 from roomlore.models.fake import FakeEmbedder
 from roomlore.search.late_interaction import max_similarity
 

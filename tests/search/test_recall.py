@@ -6,7 +6,7 @@ import pytest
 
 from jobs.models import SMALL, Moody, served
 from roomlore.domain.errors import TextRefused
-from roomlore.domain.ports import Vectors
+from roomlore.domain.vectors import Vectors
 from roomlore.models.fake import FakeEmbedder
 from roomlore.operations import App
 from roomlore.search import memory_search
@@ -82,7 +82,7 @@ async def test_what_was_put_aside_answers_nothing_nor_does_what_it_had_replaced(
             found = await memory_search.search_memories(
                 conn, told.org_id, question(model, TEA), similarities={}
             )
-        assert [one.memory.id for one in found.recalled] == left
+        assert [one.memory.id for one in found.matches] == left
         if left:
             await told.memories.forget(str(corrected.id))
 

@@ -133,7 +133,7 @@ class Database:
         may be left out.
 
         Raises:
-            TookTooLong: it asks within bounds, see `answered_within`, and was not answered in time.
+            QueryTimeout: it asks within bounds, see `answered_within`, and was not answered in time.
         """
         within = _STATEMENT_TIMEOUT.get()
         # One snapshot for all statements: who may see what does not change between them.

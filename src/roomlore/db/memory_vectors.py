@@ -6,12 +6,11 @@ The embedding worker writes them with those of messages, asked for by the same s
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import MemoryId, OrgId
+from roomlore.domain.vectors import Vector
 
 QUERIES = Queries("memory_vectors")
 
@@ -25,7 +24,7 @@ class DenseMatch:
 
 
 async def dense_matches(
-    conn: Connection, vector: tuple[str, NDArray[np.float32]], *, wanted: int
+    conn: Connection, vector: tuple[str, Vector], *, wanted: int
 ) -> dict[MemoryId, float]:
     """Return how near the visible memories are whose vectors are nearest, nearest first.
 
@@ -40,7 +39,7 @@ async def dense_matches(
 
 
 async def similarities(
-    conn: Connection, org_id: OrgId, vector: tuple[str, NDArray[np.float32]], ids: Collection[MemoryId]
+    conn: Connection, org_id: OrgId, vector: tuple[str, Vector], ids: Collection[MemoryId]
 ) -> dict[MemoryId, float]:
     """Return how near these memories are to a question, as far as they are visible and have a vector of its model."""
     model, values = vector

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Literal, get_args
 from uuid import UUID
 
-import numpy as np
 from pgvector import HalfVector
 
 from roomlore.db import work_queue
@@ -233,7 +232,7 @@ def _point(row: PointRow, version: int) -> Point:
         reply_to=row.reply_to,
         exchange_id=row.exchange_id,
         audience=row.audience,
-        vector=None if row.embedding is None else row.embedding.to_numpy().astype(np.float32),
+        vector=None if row.embedding is None else row.embedding.to_numpy().astype("float32"),
         lexemes=dict(zip(row.lexemes, row.counts, strict=True)),
     )
 

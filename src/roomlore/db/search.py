@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from roomlore.db.positions import Position
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
 from roomlore.domain.records import ReplyMethod
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vector
 
 QUERIES = Queries("search")
 
@@ -147,7 +146,7 @@ class RootMessage:
 
 async def dense_candidates(
     conn: Connection,
-    vector: tuple[str, NDArray[np.float32]],
+    vector: tuple[str, Vector],
     *,
     scope: SearchFilter,
     measure: FilterSize,
@@ -211,7 +210,7 @@ async def context_window(
     seeds: Collection[MessageId],
     *,
     lexemes: Sequence[str],
-    vector: tuple[str, NDArray[np.float32]] | None,
+    vector: tuple[str, Vector] | None,
     scope: SearchFilter,
     reach: int,
 ) -> list[ContextMessage]:

@@ -6,14 +6,12 @@ from datetime import datetime, timedelta
 from typing import Literal, get_args
 from uuid import UUID
 
-import numpy as np
-from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from roomlore.db.connections import translate_connection_errors as translate_connection_errors  # noqa: PLC0414  for all who work
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, RoomId
-from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 QUERIES = Queries("work_queue")
 
@@ -365,7 +363,7 @@ async def put_embeddings(
     model: str,
     ids: Sequence[MessageId | MemoryId],
     *,
-    vectors: NDArray[np.float32],
+    vectors: Vectors,
     tokens: Sequence[TokenVectors] | None = None,
 ) -> None:
     """Write one vector for each that is to have one, and those of its tokens, replacing older ones of the model."""

@@ -1,6 +1,6 @@
 """Who may see what: the rule stated once, for people to read.
 
-The database decides; `store/schema.sql` says the same in SQL. This module is what the decision is held
+The database decides; `db/schema.sql` says the same in SQL. This module is what the decision is held
 against. It gets every fact it needs and looks nothing up.
 
 In short. The operator sees everything in the org. A participant sees what they wrote; a whisper addressed

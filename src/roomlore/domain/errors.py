@@ -11,7 +11,7 @@ RoomloreError
  ├── DatabaseError
  │    ├── DatabaseUnavailable   no server, or it refuses us
  │    │    ├── DatabaseFull     its disk is full: what is stored can be read, and nothing is written
- │    │    └── TookTooLong      a read was given up that took longer than it may
+ │    │    └── QueryTimeout     a read was given up that took longer than it may
  │    └── SchemaMismatch        the schema is older or newer than this code
  ├── BackendUnavailable  a projection's server cannot be reached, refuses us, or holds a copy unlike ours
  │    └── CopyUnavailable     one copy is gone, unlike ours or slow; its server may answer for others

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from roomlore.domain.vectors import TokenVectors, Vector, Vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +44,6 @@ if TYPE_CHECKING:
 
 #: What a projection holds of a subject: points, or nodes.
 Subject_contra = TypeVar("Subject_contra", contravariant=True)
-#: Rows are texts, columns dimensions; float32, each row of length one.
-Vectors = NDArray[np.float32]
-#: A token's vector is kept as the signs of 384 dimensions, eight in a byte.
-TOKEN_BYTES = 48
-#: Rows are the tokens of one text in order, columns TOKEN_BYTES; int8 that are bits, a set one for a positive number.
-TokenVectors = NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +132,7 @@ class PointIndex(Protocol):
     async def search_dense(
         self,
         copy: str,
-        vector: NDArray[np.float32],
+        vector: Vector,
         *,
         sight: VisibilityFilter,
         narrowing: QueryFilter,

@@ -11,11 +11,9 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid5
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind
+from roomlore.domain.vectors import Vector
 
 NodeLabel = Literal["User", "Room", "Conversation", "Message", "Memory", "Tag"]
 EdgeKind = Literal[
@@ -70,7 +68,7 @@ class Point:
     #: Who may read it beside its author, where that is not up to its room: the addressees of a whisper; None: the room's.
     audience: Sequence[ParticipantId] | None = None
     #: Of length one; None where the message has no vector.
-    vector: NDArray[np.float32] | None = None
+    vector: Vector | None = None
     #: How often it has each lexeme.
     lexemes: Mapping[str, int] = field(default_factory=dict[str, int])
 

@@ -19,7 +19,6 @@ from roomlore.domain.incoming import (
     TimestampPrecision,
 )
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.importers.json_stream import TooDeep
 
 #: Longest id that is taken; ids are index keys, and no platform's comes near.
 MAX_ID = 255
@@ -37,6 +36,13 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 
 Fields = Mapping[str, Any]
+
+
+class TooDeep:
+    """Stands for a value that is nested beyond `MAX_DEPTH`."""
+
+
+TOO_DEEP = TooDeep()
 
 
 class MalformedRecord(Exception):

@@ -17,6 +17,7 @@ import ijson
 from roomlore.domain.incoming import SkippedRecord
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles
+from roomlore.importers.fields import TOO_DEEP
 
 JsonPath = tuple[str, ...]
 #: Which containers to walk into, by place: as an object, as a list, or as either.
@@ -62,13 +63,6 @@ class JsonStep(NamedTuple):
     number: int
     #: The value; for a fault, its reason and detail.
     value: Any
-
-
-class TooDeep:
-    """Stands for a value that is nested beyond `MAX_DEPTH`."""
-
-
-TOO_DEEP = TooDeep()
 
 
 @dataclass(slots=True)

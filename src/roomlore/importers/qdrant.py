@@ -30,6 +30,7 @@ from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.importers.fields import (
     Fields,
     MalformedRecord,
+    TooDeep,
     as_list,
     as_object,
     checked_id,
@@ -43,7 +44,7 @@ from roomlore.importers.fields import (
     text_field,
     unix_time,
 )
-from roomlore.importers.json_stream import JsonShape, JsonStep, TooDeep, skipped_fault, walk, walk_file
+from roomlore.importers.json_stream import JsonShape, JsonStep, skipped_fault, walk, walk_file
 from roomlore.importers.text_lines import MAX_LINE_BYTES, matches_format, matching_files, read_lines
 
 Side = Literal["asked", "answered"]

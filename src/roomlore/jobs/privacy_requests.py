@@ -42,7 +42,7 @@ class PrivacyRequestWorker:
         """Listen to these messages and hear what they ask; return how many that were.
 
         Raises:
-            ListeningTookTooLong: one of them takes too long again.
+            DetectionTookTooLong: one of them takes too long again.
         """
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
             said = await messages_by_id(conn, org_id, [task.subject_id for task in tasks])

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.domain.ports import TOKEN_BYTES, TextEmbeddings, TokenVectors, Vectors
+from roomlore.domain.ports import TextEmbeddings
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 _WORD = lazy_pattern(r"\w+")
 #: Places that one word marks: with several, two words seldom look alike by accident.

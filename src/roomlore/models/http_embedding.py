@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
-from roomlore.domain.ports import TextEmbeddings, Vectors
+from roomlore.domain.ports import TextEmbeddings
+from roomlore.domain.vectors import Vectors
 
 if TYPE_CHECKING:
     import httpx2

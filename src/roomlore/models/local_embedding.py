@@ -21,7 +21,8 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 
 from roomlore.domain.errors import ModelUnavailable
-from roomlore.domain.ports import TOKEN_BYTES, TextEmbeddings, TokenVectors, Vectors
+from roomlore.domain.ports import TextEmbeddings
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 #: The two libraries are typed in parts only, so their objects are untyped here and nowhere else.
 Session = Any

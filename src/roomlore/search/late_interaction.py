@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors
 
 _DIMENSIONS = 8 * TOKEN_BYTES
 #: What a token that has nothing to do with a text is usually close to it, and for how many texts that counts: of few

@@ -29,17 +29,17 @@ WRITER = """
 import asyncio, os, sys, uuid
 from roomlore.projections.neo4j import open_neo4j
 from roomlore.db.database import Database
-from roomlore.jobs import project
-from roomlore.jobs.projection import ProjectWorker
+from roomlore.jobs import projection
+from roomlore.jobs.projection import ProjectionWorker
 
 async def main():
     dsn, org, url, user = sys.argv[1:]
     db = await Database.connect(dsn, size=4)
     graph = open_neo4j(url, user=user, password=os.environ["PASSWORD"])
-    worker = ProjectWorker(db=db, projection=graph, stage="neo4j", batch=8, portion=30)
+    worker = ProjectionWorker(db=db, projection=graph, queue="neo4j", batch=8, chunk_size=30)
     print("begun", flush=True)
     await worker.build(uuid.UUID(org))
-    await project.drain(worker, only_org=uuid.UUID(org), progress=lambda done: print("written", flush=True))
+    await projection.drain(worker, only_org=uuid.UUID(org), progress=lambda done: print("written", flush=True))
 
 asyncio.run(main())
 """
