@@ -1,4 +1,4 @@
-"""Operations: a method of a service, declared once. Routes, clients and their limits are made from the declaration."""
+"""Operations: methods of services that are declared once. HTTP routes and clients are derived from them."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -26,21 +26,21 @@ from roomlore.domain.records import Viewer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-#: What a repeated request with the same Idempotency-Key gets. `whole`: the stored answer, which holds ids, numbers and
-#: times. `memory`, `conversation`: that record as it is now. `once`: the fact that it was done, as the answer holds text or a
-#: secret. `read`: a new answer, as nothing was changed.
+#: What a repeated request with the same Idempotency-Key gets. `whole`: the stored response, which holds only ids, numbers
+#: and times. `memory`, `conversation`: that record in its current state. `once`: only that it was done, because the
+#: response holds text or a secret. `read`: a new response, because nothing was changed.
 Replay = Literal["whole", "memory", "conversation", "once", "read"]
 
-#: No database takes a NUL.
+#: PostgreSQL rejects NUL.
 NO_NUL = r"^[^\x00]*$"
 LONGEST_WORD, LONGEST_TEXT, MOST_WORDS = 500, 1_000_000, 200
-#: A name, an id or the beginning of one, an external id. A plain `str` in a signature is taken for one.
+#: A name, an id, the beginning of an id, or an external id; the type of a plain `str` in a signature.
 Word = Annotated[str, Meta(min_length=1, max_length=LONGEST_WORD, pattern=NO_NUL)]
-#: What somebody says or asks.
+#: A message or a question.
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT, pattern=NO_NUL)]
-#: How many records one request lists.
+#: The most items of one list.
 Limit = Annotated[int, Meta(ge=1, le=1_000)]
-#: Tokens.
+#: In tokens.
 Budget = Annotated[int, Meta(ge=1, le=1_000_000)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
@@ -49,40 +49,40 @@ _REQUIRED = inspect.Parameter.empty
 
 
 class Declaration(TypedDict, total=False):
-    """What an operation is besides its method and path."""
+    """The optional properties of an operation."""
 
     #: The operation id; the name of the method by default.
     name: str
-    #: None: the operation takes no Idempotency-Key, as a GET.
+    #: None for operations without an Idempotency-Key, such as a GET.
     replay: Replay | None
-    #: A second run changes nothing, so one that failed may run again under its key.
+    #: A second run changes nothing, so a failed request may run again.
     is_repeatable: bool
     status: int
-    #: The result is a plain value: JSON shows it as the one field of an object, by this name.
+    #: For a plain value: the name of the only field of the JSON object.
     result_key: str
-    #: Makes the record that JSON shows of the result, or of each item of a list.
+    #: Converts the result, or each item of a list, for JSON.
     shows: Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """An argument of an operation: its name, its type with limits, and its default."""
+    """An argument of an operation."""
 
     name: str
     type: Any
     default: Any = _REQUIRED
-    #: The call goes without it where it is left out.
+    #: Omitted from the call if the request omits it.
     is_detail: bool = False
 
     @property
     def is_required(self) -> bool:
-        """Return whether a request must hold it."""
+        """Whether a request must contain it."""
         return self.default is _REQUIRED and not self.is_detail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A declared method of a service."""
+    """A method of a service with its declaration."""
 
     function: Callable[..., Any]
     method: Method
@@ -92,34 +92,30 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Return the operation id."""
+        """The operation id."""
         return self.declaration.get("name", self.function.__name__)
 
     @property
     def takes_viewer(self) -> bool:
-        """Return whether the first argument is the viewer."""
+        """Whether the first argument is the viewer."""
         return _facts(self.function).takes_viewer
 
     @property
     def parameters(self) -> Sequence[Parameter]:
-        """Return its arguments besides the viewer, in the order of the signature."""
+        """Its arguments without the viewer, in the order of the signature."""
         return _facts(self.function).parameters
 
     @property
     def result(self) -> Any:
-        """Return the type of what the method returns."""
+        """The type of its result."""
         return _facts(self.function).result
 
     def is_in_path(self, parameter: Parameter) -> bool:
-        """Return whether an argument is a part of the path."""
+        """Whether an argument is part of the path."""
         return f"{{{parameter.name}}}" in self.path
 
     def bind(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by name, without those that were left out.
-
-        Raises:
-            TypeError: they do not fit the signature.
-        """
+        """Return the arguments of a call by name; raise TypeError if they do not match the signature."""
         bound = inspect.signature(self.function).bind(None, *args, **keywords)
         given = dict(list(bound.arguments.items())[1:])
         details = _facts(self.function).details
@@ -134,13 +130,7 @@ class Operation:
 def operation(
     method: Method, path: str, **declaration: Unpack[Declaration]
 ) -> Callable[[Function], Function]:
-    """Declare a method of a service as an operation.
-
-    Args:
-        method: The HTTP method.
-        path: The path below `/v1`; names in braces are arguments of the method.
-        declaration: What it is besides.
-    """
+    """Declare a method as an operation with a path below `/v1`; names in braces are arguments of the method."""
 
     def declare(function: Function) -> Function:
         setattr(
@@ -161,11 +151,7 @@ def operations_of(service: type) -> Mapping[str, Operation]:
 
 
 def check_zone(name: str, value: Any) -> None:
-    """Do nothing unless a value is a time without a zone.
-
-    Raises:
-        BadInput: it is one.
-    """
+    """Raise BadInput if a value is a time without a zone."""
     if hasattr(value, "utcoffset") and value.utcoffset() is None:
         raise BadInput(name.replace("_", " "), "must have a time zone")
 
@@ -180,12 +166,12 @@ def without_none(kind: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """What a signature says."""
+    """The content of a signature."""
 
     takes_viewer: bool
     parameters: Sequence[Parameter]
     result: Any
-    #: The name of the keywords' parameter, and the typed dictionary of all that there are.
+    #: The name of the keyword parameter, and its typed dictionary.
     details: tuple[str, type] | None
 
 
