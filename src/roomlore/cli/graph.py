@@ -26,7 +26,8 @@ _limit = click.option(
 def graph() -> None:
     """Ask who said what, who talked to whom, and who knows what about whom.
 
-    Answered by the copy in Neo4j where one is read, and by the database otherwise, alike: only what the viewer may see.
+    PostgreSQL answers. An index in Neo4j, if there is one, finds messages, and memories of agents, faster. Only what the
+    viewer may see is shown.
     """
 
 
