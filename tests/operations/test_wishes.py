@@ -205,16 +205,6 @@ CASES = {
         ],
         {"cy": set(), "operator": {"2"}},
     ),
-    "what somebody asked stays theirs": (
-        [
-            say("1", BO, f"how tall is the {SECRET} mast?", sent_at=at(1)),
-            say("2", ANA, f"the {SECRET} mast is two metres tall", sent_at=at(2), reply_to="1"),
-            say("3", ANA, f"I broke the {SECRET} mast", sent_at=at(3)),
-            say("4", ANA, f"don't tell Bo about the {SECRET} mast", sent_at=at(4)),
-            say("5", CY, "hello", sent_at=at(5)),
-        ],
-        {"bo": {"1", "2"}, "cy": {"1", "2", "3", "4"}},
-    ),
     "a restriction with a permitted topic": (
         CLINIC,
         {"linda": {"1", "5"}, "ella": {"1", "4", "5"}, "operator": {"1", "4", "5"}},
@@ -263,6 +253,20 @@ async def test_a_request_hides_its_messages_and_no_others(app: App, name: str):
         for reader in expected
     }
     assert shown == expected
+
+
+async def test_a_later_request_does_not_hide_what_somebody_asked_or_was_answered(app: App):
+    await tell(
+        app,
+        say("1", BO, f"how tall is the {SECRET} mast?", sent_at=at(1)),
+        say("2", ANA, f"the {SECRET} mast is two metres tall", sent_at=at(2), reply_to="1"),
+        say("3", ANA, f"I broke the {SECRET} mast", sent_at=at(3)),
+        say("4", ANA, f"don't tell Bo about the {SECRET} mast", sent_at=at(4)),
+        say("5", CY, "hello", sent_at=at(5)),
+    )
+
+    assert await found(app, await viewer(app, "bo")) == {"1", "2"}
+    assert await found(app, await viewer(app, "cy")) >= {"1", "2", "3"}
 
 
 async def test_somebody_who_joins_later_is_restricted_by_what_was_said_before(app: App):
