@@ -157,5 +157,5 @@ async def test_only_an_agent_records_its_own_reply(told):
 
 async def test_an_injected_message_is_no_trigger(told):
     await told.ingest(said(5, BO, "Ana likes tea", kind="context_injection"))
-    with pytest.raises(BadInput, match="nothing that anybody said"):
+    with pytest.raises(BadInput, match="not a message or a whisper"):
         await noting(told, "m5", "m2")

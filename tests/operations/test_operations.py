@@ -383,6 +383,7 @@ async def test_a_copy_that_is_being_built_tells_how_far_it_is(app: App, shelf: S
     assert (copy.is_ready, copy.next_copy, copy.to_build) == (True, None, None)
 
 
+@pytest.mark.slow
 async def test_a_server_that_fails_is_seen_with_since_when_and_what_it_would_not_take(app: App, shelf: Shelf):
     await tell(app, *TOLD)
     await app.projecting.rebuild("qdrant")

@@ -18,7 +18,8 @@ _LABELS = {"User": "person", "Memory": "memory", "Tag": "tag"}
 def graph() -> None:
     """Ask who wrote what, who talks to whom, and who knows what about whom.
 
-    Neo4j answers if it is configured and ready, otherwise the database; both return only what the viewer may see.
+    PostgreSQL answers. An index in Neo4j, if there is one, finds messages, and memories of agents, faster. Only what the
+    viewer may see is shown.
     """
 
 

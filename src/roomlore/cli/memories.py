@@ -17,7 +17,7 @@ from roomlore.domain.phrases import count_phrase, memory_audience_phrase
 from roomlore.domain.records import Memory, Provenance
 from roomlore.domain.rendering import as_one_line, safe_name, safe_text
 from roomlore.operations import App
-from roomlore.operations.extraction import ExtractionResult
+from roomlore.operations.jobs import ExtractionResult
 from roomlore.operations.memories import STATUSES
 
 ROLE_NAMES = {

@@ -137,11 +137,6 @@ def filter_options(command: Decorated) -> Decorated:
             is_flag=True,
             help="Search for exactly these words; do not take names and times in the question as filters.",
         ),
-        click.option(
-            "--near",
-            is_flag=True,
-            help="Rank messages higher that are close to you: by you, by people you talk to, or sources of memories about you.",
-        ),
     )
     for option in reversed(options):
         command = option(command)

@@ -181,6 +181,12 @@ async def all_projections(conn: Connection, org_id: OrgId) -> list[Projection]:
     ...
 
 
+async def current_projection(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
+    """Return an org's projection in one server if one of its indexes is read, to its operator."""
+    found = await all_projections(conn, org_id)
+    return next((row for row in found if row.target == target and row.copy is not None), None)
+
+
 @QUERIES.query
 async def take_fencing_token(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
     """Return a projection with a new fencing token; None if the org has no such projection.

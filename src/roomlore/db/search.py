@@ -298,14 +298,6 @@ def _tokens(stored: bytes) -> TokenVectors:
     return tokens[tokens.any(axis=1)]
 
 
-@QUERIES.query
-async def authors(
-    conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
-) -> dict[MessageId, ParticipantId]:
-    """Return the authors of those of these messages that are visible."""
-    ...
-
-
 async def newest_messages(
     conn: Connection, org_id: OrgId, scope: SearchFilter, *, limit: int
 ) -> list[MessageId]:

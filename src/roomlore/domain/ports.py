@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from roomlore.domain.claims import Claim, NamedParticipant, SourceText
-    from roomlore.domain.graph import RelatedMemory, RelatedParticipant, RelatedTag
-    from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
+    from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
     from roomlore.domain.incoming import ParsedItem
     from roomlore.domain.projections import Candidate, QueryFilter, StoredDigest, VisibilityFilter
     from roomlore.domain.records import Message, Reply
@@ -156,68 +155,23 @@ class PointIndex(Protocol):
 
 
 class Graph(Protocol):
-    """The relations between people, messages and memories, limited to what one viewer may see.
+    """Graph questions that an index may answer for one viewer.
 
-    The database and the graph projection implement it. The projection raises the errors of `Projection` and knows
-    less: neither privacy restrictions nor sensitivity, nor changes that are not written yet. So its answers are
-    candidates that the database verifies.
-
-    Several participant ids are the accounts of one person. Memories are active ones.
+    The index knows neither restrictions nor sensitive memories, so its answers are candidates and PostgreSQL decides.
     """
 
-    async def messages_by_agents(self, *, limit: int) -> list[MessageId]:
-        """Return messages by agents, newest first."""
+    async def messages_by_agents(self, *, limit: int) -> Sequence[MessageId]:
+        """Return the messages of agents, newest first."""
         ...
 
-    async def messages_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
-        """Return messages by a participant, newest first."""
-        ...
-
-    async def memories_by_agents(self, *, limit: int) -> list[MemoryId]:
-        """Return memories that agents stated or observed, newest first."""
-        ...
-
-    async def memories_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
-        """Return memories that a participant stated or observed, newest first."""
-        ...
-
-    async def memories_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
-        """Return memories about a participant, newest first."""
-        ...
-
-    async def conversation_partners(
+    async def messages_by(
         self, participant_ids: Sequence[ParticipantId], *, limit: int
-    ) -> list[RelatedParticipant]:
-        """Return who exchanged replies with a participant, the most frequent first."""
+    ) -> Sequence[MessageId]:
+        """Return the messages of these accounts, newest first."""
         ...
 
-    async def related_memories(
-        self, participant_ids: Sequence[ParticipantId], *, limit: int
-    ) -> list[RelatedMemory]:
-        """Return memories that are about a participant or involve them, highest weight first."""
-        ...
-
-    async def related_tags(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedTag]:
-        """Return tags of memories that are about a participant or involve them, the most frequent first."""
-        ...
-
-    async def conversation_authors(
-        self, conversation_id: ConversationId, *, limit: int
-    ) -> list[RelatedParticipant]:
-        """Return the authors of a conversation that is wholly visible, the most active first."""
-        ...
-
-    async def conversation_memories(
-        self,
-        conversation_id: ConversationId,
-        participant_ids: Sequence[ParticipantId],
-        *,
-        limit: int,
-    ) -> list[RelatedMemory]:
-        """Return memories based on a conversation or about its participants, highest weight first.
-
-        Empty unless the whole conversation is visible.
-        """
+    async def memories_by_agents(self, *, limit: int) -> Sequence[MemoryId]:
+        """Return the memories that agents stated or observed, newest first."""
         ...
 
 

@@ -30,6 +30,7 @@ from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage, SkippedRecord
+from roomlore.domain.records import ReplyMethod
 from roomlore.ingest import erasure_filter, participants
 from roomlore.ingest.resolve import ResolvedNames, resolve
 from roomlore.ingest.versions import (
@@ -260,7 +261,8 @@ def needs_embedding(message: IncomingMessage) -> bool:
 
 
 def _replies(message_id: MessageId, message: IncomingMessage, names: ResolvedNames) -> Iterable[StatedReply]:
-    for parent, method in ((message.reply_to, "explicit"), (message.thread_root, "thread")):
+    stated: dict[ReplyMethod, str | None] = {"explicit": message.reply_to, "thread": message.thread_root}
+    for method, parent in stated.items():
         if parent:
             yield StatedReply(
                 room_id=names.room(message), child_id=message_id, parent_external_id=parent, method=method

@@ -6,6 +6,8 @@ there are several. That error lists each match by its id, with its name in brack
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol, TypeVar
+from uuid import UUID
 
 from roomlore.db import conversations, directory, messages
 from roomlore.db.database import without_restrictions
@@ -18,6 +20,18 @@ from roomlore.domain.records import Message, Viewer
 from roomlore.domain.rendering import safe_name
 from roomlore.domain.words import LAST
 from roomlore.search.query_parser import without_article
+
+
+class HasId(Protocol):
+    """Anything with an id."""
+
+    @property
+    def id(self) -> UUID:
+        """The id."""
+        ...
+
+
+Identified = TypeVar("Identified", bound=HasId)
 
 #: A message by word, or a position in a room; None is the end of the room.
 PositionLike = str | Position | None
@@ -48,10 +62,15 @@ async def _find_accounts(conn: Connection, org_id: OrgId, word: str) -> list[Par
     return [key for key in found if str(key.id) == word.lower()] or found
 
 
+async def accounts(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
+    """Return every account that the viewer knows of the person of that name, account or id."""
+    return await directory.accounts(conn, org_id, await participant(conn, org_id, word))
+
+
 async def accounts_of_person(conn: Connection, viewer: Viewer, word: str) -> list[ParticipantKey]:
     """Return the visible accounts of the person of that name, account or id; `me` is the viewer, never an operator."""
     if word.lower() != SELF:
-        return await directory.accounts(conn, viewer.org_id, await participant(conn, viewer.org_id, word))
+        return await accounts(conn, viewer.org_id, word)
     if viewer.participant_id is None:
         raise BadInput(f"participant {word!r}", "the operator is no participant; name one, or read as one")
     return await directory.accounts(conn, viewer.org_id, viewer.participant_id)
@@ -146,6 +165,12 @@ def _check_word(what: str, word: str) -> None:
     """Refuse characters that the database does not accept: NUL and halves of surrogate pairs."""
     if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
         raise NotFound(what, word)
+
+
+def single(what: str, word: str, found: Sequence[Identified]) -> Identified:
+    """Return the only item of a lookup by id; raise NotFound or BadInput unless there is exactly one."""
+    _check_unique(what, word, [str(item.id) for item in found])
+    return found[0]
 
 
 def _check_unique(what: str, word: str, choices: Iterable[str]) -> None:

@@ -20,11 +20,9 @@ from roomlore.search.confidence import confidence
 from roomlore.search.ranking import (
     ALL_FEATURES,
     CONTEXT_REACH,
-    ProximityBoost,
     QueryTerms,
     ScoredMessage,
     ScoringFeatures,
-    boost_near,
     fill_similarities,
     max_similarity,
     score_messages,
@@ -60,8 +58,6 @@ class SearchQuery:
     lexical: Sequence[tuple[SearchFilter, Sequence[MessageId]]] = ()
     #: The vector by the next embedding model, while messages are being embedded with it.
     second_vector: QueryVector = None
-    #: Who and what is near whoever asks, and goes first; None: that does not count.
-    proximity: ProximityBoost | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +84,7 @@ async def search_messages(
     rows, terms = await _find_candidates(conn, question, scope, limit=limit, dense=bool(features.dense))
     scored = score_messages(rows, terms, limit=max(RERANKED, MESSAGES_PER_THREAD * limit), features=features)
     reasons = await _rerank(conn, question, scored, weight=features.late_interaction)
-    # Whether the answer is there has nothing to do with who asks.
     sure = confidence(question.text, scored, reasons)
-    if question.proximity is not None:
-        first = list(reasons)[:RERANKED]
-        authors = await candidates.authors(conn, viewer.org_id, first)
-        reasons = boost_near(reasons, authors, question.proximity)
     best = dict(list(reasons.items())[: MESSAGES_PER_THREAD * limit])
     hits = await _load_hits(conn, viewer.org_id, best, scope, limit=limit)
     return MessageSearchResult(hits=hits, confidence=sure.value, threshold=sure.threshold)

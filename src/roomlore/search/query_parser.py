@@ -40,8 +40,6 @@ class Filters:
     answered: bool | None = None
     #: Search for the question as it is, without reading filters from it.
     literal: bool = False
-    #: Whether what is near the viewer in the graph is ranked higher: narrows nothing.
-    near: bool = False
 
     def time_range(self, now: datetime) -> TimeRange:
         """Return the time range, by the clock of `now`.

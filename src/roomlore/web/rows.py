@@ -8,8 +8,7 @@ from uuid import UUID
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import ReplyMethod
-from roomlore.operations.speakers import Speaker
-from roomlore.operations.timeline import TimelineLine
+from roomlore.operations.timeline import Speaker, TimelineLine
 
 #: Colours in `roomlore.css`; after the last they start again.
 COLOUR_COUNT = 24

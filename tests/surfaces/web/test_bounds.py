@@ -11,7 +11,7 @@ from ingest.stories import at, author, message, room
 from operations.village import ANA, BO, PIP, SQUARE, village
 from roomlore.db import timeline as store
 from roomlore.operations import App
-from roomlore.operations.speakers import CACHE_SECONDS
+from roomlore.operations.timeline import CACHE_SECONDS
 from surfaces.web.conftest import Visitor, visiting
 from surfaces.web.stories import ids_by_mark, ids_in, in_square, key_of, room_id, square
 

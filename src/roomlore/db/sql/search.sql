@@ -147,11 +147,6 @@ limit %(limit)s;
 -- name: token_rows
 select message_id, tokens from token_vectors(%(model)s, %(ids)s);
 
--- name: authors
-select id as message_id, author_id
-from messages
-where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
-
 -- name: newest_by_authors
 -- The newest of each author, then the newest of these, so that no more is read than needed.
 -- Uses index: messages_by_author

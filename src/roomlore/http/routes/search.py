@@ -26,7 +26,7 @@ ResultLimit = Annotated[int, Field(ge=1, le=100)]
 LONGEST_GAP = 366 * 24 * 3600.0
 Count = Annotated[int, Field(ge=0, le=1_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
-FILTERS = {"by", "kinds", "since", "until", "conversation", "answered", "literal", "near"}
+FILTERS = {"by", "kinds", "since", "until", "conversation", "answered", "literal"}
 
 
 class QuestionRequest(RoomBody):
@@ -49,7 +49,6 @@ class FilteredRequest(QuestionRequest):
     conversation: ShortText | None = None
     answered: bool | None = None
     literal: bool = False
-    near: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that `search` and `ask` share."""

@@ -15,8 +15,7 @@ from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Message, ReplyMethod
 from roomlore.http.routes.events import EventStreamResponse
 from roomlore.operations.privacy import restrictions_on
-from roomlore.operations.speakers import Speaker
-from roomlore.operations.timeline import FullMessage, RoomThreads, Timeline, WindowRequest
+from roomlore.operations.timeline import FullMessage, RoomThreads, Speaker, Timeline, WindowRequest
 from roomlore.search.records import RestrictedResult, Thread
 from roomlore.web.pages import PageRoutes
 from roomlore.web.request_context import RequestContext
