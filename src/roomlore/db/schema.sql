@@ -1221,7 +1221,7 @@ grant select on answers to roomlore_app;
 
 -- What a message stands under in its exchange, as far as the reader may see both: what it answers by the platform's
 -- word, else the root of its thread, else the question it was found to answer, where it addresses whoever asked and
--- is nearly certain. Other finds do not count, or a whole afternoon would become one exchange (measured: docs/why.md).
+-- is nearly certain. Other finds do not count, or a whole afternoon would become one exchange (measured: docs/decisions/which-replies-form-a-thread.md).
 -- At most one edge a message. Single values and not existences, which might be answered by reading every edge.
 -- Uses indexes: replies_from, replies_to
 create view exchange_edges with (security_invoker = true) as

@@ -9,7 +9,7 @@ from roomlore.search.ranking import ScoredMessage
 from roomlore.search.records import MatchReason
 
 #: How sure a search must be to answer, by what it could compare: each kind of evidence has its own scale. Where they
-#: come from is in docs/why.md; they were measured with one embedding model and hold for any.
+#: come from is in docs/decisions/answer-thresholds.md; they were measured with one embedding model and hold for any.
 TOKEN_THRESHOLD, VECTOR_THRESHOLD, WORD_THRESHOLD = 0.41, 0.33, 0.27
 #: Among so many of the best it is looked for how sure a search is, however many are wanted.
 CANDIDATES_READ = 50

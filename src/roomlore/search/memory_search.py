@@ -20,7 +20,7 @@ from roomlore.search.records import MatchedMemory, MatchReason
 #: How many memories are looked at more closely: of those with the rarest words, and of the nearest.
 MAX_CANDIDATES = 10
 #: How well a memory fits by its meaning alone, as a part of its cosine: one of 0.7 clears the bar that words and meaning
-#: have to clear together. Where it comes from is in docs/why.md.
+#: have to clear together. Where it comes from is in docs/decisions/memories-are-embedded-like-messages.md.
 DENSE_ONLY_FACTOR = 0.6
 
 
