@@ -129,7 +129,7 @@ def test_two_accounts_are_merged_and_split(village: CommandLine) -> None:
     [
         ("keys create", 2, "Missing option"),
         ("keys create --role boss --name x", 2, "boss"),
-        ("keys create --role member --name x", 1, "whose eyes"),
+        ("keys create --role member --name x", 1, "name the participant"),
         ("keys create --role operator --name x --valid-for 0d", 2, "90d"),
         ("keys create --role operator --name x --valid-for 6y", 2, "90d"),
         ("keys create --role operator --name x --valid-for 999999w", 1, "100 years"),

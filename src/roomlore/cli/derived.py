@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SERVICES: Mapping[str, str] = {
     "agents": "agents:Agents",
     "conversations": "conversations:Conversations",
-    "extracting": "extraction:Extraction",
+    "extracting": "jobs:Extraction",
     "generations": "embedding_versions:EmbeddingVersions",
     "graph": "graph:GraphQueries",
     "intake": "intake:Intake",

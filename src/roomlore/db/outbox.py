@@ -64,11 +64,11 @@ class Cursor:
 async def append_added(conn: Connection, org_id: OrgId) -> None:
     """Append the added messages, and enqueue them for projections."""
     await projections.enqueue_added(conn, org_id)
-    await append_added_messages(conn, org_id)
+    await append_added_messages(conn, org_id, most=MAX_CHANGES)
 
 
 @QUERIES.query
-async def append_added_messages(conn: Connection, org_id: OrgId, *, most: int = MAX_CHANGES) -> None:
+async def append_added_messages(conn: Connection, org_id: OrgId, *, most: int) -> None:
     """Append the added messages and notify readers when the transaction commits."""
     ...
 
@@ -81,7 +81,7 @@ async def append(
         return
     enqueue = projections.enqueue_replies if kind.startswith("message.") else projections.enqueue_nodes
     await enqueue(conn, org_id, ids)
-    await append_changes(conn, org_id, kind, ids)
+    await append_changes(conn, org_id, kind, ids, most=MAX_CHANGES)
 
 
 @QUERIES.query
@@ -91,7 +91,7 @@ async def append_changes(
     kind: ChangeKind,
     ids: Collection[MessageId | MemoryId | ConversationId],
     *,
-    most: int = MAX_CHANGES,
+    most: int,
 ) -> None:
     """Append a change of subjects that exist, and notify readers when the transaction commits."""
     ...

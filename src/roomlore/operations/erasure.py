@@ -25,7 +25,7 @@ from roomlore.domain.retention import RetentionChange
 from roomlore.ingest import accept
 from roomlore.jobs import expiry
 from roomlore.operations.access import Access, check_limit
-from roomlore.operations.registry import operation
+from roomlore.operations.registry import Limit, operation
 from roomlore.privacy import enforcement
 from roomlore.privacy.erasure import Erasure, erase, verify
 from roomlore.privacy.erasure_receipts import ErasureRequest
@@ -118,7 +118,8 @@ class Erasures:
         request = ErasureRequest(kind="person", participant_ids=[participant_id])
         return await self._erase(request, own=participant_id, dry_run=dry_run)
 
-    async def receipts(self, limit: int = 50) -> list[Receipt]:
+    @operation("GET", "/receipts", name="list_receipts")
+    async def receipts(self, limit: Limit = 50) -> list[Receipt]:
         """Return the newest receipts, newest first: all for operators, others their own."""
         check_limit(limit)
         async with self.access.reading(self.access.principal, "list receipts") as reading:
