@@ -1,8 +1,7 @@
-import re
-
 """Answers of a language model: the prompt, and which answers are accepted."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
