@@ -218,23 +218,27 @@ def _raw_log_rooms(file: Path | None) -> Mapping[str, str]:
     return cast(Mapping[str, str], rooms)
 
 
-def _model_server(env: Mapping[str, str], what: str, prefix: str) -> tuple[str, str, str | None] | None:
-    """Return the URL, name and key of a model; None without a URL."""
-    url, name = env.get(f"{prefix}_URL"), env.get(f"{prefix}_NAME")
+def _model_server(
+    env: Mapping[str, str], what: str, variables: tuple[str, str, str]
+) -> tuple[str, str, str | None] | None:
+    """Return the URL, name and key of a model from these variables; None without a URL."""
+    url_variable, name_variable, key_variable = variables
+    url, name = env.get(url_variable), env.get(name_variable)
     if url:
-        return url, name or "", env.get(f"{prefix}_KEY") or None
+        return url, name or "", env.get(key_variable) or None
     if name:
-        raise BadInput(f"{what} URL", f"is missing; set {prefix}_URL, or no name")
+        raise BadInput(f"{what} URL", f"is missing; set {url_variable}, or no name")
     return None
 
 
 def _language_model(env: Mapping[str, str]) -> LanguageModelSettings | None:
-    server = _model_server(env, "language model", "ROOMLORE_LANGUAGE_MODEL")
+    variables = "ROOMLORE_LANGUAGE_MODEL_URL", "ROOMLORE_LANGUAGE_MODEL_NAME", "ROOMLORE_LANGUAGE_MODEL_KEY"
+    server = _model_server(env, "language model", variables)
     if server is None:
         return None
 
-    def calls(kind: str, default: int) -> int:
-        number = _number(env, f"ROOMLORE_LANGUAGE_MODEL_{kind}", "language model calls")
+    def calls(variable: str, default: int) -> int:
+        number = _number(env, variable, "language model calls")
         return default if number is None else number
 
     url, name, key = server
@@ -242,14 +246,15 @@ def _language_model(env: Mapping[str, str]) -> LanguageModelSettings | None:
         url=url,
         name=name,
         key=key,
-        calls=calls("CALLS", DEFAULT_ANSWER_CALLS),
-        memory_calls=calls("MEMORY_CALLS", DEFAULT_MEMORY_CALLS),
-        room_calls=calls("ROOM_CALLS", DEFAULT_ROOM_CALLS),
+        calls=calls("ROOMLORE_LANGUAGE_MODEL_CALLS", DEFAULT_ANSWER_CALLS),
+        memory_calls=calls("ROOMLORE_LANGUAGE_MODEL_MEMORY_CALLS", DEFAULT_MEMORY_CALLS),
+        room_calls=calls("ROOMLORE_LANGUAGE_MODEL_ROOM_CALLS", DEFAULT_ROOM_CALLS),
     )
 
 
 def _embedding(env: Mapping[str, str]) -> EmbeddingSettings | None:
-    server = _model_server(env, "embedding", "ROOMLORE_EMBEDDING")
+    variables = "ROOMLORE_EMBEDDING_URL", "ROOMLORE_EMBEDDING_NAME", "ROOMLORE_EMBEDDING_KEY"
+    server = _model_server(env, "embedding", variables)
     if server is None:
         return None
     dimensions = _number(env, "ROOMLORE_EMBEDDING_DIMENSIONS", "embedding dimensions")

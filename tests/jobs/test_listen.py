@@ -165,8 +165,10 @@ async def test_the_page_of_operations_tells_of_what_could_not_be_listened_to(app
     await asked(app)
     key = (await app.keys.make("operator", name="a key")).key
     async with visiting(app, key) as visitor:
-        assert "1 message could not be listened to in time" in " ".join((await visitor.page("/ops")).split())
+        assert "1 message could not be checked for requests in time" in " ".join(
+            (await visitor.page("/ops")).split()
+        )
         await again(app)
         page = " ".join((await visitor.page("/ops")).split())
-    assert "1 given up" in page
+    assert "1 failed" in page
     assert "DetectionTookTooLong" in page
