@@ -112,7 +112,7 @@ async def test_the_same_again_changes_nothing_and_another_one_is_refused(both: A
     await told(third)
     await third.generations.switch(SMALL)
     assert (await third.generations.switch(SMALL)).waiting == 4
-    with pytest.raises(Conflict, match="embed back"):
+    with pytest.raises(Conflict, match="model revert"):
         await third.generations.switch("third")
     with pytest.raises(BadInput, match="default, small, third"):
         await third.generations.switch("fourth")

@@ -159,7 +159,14 @@ class PrivacyRequests:
         status: RequestStatus | None = None,
         limit: Limit = 50,
     ) -> list[PrivacyRequestView]:
-        """Return the newest privacy requests of the viewer, or all for an operator, newest first."""
+        """Return the newest privacy requests of the viewer, or all for an operator, newest first.
+
+        Args:
+            viewer: The viewer.
+            room: Only requests written in this room.
+            status: Only requests with this status.
+            limit: The most requests.
+        """
         check_limit(limit)
         if status is not None and status not in get_args(RequestStatus):
             raise BadInput("status", f"must be one of {', '.join(get_args(RequestStatus))}")
