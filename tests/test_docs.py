@@ -72,7 +72,10 @@ def test_every_roomlore_line_of_the_pages_is_understood(line: str) -> None:
     _, rest, _ = cli.make_parser(click.Context(cli)).parse_args(words)
     verb = cli.get_command(click.Context(cli), rest[0])
     assert verb is not None
-    verb.make_parser(click.Context(verb)).parse_args(rest[1:])
+    _, rest, _ = verb.make_parser(click.Context(verb)).parse_args(rest[1:])
+    if isinstance(verb, click.Group) and rest:
+        inner = verb.commands[rest[0]]
+        inner.make_parser(click.Context(inner)).parse_args(rest[1:])
 
 
 @pytest.mark.parametrize("line", MAKE_LINES)

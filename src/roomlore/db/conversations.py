@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from roomlore.db import projections
-from roomlore.db.positions import Position
+from roomlore.db.messages import Position
 from roomlore.db.queries import Connection, Queries
-from roomlore.domain.fields import field_values
 from roomlore.domain.ids import (
     ConversationId,
     IdRanges,
@@ -31,6 +30,7 @@ from roomlore.domain.records import (
     Reply,
     Sensitivity,
     SplitReason,
+    field_values,
 )
 
 QUERIES = Queries("conversations")

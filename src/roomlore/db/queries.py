@@ -1,4 +1,4 @@
-"""Named queries: a function with a typed signature and the statement of its name in `sql/*.sql`.
+r"""Named queries: a function with a typed signature and the statement of its name in `sql/*.sql`.
 
     QUERIES = Queries("keys")
 
@@ -7,14 +7,25 @@
         '''Revoke a key that is still valid.'''
         ...
 
-The statement begins with `-- name: revoke`; that of a private function has no underscore. It takes the arguments by their names: `%(key_id)s`. Instead of a record it
-takes the fields of the record (all null where there is none), and instead of a list of records one array for each field.
-A tuple `key` becomes the values `key_1`, `key_2`, …, and a list of tuples as many arrays. The result type says how rows are read:
+The statement begins with `-- name: revoke`. The argument types say what it takes:
+
+| argument | in the statement |
+|---|---|
+| `key_id: KeyId` | `%(key_id)s` |
+| `ids: Collection[KeyId]` | `%(ids)s`, an array |
+| `key: Record`, `key: Record \| None` | the fields of the record: `%(name)s`, `%(role)s`; nulls for None |
+| `keys: Collection[Record]` | one array for each field of the record |
+| `pair: tuple[A, B]` | `%(pair_1)s` and `%(pair_2)s` |
+| `pairs: Collection[tuple[A, B]]` | two arrays, `%(pairs_1)s` and `%(pairs_2)s` |
+| `scope: Composite` | `%(scope)s`, one value of a composite type |
+| `facts: Mapping[str, Any]` | `%(facts)s`, as jsonb |
+
+The result type says how rows are read:
 
 | result | what the statement returns |
 |---|---|
 | `None`, `RowCount` | no rows; `RowCount` is how many it changed |
-| `Record`, `tuple[X, Y]`, `int`, … | one row: a record by its column names, a tuple, or the value of its only column |
+| `Record`, `tuple[A, B]`, `int`, `UUID`, … | one row: a record by its column names, anything else by their order |
 | `X | None` | one row or none |
 | `list[X]`, `set[X]`, `frozenset[X]` | rows |
 | `dict[K, V]` | rows by their first column, or by several if K is a tuple; V is a record or the last column |
@@ -34,6 +45,7 @@ from typing import (
     LiteralString,
     NewType,
     ParamSpec,
+    Protocol,
     TypeVar,
     Union,
     cast,
@@ -42,20 +54,34 @@ from typing import (
     get_type_hints,
 )
 
+from pgvector import HalfVector
 from psycopg import AsyncConnection, sql
 from psycopg.rows import class_row, dict_row, tuple_row
+from psycopg.types.json import Jsonb
 
 from roomlore.domain import paging
-from roomlore.domain.fields import field_values
 from roomlore.domain.paging import BoundedPage
 from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.records import field_values
 
 Connection = AsyncConnection[Any]
 Record = TypeVar("Record")
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 #: Collections that the driver takes for an array only as a list.
-LISTED = (AbstractSet, Mapping, ValuesView, tuple)
+LISTED = (AbstractSet, ValuesView, tuple)
+
+
+class Composite(Protocol):
+    """A record that a statement takes as one value."""
+
+    def composite(self) -> tuple[Any, ...]:
+        """Return the fields of the value in the order of its type in the database."""
+        ...
+
+
+#: What makes the result of rows, by the name of its type.
+COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {"list": list, "set": set, "frozenset": frozenset}
 #: How many rows a statement changed.
 RowCount = NewType("RowCount", int)
 
@@ -170,7 +196,9 @@ class DeclaredQuery:
         conn, *values = bound.arguments.values()
         params = dict[str, Any]()
         for name, value in zip(self.parameters, values, strict=True):
-            params |= self._parameter(name, value)
+            values_of = self._parameter(name, value)
+            # An argument of its own counts more than the field of a record with the same name.
+            params = {**params, **values_of} if name in values_of else {**values_of, **params}
         return await self.fetch(conn, self.queries.by_name[self.name].text, params)
 
     @cached_property
@@ -191,22 +219,18 @@ class DeclaredQuery:
     @cached_property
     def placeholders(self) -> set[str]:
         """The parameters of the statement."""
-        found = set[str]()
+        names = set[str]()
         for name in self.parameters:
-            record = self._record_of(name)
-            found |= (
-                {field.name for field in fields(record)} if record else {*self._tuple_parts(name)} or {name}
-            )
-        return found
-
-    @cached_property
-    def plain_parameters(self) -> set[str]:
-        """The arguments that the statement takes as they are; of a record it may take some fields only."""
-        return self.placeholders & {*self.parameters}
+            item = self._item_of(name)
+            if is_dataclass(item):
+                names |= {field.name for field in fields(item)}
+            else:
+                names |= {f"{name}_{place}" for place in range(1, _width(item) + 1)} or {name}
+        return names
 
     @cached_property
     def shape(self) -> tuple[str, Any]:
-        """How many rows the result holds (none, count, one, optional, page, or the name of a collection), and of what."""
+        """How many rows the result holds (none, count, one, optional, list, set, dict or page), and of what."""
         result = self.types["return"]
         origin, parts = get_origin(result), get_args(result)
         if result in {NoneType, RowCount}:
@@ -232,9 +256,9 @@ class DeclaredQuery:
             rows = await cursor.fetchall()
         if kind == "dict":
             return dict(map(self._entry, rows))
-        items = rows if is_dataclass(item) or get_origin(item) is tuple else [value for (value,) in rows]
-        if kind in {"list", "set", "frozenset"}:
-            return items if kind == "list" else set(items) if kind == "set" else frozenset(items)
+        items = rows if is_dataclass(item) or _width(item) else [value for (value,) in rows]
+        if kind in COLLECTIONS:
+            return COLLECTIONS[kind](items)
         assert items or kind == "optional", f"{self.name} returned no row"
         return items[0] if items else None
 
@@ -242,36 +266,58 @@ class DeclaredQuery:
         """Return the key and the value that a row of a dict is."""
         key, item = get_args(self.types["return"])
         values = list(field_values(row).values()) if is_dataclass(item) else row
-        found = tuple(values[: len(get_args(key))]) if get_origin(key) is tuple else values[0]
-        return found, row if is_dataclass(item) else row[-1]
+        width = _width(key)
+        return tuple(values[:width]) if width else values[0], row if is_dataclass(item) else row[-1]
 
     def _parameter(self, name: str, value: Any) -> Mapping[str, Any]:
-        if parts := self._tuple_parts(name):
-            is_one = get_origin(self.types[name]) is tuple
-            return {part: value[i] if is_one else [row[i] for row in value] for i, part in enumerate(parts)}
-        record = self._record_of(name)
-        if record is not None:
-            if value is None:
-                return {field.name: None for field in fields(record)}
-            if not isinstance(value, record):
-                return columns(record, value)
-            return {name: _as_array(value) for name, value in field_values(value).items()}
-        return {name: _as_array(value)}
+        item = self._item_of(name)
+        is_one = item in {self.types[name], *get_args(self.types[name])} and not _is_collection(
+            self.types[name]
+        )
+        if is_dataclass(item) and value is None:
+            return dict.fromkeys(field.name for field in fields(item))
+        if is_dataclass(item):
+            values = field_values(value) if is_one else columns(cast(Any, item), value)
+            return {field: _plain(part) for field, part in values.items()}
+        if width := _width(item):
+            rows = list(value)
+            parts = rows if is_one else [[row[place] for row in rows] for place in range(width)]
+            return {f"{name}_{place}": _plain(part) for place, part in enumerate(parts, 1)}
+        if hasattr(value, "composite"):
+            return {name: value.composite()}
+        if isinstance(value, Mapping) and not any(
+            get_origin(part) is Mapping for part in (item, *get_args(item))
+        ):
+            value = list(cast(Mapping[Any, Any], value))
+        return {name: _plain(value)}
 
-    def _record_of(self, name: str) -> Any:
-        """Return the dataclass that an argument is, or is a list of; None for any other argument."""
+    def _item_of(self, name: str) -> Any:
+        """Return the record or tuple that an argument is, or is a list of; the type of any other argument."""
         kind = self.types[name]
         parts = [part for part in get_args(kind) if part is not NoneType]
-        found = parts[0] if len(parts) == 1 else kind
-        return found if is_dataclass(found) else None
+        item = parts[0] if len(parts) == 1 else kind
+        return None if hasattr(item, "composite") else item
 
-    def _tuple_parts(self, name: str) -> Sequence[str]:
-        """Return the parameters that a tuple or a list of tuples becomes; none for any other argument."""
-        kind = self.types[name]
-        parts = get_args(kind)
-        found = parts[0] if len(parts) == 1 else kind
-        is_tuple = get_origin(found) is tuple and Ellipsis not in get_args(found)
-        return [f"{name}_{place}" for place, _ in enumerate(get_args(found), 1)] if is_tuple else ()
+
+def _is_collection(kind: Any) -> bool:
+    origin = get_origin(kind)
+    return origin not in {None, tuple, Union, UnionType}
+
+
+def _width(kind: Any) -> int:
+    """Return how many values a tuple type holds; 0 for any other type, and for a tuple of any length."""
+    parts = get_args(kind)
+    return len(parts) if get_origin(kind) is tuple and Ellipsis not in parts else 0
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "__array__"):
+        return HalfVector(value)
+    if isinstance(value, Mapping):
+        return Jsonb(dict(cast(Mapping[str, Any], value)))
+    if isinstance(value, set | frozenset):
+        return sorted(cast(Iterable[Any], value), key=str)
+    return list(cast(Iterable[Any], value)) if isinstance(value, LISTED) else value
 
 
 async def _fetch_page(
@@ -289,10 +335,6 @@ async def _fetch_page(
     return BoundedPage(
         items=[shape(**row) for row in rows], is_cut=bool(reached) and reached[-1] >= paging.MAX_PAGE_BYTES
     )
-
-
-def _as_array(value: Any) -> Any:
-    return list(cast(Iterable[Any], value)) if isinstance(value, LISTED) else value
 
 
 def row_factory(record: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What these tests write, the plain model that a copy must equal, and a look at the copy past Roomlore."""
+"""Nodes for tests, a plain model of an index, and direct access to the server."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

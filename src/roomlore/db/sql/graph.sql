@@ -1,16 +1,19 @@
--- name: agent_ids
+-- Graph questions about people, messages and memories. Only active memories count.
+
+-- name: bots -> ParticipantRef
+-- The agents that the viewer knows.
 select id from participants where org_id = %(org_id)s and kind = 'agent' order by id;
 
--- name: said_by
--- Each participant is looked up by itself, so that only the newest messages are read.
+-- name: said_by -> MessageRef
+-- The messages of some participants, newest first. Each participant is looked up alone, so only the newest rows are read.
 -- Uses index: messages_by_author
 select said.id
-from unnest(%(participant_ids)s::uuid[]) as asked (id)
+from unnest(%(participant_ids)s::uuid[]) as author (id)
 cross join lateral (
   select messages.id, messages.sent_at, messages.native_order
   from messages
   where messages.org_id = %(org_id)s
-    and messages.author_id = asked.id
+    and messages.author_id = author.id
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
   order by messages.sent_at desc, messages.native_order desc, messages.id desc
@@ -19,7 +22,8 @@ cross join lateral (
 order by said.sent_at desc, said.native_order desc, said.id desc
 limit %(limit)s;
 
--- name: said_among
+-- name: said_among -> MessageRef
+-- The given messages that some participants wrote, newest first.
 select messages.id
 from messages
 where messages.org_id = %(org_id)s
@@ -30,7 +34,8 @@ where messages.org_id = %(org_id)s
 order by messages.sent_at desc, messages.native_order desc, messages.id desc
 limit %(limit)s;
 
--- name: memories_among
+-- name: known_among -> MemoryRef
+-- The given memories that name some participants in one of the roles, newest first.
 select memories.id
 from memories
 where memories.org_id = %(org_id)s
@@ -43,7 +48,8 @@ where memories.org_id = %(org_id)s
 order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
 
--- name: talks
+-- name: talks -> ParticipantCount
+-- Who replied to some participants or got a reply from them. Each message counts with its first parent only.
 -- Uses index: messages_by_author, replies_from, replies_to
 with said as materialized (
   select messages.id, messages.sent_at
@@ -84,7 +90,7 @@ talk as (
 select
   other.author_id as participant_id, count(*) as count, max(coalesce(talk.sent_at, other.sent_at)) as last
 from talk
--- One index lookup each, never a scan of the messages.
+-- The lateral join looks the messages up one by one and never scans the table.
 cross join lateral (
   select messages.author_id, messages.sent_at
   from messages
@@ -95,12 +101,12 @@ cross join lateral (
   offset 0
 ) as other
 where other.author_id <> all (%(participant_ids)s::uuid[])
-  and (%(among)s::uuid[] is null or other.author_id = any (%(among)s::uuid[]))
 group by other.author_id
 order by count(*) desc, max(coalesce(talk.sent_at, other.sent_at)) desc, other.author_id
 limit %(limit)s;
 
--- name: memories_near
+-- name: memories_near -> RelatedMemory
+-- The memories that are about some participants or involve them, the heaviest first.
 -- Uses index: memory_participants_of_participant
 with named as materialized (
   select
@@ -111,7 +117,6 @@ with named as materialized (
   where held.org_id = %(org_id)s
     and held.participant_id = any (%(participant_ids)s::uuid[])
     and held.role in ('subject', 'involved')
-    and (%(among)s::uuid[] is null or held.memory_id = any (%(among)s::uuid[]))
   group by held.memory_id
 )
 select memories.id as memory_id, memories.kind, named.count
@@ -121,7 +126,8 @@ where memories.status = 'active'
 order by named.count desc, memories.id desc
 limit %(limit)s;
 
--- name: tags_near
+-- name: tags_near -> TagCount
+-- The tags of the memories that are about some participants or involve them.
 -- Uses index: memory_participants_of_participant
 select ties.tag, count(distinct ties.memory_id) as count
 from ties_of(
@@ -142,18 +148,20 @@ from ties_of(
 where ties.tag is not null
 group by ties.tag;
 
--- name: authors_in
+-- name: present_in -> ParticipantCount
+-- Who wrote in a conversation that the viewer sees whole, the most messages first.
 select messages.author_id as participant_id, count(*) as count, max(messages.sent_at) as last
 from said_in(%(conversation_id)s) as held (message_id)
 join messages on messages.org_id = %(org_id)s and messages.id = held.message_id
 where messages.kind in ('message', 'whisper')
   and messages.redacted_at is null
-  and (%(among)s::uuid[] is null or messages.author_id = any (%(among)s::uuid[]))
 group by messages.author_id
 order by count(*) desc, max(messages.sent_at) desc, messages.author_id
 limit %(limit)s;
 
--- name: memories_for
+-- name: memories_for -> RelatedMemory
+-- The memories with a source in a conversation that the viewer sees whole, or naming its participants, the heaviest
+-- first. A memory that shares a tag with one of the conversation's memories weighs more.
 with said as materialized (
   select held.message_id as id from said_in(%(conversation_id)s) as held (message_id)
 ),
@@ -184,7 +192,7 @@ meant as materialized (
   from named
   full join resting on resting.id = named.id
   join memories on memories.org_id = %(org_id)s and memories.id = coalesce(named.id, resting.id)
-  where memories.status = 'active' and (%(among)s::uuid[] is null or memories.id = any (%(among)s::uuid[]))
+  where memories.status = 'active'
 ),
 alike as (
   select distinct ties.memory_id as id
@@ -201,18 +209,14 @@ left join alike on alike.id = meant.id
 order by 3 desc, meant.id desc
 limit %(limit)s;
 
--- name: sources
-select message_id, array_agg(memory_id order by memory_id) as memory_ids
-from memory_sources
-where org_id = %(org_id)s and memory_id = any (%(memory_ids)s::uuid[])
-group by message_id;
-
--- name: participant_names
+-- name: called -> ParticipantName
+-- The names of these participants that the viewer knows.
 select id, name, kind
 from known_participants
 where org_id = %(org_id)s and id = any (%(participant_ids)s::uuid[]);
 
--- name: with_other_accounts
+-- name: persons -> ParticipantRef
+-- These participants and their other accounts that the viewer knows.
 select asked.id
 from unnest(%(participant_ids)s::uuid[]) as asked (id)
 union
