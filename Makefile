@@ -56,7 +56,7 @@ layers: .venv/installed-dev ## imports go one way
 	$(BIN)/lint-imports
 
 openapi: .venv/installed-dev ## write the description of the HTTP API anew
-	$(BIN)/python -m roomlore.surfaces.http > docs/openapi.json
+	$(BIN)/python -m roomlore.http > docs/openapi.json
 
 schema: ## draw the tables anew
 	$(PYTHON) docs/schema.py > docs/schema.md

@@ -27,10 +27,10 @@ import psycopg
 from psycopg import sql
 
 from roomlore import App, IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom, Settings, Viewer
-from roomlore.context.replygraph import DEFAULT_LIMITS
-from roomlore.store.cluster import Cluster, start_cluster
-from roomlore.store.db import Database
-from roomlore.store.migrate import migrate
+from roomlore.context.expansion import DEFAULT_LIMITS
+from roomlore.db.cluster import Cluster, start_cluster
+from roomlore.db.database import Database
+from roomlore.db.schema import migrate
 
 PEOPLE = 100
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -173,7 +173,7 @@ class Asked:
 
     async def _counted(self) -> int:
         # The one connection of the pool tells what it has read so far.
-        async with self.app.db.outside_orgs() as own:
+        async with self.app.db.system_connection() as own:
             await own.execute("select pg_stat_force_next_flush()")
         row = self.admin.execute(ROWS_READ).fetchone()
         assert row is not None
@@ -201,7 +201,7 @@ def triggers(count: int, rounds: int) -> list[str]:
 async def report(cluster: Cluster, counts: Sequence[int], rounds: int) -> dict[str, object]:
     database = await Database.connect(cluster.app_dsn, size=1)
     try:
-        app = App(db=database, org_id=await database.org("bench"), settings=Settings(org="bench"))
+        app = App(db=database, org_id=await database.ensure_org("bench"), settings=Settings(org="bench"))
         known = {room.name for room in await app.rooms(app.operator)}
         for count in counts:
             if room_of(count) not in known:

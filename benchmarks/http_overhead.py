@@ -24,8 +24,8 @@ import httpx2
 
 import roomlore
 from roomlore import App, IncomingAuthor, IncomingMessage, IncomingRoom, Settings
-from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.http.running import listen, serve
+from roomlore.http.limits import RequestLimits
+from roomlore.http.runtime import listen, serve
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 WORDS = [f"word{number}" for number in range(2_000)]
@@ -95,11 +95,11 @@ def in_process(app: App, key: str | None, admin: str) -> dict[str, Call]:
 
     async def searching() -> None:
         acting = app if key is None else await signed(key)
-        await acting.search(acting.desk.caller, text(source)[:30])
+        await acting.search(acting.access.principal, text(source)[:30])
 
     async def context() -> None:
         acting = app if key is None else await signed(key)
-        await acting.context(acting.desk.caller, "busy", f"m{source.randrange(500, 1000)}")
+        await acting.context(acting.access.principal, "busy", f"m{source.randrange(500, 1000)}")
 
     async def ingest() -> None:
         acting = app if key is None else await signed(admin)
@@ -137,7 +137,7 @@ async def server(settings: Settings) -> None:
     async with roomlore.open(settings) as app:
         with listen("127.0.0.1", 0) as listening:
             print(listening.getsockname()[1], flush=True)
-            limits = Limits(rate=1e9, burst=10**9, in_flight=1_000)
+            limits = RequestLimits(rate=1e9, burst=10**9, in_flight=1_000)
             await serve(app, listening, limits=limits, workers=False, stop=stop)
 
 

@@ -22,13 +22,13 @@ from pathlib import Path
 
 import psycopg
 
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
+from roomlore.db.cluster import Cluster, start_cluster
+from roomlore.db.database import Database
+from roomlore.db.schema import migrate
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
-from roomlore.store.cluster import Cluster, start_cluster
-from roomlore.store.db import Database
-from roomlore.store.migrate import migrate
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 #: As many as are stored at once, in one transaction.
 BATCH = 10_000
@@ -257,7 +257,7 @@ async def sizes(app: App, admin: psycopg.AsyncConnection, messages: list[Incomin
 
 async def measure(cluster: Cluster, *, rounds: int, count: int) -> None:
     db = await Database.connect(cluster.app_dsn)
-    app = App(db=db, org_id=await db.org("bench"), settings=Settings(), _embedder=FakeEmbedder())
+    app = App(db=db, org_id=await db.ensure_org("bench"), settings=Settings(), _embedder=FakeEmbedder())
     options = "-c search_path=roomlore,public"
     async with await psycopg.AsyncConnection.connect(
         cluster.admin_dsn, autocommit=True, options=options

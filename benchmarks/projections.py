@@ -48,20 +48,20 @@ from benchmarks.copied import (
     vector_of,
     words,
 )
-from roomlore.app import App, copies
-from roomlore.app.projecting import Copies
-from roomlore.backends.qdrant import PREFIX, QdrantPoints, open_qdrant
-from roomlore.config import Settings
+from roomlore.db import projections
+from roomlore.db import search as proposals
+from roomlore.db.database import Database
+from roomlore.db.search import FilterSize, SearchFilter
 from roomlore.domain.ids import MessageId
-from roomlore.domain.projected import Narrowing, Sight
-from roomlore.store import projections
-from roomlore.store import search as proposals
-from roomlore.store.db import Database
-from roomlore.store.search import Scope, ScopeMeasure
-from roomlore.workers import loop
-from roomlore.workers.generations import GenerationWorker
+from roomlore.domain.projections import QueryFilter, VisibilityFilter
+from roomlore.jobs import runner
+from roomlore.jobs.embedding import EmbeddingVersionWorker
+from roomlore.operations import App, projection_service
+from roomlore.operations.projection_service import ProjectionStatus
+from roomlore.projections.qdrant import PREFIX, QdrantProjection, open_qdrant
+from roomlore.settings import Settings
 
-EVERYWHERE = Narrowing()
+EVERYWHERE = QueryFilter()
 
 
 async def put(given: argparse.Namespace, at: Server) -> dict[str, Any]:
@@ -101,7 +101,7 @@ async def lag(given: argparse.Namespace, at: Server) -> dict[str, Any]:
         await filled(app, 1_000)
         await app.projecting.rebuild("qdrant")
         stop = asyncio.Event()
-        looked: list[Copies] = []
+        looked: list[ProjectionStatus] = []
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             # Once for nothing, so that its start does not count.
             await fed_by(pool, app, rate=10, seconds=1, since=5_000)
@@ -151,7 +151,9 @@ def feed(dsn: str, *, rate: int, seconds: int, since: int) -> Fed:
     async def run() -> Fed:
         db = await Database.connect(dsn, size=2)
         settings = Settings(data=Path("unused"), org="bench")
-        app = App(db=db, org_id=await db.org("bench"), settings=settings, _embedder=Summing(DIMENSIONS))
+        app = App(
+            db=db, org_id=await db.ensure_org("bench"), settings=settings, _embedder=Summing(DIMENSIONS)
+        )
         chance, late = random.Random(9), 0.0
         began = time.perf_counter()
         for step in range(seconds * 5):
@@ -173,9 +175,9 @@ async def all_work(app: App, stop: asyncio.Event) -> None:
 
 async def copying_alone(app: App, stop: asyncio.Event) -> None:
     """Embed and copy what comes in, and do nothing else: no conversations, no memories."""
-    embedding = GenerationWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
-    chores = [embedding.rounds, partial(copies.keep_up, app.db, app.settings)]
-    await loop.run(app.db, embedding, stop=stop, chores=chores)
+    embedding = EmbeddingVersionWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
+    chores = [embedding.watch, partial(projection_service.follow_changes, app.db, app.settings)]
+    await runner.run(app.db, embedding, stop=stop, tasks=chores)
 
 
 WORK: dict[str, Callable[[App, asyncio.Event], Awaitable[None]]] = {
@@ -184,7 +186,7 @@ WORK: dict[str, Callable[[App, asyncio.Event], Awaitable[None]]] = {
 }
 
 
-async def watch(app: App, stop: asyncio.Event, looked: list[Copies]) -> None:
+async def watch(app: App, stop: asyncio.Event, looked: list[ProjectionStatus]) -> None:
     while not stop.is_set():
         looked += await app.projecting.status()
         await asyncio.sleep(0.2)
@@ -237,8 +239,8 @@ async def search(given: argparse.Namespace, at: Server) -> dict[str, Any]:
 
 async def indexed(app: App, at: Server) -> None:
     """Let the server give the vectors of the copy an index, if it thinks it worth it, and wait until it has."""
-    async with app.db.reading(app.operator) as conn:
-        (held,) = await projections.all_of(conn, app.org_id)
+    async with app.db.read_transaction(app.operator) as conn:
+        (held,) = await projections.all_projections(conn, app.org_id)
     bare = AsyncQdrantClient(url=at.url, api_key=at.key, check_compatibility=False, timeout=3_600)
     name = f"{PREFIX}{held.copy}"
     await bare.update_collection(
@@ -253,10 +255,10 @@ async def indexed(app: App, at: Server) -> None:
 
 async def compared(app: App, viewer: Any, asked: Sequence[str], at: Server) -> dict[str, Any]:
     copied = open_qdrant(at.url, key=at.key)
-    async with app.db.reading(app.operator) as conn:
-        (held,) = await projections.all_of(conn, app.org_id)
-    async with app.db.reading(viewer) as conn:
-        sight = await projections.sight(conn)
+    async with app.db.read_transaction(app.operator) as conn:
+        (held,) = await projections.all_projections(conn, app.org_id)
+    async with app.db.read_transaction(viewer) as conn:
+        sight = await projections.visibility_filter(conn)
     sides = Sides(app=app, viewer=viewer, copied=copied, copy=held.copy or "", sight=sight)
     exactly = [await sides.nearest(text, by_index=False) for text in asked]
     ways: dict[str, Callable[[str], Awaitable[list[MessageId]]]] = {
@@ -292,37 +294,45 @@ class Sides:
 
     app: App
     viewer: Any
-    copied: QdrantPoints
+    copied: QdrantProjection
     copy: str
-    sight: Sight
+    sight: VisibilityFilter
 
     async def near(self, text: str) -> list[MessageId]:
-        found = await self.copied.near(
+        found = await self.copied.search_dense(
             self.copy, vector_of(text), sight=self.sight, narrowing=EVERYWHERE, wanted=20
         )
         return [one.message_id for one in found]
 
     async def worded(self, text: str) -> list[MessageId]:
-        found = await self.copied.worded(
+        found = await self.copied.search_lexical(
             self.copy, text.split(), sight=self.sight, narrowing=EVERYWHERE, wanted=40
         )
         return [one.message_id for one in found]
 
     async def nearest(self, text: str, *, by_index: bool) -> list[MessageId]:
-        async with self.app.db.reading(self.viewer, keeps_plans=True, recalls=True) as conn:
+        async with self.app.db.read_transaction(
+            self.viewer, generic_plan=True, apply_restrictions=True
+        ) as conn:
             measure = (
-                await proposals.measure(conn, Scope())
+                await proposals.filter_size(conn, SearchFilter())
                 if by_index
-                else ScopeMeasure(message_count=0, indexed_lengths=())
+                else FilterSize(message_count=0, indexed_lengths=())
             )
             vector = (Summing(DIMENSIONS).model_id, vector_of(text))
-            found = await proposals.nearest(conn, vector, scope=Scope(), measure=measure, wanted=20)
+            found = await proposals.dense_candidates(
+                conn, vector, scope=SearchFilter(), measure=measure, wanted=20
+            )
         return [one.message_id for one in found]
 
     async def best_worded(self, text: str, *, wanted: int = 40) -> list[MessageId]:
-        async with self.app.db.reading(self.viewer, keeps_plans=True, recalls=True) as conn:
-            measure = await proposals.measure(conn, Scope())
-            found = await proposals.worded(conn, text, scope=Scope(), measure=measure, wanted=wanted)
+        async with self.app.db.read_transaction(
+            self.viewer, generic_plan=True, apply_restrictions=True
+        ) as conn:
+            measure = await proposals.filter_size(conn, SearchFilter())
+            found = await proposals.lexical_candidates(
+                conn, text, scope=SearchFilter(), measure=measure, wanted=wanted
+            )
         return list(found.message_ids)
 
 

@@ -33,8 +33,8 @@ from benchmarks.copied import (
     vector_of,
     words,
 )
-from roomlore.backends.qdrantwire import DENSE, INDEXES, WORDS
-from roomlore.domain.projected import Point
+from roomlore.domain.projections import Point
+from roomlore.projections.qdrant_connection import DENSE, INDEXES, LEXICAL
 
 
 async def collections(given: argparse.Namespace, at: Server) -> dict[str, Any]:
@@ -91,7 +91,7 @@ async def prepare(bare: AsyncQdrantClient, name: str) -> None:
     await bare.create_collection(
         name,
         vectors_config={DENSE: models.VectorParams(size=DIMENSIONS, distance=models.Distance.COSINE)},
-        sparse_vectors_config={WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        sparse_vectors_config={LEXICAL: models.SparseVectorParams(modifier=models.Modifier.IDF)},
     )
     for field, schema in INDEXES.items():
         await bare.create_payload_index(name, field, field_schema=schema, wait=True)

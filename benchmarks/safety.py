@@ -49,9 +49,9 @@ from roomlore import (
     Settings,
     Viewer,
 )
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.store.cluster import Cluster, start_cluster
-from roomlore.store.migrate import migrate
+from roomlore.db.cluster import Cluster, start_cluster
+from roomlore.db.schema import migrate
+from roomlore.models.fake import FakeEmbedder
 
 WORDS = 20_000
 PEOPLE = 200

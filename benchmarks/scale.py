@@ -21,7 +21,7 @@ from typing import Any
 
 import roomlore
 from roomlore import App, IncomingAuthor, IncomingMessage, IncomingRoom, Viewer
-from roomlore.backends.fake import FakeEmbedder
+from roomlore.models.fake import FakeEmbedder
 
 WORDS = 20_000
 START = datetime(2025, 1, 1, tzinfo=UTC)
@@ -89,7 +89,7 @@ async def timed(calls: list[Coroutine[Any, Any, object]]) -> dict[str, float]:
 
 
 async def sizes(app: App) -> dict[str, int]:
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         rows = await (
             await conn.execute(
                 """

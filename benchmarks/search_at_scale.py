@@ -29,10 +29,10 @@ from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
 from roomlore import App, IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom, Settings, Viewer
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.store.cluster import Cluster, start_cluster
-from roomlore.store.db import Database
-from roomlore.store.migrate import migrate
+from roomlore.db.cluster import Cluster, start_cluster
+from roomlore.db.database import Database
+from roomlore.db.schema import migrate
+from roomlore.models.fake import FakeEmbedder
 
 PEOPLE = 100
 WORDS = 20_000
@@ -251,7 +251,9 @@ async def main() -> None:
             await migrate(cluster.admin_dsn)
             db = await Database.connect(cluster.app_dsn, size=1)
             try:
-                app = App(db=db, org_id=await db.org("bench"), settings=Settings(data=data, org="bench"))
+                app = App(
+                    db=db, org_id=await db.ensure_org("bench"), settings=Settings(data=data, org="bench")
+                )
                 if is_new:
                     await fill(cluster, app, wish.messages, wish.rooms)
                 with psycopg.connect(cluster.admin_dsn) as conn:

@@ -12,9 +12,9 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from roomlore.conversations.linker import ReplyLinker
+from roomlore.conversations.records import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.untangling.linker import Linker
-from roomlore.untangling.records import Said
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 _SYLLABLES = ("ka", "lo", "mi", "ren", "to", "sha", "vu", "bel", "dor", "in")
@@ -30,12 +30,12 @@ _PHRASES = (
 )
 
 
-def room(size: int, chance: random.Random) -> list[Said]:
+def room(size: int, chance: random.Random) -> list[ConversationMessage]:
     """Return the messages of a room."""
     words = ["".join(chance.choices(_SYLLABLES, k=3)) for _ in range(2000)]
     people = ["".join(chance.choices(_SYLLABLES, k=3)) + str(number) for number in range(200)]
     seconds = 0.0
-    lines: list[Said] = []
+    lines: list[ConversationMessage] = []
     for number in range(size):
         seconds += chance.expovariate(1 / 12)
         here = min(int(chance.paretovariate(0.8)), 40) + number // 100
@@ -43,7 +43,7 @@ def room(size: int, chance: random.Random) -> list[Said]:
         other = people[(here + chance.randint(1, 5)) % len(people)]
         body = " ".join((chance.choice(_PHRASES), *chance.choices(words, k=chance.randint(1, 14))))
         lines.append(
-            Said(
+            ConversationMessage(
                 id=MessageId(UUID(int=number)),
                 author_id=ParticipantId(UUID(int=10**9 + here % len(people))),
                 author_name=name,
@@ -66,7 +66,7 @@ def main() -> None:
     elapsed: list[float] = []
     busy: list[float] = []
     for _ in range(given.rounds):
-        linker = Linker()
+        linker = ReplyLinker()
         begun, used = time.perf_counter(), time.process_time()
         for line in lines:
             linker.link(line)

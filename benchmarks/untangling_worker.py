@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from roomlore import app as composition
-from roomlore.app import App
-from roomlore.config import Settings
+from roomlore import operations as composition
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 PEOPLE = [

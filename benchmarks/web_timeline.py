@@ -22,8 +22,8 @@ import httpx2
 import roomlore
 from roomlore import App, IncomingAuthor, IncomingMessage, IncomingRoom, Settings
 from roomlore.domain.ids import uuid7
-from roomlore.surfaces.http.envelope import Envelope
-from roomlore.surfaces.web.site import build
+from roomlore.http.headers import SecurityHeadersMiddleware
+from roomlore.web.site import build
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 WORDS = [f"word{number}" for number in range(2_000)]
@@ -90,7 +90,9 @@ async def compare(settings: Settings, args: argparse.Namespace) -> None:
         }
         print(f"{'page':<12}{'who':<10}{'p50 ms':>9}{'p95 ms':>9}")
         for who, local in (("operator", True), ("member", False)):
-            transport = httpx2.ASGITransport(app=Envelope(build(app, local=local), new_id=uuid7), client=HERE)
+            transport = httpx2.ASGITransport(
+                app=SecurityHeadersMiddleware(build(app, local=local), new_id=uuid7), client=HERE
+            )
             cookies = {} if local else {"roomlore_key": key}
             async with httpx2.AsyncClient(
                 transport=transport, base_url="http://localhost", cookies=cookies

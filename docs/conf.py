@@ -36,9 +36,12 @@ nitpick_ignore_regex = [
     ("py:.*", r"(asyncio|collections|contextlib|datetime|numpy|pathlib|typing|uuid|zoneinfo)(\..+)?"),
     ("py:class", r"(Path|UUID|date|datetime|timedelta|int|bool|str|float|bytes|ndarray|float32|Any)"),
     # What an answer holds, of whatever kind it is.
-    ("py:class", r"roomlore\.app\.graph\.Item"),
+    ("py:class", r"roomlore\.operations\.graph\.Item"),
     # Limits of arguments, and aliases in annotations that are not evaluated.
-    ("py:class", r"(msgspec\.Meta|ZoneInfo|Before|(loop\.)?Progress|retain\.Expired|work\.Stage)"),
+    (
+        "py:class",
+        r"(msgspec\.Meta|ZoneInfo|(lookup\.)?PositionLike|(runner\.)?Progress|expiry\.OnExpired|work_queue\.QueueName)",
+    ),
 ]
 
 

@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-SCHEMA = Path(__file__).parents[1] / "src" / "roomlore" / "store" / "schema.sql"
+SCHEMA = Path(__file__).parents[1] / "src" / "roomlore" / "db" / "schema.sql"
 
 CHAPTER = re.compile(r"^-{99}\n-- (.+?)\n", re.MULTILINE)
 TABLE = re.compile(r"((?:^--[^\n]*\n)*)^create table (\w+) \(\n(.*?)^\)[^;]*;", re.MULTILINE | re.DOTALL)
@@ -18,7 +18,7 @@ CLAUSES = {"primary", "foreign", "unique", "check", "constraint"}
 INTRODUCTION = """\
 # Tables
 
-`make schema` writes this page from `src/roomlore/store/schema.sql`, which says more: every column, index, policy and
+`make schema` writes this page from `src/roomlore/db/schema.sql`, which says more: every column, index, policy and
 function stands there with its reason. Pictures leave out `org_id`, which every table of an org has and every key begins with.
 Tables without columns are drawn in another picture.
 """

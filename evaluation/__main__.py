@@ -17,8 +17,8 @@ from evaluation.benchmark import Options
 from evaluation.comparison import markdown_table
 from evaluation.metrics import Report
 from evaluation.runner import TASKS, evaluate
-from roomlore.config import from_environment
 from roomlore.domain.errors import BadInput, RoomloreError
+from roomlore.settings import from_environment
 
 
 @click.command()

@@ -8,10 +8,10 @@ from evaluation.benchmark import Progress
 from evaluation.datasets import Question
 from evaluation.metrics import Report, mean
 from evaluation.search import Viewers, concurrently
-from roomlore.app import App
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.quotes import quotes
-from roomlore.retrieval.records import Answer
+from roomlore.operations import App
+from roomlore.search.quotes import select_quotes
+from roomlore.search.records import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ async def ask_all(
 
 async def cited(app: App, viewer: Viewer, answer: Answer) -> list[str]:
     """Return the external ids of the messages that an answer quotes, or that are sources of its memories, each once."""
-    said = [message for quote in quotes(answer.hits) for message in (quote.message, *quote.answers)]
+    said = [message for quote in select_quotes(answer.hits) for message in (quote.message, *quote.answers)]
     if answer.tier == "memories":
         for one in answer.memories:
             why = await app.memories.why(viewer, str(one.memory.id))

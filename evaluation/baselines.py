@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from evaluation.benchmark import Progress
 from evaluation.datasets import DatasetMessage, Question
 from evaluation.metrics import Ranking
-from roomlore.app import App
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import Embedder
+from roomlore.operations import App
 
 Floats = NDArray[np.float64]
 Vector = NDArray[np.float32]
@@ -285,7 +285,7 @@ class Baselines:
 async def stems_of(app: App, said: Sequence[tuple[str, str]]) -> list[dict[str, int]]:
     """Return how often each stem occurs in each pair of name and text, without stop words, as search indexes it."""
     found: list[dict[str, int]] = []
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         for start in range(0, len(said), BATCH):
             names, texts = zip(*said[start : start + BATCH], strict=True)
             params = {"names": list(map(_storable, names)), "texts": list(map(_storable, texts))}
@@ -296,7 +296,7 @@ async def stems_of(app: App, said: Sequence[tuple[str, str]]) -> list[dict[str, 
 
 async def message_vectors(app: App, model: str) -> dict[str, Vector]:
     """Return the stored vectors of one model by the external ids of their messages."""
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         rows = await (await conn.execute(_VECTORS, {"org_id": app.org_id, "model": model})).fetchall()
     return {external_id: embedding.to_numpy().astype(np.float32) for external_id, embedding in rows}
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from evaluation.datasets import DatasetMessage, Gold
 from evaluation.metrics import Report
-from roomlore.app import App
-from roomlore.config import EmbeddingSettings
 from roomlore.domain.ports import Embedder
+from roomlore.operations import App
+from roomlore.settings import EmbeddingSettings
 
 #: One line of a predictions file, ready for JSON.
 Line = Mapping[str, Any]

@@ -7,11 +7,11 @@ from evaluation.benchmark import BenchmarkRun, Outcome, Progress
 from evaluation.clustering import Assignment, score_conversations, score_links
 from evaluation.datasets import ContextItem, Link
 from evaluation.metrics import MOST_SELECTED, Selection, score_context
-from roomlore.app import App
 from roomlore.context.records import ContextLine
 from roomlore.domain.errors import BadInput
-from roomlore.domain.records import Placed
-from roomlore.domain.wording import counted
+from roomlore.domain.phrases import count_phrase
+from roomlore.domain.records import AssignedMessage
+from roomlore.operations import App
 
 #: Messages per read.
 PAGE = 1_000
@@ -65,22 +65,22 @@ async def disentangle(run: BenchmarkRun) -> None:
     if done.set_aside:
         raise BadInput(
             "data set",
-            f"{counted(done.set_aside, 'piece')} of it could not be disentangled; nothing was measured",
+            f"{count_phrase(done.set_aside, 'piece')} of it could not be disentangled; nothing was measured",
         )
 
 
-async def disentangled_messages(run: BenchmarkRun) -> list[Placed]:
+async def disentangled_messages(run: BenchmarkRun) -> list[AssignedMessage]:
     """Return every message after disentanglement, in the order of each room."""
     await disentangle(run)
-    messages: list[Placed] = []
+    messages: list[AssignedMessage] = []
     with run.progress("reading", None) as progress:
         for room in run.rooms:
             messages += await _timeline(run.app, room, progress)
     return messages
 
 
-async def _timeline(app: App, room: str, progress: Progress) -> list[Placed]:
-    pages: list[list[Placed]] = []
+async def _timeline(app: App, room: str, progress: Progress) -> list[AssignedMessage]:
+    pages: list[list[AssignedMessage]] = []
     before: str | None = None
     while page := await app.conversations.timeline(app.operator, room, limit=PAGE, before=before):
         progress(len(page))
@@ -89,7 +89,7 @@ async def _timeline(app: App, room: str, progress: Progress) -> list[Placed]:
     return [message for page in reversed(pages) for message in page]
 
 
-def reply_links(messages: Sequence[Placed]) -> list[Link]:
+def reply_links(messages: Sequence[AssignedMessage]) -> list[Link]:
     """Return which message answers which, by external ids; notices of the platform answer nothing."""
     external = {one.message.id: one.message.external_id for one in messages}
     return [
@@ -99,7 +99,7 @@ def reply_links(messages: Sequence[Placed]) -> list[Link]:
     ]
 
 
-def assignments(messages: Iterable[Placed]) -> list[Assignment]:
+def assignments(messages: Iterable[AssignedMessage]) -> list[Assignment]:
     """Return the conversation of each message that is in one, by external ids."""
     return [
         Assignment(message_id=one.message.external_id, conversation=str(one.conversation_id))

@@ -17,13 +17,13 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from roomlore.domain.errors import BadInput
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 Record = TypeVar("Record")
 Fields = dict[str, Any]
 
 #: Time since 1970, by the number of digits before the point: seconds, milliseconds or microseconds.
-_SINCE_1970 = later(r"(\d{9,10}|\d{12,13}|\d{15,16})(\.\d{1,9})?")
+_SINCE_1970 = lazy_pattern(r"(\d{9,10}|\d{12,13}|\d{15,16})(\.\d{1,9})?")
 _UNITS_PER_SECOND = {9: 1, 10: 1, 12: 10**3, 13: 10**3, 15: 10**6, 16: 10**6}
 #: Negatives are drawn the same way each time.
 _SEED = 20_260_101

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from evaluation.benchmark import BenchmarkRun
 from evaluation.datasets import DatasetMessage
-from roomlore.app import App
 from roomlore.domain.errors import BadInput
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, Precision
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, TimestampPrecision
+from roomlore.operations import App
 
 PLATFORM = "evaluation"
 BATCH = 2_000
@@ -22,7 +22,7 @@ _WEEK = timedelta(weeks=1)
 class _Clock:
     """The times of one room."""
 
-    precision: Precision
+    precision: TimestampPrecision
     #: The newest time so far; at first the first time that the room states, None where it states none.
     newest: datetime | None
 
@@ -85,7 +85,7 @@ def _clocks(messages: Iterable[DatasetMessage]) -> dict[str, _Clock]:
     }
 
 
-def _precision(times: Iterable[datetime]) -> Precision:
+def _precision(times: Iterable[datetime]) -> TimestampPrecision:
     """Return the precision of the times of a room."""
     if any(time.microsecond % 1000 for time in times):
         return "us"
@@ -95,7 +95,7 @@ def _precision(times: Iterable[datetime]) -> Precision:
 
 
 def _record(
-    message: DatasetMessage, place: int, *, sent_at: datetime, precision: Precision
+    message: DatasetMessage, place: int, *, sent_at: datetime, precision: TimestampPrecision
 ) -> IncomingMessage:
     return IncomingMessage(
         platform=PLATFORM,

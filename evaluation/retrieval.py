@@ -20,7 +20,7 @@ from evaluation.search import (
     viewers_of,
 )
 from roomlore.domain.errors import BadInput
-from roomlore.retrieval.scoring import Stages
+from roomlore.search.ranking import ScoringFeatures
 
 #: By system.
 Rankings = dict[str, list[Ranking]]
@@ -30,9 +30,9 @@ SHALLOW = 10
 #: How many negatives are asked: enough for an interval of some 3 points, and no more time.
 NEGATIVES = 400
 ABLATIONS = {
-    "no neighbours": Stages(neighbours=False),
-    "no dense": Stages(dense=0.0),
-    "no late interaction": Stages(comparison=0.0),
+    "no neighbours": ScoringFeatures(neighbours=False),
+    "no dense": ScoringFeatures(dense=0.0),
+    "no late interaction": ScoringFeatures(late_interaction=0.0),
 }
 
 

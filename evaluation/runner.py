@@ -29,12 +29,12 @@ from evaluation.loading import load
 from evaluation.metrics import Report
 from evaluation.retrieval import retrieval
 from evaluation.threshold import threshold
-from roomlore import app as composition
-from roomlore.app import App
-from roomlore.app.embedding import load_embedder
-from roomlore.config import Settings
+from roomlore import operations as composition
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import Embedder
+from roomlore.operations import App
+from roomlore.operations.embedding_models import load_embedder
+from roomlore.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,19 +11,19 @@ from evaluation.benchmark import Progress
 from evaluation.datasets import DatasetMessage, Question
 from evaluation.loading import PLATFORM
 from evaluation.metrics import Ranking
-from roomlore.app import App
+from roomlore.db.queries import Connection
+from roomlore.db.search import SearchFilter
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
-from roomlore.retrieval import meant
-from roomlore.retrieval.records import Found, Hit
-from roomlore.retrieval.scoring import Stages
-from roomlore.retrieval.search import Question as Query
-from roomlore.retrieval.search import Searched, search
-from roomlore.store.queries import Connection
-from roomlore.store.search import Scope
+from roomlore.operations import App
+from roomlore.search import lookup
+from roomlore.search.message_search import MessageSearchResult, search_messages
+from roomlore.search.message_search import SearchQuery as Query
+from roomlore.search.ranking import ScoringFeatures
+from roomlore.search.records import Hit, SearchResult
 
 #: How a question is searched for, for a viewer.
-Search = Callable[[App, Viewer, Question], Awaitable[Found]]
+Search = Callable[[App, Viewer, Question], Awaitable[SearchResult]]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -32,7 +32,7 @@ EXCHANGES = 50
 #: Questions under way at once: the database works on one while another is embedded.
 CONCURRENCY = 4
 #: Lexical search alone, of single messages.
-LEXICAL = Stages(neighbours=False, dense=0.0, comparison=0.0)
+LEXICAL = ScoringFeatures(neighbours=False, dense=0.0, late_interaction=0.0)
 #: Why a question is asked for whom.
 ASKER, NO_ASKER, UNKNOWN_ASKER = (
     "the asker",
@@ -100,7 +100,9 @@ async def concurrently(
     return [task.result() for task in tasks]
 
 
-async def search_room(app: App, viewer: Viewer, question: Question, *, limit: int = EXCHANGES) -> Found:
+async def search_room(
+    app: App, viewer: Viewer, question: Question, *, limit: int = EXCHANGES
+) -> SearchResult:
     """Return what a viewer finds for a question in its room, at its time."""
     return await app.search(
         viewer,
@@ -145,7 +147,7 @@ async def lexical_rankings(
     async def ranking(question: Question) -> Ranking:
         query = Query(text=question.question, vector=None)
         found = await _searched(app, viewers.of(question), question, query, stages=LEXICAL)
-        return Ranking(question_id=question.id, ranked=_with_terms(found.hits), score=found.certainty or 0.0)
+        return Ranking(question_id=question.id, ranked=_with_terms(found.hits), score=found.confidence or 0.0)
 
     return await concurrently(questions, ranking, progress)
 
@@ -157,7 +159,7 @@ async def ablated_rankings(
     progress: Progress,
     *,
     viewers: Viewers,
-    stages: Stages,
+    stages: ScoringFeatures,
 ) -> list[Ranking]:
     """Return what search finds for each question with some of its stages.
 
@@ -171,14 +173,14 @@ async def ablated_rankings(
     """
 
     async def ranking(question: Question) -> Ranking:
-        read = await asyncio.to_thread(embedder.read, [question.question])
+        read = await asyncio.to_thread(embedder.embed_with_tokens, [question.question])
         query = Query(
             text=question.question,
             vector=(embedder.model_id, read.vectors[0]),
             tokens=read.tokens[0] if read.tokens else None,
         )
         found = await _searched(app, viewers.of(question), question, query, stages=stages)
-        return Ranking(question_id=question.id, ranked=ranked(found.hits), score=found.certainty or 0.0)
+        return Ranking(question_id=question.id, ranked=ranked(found.hits), score=found.confidence or 0.0)
 
     return await concurrently(questions, ranking, progress)
 
@@ -210,17 +212,17 @@ def _with_terms(hits: Sequence[Hit]) -> list[str]:
 
 
 async def _searched(
-    app: App, viewer: Viewer, question: Question, query: Query, *, stages: Stages
-) -> Searched:
-    async with app.db.reading(viewer, keeps_plans=True, recalls=True) as conn:
+    app: App, viewer: Viewer, question: Question, query: Query, *, stages: ScoringFeatures
+) -> MessageSearchResult:
+    async with app.db.read_transaction(viewer, generic_plan=True, apply_restrictions=True) as conn:
         scope = await _scope(conn, app, question)
-        return await search(conn, viewer, query, scope=scope, limit=EXCHANGES, stages=stages)
+        return await search_messages(conn, viewer, query, scope=scope, limit=EXCHANGES, stages=stages)
 
 
-async def _scope(conn: Connection, app: App, question: Question) -> Scope:
-    room_id = await meant.room(conn, app.org_id, question.room)
-    scope = Scope(room_ids=[room_id])
+async def _scope(conn: Connection, app: App, question: Question) -> SearchFilter:
+    room_id = await lookup.room(conn, app.org_id, question.room)
+    scope = SearchFilter(room_ids=[room_id])
     if question.as_of_message_id is None:
         return scope
-    last = await meant.message(conn, app.org_id, question.as_of_message_id, room_id=room_id)
+    last = await lookup.message(conn, app.org_id, question.as_of_message_id, room_id=room_id)
     return replace(scope, until=last.sent_at + _MOMENT, last=last.position)

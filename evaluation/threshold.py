@@ -12,7 +12,7 @@ from evaluation.datasets import Question, negatives
 from evaluation.loading import embed
 from evaluation.metrics import auroc
 from evaluation.retrieval import rankings, search_room
-from roomlore.app import App
+from roomlore.operations import App
 
 #: As many exchanges as `ask` looks at.
 CANDIDATES = 10

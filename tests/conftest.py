@@ -17,12 +17,12 @@ import pytest
 from hypothesis import Phase, settings
 
 from copies import Copies, Story
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
-from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
-from roomlore.store.db import Database, Pool
-from roomlore.store.migrate import migrate
+from roomlore.db.cluster import Cluster, start_cluster, stop_cluster
+from roomlore.db.database import Database, Pool
+from roomlore.db.schema import migrate
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 #: A server whose data nobody will miss need not wait for the disk.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -139,7 +139,7 @@ def open_app(db: Database) -> OpenApp:
     async def open_org(name: str) -> App:
         unique = f"{name}-{uuid4()}"
         return App(
-            db=db, org_id=await db.org(unique), settings=Settings(org=unique), _embedder=FakeEmbedder()
+            db=db, org_id=await db.ensure_org(unique), settings=Settings(org=unique), _embedder=FakeEmbedder()
         )
 
     return open_org

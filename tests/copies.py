@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from roomlore.app import App
 from roomlore.domain.ids import OrgId
+from roomlore.operations import App
 
 Story = Callable[[App], Awaitable[Any]]
 #: Of every table of orgs the columns that are written, apart from whose row it is.

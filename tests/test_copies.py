@@ -4,11 +4,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from app.village import STORY, village
 from conftest import OpenApp, TellOnce
 from copies import COLUMNS, Copies
 from ingest.stories import message, room
-from roomlore.app import App
+from operations.village import STORY, village
+from roomlore.operations import App
 
 
 async def eventful(app: App) -> str:

@@ -13,14 +13,14 @@ import pytest
 
 import roomlore
 from conftest import OpenApp
-from roomlore.app import READERS
+from roomlore.cli.main import cli
 from roomlore.domain import errors
-from roomlore.surfaces.cli.main import cli
+from roomlore.operations import READERS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
-STORY = ROOT / "src" / "roomlore" / "surfaces" / "cli" / "demo.jsonl"
+STORY = ROOT / "src" / "roomlore" / "cli" / "demo.jsonl"
 
 #: The words that code, SQL, command line and pages share.
 WORDS = {
@@ -106,7 +106,7 @@ def test_the_reference_has_every_global_option() -> None:
 
 
 def test_the_reference_has_every_variable_and_no_other() -> None:
-    code = (ROOT / "src" / "roomlore" / "config.py").read_text(encoding="utf-8")
+    code = (ROOT / "src" / "roomlore" / "settings.py").read_text(encoding="utf-8")
     strings = {node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)}
     variables = {
         text for text in strings if isinstance(text, str) and re.fullmatch(r"ROOMLORE_[A-Z0-9_]+", text)

@@ -10,16 +10,16 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from backends.embeddingserver import EmbeddingServer, embedding_server, embeddings
 from ingest.stories import message
+from jobs.copying import Shelf
+from models.embeddingserver import EmbeddingServer, embedding_server, embeddings
 from roomlore import doctor
-from roomlore.app import App
-from roomlore.app import projecting as composition
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import EmbeddingSettings, Neo4jSettings, QdrantSettings, Settings
-from roomlore.doctor import Finding
-from roomlore.store.cluster import Cluster
-from workers.copying import Shelf
+from roomlore.db.cluster import Cluster
+from roomlore.doctor import CheckResult
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.operations import projection_service as composition
+from roomlore.settings import EmbeddingSettings, Neo4jSettings, QdrantSettings, Settings
 
 KEY = "sesame-opens-nothing"
 #: Nobody listens there.
@@ -46,12 +46,12 @@ def _server() -> Generator[EmbeddingServer]:
         yield found
 
 
-async def examined(cluster: Cluster, **settings: Any) -> Sequence[Finding]:
+async def examined(cluster: Cluster, **settings: Any) -> Sequence[CheckResult]:
     parts = urlencode(conninfo_to_dict(cluster.app_dsn), quote_via=quote)
-    return await doctor.examine(Settings(database=f"postgresql://?{parts}", **settings))
+    return await doctor.run_checks(Settings(database=f"postgresql://?{parts}", **settings))
 
 
-def of(findings: Sequence[Finding], name: str) -> Finding:
+def of(findings: Sequence[CheckResult], name: str) -> CheckResult:
     [found] = [one for one in findings if one.name == name]
     return found
 
@@ -96,9 +96,11 @@ async def test_servers_that_do_not_answer_are_told_of_without_address_or_key(clu
 
 @pytest.mark.usefixtures("shelf")
 async def test_without_a_database_servers_are_asked_all_the_same():
-    findings = await doctor.examine(Settings(database=f"postgresql://nobody@{NOWHERE}/none", qdrant=QDRANT))
+    findings = await doctor.run_checks(
+        Settings(database=f"postgresql://nobody@{NOWHERE}/none", qdrant=QDRANT)
+    )
     assert not of(findings, "database").is_well
-    assert of(findings, "qdrant") == Finding(name="qdrant", is_well=True, detail="answers")
+    assert of(findings, "qdrant") == CheckResult(name="qdrant", is_well=True, detail="answers")
 
 
 async def test_a_copy_is_told_to_be_there_to_lag_or_to_be_gone(

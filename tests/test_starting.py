@@ -11,9 +11,9 @@ import click
 import pytest
 
 import roomlore
-from roomlore import app, client
-from roomlore.surfaces.cli.main import cli
-from roomlore.surfaces.cli.verbs import VERBS
+from roomlore import client, operations
+from roomlore.cli.commands import VERBS
+from roomlore.cli.main import cli
 
 #: Each takes some of the time in which a command is to be done.
 HEAVY = {
@@ -44,20 +44,19 @@ LIGHT = {
     "roomlore",
     "roomlore.domain",
     "roomlore.domain.errors",
-    "roomlore.domain.loading",
-    "roomlore.surfaces",
-    "roomlore.surfaces.cli",
-    "roomlore.surfaces.cli.endings",
-    "roomlore.surfaces.cli.globaloptions",
-    "roomlore.surfaces.cli.main",
-    "roomlore.surfaces.cli.verbs",
+    "roomlore.domain.lazy_loading",
+    "roomlore.cli",
+    "roomlore.cli.exit",
+    "roomlore.cli.global_options",
+    "roomlore.cli.main",
+    "roomlore.cli.commands",
 }
 #: What a list of rooms is made with.
 CONNECTING = {"asyncio", "pgvector", "psycopg", "psycopg_pool", "rich"}
 NUMBERS = {"numpy", "onnxruntime", "tokenizers"}
 #: Says on the signatures of calls what they take; a hundredth of a second.
 BOUNDS = {"msgspec"}
-HELP = [sys.executable, "-c", "from roomlore.surfaces.cli.main import run; run()", "--help"]
+HELP = [sys.executable, "-c", "from roomlore.cli.main import run; run()", "--help"]
 
 
 def imported(*words: str) -> set[str]:
@@ -92,7 +91,7 @@ def test_importing_roomlore_imports_next_to_nothing() -> None:
     modules = imported(sys.executable, "-c", "import roomlore")
 
     assert packages(modules) & (HEAVY | {"click"}) == set()
-    assert ours(modules) <= {"roomlore", "roomlore.domain", "roomlore.domain.loading"}
+    assert ours(modules) <= {"roomlore", "roomlore.domain", "roomlore.domain.lazy_loading"}
 
 
 def test_help_imports_no_verb() -> None:
@@ -104,22 +103,20 @@ def test_help_imports_no_verb() -> None:
 
 def test_what_is_heavy_is_there_to_be_imported() -> None:
     """Or the names above would be of nothing."""
-    program = (
-        "from roomlore.surfaces.http import running\nimport roomlore.doctor, roomlore.backends.embedding"
-    )
+    program = "from roomlore.http import runtime\nimport roomlore.doctor, roomlore.models.local_embedding"
 
     assert packages(loaded_with(program)) >= {"asyncio", "fastapi", "numpy", "psycopg", "pydantic"}
 
 
 def test_opening_a_database_loads_no_model_and_no_client() -> None:
-    modules = loaded_with("import roomlore\nroomlore.open\nimport roomlore.app.opening")
+    modules = loaded_with("import roomlore\nroomlore.open\nimport roomlore.operations.startup")
 
     assert packages(modules) & (HEAVY - CONNECTING) == set()
     assert "roomlore.client.application" not in modules
 
 
 def test_listing_rooms_needs_no_numbers_and_nothing_that_writes() -> None:
-    program = "import roomlore.app.opening, roomlore.app.history, roomlore.surfaces.cli.rooms, roomlore.surfaces.cli.session"
+    program = "import roomlore.operations.startup, roomlore.operations.history, roomlore.cli.rooms, roomlore.cli.session"
     modules = loaded_with(program)
 
     assert packages(modules) & (HEAVY - CONNECTING) == set()
@@ -137,19 +134,21 @@ def test_listing_rooms_needs_no_numbers_and_nothing_that_writes() -> None:
 
 def test_searching_needs_nothing_that_writes_and_no_server_that_holds_copies() -> None:
     modules = loaded_with(
-        "import roomlore.app.finding, roomlore.app.embedding, roomlore.surfaces.cli.reading"
+        "import roomlore.operations.search, roomlore.operations.embedding_models, roomlore.cli.search"
     )
 
     assert packages(modules) & (HEAVY - CONNECTING - NUMBERS - BOUNDS) == set()
     assert not {
-        name for name in modules if name.startswith(("roomlore.backends.qdrant", "roomlore.backends.neo4j"))
+        name
+        for name in modules
+        if name.startswith(("roomlore.projections.qdrant", "roomlore.projections.neo4j"))
     }
 
 
 # What is loaded late is all there
 
 
-@pytest.mark.parametrize("package", [roomlore, app, client], ids=lambda package: package.__name__)
+@pytest.mark.parametrize("package", [roomlore, operations, client], ids=lambda package: package.__name__)
 def test_every_public_name_is_to_be_had(package) -> None:
     for name in package.__all__:
         assert getattr(package, name) is not None
@@ -158,12 +157,12 @@ def test_every_public_name_is_to_be_had(package) -> None:
 
 
 def test_what_is_not_loaded_yet_is_listed_all_the_same() -> None:
-    program = "import roomlore, sys\nassert {*roomlore.__all__} <= {*dir(roomlore)}\nassert 'roomlore.app' not in sys.modules"
+    program = "import roomlore, sys\nassert {*roomlore.__all__} <= {*dir(roomlore)}\nassert 'roomlore.operations' not in sys.modules"
 
     assert "roomlore" in loaded_with(program)
 
 
-@pytest.mark.parametrize("package", [roomlore, app, client], ids=lambda package: package.__name__)
+@pytest.mark.parametrize("package", [roomlore, operations, client], ids=lambda package: package.__name__)
 def test_type_checkers_and_the_interpreter_are_told_the_same(package) -> None:
     """Names are written twice: once to be checked, once to be loaded."""
     [block] = [node for node in ast.parse(inspect.getsource(package)).body if isinstance(node, ast.If)]
@@ -192,7 +191,7 @@ def test_every_command_of_the_package_is_in_the_list() -> None:
         cli.get_command(ctx, name)
     listed = {(verb.callback.__module__, verb.callback.__name__) for verb in cli.commands.values()}
     made = {
-        (f"roomlore.surfaces.cli.{path.stem}", node.name)
+        (f"roomlore.cli.{path.stem}", node.name)
         for path in folder.glob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef)
@@ -200,7 +199,7 @@ def test_every_command_of_the_package_is_in_the_list() -> None:
         if isinstance(one, ast.Call) and ast.unparse(one.func) in {"click.command", "click.group"}
     }
 
-    assert made - listed == {("roomlore.surfaces.cli.main", "cli")}
+    assert made - listed == {("roomlore.cli.main", "cli")}
     assert listed <= made
 
 

@@ -3,9 +3,16 @@
 import numpy as np
 import numpy.typing as npt
 
+from roomlore.conversations.mentions import mention_words
+from roomlore.conversations.message_text import (
+    ACT_COUNT,
+    BUCKETS,
+    CHARACTERS_READ,
+    Lexicon,
+    act_features,
+    tokens,
+)
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.untangling.names import callings
-from roomlore.untangling.wording import ACTS, BUCKETS, CHARACTERS_READ, Lexicon, act_buckets, tokens
 from training.rooms import TrainingRoom
 
 _STEPS, _RATE, _DECAY = 40, 0.02, 1e-3
@@ -15,14 +22,16 @@ def learnt(rooms: list[TrainingRoom], rarity: list[float]) -> Lexicon:
     """Return what the judged messages of some rooms teach of words: one logistic regression for each act."""
     rows, lengths, truth = _read(rooms)
     usual = np.log(truth.mean(axis=0) / (1 - truth.mean(axis=0)))
-    table = np.zeros((BUCKETS, ACTS))
+    table = np.zeros((BUCKETS, ACT_COUNT))
     first, square = np.zeros_like(table), np.zeros_like(table)
     message = np.repeat(np.arange(len(lengths)), lengths)
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
     for step in range(1, _STEPS + 1):
         against = np.add.reduceat(table[rows], starts, axis=0) + usual
         wrong = (1 / (1 + np.exp(-against)) - truth) / len(lengths)
-        gradient = np.stack([np.bincount(rows, wrong[message, act], BUCKETS) for act in range(ACTS)], axis=1)
+        gradient = np.stack(
+            [np.bincount(rows, wrong[message, act], BUCKETS) for act in range(ACT_COUNT)], axis=1
+        )
         gradient += _DECAY * table
         first += 0.1 * (gradient - first)
         square += 0.01 * (gradient**2 - square)
@@ -41,7 +50,7 @@ def _read(
         authors = {line.said.id: line.said.author_id for line in room.lines}
         for line in (line for line in room.lines if line.judged):
             said, lower = line.said, line.said.body[:CHARACTERS_READ].lower()
-            found = act_buckets(tokens(said.body)[callings(said.body).opening :], lower)
+            found = act_features(tokens(said.body)[mention_words(said.body).opening :], lower)
             rows += found
             lengths.append(len(found))
             above = {authors.get(parent) for parent in line.parents}

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from roomlore.conversations.features import FeatureExtractor
+from roomlore.conversations.linker import link_all
+from roomlore.conversations.reply_model import ReplyModel
+from roomlore.conversations.window import WINDOW, Window
 from roomlore.domain.ids import MessageId
-from roomlore.untangling.features import Eye
-from roomlore.untangling.linker import link_all
-from roomlore.untangling.replymodel import ReplyModel
-from roomlore.untangling.window import WINDOW, Window
 from training.rooms import TrainingRoom
 
 _TEMPERATURES = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.5)
@@ -82,17 +82,17 @@ def surprise(model: ReplyModel, rooms: list[TrainingRoom]) -> float:
     losses: list[float] = []
     for room in rooms:
         window = Window(model.lexicon)
-        eye = Eye(window)
+        eye = FeatureExtractor(window)
         for line in room.lines:
-            heard = window.hear(line.said)
-            seen = eye.look(heard)
+            heard = window.parse(line.said)
+            seen = eye.extract(heard)
             scores = model.scores(seen)
             if line.judged:
-                shares = model.shares(scores)
-                places = [window.place_of(parent) for parent in line.parents] if line.parents else [WINDOW]
+                shares = model.probabilities(scores)
+                places = [window.position_of(parent) for parent in line.parents] if line.parents else [WINDOW]
                 losses.append(
                     -np.log(max(sum(float(shares[place]) for place in places if place is not None), 1e-9))
                 )
             best = model.choose(scores, seen.conversations)
-            window.place(heard, None if best == WINDOW else window.at(best).said.id)
+            window.add(heard, None if best == WINDOW else window.at(best).message.id)
     return float(np.mean(losses))

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.untangling.features import OWN, PAIRS, Eye
-from roomlore.untangling.replymodel import ReplyModel
-from roomlore.untangling.window import WINDOW, Window
-from roomlore.untangling.wording import Lexicon
+from roomlore.conversations.features import MESSAGE_FEATURES, PAIR_FEATURES, FeatureExtractor
+from roomlore.conversations.message_text import Lexicon
+from roomlore.conversations.reply_model import ReplyModel
+from roomlore.conversations.window import WINDOW, Window
 from training.network import Examples
 from training.rooms import TrainingRoom
 
@@ -27,8 +27,8 @@ WIDTH = 64
 def empty(size: int) -> Examples:
     """Return room for so many messages, in memory that processes share."""
     return Examples(
-        pairs=_shared((size, PAIRS, WIDTH), np.float16),
-        own=_shared((size, OWN), np.float32),
+        pairs=_shared((size, PAIR_FEATURES, WIDTH), np.float16),
+        own=_shared((size, MESSAGE_FEATURES), np.float32),
         right=_shared((size, WIDTH + 1), np.bool_),
         count=_shared((size,), np.int64),
         weight=_shared((size,), np.float32),
@@ -47,30 +47,30 @@ def collect(
     """Write down the judged messages of a room, among the replies a model finds (without one: true, with errors)."""
     chance = random.Random(room.id)  # noqa: S311  # no secret is made of it
     window = Window(lexicon)
-    eye = Eye(window)
+    eye = FeatureExtractor(window)
     for line in room.lines:
-        heard = window.hear(line.said)
+        heard = window.parse(line.said)
         parent = None
         if model or line.judged:
-            seen = eye.look(heard)
+            seen = eye.extract(heard)
             if line.judged:
                 examples.pairs[row] = seen.pairs[:, -WIDTH:]
                 examples.own[row] = seen.own
                 examples.count[row] = min(seen.count, WIDTH)
                 examples.weight[row] = room.weight
-                for place in (window.place_of(above) for above in line.parents):
+                for place in (window.position_of(above) for above in line.parents):
                     if place is not None and place >= WINDOW - WIDTH:
                         examples.right[row, place - WINDOW + WIDTH] = True
                 examples.right[row, WIDTH] = not line.parents
                 row += 1
             if model:
                 place = model.choose(model.scores(seen), seen.conversations)
-                parent = None if place == WINDOW else window.at(place).said.id
+                parent = None if place == WINDOW else window.at(place).message.id
             elif chance.random() < _TRUE:
                 parent = min(line.parents, default=None)
             elif window.count:
-                parent = window.at(WINDOW - chance.randint(1, min(_WRONG, window.count))).said.id
-        window.place(heard, parent)
+                parent = window.at(WINDOW - chance.randint(1, min(_WRONG, window.count))).message.id
+        window.add(heard, parent)
 
 
 _Work = tuple[TrainingRoom, Lexicon, ReplyModel | None, Examples, int]

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from roomlore.conversations.mentions import aliases, mention_words
+from roomlore.conversations.message_text import BUCKETS, bucket, stem, tokens
+from roomlore.conversations.records import ConversationMessage
+from roomlore.conversations.window import COMMON_WORD_RARITY, WINDOW
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.untangling.names import callings, spellings
-from roomlore.untangling.records import Said
-from roomlore.untangling.window import COMMON, WINDOW
-from roomlore.untangling.wording import BUCKETS, bucket, stem, tokens
 
 #: So many messages before the first judged one are enough to fill the window.
 _LEAD = WINDOW + 50
@@ -29,7 +29,7 @@ _RAREST = 0.5
 class Line:
     """A message, whether its replies are known, and which messages it answers (none: it starts a conversation)."""
 
-    said: Said
+    said: ConversationMessage
     judged: bool
     parents: frozenset[MessageId]
 
@@ -76,7 +76,7 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _line(row: dict[str, Any], judged: set[str], parents: dict[str, set[str]]) -> Line:
-    said = Said(
+    said = ConversationMessage(
         id=cast("MessageId", row["id"]),
         author_id=cast("ParticipantId", row["author_id"]),
         author_name=row["author_name"],
@@ -109,7 +109,7 @@ def rarity_of(rooms: list[TrainingRoom]) -> list[float]:
 def _names(room: TrainingRoom) -> set[str]:
     found: set[str] = set()
     for name in {line.said.author_name for line in room.lines}:
-        found |= spellings(name, lambda _: False)[1]
+        found |= aliases(name, lambda _: False)[1]
     return found
 
 
@@ -118,7 +118,7 @@ def without_names(room: TrainingRoom, rarity: list[float]) -> TrainingRoom:
     loud: set[str] = set()
     plain: set[str] = set()
     for name in {line.said.author_name for line in room.lines}:
-        forms = spellings(name, lambda word: rarity[bucket(word)] < COMMON)
+        forms = aliases(name, lambda word: rarity[bucket(word)] < COMMON_WORD_RARITY)
         loud |= forms[0]
         plain |= forms[1]
     lines = [
@@ -129,7 +129,7 @@ def without_names(room: TrainingRoom, rarity: list[float]) -> TrainingRoom:
 
 
 def _nameless(body: str, loud: set[str], plain: set[str]) -> str:
-    called = callings(body)
+    called = mention_words(body)
     gone = (loud & set(called.loud)) | (plain & set(called.plain))
     if not gone:
         return body
@@ -138,7 +138,7 @@ def _nameless(body: str, loud: set[str], plain: set[str]) -> str:
 
 
 def _forms(word: str) -> set[str]:
-    called = callings(word)
+    called = mention_words(word)
     return {*called.loud, *called.plain}
 
 

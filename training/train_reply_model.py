@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.untangling.replymodel import WEIGHTS, ReplyModel
-from roomlore.untangling.wording import Lexicon
+from roomlore.conversations.message_text import Lexicon
+from roomlore.conversations.reply_model import WEIGHTS, ReplyModel
 from training.acts import learnt
 from training.choosing import chosen
 from training.collecting import collect_all, some
@@ -108,7 +108,7 @@ def write(model: ReplyModel, path: Path) -> None:
         path,
         rarity=np.array(model.lexicon.rarity, dtype=np.float16),
         acts=model.lexicon.acts.astype(np.float16),
-        usual=model.lexicon.usual,
+        usual=model.lexicon.bias,
         temperature=np.float32(model.temperature),
         start_bonus=np.float32(model.start_bonus),
         **{name: getattr(model, name) for name in names},

@@ -10,49 +10,49 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from roomlore.app import App
     from roomlore.client import Client, Rooms, Server, fetcher, open  # noqa: A004  read as roomlore.open
-    from roomlore.config import Settings
     from roomlore.domain.errors import (
         BackendUnavailable,
         BadInput,
         Conflict,
-        CopyUnavailable,
         DatabaseError,
         DatabaseFull,
         DatabaseUnavailable,
+        IndexUnavailable,
         KeyRefused,
         ModelUnavailable,
         NotAllowed,
         NotFound,
+        QueryTimeout,
         RoomloreError,
         SchemaMismatch,
         ServerUnavailable,
         TextRefused,
-        TookTooLong,
         UnknownFormat,
     )
     from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
     from roomlore.domain.records import Message, Participant, Reply, Room, Viewer
+    from roomlore.operations import App
+    from roomlore.settings import Settings
 else:
-    from roomlore.domain.loading import loads
+    from roomlore.domain.lazy_loading import loads
 
     #: The same for the interpreter, which loads each when it is first used.
     __getattr__ = loads(
         __name__,
         {
-            "roomlore.app.application": ["App"],
+            "roomlore.operations.application": ["App"],
             "roomlore.client.application": ["Client"],
-            "roomlore.client.fetching": ["fetcher"],
-            "roomlore.client.opening": ["open"],
-            "roomlore.client.rooms": ["Rooms"],
+            "roomlore.client.context_fetcher": ["fetcher"],
+            "roomlore.client.connection": ["open"],
+            "roomlore.client.protocols": ["Rooms"],
             "roomlore.client.server": ["Server"],
-            "roomlore.config": ["Settings"],
+            "roomlore.settings": ["Settings"],
             "roomlore.domain.errors": [
                 "BackendUnavailable",
                 "BadInput",
                 "Conflict",
-                "CopyUnavailable",
+                "IndexUnavailable",
                 "DatabaseError",
                 "DatabaseFull",
                 "DatabaseUnavailable",
@@ -64,7 +64,7 @@ else:
                 "SchemaMismatch",
                 "ServerUnavailable",
                 "TextRefused",
-                "TookTooLong",
+                "QueryTimeout",
                 "UnknownFormat",
             ],
             "roomlore.domain.incoming": [
@@ -83,7 +83,6 @@ __all__ = [
     "BadInput",
     "Client",
     "Conflict",
-    "CopyUnavailable",
     "DatabaseError",
     "DatabaseFull",
     "DatabaseUnavailable",
@@ -91,12 +90,14 @@ __all__ = [
     "IncomingMembership",
     "IncomingMessage",
     "IncomingRoom",
+    "IndexUnavailable",
     "KeyRefused",
     "Message",
     "ModelUnavailable",
     "NotAllowed",
     "NotFound",
     "Participant",
+    "QueryTimeout",
     "Reply",
     "Room",
     "RoomloreError",
@@ -106,7 +107,6 @@ __all__ = [
     "ServerUnavailable",
     "Settings",
     "TextRefused",
-    "TookTooLong",
     "UnknownFormat",
     "Viewer",
     "fetcher",

@@ -1,6 +1,6 @@
 """python -m roomlore is the command line."""
 
-from roomlore.surfaces.cli.main import run
+from roomlore.cli.main import run
 
 if __name__ == "__main__":
     run()

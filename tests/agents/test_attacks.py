@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 
 from ingest.stories import author, message, room
-from roomlore.app import App
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.records import Viewer
+from roomlore.operations import App
 
 ANA, PIP, POP = author("ana"), author("pip", kind="agent"), author("pop", kind="agent")
 START = datetime.now(UTC) - timedelta(days=1)
@@ -34,7 +34,7 @@ async def told(app: App) -> App:
 
 
 async def asked(app: App, viewer: Viewer, query: str, params) -> list[tuple]:
-    async with app.db.reading(viewer) as conn:
+    async with app.db.read_transaction(viewer) as conn:
         return await (await conn.execute(query, params)).fetchall()
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ingest.stories import author, message
-from roomlore.app import App
+from roomlore.operations import App
 
 ANA, BO = author("ana"), author("bo")
 PIP, POP, QUIP = (author(name, kind="agent") for name in ("pip", "pop", "quip"))

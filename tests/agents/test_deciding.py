@@ -7,9 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.test_memoryblock import remembered
-from roomlore.agents.deciding import USUAL, Heard, Limits, Said, decide
-from roomlore.agents.fitting import Fitting
-from roomlore.agents.hearing import called
+from roomlore.agents.recall import MemoryMatch
+from roomlore.agents.reply_policy import (
+    DEFAULT_POLICY,
+    ReplyPolicy,
+    SaidMessage,
+    Situation,
+    addressed_by_name,
+    decide,
+)
 
 PIP, POP, QUIP, ANA, BO = (UUID(int=number) for number in range(1, 6))
 KINDS = {PIP: "agent", POP: "agent", QUIP: "agent", ANA: "human", BO: "human"}
@@ -17,14 +23,23 @@ STATEMENT = "the kiln has reached nine hundred degrees"
 ASKS = "who has the key of the kiln?"
 
 
-def said(by, body=STATEMENT, *, to=(), answers=None) -> Said:
-    return Said(id=uuid4(), by=by, by_kind=KINDS[by], body=body, to=frozenset(to), answers=answers)
+def said(by, body=STATEMENT, *, to=(), answers=None) -> SaidMessage:
+    return SaidMessage(
+        id=uuid4(),
+        author_id=by,
+        author_kind=KINDS[by],
+        body=body,
+        addressee_ids=frozenset(to),
+        reply_to=answers,
+    )
 
 
-def heard(*lines: Said, after=(), known=()) -> Heard:
+def heard(*lines: SaidMessage, after=(), known=()) -> Situation:
     """Return what Pip hears when the last of these is in question."""
     *before, trigger = lines
-    return Heard(own=frozenset({PIP}), trigger=trigger, before=before[::-1], after=after, known=known)
+    return Situation(
+        own_ids=frozenset({PIP}), trigger=trigger, before=before[::-1], after=after, matches=known
+    )
 
 
 def test_what_is_said_to_it_is_answered():
@@ -55,12 +70,12 @@ def test_everything_else_is_left_alone_and_says_why(line, why):
 
 @pytest.mark.parametrize(("fit", "answers"), [(0.39, False), (0.4, True)])
 def test_a_question_is_answered_from_a_memory_that_fits_as_well_as_is_needed(fit, answers):
-    known = [Fitting(memory=remembered(1, "observations").memory, fit=fit)]
-    assert decide(heard(said(ANA, ASKS), known=known), limits=Limits(bar=0.4)).answer == answers
+    known = [MemoryMatch(memory=remembered(1, "observations").memory, relevance=fit)]
+    assert decide(heard(said(ANA, ASKS), known=known), policy=ReplyPolicy(bar=0.4)).answer == answers
 
 
 def test_what_it_may_not_read_is_left_alone():
-    assert not decide(Heard(own=frozenset({PIP}), trigger=None)).answer
+    assert not decide(Situation(own_ids=frozenset({PIP}), trigger=None)).answer
 
 
 @pytest.mark.parametrize("how", ["reply", "name"])
@@ -77,7 +92,7 @@ def test_a_question_that_somebody_answered_is_left_alone(how):
 # The guard between agents
 
 
-def to_and_fro(rounds: int) -> list[Said]:
+def to_and_fro(rounds: int) -> list[SaidMessage]:
     """Return what Pop and Pip say to each other, Pop last."""
     lines = [said(POP, to=[PIP])]
     for _ in range(rounds):
@@ -128,8 +143,8 @@ def test_an_agent_that_said_most_of_it_rests():
 
 
 def test_limits_can_be_set():
-    assert not decide(heard(*to_and_fro(1)), limits=Limits(most_rounds=0)).answer
-    assert decide(heard(*to_and_fro(4)), limits=Limits(most_rounds=9, longest_run=99)).answer
+    assert not decide(heard(*to_and_fro(1)), policy=ReplyPolicy(most_rounds=0)).answer
+    assert decide(heard(*to_and_fro(4)), policy=ReplyPolicy(most_rounds=9, longest_run=99)).answer
 
 
 speakers = st.sampled_from(list(KINDS))
@@ -151,7 +166,7 @@ def test_a_decision_has_a_bounded_score_and_names_what_was_heard(told):
 )
 def test_agents_among_themselves_end_whatever_went_before(order, past):
     """However agents take turns, each calling all others: within as many messages as the longest run, Pip is silent."""
-    told = [one for one in past if one.by != PIP]
+    told = [one for one in past if one.author_id != PIP]
     answered = 0
     for by in [POP, QUIP, *order] * 40:
         if by == PIP:
@@ -163,7 +178,7 @@ def test_agents_among_themselves_end_whatever_went_before(order, past):
         answered += 1
     else:
         pytest.fail("it never ends")
-    assert answered <= USUAL.most_rounds + 1
+    assert answered <= DEFAULT_POLICY.most_rounds + 1
 
 
 # By name
@@ -184,7 +199,7 @@ def test_agents_among_themselves_end_whatever_went_before(order, past):
     ],
 )
 def test_a_name_that_calls_is_heard(body):
-    assert PIP in called(body, {"Pip": [PIP], "Ana": [ANA]})
+    assert PIP in addressed_by_name(body, {"Pip": [PIP], "Ana": [ANA]})
 
 
 @pytest.mark.parametrize(
@@ -199,10 +214,10 @@ def test_a_name_that_calls_is_heard(body):
     ],
 )
 def test_a_name_that_is_only_spoken_of_is_not(body):
-    assert called(body, {"Pip": [PIP], "Ana": [ANA]}) == frozenset()
+    assert addressed_by_name(body, {"Pip": [PIP], "Ana": [ANA]}) == frozenset()
 
 
 def test_two_of_one_name_are_both_called():
-    assert called("sam: look", {"Sam": [ANA, PIP]}) == {ANA, PIP}
-    assert called("thanks Sam Reed!", {"Sam Reed": [ANA]}) == {ANA}
-    assert called("@", {"": [ANA], " ": [BO]}) == frozenset()
+    assert addressed_by_name("sam: look", {"Sam": [ANA, PIP]}) == {ANA, PIP}
+    assert addressed_by_name("thanks Sam Reed!", {"Sam Reed": [ANA]}) == {ANA}
+    assert addressed_by_name("@", {"": [ANA], " ": [BO]}) == frozenset()

@@ -9,13 +9,13 @@ import pytest
 
 from conftest import TellOnce
 from ingest.stories import author, message, room
-from roomlore.agents.inject import COOL_DOWN, InjectWorker
-from roomlore.app import App
+from roomlore.agents.injection import COOLDOWN, InjectionWorker
 from roomlore.context.render import to_text
+from roomlore.db import work_queue
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.store import work
-from roomlore.workers import loop
+from roomlore.jobs import runner
+from roomlore.operations import App
 
 ANA, BO = author("ana"), author("bo")
 PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
@@ -43,7 +43,7 @@ class Clock:
         return self.time
 
     def rest(self) -> None:
-        self.time += COOL_DOWN + timedelta(seconds=1)
+        self.time += COOLDOWN + timedelta(seconds=1)
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ async def told(app: App, tell_once: TellOnce) -> App:
 async def hears(app: App, clock: Clock, *said: IncomingMessage) -> int:
     """Let messages come in and the worker go through them."""
     assert (await app.ingest_batch(said)).skipped == []
-    worker = InjectWorker(db=app.db, now=clock)
-    return (await loop.drain(app.db, worker, only_org=app.org_id)).done
+    worker = InjectionWorker(db=app.db, now=clock)
+    return (await runner.drain(app.db, worker, only_org=app.org_id)).done
 
 
 async def given(app: App, name: str | None = None, where: str = "general") -> list[str]:
@@ -157,7 +157,7 @@ async def test_it_is_given_once_until_the_room_is_compacted(told, clock):
     await hears(told, clock, now("n2", ANA, ASKED))
     assert await given(told, "pip") == [KILN]
     await told.agents.compact("general")
-    clock.time = datetime.now(UTC) + 2 * COOL_DOWN
+    clock.time = datetime.now(UTC) + 2 * COOLDOWN
     clock.rest()
     await hears(told, clock, now("n3", ANA, ASKED))
     assert await given(told, "pip") == [KILN, KILN]
@@ -191,27 +191,30 @@ async def test_a_redelivered_message_gives_nothing_twice(told, clock):
 
 async def test_a_worker_that_dies_halfway_gives_the_rest_and_nothing_twice(told, clock, monkeypatch):
     await told.ingest(now("n1", BO, ASKED))
-    worker = InjectWorker(db=told.db, now=clock)
+    worker = InjectionWorker(db=told.db, now=clock)
     tasks = await waiting(told)
     assert len(tasks) == 1
     with monkeypatch.context() as patch:
-        patch.setattr("roomlore.agents.inject.work.finish", None)
+        patch.setattr("roomlore.agents.injection.work_queue.finish", None)
         with pytest.raises(TypeError):
             await worker.do(told.org_id, tasks)
     clock.rest()
-    await loop.drain(told.db, worker, only_org=told.org_id)
+    await runner.drain(told.db, worker, only_org=told.org_id)
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
 
 
 async def waiting(app: App) -> list:
-    async with app.db.outside_orgs() as conn:
-        return await work.take(conn, "inject", app.org_id, per_org=9, total=9, lease=timedelta(0))
+    async with app.db.system_connection() as conn:
+        return await work_queue.take(conn, "inject", app.org_id, per_org=9, total=9, lease=timedelta(0))
 
 
 async def test_several_workers_give_once(told, clock):
     await told.ingest_batch([now(f"n{number}", BO, ASKED) for number in range(6)])
     await asyncio.gather(
-        *(loop.drain(told.db, InjectWorker(db=told.db, now=clock), only_org=told.org_id) for _ in range(4))
+        *(
+            runner.drain(told.db, InjectionWorker(db=told.db, now=clock), only_org=told.org_id)
+            for _ in range(4)
+        )
     )
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
 
@@ -293,7 +296,7 @@ async def test_it_goes_when_its_memory_does(told, clock, admin, way):
         case "redacted trigger":
             await told.ingest(dataclasses.replace(asked, deleted=True))
     assert await given(told, "pip") == await given(told, "pop") == []
-    await InjectWorker(db=told.db, now=clock).begin(told.org_id)
+    await InjectionWorker(db=told.db, now=clock).begin(told.org_id)
     assert await held(admin, told) == (0, 0)
 
 

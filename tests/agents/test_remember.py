@@ -7,11 +7,11 @@ import pytest
 
 from conftest import TellOnce
 from ingest.stories import author, message, room
-from roomlore.agents.remember import InteractWorker
-from roomlore.app import App
+from roomlore.agents.interactions import InteractionWorker
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.workers import loop
+from roomlore.jobs import runner
+from roomlore.operations import App
 
 ANA, BO = author("ana"), author("bo")
 PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
@@ -45,7 +45,7 @@ async def noting(app: App, trigger: str, reply: str, *, by: str = "pip", where: 
 
 
 async def work_off(app: App) -> int:
-    return (await loop.drain(app.db, InteractWorker(db=app.db), only_org=app.org_id)).done
+    return (await runner.drain(app.db, InteractionWorker(db=app.db), only_org=app.org_id)).done
 
 
 async def remembered(app: App, **looked) -> list:
@@ -102,7 +102,7 @@ async def test_a_worker_that_dies_loses_no_answer(told, monkeypatch):
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patch:
-        patch.setattr("roomlore.agents.remember.keep", die)
+        patch.setattr("roomlore.agents.interactions.upsert", die)
         with pytest.raises(asyncio.CancelledError):
             await work_off(told)
     assert (await told.waiting("interact")).waiting == 1

@@ -6,10 +6,10 @@ import pytest
 
 from conftest import TellOnce
 from ingest.stories import author, message, room
-from roomlore.agents.deciding import Decision
-from roomlore.app import App
+from roomlore.agents.reply_policy import Decision
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
+from roomlore.operations import App
 
 ANA, BO = author("ana"), author("bo")
 PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")

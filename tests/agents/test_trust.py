@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.agents.trust import OF_AGENTS, OF_HUMANS, reasons, relationship, trust
-from roomlore.store.agents import Met
+from roomlore.db.agents import InteractionStats
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
 FEW = st.integers(0, 50).map(float)
 
 
-def met(kind="human", *, conversations=0.0, exchanges=0.0, confirmed=0.0, corrected=0.0) -> Met:
-    return Met(
+def met(kind="human", *, conversations=0.0, exchanges=0.0, confirmed=0.0, corrected=0.0) -> InteractionStats:
+    return InteractionStats(
         id=UUID(int=1),
         name="Ana",
         kind=kind,

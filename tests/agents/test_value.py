@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.agents.value import WORTH_KEEPING, Exchange, parts, value
+from roomlore.agents.interactions import SALIENCE_THRESHOLD, Interaction, salience, salience_parts
 
 
-def exchange(trigger: str, reply: str, **fields) -> Exchange:
+def exchange(trigger: str, reply: str, **fields) -> Interaction:
     known = {"other_kind": "human", "is_addressed": True, "has_met": True, **fields}
-    return Exchange(trigger=trigger, reply=reply, **known)
+    return Interaction(trigger=trigger, reply=reply, **known)
 
 
 KEPT = [
@@ -48,41 +48,41 @@ PASSED_OVER = [
 
 @pytest.mark.parametrize(("trigger", "reply"), KEPT)
 def test_what_was_asked_decided_corrected_or_learnt_is_worth_keeping(trigger, reply):
-    assert value(exchange(trigger, reply)) >= WORTH_KEEPING
+    assert salience(exchange(trigger, reply)) >= SALIENCE_THRESHOLD
 
 
 @pytest.mark.parametrize(("trigger", "reply"), PASSED_OVER)
 def test_small_talk_is_not(trigger, reply):
-    assert value(exchange(trigger, reply, has_met=False)) < WORTH_KEEPING
+    assert salience(exchange(trigger, reply, has_met=False)) < SALIENCE_THRESHOLD
 
 
 def test_many_words_alone_are_no_reason():
     words = " ".join(f"kiln{chr(97 + number)}" for number in range(26))
-    assert value(exchange(words, words, is_addressed=False)) < WORTH_KEEPING
+    assert salience(exchange(words, words, is_addressed=False)) < SALIENCE_THRESHOLD
 
 
 def test_agents_among_themselves_are_worth_less():
     trigger, reply = KEPT[1]
-    assert value(exchange(trigger, reply, other_kind="agent")) < value(exchange(trigger, reply))
+    assert salience(exchange(trigger, reply, other_kind="agent")) < salience(exchange(trigger, reply))
 
 
 def test_somebody_new_and_words_meant_for_the_agent_are_worth_more():
     plain = exchange("The kiln is hot", "Noted", is_addressed=False)
-    assert parts(plain).keys() == {"substance"}
+    assert salience_parts(plain).keys() == {"substance"}
     met = exchange("The kiln is hot", "Noted", has_met=False)
-    assert parts(met).keys() == {"substance", "somebody new", "said to the agent"}
-    assert value(met) > value(plain)
+    assert salience_parts(met).keys() == {"substance", "somebody new", "said to the agent"}
+    assert salience(met) > salience(plain)
 
 
 def test_a_question_that_is_answered_with_a_question_is_not_answered():
-    assert "question answered" not in parts(exchange("Which driver?", "Which printer do you mean?"))
-    assert "question answered" in parts(exchange("Which driver?", "Toner-blue. Anything else?"))
+    assert "question answered" not in salience_parts(exchange("Which driver?", "Which printer do you mean?"))
+    assert "question answered" in salience_parts(exchange("Which driver?", "Toner-blue. Anything else?"))
 
 
 @given(trigger=st.text(max_size=3000), reply=st.text(max_size=3000))
 def test_a_value_lies_between_nothing_and_one_whatever_was_said(trigger, reply):
-    assert 0 <= value(exchange(trigger, reply)) <= 1
+    assert 0 <= salience(exchange(trigger, reply)) <= 1
 
 
 def test_a_giant_message_takes_no_time():
-    assert value(exchange("ha " * 200_000, "ok " * 200_000)) < WORTH_KEEPING
+    assert salience(exchange("ha " * 200_000, "ok " * 200_000)) < SALIENCE_THRESHOLD

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 import pytest
 
 import roomlore
-from app.village import STORY
 from conftest import TellOnce
-from retrieval.telling import tell
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
+from operations.village import STORY
 from roomlore.client import Client, Rooms
-from roomlore.config import Settings
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.http.running import listen, serve
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
+from roomlore.http.limits import RequestLimits
+from roomlore.http.runtime import listen, serve
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
+from search.telling import tell
 
-WIDE = Limits(rate=1e9, burst=10**9)
+WIDE = RequestLimits(rate=1e9, burst=10**9)
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +32,7 @@ def address(cluster: Cluster) -> Generator[str]:
 
     async def run() -> None:
         db = await Database.connect(cluster.app_dsn, size=8)
-        app = App(db=db, org_id=await db.org("default"), settings=Settings(), _embedder=FakeEmbedder())
+        app = App(db=db, org_id=await db.ensure_org("default"), settings=Settings(), _embedder=FakeEmbedder())
         found.append(asyncio.get_running_loop())
         started.set()
         await serve(app, listening, limits=WIDE, workers=False, stop=stop)

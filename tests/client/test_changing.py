@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import roomlore
-from app.village import ANA, ATTIC, BO, SQUARE, error_of, say
 from client.conftest import Village
 from ingest.stories import at
+from operations.village import ANA, ATTIC, BO, SQUARE, error_of, say
 from roomlore.client.intake import MOST_RECORDS
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, NotFound
 from roomlore.domain.ids import OrgId, uuid7
@@ -339,7 +339,7 @@ REFUSED: dict[str, Any] = {
 
 
 def roomlore_filters(**narrowed: Any) -> Any:
-    from roomlore.retrieval.asked import Filters  # noqa: PLC0415
+    from roomlore.search.query_parser import Filters  # noqa: PLC0415
 
     return Filters(**narrowed)
 

@@ -10,16 +10,16 @@ from uuid import UUID
 import httpx2
 import pytest
 
-from app.village import ANA, ATTIC, BO, CELLAR, CY, SQUARE, error_of, say
 from client.conftest import Village
 from client.test_wire import KEY, ORG, Stub, problem
-from roomlore.app.events import Event
+from operations.village import ANA, ATTIC, BO, CELLAR, CY, SQUARE, error_of, say
 from roomlore.client import Rooms
-from roomlore.client.rooms import Events
+from roomlore.client.protocols import Events
+from roomlore.db import outbox
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, NotFound, ServerUnavailable
 from roomlore.domain.ids import uuid7
 from roomlore.domain.records import Viewer
-from roomlore.store import changes
+from roomlore.operations.events import Event
 
 WITHIN = 60
 
@@ -49,7 +49,7 @@ async def begun(
 
 async def clock(village: Village) -> datetime:
     """Return the second that it is in the database."""
-    async with village.app.db.reading(village.app.operator) as conn:
+    async with village.app.db.read_transaction(village.app.operator) as conn:
         cursor = await conn.execute("select date_trunc('second', clock_timestamp())")
         [(second,)] = await cursor.fetchall()
     return second
@@ -98,7 +98,7 @@ async def test_a_stream_begun_beside_a_slow_transaction_is_told_of_it(village: V
 
     async def slowly(conn: Any) -> None:
         said = (await village.app.messages(village.app.operator, "square"))[0]
-        await changes.note(conn, village.app.org_id, "message.revised", [said.id])
+        await outbox.append(conn, village.app.org_id, "message.revised", [said.id])
         noted.set()
         await go.wait()
 

@@ -3,8 +3,8 @@
 import pytest
 
 import roomlore
-from app.village import ANA, SQUARE, say
 from client.conftest import MakeVillage
+from operations.village import ANA, SQUARE, say
 
 
 @pytest.mark.parametrize("is_here", [True, False])

@@ -7,11 +7,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from app.village import ANA, SQUARE, say
 from client.conftest import Village
+from operations.village import ANA, SQUARE, say
 from roomlore.client import Client, Server
 from roomlore.client.application import sign_in
-from roomlore.client.wire import Wire
+from roomlore.client.transport import Transport
 from roomlore.domain.errors import Conflict, ServerUnavailable
 
 
@@ -44,7 +44,7 @@ async def leaky(village: Village) -> AsyncGenerator[tuple[Client, Leaky]]:
     transport, key = Leaky(), await village.key("operator")
     async with httpx2.AsyncClient(transport=transport) as http:
         yield (
-            await sign_in(Wire(Server(address=village.address, key=key), http, sleep=at_once), key),
+            await sign_in(Transport(Server(address=village.address, key=key), http, sleep=at_once), key),
             transport,
         )
 
@@ -117,7 +117,7 @@ async def test_what_was_never_begun_is_done(both: Village) -> None:
 
     key = await both.key("operator")
     async with httpx2.AsyncClient(transport=Deaf()) as http:
-        app = await sign_in(Wire(Server(address=both.address, key=key), http, sleep=at_once), key)
+        app = await sign_in(Transport(Server(address=both.address, key=key), http, sleep=at_once), key)
         accepted = await app.ingest_batch([say(61, ANA, SQUARE)])
 
     assert len(accepted.added) == 1
@@ -137,7 +137,7 @@ async def test_a_line_that_is_never_mended_is_told(both: Village) -> None:
 
     key = await both.key("operator")
     async with httpx2.AsyncClient(transport=Broken()) as http:
-        app = await sign_in(Wire(Server(address=both.address, key=key), http, sleep=at_once), key)
+        app = await sign_in(Transport(Server(address=both.address, key=key), http, sleep=at_once), key)
         with pytest.raises(ServerUnavailable):
             await app.ingest_batch([say(62, ANA, SQUARE)])
 

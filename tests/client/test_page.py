@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import roomlore
-from app.village import BO, SQUARE, say
 from client.conftest import Village
+from operations.village import BO, SQUARE, say
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto-client.md"
 

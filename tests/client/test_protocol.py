@@ -11,12 +11,12 @@ from typing import get_type_hints as hints_of
 
 import pytest
 
-from roomlore.app import App
-from roomlore.app.operation import Operation, operations_of
-from roomlore.app.services import SERVICES
 from roomlore.client import Client, Rooms
 from roomlore.client.conversations import ConversationPages
-from roomlore.client.forgetting import ClientErasures
+from roomlore.client.erasure import ClientErasures
+from roomlore.operations import App
+from roomlore.operations.registry import Operation, operations_of
+from roomlore.operations.services import SERVICES
 
 WORK = "work runs beside the database; operations.numbers tells how far it has come"
 LOCAL = "part of how an App is put together"
@@ -24,7 +24,7 @@ LOCAL = "part of how an App is put together"
 OUTSIDE = {
     "App.db": LOCAL,
     "App.settings": LOCAL,
-    "App.desk": LOCAL,
+    "App.access": LOCAL,
     "App.import_path": "a file is read where it lies; its messages can be sent, see ingest_batch",
     "App.drain": WORK,
     "App.untangle": WORK,
@@ -35,9 +35,9 @@ OUTSIDE = {
     "App.graph": "asked beside the database; search, memories and people give what it answers",
     "App.projecting": WORK,
     "App.generations": WORK,
-    "Agents.block_beside": LOCAL,
-    "Agents.beside": LOCAL,
-    "Wishes.counted": "told where an export is read",
+    "Agents.section_for_context": LOCAL,
+    "Agents.with_memory_section": LOCAL,
+    "PrivacyRequests.with_request_counts": "told where an export is read",
 }
 #: Calls of a client that are not made from a declaration: they read page by page, or join several forms of one request.
 BY_HAND: dict[str, type] = {"Conversations": ConversationPages, "Erasures": ClientErasures}
@@ -145,7 +145,7 @@ def test_every_public_name_of_an_app_is_of_the_protocol_or_has_a_reason_not_to_b
 
 
 def test_a_client_has_nothing_that_an_app_has_not() -> None:
-    assert names(Client) - names(Rooms) == {"line"}
+    assert names(Client) - names(Rooms) == {"session"}
 
 
 OPERATIONS = [one for service in SERVICES.values() for one in operations_of(service).values()]

@@ -12,18 +12,18 @@ import pydantic_core
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from app.village import BO, EVERYWHERE, SQUARE, say
 from client.conftest import Village
 from client.test_page import examples
+from operations.village import BO, EVERYWHERE, SQUARE, say
 from roomlore.client import Rooms
-from roomlore.context.limits import WalkLimits
-from roomlore.domain import listing
+from roomlore.context.limits import ExpansionLimits
+from roomlore.db.cluster import Cluster
+from roomlore.domain import paging
 from roomlore.domain.errors import NotFound, RoomloreError
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.asked import Filters
-from roomlore.store.cluster import Cluster
+from roomlore.search.query_parser import Filters
 
-NARROW = WalkLimits(min_recent=1, max_messages=3, gap=timedelta(minutes=5), near=5)
+NARROW = ExpansionLimits(min_recent=1, max_messages=3, gap=timedelta(minutes=5), near=5)
 #: Trust fades while it is asked for.
 DIGITS = 5
 
@@ -203,7 +203,7 @@ async def test_the_first_example_of_the_page_answers_from_a_database_too(
 async def test_long_texts_end_a_listing_here_and_there_alike(
     both: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MOST_BYTES", 40)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", 40)
     here, there = await both.here("operator"), await both.there("operator")
     for limit in (2, 3, 100):
         found = await here.messages(here.caller, "attic", limit=limit)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from app.village import ANA, BO, EVE, PIP, SQUARE, error_of, say
 from client.conftest import Village
 from ingest.stories import at
-from retrieval.telling import closed
+from operations.village import ANA, BO, EVE, PIP, SQUARE, error_of, say
 from roomlore.client import Rooms
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.records import Message
+from search.telling import closed
 
 README = Path(__file__).parents[2] / "README.md"
 

@@ -7,21 +7,21 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 import httpx2
 import pytest
 
-from roomlore.app.keys import org_of
 from roomlore.client import Client, Server
 from roomlore.client.application import sign_in
-from roomlore.client.wire import LONGEST_PAUSE, Wire, connections
+from roomlore.client.transport import LONGEST_PAUSE, Transport, http_client
 from roomlore.domain.errors import (
     BadInput,
     Conflict,
     KeyRefused,
     NotAllowed,
     NotFound,
+    QueryTimeout,
     RoomloreError,
     ServerUnavailable,
-    TookTooLong,
 )
 from roomlore.domain.records import Viewer
+from roomlore.operations.keys import org_of
 
 KEY = "rlk_" + "A" * 64
 ORG = org_of(KEY)
@@ -57,7 +57,7 @@ class Stub:
     async def client(self, **rest) -> Client:
         server = Server(**{"address": "https://rooms.example", "key": KEY} | rest)
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(self))
-        return await sign_in(Wire(server, http, sleep=self.sleep, chance=lambda: 1.0), KEY)
+        return await sign_in(Transport(server, http, sleep=self.sleep, chance=lambda: 1.0), KEY)
 
 
 def problem(
@@ -95,7 +95,7 @@ async def error_of(stub: Stub, **rest) -> RoomloreError:
         (problem(409, "conflict", "a: b", {"what": "a", "why": "b"}), Conflict("a", "b")),
         (problem(409, "done-already", "it was done"), Conflict("request", "it was done")),
         (problem(409, "outcome-unknown", "look"), Conflict("request", "look")),
-        (problem(503, "took-too-long", "too long"), TookTooLong()),
+        (problem(503, "took-too-long", "too long"), QueryTimeout()),
         (problem(400, "bad-input", "", {"what": "\x1b[31ma", "why": "b\u202e" * 3_000}), BadInput("[31ma", "b" * 1_000)),
         (problem(403, "not-allowed", "", {"what": "a\nb"}), NotAllowed("a b")),
     ],
@@ -195,7 +195,7 @@ async def test_what_would_be_refused_again_is_not_asked_again(status) -> None:
 
 async def test_what_took_too_long_is_not_asked_again() -> None:
     stub = Stub(problem(503, "took-too-long", "too long"))
-    assert isinstance(await error_of(stub), TookTooLong)
+    assert isinstance(await error_of(stub), QueryTimeout)
     assert (len(stub.asked), stub.slept) == (1, [])
 
 
@@ -255,8 +255,8 @@ async def test_the_key_is_in_one_header_and_in_nothing_that_is_shown(caplog) -> 
     client = await stub.client()
     with pytest.raises(ServerUnavailable) as raised:
         await client.rooms(client.operator)
-    server = client.line.wire.server
-    shown = [repr(client), str(client), repr(client.line), repr(client.line.wire), repr(server)]
+    server = client.session.transport.server
+    shown = [repr(client), str(client), repr(client.session), repr(client.session.transport), repr(server)]
     shown += [
         repr(raised.value),
         repr(raised.value.__cause__),
@@ -349,7 +349,7 @@ def placed(number: int) -> dict[str, object]:
 
 async def test_connections_keep_no_cookies_follow_nothing_and_ask_no_proxy(monkeypatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:1")
-    async with connections(Server(address="https://rooms.example", key=KEY)) as http:
+    async with http_client(Server(address="https://rooms.example", key=KEY)) as http:
         request = http.build_request("GET", "https://rooms.example/")
         response = httpx2.Response(200, headers={"set-cookie": "a=b; Path=/"}, request=request)
         http.cookies.extract_cookies(response)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.village import ANA, SQUARE, say
-from roomlore.client import written
+from operations.village import ANA, SQUARE, say
+from roomlore.client import codec
 from roomlore.domain.errors import BadInput, ServerUnavailable
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.records import Room
@@ -27,7 +27,7 @@ JSON = st.recursive(
 @given(st.text(max_size=20))
 def test_a_word_is_one_part_of_a_path_or_refused(word) -> None:
     try:
-        part = written.segment("room", word)
+        part = codec.segment("room", word)
     except BadInput:
         assert word in {"", ".", ".."} or any("\ud800" <= one <= "\udfff" for one in word)
         return
@@ -47,39 +47,39 @@ def test_a_record_comes_back_as_it_was(body, metadata, sent_at, order) -> None:
     told = {"body": body, "metadata": metadata, "sent_at": sent_at, "order": order}
     said = replace(say(1, ANA, SQUARE, audience=(ANA,)), **told)
 
-    back = msgspec.json.decode(written.write(said), type=IncomingMessage)
+    back = msgspec.json.decode(codec.encode(said), type=IncomingMessage)
 
     assert (back.body, back.metadata, back.sent_at, back.order) == (body, metadata, sent_at, order)
     # A list instead of a tuple is the same.
-    assert written.write(back) == written.write(said)
+    assert codec.encode(back) == codec.encode(said)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1: {2: object()}}, b"x"])
 def test_what_is_no_json_is_refused(value) -> None:
     with pytest.raises(BadInput, match="cannot be written as JSON"):
-        written.write({"messages": [value]})
+        codec.encode({"messages": [value]})
 
 
 def test_what_goes_round_in_circles_is_refused() -> None:
     circle: list[object] = []
     circle.append(circle)
     with pytest.raises(BadInput):
-        written.write(circle)
+        codec.encode(circle)
 
 
 def test_times_keep_their_moment_and_need_a_zone() -> None:
     east = datetime(2026, 1, 1, 9, tzinfo=timezone(timedelta(hours=9)))
-    told = written.moment("time", east)
+    told = codec.format_time("time", east)
 
     assert told is not None
     assert datetime.fromisoformat(told) == east
-    assert written.moment("time", None) is None
+    assert codec.format_time("time", None) is None
     with pytest.raises(BadInput, match="time: needs a zone"):
-        written.moment("time", datetime(2026, 1, 1))  # noqa: DTZ001
+        codec.format_time("time", datetime(2026, 1, 1))  # noqa: DTZ001
 
 
 def test_lists_are_named_word_by_word_and_none_is_left_out() -> None:
-    asked = written.query(kinds=["a", "b"], room=None, limit=3, newest=False, about=UUID(int=1), tags=[])
+    asked = codec.query(kinds=["a", "b"], room=None, limit=3, newest=False, about=UUID(int=1), tags=[])
 
     assert asked == [
         ("kinds", "a"),
@@ -95,4 +95,4 @@ def test_lists_are_named_word_by_word_and_none_is_left_out() -> None:
 @pytest.mark.parametrize("body", [b"", b"{}", b"[1]", b"null", b'{"id": "x"}', b"\xff", b"[" * 10**6])
 def test_what_is_no_record_is_told_without_being_shown(body) -> None:
     with pytest.raises(ServerUnavailable, match="the server's answer is no"):
-        written.read(body, Room)
+        codec.decode(body, Room)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from roomlore.context.listsource import ListSource
+from roomlore.context.sources import ListSource
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Reply, Viewer
 

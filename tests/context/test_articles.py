@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, START, numbers, say, viewer
 from ingest.stories import at, message
-from roomlore.app import App, contexts
 from roomlore.context.builder import build, with_articles
-from roomlore.context.limits import WalkLimits
-from roomlore.context.listsource import ListSource
+from roomlore.context.limits import ExpansionLimits
 from roomlore.context.render import FORMAT_NOTE, to_anthropic, to_openai, to_text
-from roomlore.domain.articles import Article, Unread
+from roomlore.context.sources import ListSource
+from roomlore.domain.ports import Article, FetchFailure
+from roomlore.operations import App, contexts
 
 LINE_END = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 
@@ -35,7 +35,7 @@ def link(name):
 
 
 async def context_of(*messages, shelf, as_=OPERATOR, budget=4000, limits=None):
-    source, limits = ListSource(messages), limits or WalkLimits()
+    source, limits = ListSource(messages), limits or ExpansionLimits()
     built = await build(source, messages[-1], viewer=as_, budget=budget, limits=limits)
     return built, await with_articles(built, shelf)
 
@@ -78,7 +78,7 @@ async def test_only_links_of_messages_that_are_in_and_still_there_are_read():
         say(3),
     ]
     shelf = Shelf(near="Near.", far="Far.")
-    await context_of(*messages, shelf=shelf, limits=WalkLimits(min_recent=2, max_messages=3))
+    await context_of(*messages, shelf=shelf, limits=ExpansionLimits(min_recent=2, max_messages=3))
     assert shelf.asked == ["https://near.example/"]
 
 
@@ -187,7 +187,7 @@ async def test_no_connection_waits_for_a_page(app: App, shelf: Shelf, monkeypatc
     async def read(url):
         stats = app.db._pool.get_stats()
         free.append(stats["pool_available"] == stats["pool_size"])
-        return Unread(url=url, reason="no")
+        return FetchFailure(url=url, reason="no")
 
     monkeypatch.setattr(shelf, "read", read)
     told = await app.context(app.operator, "general", articles=True)

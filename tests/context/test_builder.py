@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, ROOM, START, CountingSource, answer, mid, numbers, rooms, say, viewer
 from roomlore.context.builder import build
-from roomlore.context.limits import WalkLimits
-from roomlore.context.listsource import ListSource
+from roomlore.context.expansion import expand
+from roomlore.context.limits import ExpansionLimits
 from roomlore.context.render import PARTIAL, to_anthropic, to_openai, to_text
-from roomlore.context.replygraph import walk
+from roomlore.context.sources import ListSource
 from roomlore.context.tokens import MESSAGE_OVERHEAD, estimate_tokens
 from roomlore.domain.errors import BadInput
 
@@ -42,7 +42,7 @@ async def test_lines_are_labelled_in_the_order_of_the_room_and_cite_their_messag
 async def test_what_matters_least_is_dropped_first():
     # 0-1 old talk; 1 is what the trigger answers, 0 its neighbour; 5-8 recent; 9 the trigger.
     messages = [say(0, 0), say(1, 1), *(say(n, 5000 + n) for n in range(5, 9)), say(9, 5009, reply_to=1)]
-    limits = WalkLimits(min_recent=3, max_messages=10)
+    limits = ExpansionLimits(min_recent=3, max_messages=10)
     kept = {}
     for lines in range(2, 8):
         context = await build(
@@ -79,7 +79,7 @@ async def test_the_whole_explicit_chain_goes_before_the_recent():
         ListSource(messages),
         messages[4],
         viewer=OPERATOR,
-        limits=WalkLimits(min_recent=1),
+        limits=ExpansionLimits(min_recent=1),
         budget=40,
         counter=one_each,
     )
@@ -97,7 +97,7 @@ async def test_the_rest_of_the_conversation_goes_before_the_recent():
                     ListSource(messages, edges),
                     messages[4],
                     viewer=OPERATOR,
-                    limits=WalkLimits(min_recent=1),
+                    limits=ExpansionLimits(min_recent=1),
                     budget=lines * 10,
                     counter=one_each,
                 )
@@ -189,7 +189,7 @@ async def test_every_candidate_is_explained_in_or_out():
         ListSource(messages, edges),
         messages[-1],
         viewer=OPERATOR,
-        limits=WalkLimits(min_recent=1, max_messages=3),
+        limits=ExpansionLimits(min_recent=1, max_messages=3),
         budget=20,
         counter=one_each,
     )
@@ -214,14 +214,14 @@ async def test_every_candidate_is_explained_in_or_out():
 
 async def test_seals_are_passed_on():
     messages = [say(0, 0), say(1, 100)]
-    limits = WalkLimits(min_recent=0)
+    limits = ExpansionLimits(min_recent=0)
     context = await build(ListSource(messages), messages[1], viewer=OPERATOR, limits=limits)
     assert [(s.message_id, s.beyond) for s in context.sealed] == [(mid(1), mid(0))]
 
 
 async def test_a_neighbour_that_is_out_is_named_by_its_id():
     messages = [say(0, 0), say(1, 1), say(2, 2)]
-    limits = WalkLimits(min_recent=0)
+    limits = ExpansionLimits(min_recent=0)
     context = await build(
         ListSource(messages), messages[2], viewer=OPERATOR, limits=limits, budget=10, counter=one_each
     )
@@ -243,7 +243,7 @@ async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(r
     messages, edges, trigger = room
     source = ListSource(messages, edges)
     context = await build(source, trigger, viewer=OPERATOR, budget=budget)
-    found = await walk(source, trigger)
+    found = await expand(source, trigger)
 
     assert context.tokens <= budget or len(context.lines) == 1
     assert context.lines[-1].message.id == trigger.id
@@ -340,7 +340,7 @@ EDGES = st.lists(
 @given(rooms(bodies=LONG), EDGES, st.integers(1, 900), st.integers(11, 40))
 async def test_an_exchange_is_in_with_all_of_its_messages_or_not_at_all(room, edges, budget, limit):
     messages, _, trigger = room
-    limits = WalkLimits(max_messages=limit)
+    limits = ExpansionLimits(max_messages=limit)
     context = await build(ListSource(messages, edges), trigger, viewer=OPERATOR, budget=budget, limits=limits)
     inside = {line.message.id for line in context.lines}
     assert len(inside) <= limit

@@ -10,19 +10,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from context.rooms import mid, say
-from roomlore.context.enrich import (
+from roomlore.context.links import (
     LINKS_PER_MESSAGE,
-    EnrichLimits,
     Enrichment,
-    Linked,
+    LinkLimits,
+    LinkResult,
     attach,
-    enrich,
+    escape_embeddings,
     find_links,
-    unembedded,
+    read_links,
 )
 from roomlore.context.tokens import estimate_tokens
-from roomlore.domain.articles import Article, Unread
-from roomlore.domain.speech import safe_text, spoken
+from roomlore.domain.ports import Article, FetchFailure
+from roomlore.domain.rendering import render_message, safe_text
 
 AMPLE = 1_000_000
 
@@ -42,7 +42,7 @@ class Shelf:
         await asyncio.sleep(0)
         self.at_once -= 1
         page = self.pages[url]
-        return page if isinstance(page, Unread) else article(url, page)
+        return page if isinstance(page, FetchFailure) else article(url, page)
 
 
 def article(url, text, title=""):
@@ -50,7 +50,7 @@ def article(url, text, title=""):
 
 
 def unread(url, reason="no"):
-    return Unread(url=url, reason=reason)
+    return FetchFailure(url=url, reason=reason)
 
 
 def told(found):
@@ -62,11 +62,11 @@ def read_ones(found):
 
 
 def reasons(links):
-    return {link.outcome.url: link.outcome.reason for link in links if isinstance(link.outcome, Unread)}
+    return {link.outcome.url: link.outcome.reason for link in links if isinstance(link.outcome, FetchFailure)}
 
 
 def found_of(*articles, number=1):
-    return Enrichment(links=tuple(Linked(message_id=mid(number), outcome=one) for one in articles))
+    return Enrichment(links=tuple(LinkResult(message_id=mid(number), outcome=one) for one in articles))
 
 
 # Links in bodies
@@ -158,7 +158,7 @@ async def test_each_link_counts_for_the_newest_message_that_has_it():
     shelf = Shelf({"http://a": "A", "http://b": "B", "http://c": "C"})
     lines = [(mid(1), "http://a http://b"), (mid(2), "no link"), (mid(3), "http://c and http://a")]
 
-    found = await enrich(lines, shelf)
+    found = await read_links(lines, shelf)
 
     assert told(found) == [(3, "http://c"), (3, "http://a"), (1, "http://b")]
     assert sorted(shelf.asked) == ["http://a", "http://b", "http://c"]
@@ -167,8 +167,8 @@ async def test_each_link_counts_for_the_newest_message_that_has_it():
 async def test_nothing_is_asked_where_there_is_no_link():
     shelf = Shelf({})
 
-    assert (await enrich([(mid(1), "no link")], shelf)).links == ()
-    assert (await enrich([], shelf)).links == ()
+    assert (await read_links([(mid(1), "no link")], shelf)).links == ()
+    assert (await read_links([], shelf)).links == ()
     assert shelf.asked == []
 
 
@@ -176,7 +176,7 @@ async def test_never_more_articles_than_the_limit_and_those_of_newer_messages_fi
     shelf = Shelf({f"http://{n}": "text" for n in range(9)})
     lines = [(mid(n), f"http://{n}") for n in range(9)]
 
-    found = await enrich(lines, shelf, limits=EnrichLimits(articles=3, attempts=6))
+    found = await read_links(lines, shelf, limits=LinkLimits(articles=3, attempts=6))
 
     assert read_ones(found) == ["http://8", "http://7", "http://6"]
     assert shelf.asked == ["http://8", "http://7", "http://6"]
@@ -190,7 +190,7 @@ async def test_the_next_link_takes_the_place_of_one_that_failed():
     }
     shelf = Shelf(pages)
 
-    found = await enrich([(mid(n), f"http://{n}") for n in range(9)], shelf)
+    found = await read_links([(mid(n), f"http://{n}") for n in range(9)], shelf)
 
     assert read_ones(found) == ["http://7", "http://5", "http://4"]
     assert reasons(found.links)["http://8"] == "no"
@@ -199,7 +199,7 @@ async def test_the_next_link_takes_the_place_of_one_that_failed():
 async def test_never_more_attempts_than_the_limit():
     shelf = Shelf({f"http://{n}": unread(f"http://{n}") for n in range(20)})
 
-    found = await enrich([(mid(n), f"http://{n}") for n in range(20)], shelf)
+    found = await read_links([(mid(n), f"http://{n}") for n in range(20)], shelf)
 
     assert len(shelf.asked) == 6
     assert shelf.most <= 3
@@ -209,7 +209,7 @@ async def test_never_more_attempts_than_the_limit():
 async def test_no_articles_at_all_may_be_wanted():
     shelf = Shelf({})
 
-    found = await enrich([(mid(1), "http://a")], shelf, limits=EnrichLimits(articles=0))
+    found = await read_links([(mid(1), "http://a")], shelf, limits=LinkLimits(articles=0))
 
     assert (shelf.asked, list(reasons(found.links))) == ([], ["http://a"])
 
@@ -218,7 +218,7 @@ async def test_no_articles_at_all_may_be_wanted():
 async def test_a_file_is_no_article_and_not_asked_for(link):
     shelf = Shelf({"http://b": "text"})
 
-    found = await enrich([(mid(1), f"http://b {link}")], shelf, limits=EnrichLimits(attempts=1))
+    found = await read_links([(mid(1), f"http://b {link}")], shelf, limits=LinkLimits(attempts=1))
 
     assert read_ones(found) == ["http://b"]
     assert reasons(found.links) == {link: "a file, not a page"}
@@ -231,7 +231,7 @@ async def test_whatever_a_reader_raises_never_fails_the_context():
                 raise TimeoutError
             return await super().read(url)
 
-    found = await enrich([(mid(1), "http://a http://b http://c")], Broken({"http://c": "text"}))
+    found = await read_links([(mid(1), "http://a http://b http://c")], Broken({"http://c": "text"}))
 
     assert read_ones(found) == ["http://c"]
     assert reasons(found.links) == {
@@ -262,7 +262,7 @@ class Stuck(Shelf):
 async def test_what_was_read_in_time_is_kept():
     stuck = Stuck({"http://a": "text"})
 
-    found = await enrich([(mid(1), "http://b http://a")], stuck, limits=EnrichLimits(seconds=0.1))
+    found = await read_links([(mid(1), "http://b http://a")], stuck, limits=LinkLimits(seconds=0.1))
 
     assert read_ones(found) == ["http://a"]
     assert reasons(found.links) == {"http://b": "not read within 0.1 seconds"}
@@ -271,7 +271,7 @@ async def test_what_was_read_in_time_is_kept():
 
 async def test_whoever_stops_waiting_stops_the_reading():
     stuck = Stuck({}, readers=2)
-    enriching = asyncio.create_task(enrich([(mid(1), "http://a http://b")], stuck))
+    enriching = asyncio.create_task(read_links([(mid(1), "http://a http://b")], stuck))
     await stuck.waiting.wait()
 
     enriching.cancel()
@@ -287,9 +287,9 @@ async def test_whoever_stops_waiting_stops_the_reading():
 def test_articles_follow_the_body_of_their_message():
     found = Enrichment(
         links=(
-            Linked(message_id=mid(2), outcome=article("http://a/?x=1&y=2", "Fish & <chips>", "The menu")),
-            Linked(message_id=mid(2), outcome=unread("http://b")),
-            Linked(message_id=mid(1), outcome=article("http://c", "More")),
+            LinkResult(message_id=mid(2), outcome=article("http://a/?x=1&y=2", "Fish & <chips>", "The menu")),
+            LinkResult(message_id=mid(2), outcome=unread("http://b")),
+            LinkResult(message_id=mid(1), outcome=article("http://c", "More")),
         )
     )
 
@@ -356,7 +356,7 @@ def test_no_page_ends_its_block_or_begins_another(pages):
 def test_no_page_begins_a_line_of_the_context(title, text):
     block = attach(found_of(article("http://a", text, title)), tokens=AMPLE).blocks[mid(1)]
 
-    lines = spoken(say(1), text=f"see http://a\n{block}").splitlines()
+    lines = render_message(say(1), text=f"see http://a\n{block}").splitlines()
 
     assert lines[0] == "[P1]: see http://a"
     assert all(line.startswith("  | ") for line in lines[1:])
@@ -375,14 +375,17 @@ def test_no_page_begins_a_line_of_the_context(title, text):
     ],
 )
 def test_nobody_types_an_embedding(typed):
-    harmless = unembedded(f"a {typed} b")
+    harmless = escape_embeddings(f"a {typed} b")
 
     assert not re.search(r"<[\s/\u200b]*embedding", harmless, re.IGNORECASE)
     assert len(harmless) == len(f"a {typed} b")
 
 
 def test_other_angles_stay():
-    assert unembedded("a < b, <b>embedding</b>, vector<embed>") == "a < b, <b>embedding</b>, vector<embed>"
+    assert (
+        escape_embeddings("a < b, <b>embedding</b>, vector<embed>")
+        == "a < b, <b>embedding</b>, vector<embed>"
+    )
 
 
 # What they may cost
@@ -423,15 +426,15 @@ def test_without_a_budget_nothing_is_attached(tokens):
 def test_blocks_never_cost_more_than_they_may(articles, tokens, characters):
     found = Enrichment(
         links=tuple(
-            Linked(message_id=mid(number), outcome=article(f"http://{place}", letter * length))
+            LinkResult(message_id=mid(number), outcome=article(f"http://{place}", letter * length))
             for place, (number, length, letter) in enumerate(articles)
         )
     )
 
     attached = attach(found, tokens=tokens, characters=characters)
 
-    shown = [spoken(say(1), text=f"body\n{block}") for block in attached.blocks.values()]
-    bare = estimate_tokens(spoken(say(1), text="body"))
+    shown = [render_message(say(1), text=f"body\n{block}") for block in attached.blocks.values()]
+    bare = estimate_tokens(render_message(say(1), text="body"))
     assert sum(estimate_tokens(text) - bare for text in shown) <= tokens
     links = sum(block.count("</embedding>") for block in attached.blocks.values())
     assert links + len(attached.unread) == len(articles)

@@ -1,6 +1,6 @@
 from context.rooms import ELSEWHERE, START, answer, mid, numbers, say
-from roomlore.context.listsource import ListSource
-from roomlore.context.replygraph import walk
+from roomlore.context.expansion import expand
+from roomlore.context.sources import ListSource
 
 
 async def test_before_is_newest_first_and_after_is_oldest_first():
@@ -48,20 +48,20 @@ async def test_a_list_that_was_never_stored_can_be_untangled():
         say(3, by=4, author_name="dora", body="cleo: the scheduler came with kernel 6.6"),
         say(4, by=1, author_name="ann", body="ben: thanks, it mounts now"),
     ]
-    plain, untangled = ListSource(told), ListSource.untangled(told[::-1])
+    plain, untangled = ListSource(told), ListSource.disentangled(told[::-1])
     assert await plain.replies([message.id for message in told], 9) == []
     edges = await untangled.replies([message.id for message in told], 9)
     found = {numbers_of(edge): edge.method for edge in edges}
     assert found[2, 0] == found[3, 1] == found[4, 2] == "mention"
     assert all(0 < edge.confidence < 1 for edge in edges)
-    walked = await walk(untangled, told[4])
+    walked = await expand(untangled, told[4])
     assert {0, 2, 4} <= set(numbers(item for item in walked.selected if item.part == "conversation"))
 
 
 async def test_untangling_a_list_keeps_what_is_stated_and_finds_nothing_beside_it():
     told = [say(0), say(1, by=2), say(2, by=3, reply_to=0), say(3, by=4, body="P1: yes")]
     stated = [answer(3, 1, 1.0, "thread")]
-    edges = await ListSource.untangled(told, stated).replies([mid(2), mid(3)], 9)
+    edges = await ListSource.disentangled(told, stated).replies([mid(2), mid(3)], 9)
     assert {(numbers_of(edge), edge.method) for edge in edges} == {((2, 0), "explicit"), ((3, 1), "thread")}
 
 
@@ -76,9 +76,9 @@ async def test_neither_whispers_nor_notices_nor_what_is_gone_are_linked():
         {"room_id": ELSEWHERE},
     ):
         told = [ask, say(1, by=2, author_name="ben", body="ann: the key hangs in the boat house", **reply)]
-        assert await ListSource.untangled(told).replies([mid(0), mid(1)], 9) == []
+        assert await ListSource.disentangled(told).replies([mid(0), mid(1)], 9) == []
     told = [ask, say(1, by=2, author_name="ben", body="ann: the key hangs in the boat house")]
-    assert len(await ListSource.untangled(told).replies([mid(0), mid(1)], 9)) == 1
+    assert len(await ListSource.disentangled(told).replies([mid(0), mid(1)], 9)) == 1
 
 
 def numbers_of(edge):

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, START, answer, mid, person, say, viewer
 from roomlore.context.builder import build
-from roomlore.context.limits import WalkLimits
-from roomlore.context.listsource import ListSource
+from roomlore.context.limits import ExpansionLimits
 from roomlore.context.render import FORMAT_NOTE, to_anthropic, to_openai, to_text
+from roomlore.context.sources import ListSource
 from roomlore.context.tokens import estimate_tokens
-from roomlore.domain.speech import safe_name, safe_text
+from roomlore.domain.rendering import safe_name, safe_text
 
-WIDE = WalkLimits(min_recent=29)
+WIDE = ExpansionLimits(min_recent=29)
 HEAD = re.compile(
     r"#(m\d+) (?:\d+-\d\d-\d\d )?\d\d:\d\d (?:\(room\) )?(?:\*|(?:\((?:whisper|context)\) )?\[([^\]]*)\]:) (.*)",
     re.DOTALL,

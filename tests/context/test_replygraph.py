@@ -15,16 +15,16 @@ from context.rooms import (
     rooms,
     say,
 )
-from roomlore.context.limits import WalkLimits
-from roomlore.context.listsource import ListSource
-from roomlore.context.replygraph import walk
+from roomlore.context.expansion import expand
+from roomlore.context.limits import ExpansionLimits
+from roomlore.context.sources import ListSource
 from roomlore.domain.errors import BadInput
 from roomlore.domain.records import Reply
 
-SMALL = WalkLimits(min_recent=2, max_messages=12, page=2)
+SMALL = ExpansionLimits(min_recent=2, max_messages=12, page=2)
 
 limits = st.builds(
-    lambda recent, more, near, page, replies: WalkLimits(
+    lambda recent, more, near, page, replies: ExpansionLimits(
         min_recent=recent,
         max_messages=recent + more,
         min_confidence=0.5,
@@ -46,16 +46,18 @@ def by_number(found):
 
 async def test_the_most_recent_are_in_whatever_the_pauses():
     messages = [say(n, n * 600) for n in range(6)]
-    found = await walk(ListSource(messages), messages[5], limits=WalkLimits(min_recent=3, max_messages=10))
+    found = await expand(
+        ListSource(messages), messages[5], limits=ExpansionLimits(min_recent=3, max_messages=10)
+    )
     assert numbers(found.selected) == [2, 3, 4, 5]
     assert [s.rule for s in found.selected] == ["recent", "recent", "recent", "trigger"]
-    assert [(s.message_id, s.direction, s.beyond) for s in found.sealed] == [(mid(2), "before", mid(1))]
-    assert found.sealed[0].gap == timedelta(minutes=600)
+    assert [(s.message_id, s.direction, s.beyond) for s in found.boundaries] == [(mid(2), "before", mid(1))]
+    assert found.boundaries[0].gap == timedelta(minutes=600)
 
 
 async def test_defaults_are_ten_recent_thirty_in_all_and_thirty_minutes():
     messages = [say(n) for n in range(100)]
-    found = await walk(ListSource(messages), messages[99])
+    found = await expand(ListSource(messages), messages[99])
     assert numbers(found.selected) == list(range(70, 100))
     assert sum(s.rule == "recent" for s in found.selected) == 10
 
@@ -64,44 +66,50 @@ async def test_a_parent_comes_in_whatever_its_age_and_brings_its_neighbours():
     old = [say(n, n) for n in range(3)]
     talk = [say(n, 100_000 + n) for n in range(10, 13)]
     trigger = say(13, 100_013, reply_to=1)
-    found = await walk(ListSource([*old, *talk, trigger]), trigger, limits=SMALL)
+    found = await expand(ListSource([*old, *talk, trigger]), trigger, limits=SMALL)
     assert numbers(found.selected) == [0, 1, 2, 10, 11, 12, 13]
     reasons = by_number(found)
     assert (reasons[1].rule, reasons[1].via, reasons[1].step, reasons[1].hops) == ("reply", mid(13), 1, 1)
     assert (reasons[0].rule, reasons[0].via, reasons[0].step, reasons[0].hops) == ("temporal", mid(1), 4, 2)
     assert (reasons[10].rule, reasons[10].via) == ("temporal", mid(11))
     # Both sides of the long pause came in, so there is nothing sealed to tell.
-    assert found.sealed == ()
+    assert found.boundaries == ()
 
 
 async def test_a_pause_of_exactly_the_gap_does_not_seal_and_a_second_more_does():
     for seconds, expected in ((0, [0, 1]), (1, [1])):
         early = say(0, 0)
         trigger = say(1, 30 + seconds / 60)
-        found = await walk(
-            ListSource([early, trigger]), trigger, limits=WalkLimits(min_recent=0, max_messages=5)
+        found = await expand(
+            ListSource([early, trigger]), trigger, limits=ExpansionLimits(min_recent=0, max_messages=5)
         )
         assert numbers(found.selected) == expected
-        assert len(found.sealed) == seconds
+        assert len(found.boundaries) == seconds
 
 
 async def test_only_the_side_with_the_pause_is_sealed():
     messages = [say(0, 0), say(1, 100), say(2, 110), say(3, 120), say(4, 5000), say(5, 5001, reply_to=2)]
-    found = await walk(ListSource(messages), messages[5], limits=WalkLimits(min_recent=1, max_messages=9))
+    found = await expand(
+        ListSource(messages), messages[5], limits=ExpansionLimits(min_recent=1, max_messages=9)
+    )
     assert numbers(found.selected) == [1, 2, 3, 4, 5]
-    assert [(s.message_id, s.direction, s.beyond) for s in found.sealed] == [(mid(1), "before", mid(0))]
+    assert [(s.message_id, s.direction, s.beyond) for s in found.boundaries] == [(mid(1), "before", mid(0))]
 
 
 async def test_a_seal_whose_far_side_came_in_by_a_reply_is_not_told():
     messages = [say(0, 0), say(1, 100), say(2, 101), say(3, 5000, reply_to=2), say(4, 9000, reply_to=3)]
-    found = await walk(ListSource(messages), messages[4], limits=WalkLimits(min_recent=0, max_messages=9))
+    found = await expand(
+        ListSource(messages), messages[4], limits=ExpansionLimits(min_recent=0, max_messages=9)
+    )
     assert numbers(found.selected) == [1, 2, 3, 4]
-    assert [(s.message_id, s.beyond) for s in found.sealed] == [(mid(1), mid(0))]
+    assert [(s.message_id, s.beyond) for s in found.boundaries] == [(mid(1), mid(0))]
 
 
 async def test_replies_are_followed_one_level_per_step():
     messages = [say(n, n * 1000, reply_to=n - 1 if n else None) for n in range(5)]
-    found = await walk(ListSource(messages), messages[4], limits=WalkLimits(min_recent=0, max_messages=9))
+    found = await expand(
+        ListSource(messages), messages[4], limits=ExpansionLimits(min_recent=0, max_messages=9)
+    )
     assert {n: (s.step, s.hops) for n, s in by_number(found).items()} == {
         4: (0, 0),
         3: (1, 1),
@@ -113,7 +121,9 @@ async def test_replies_are_followed_one_level_per_step():
 
 async def test_answers_given_before_the_trigger_come_in_and_later_ones_never():
     messages = [say(0, 0), say(1, 1000, reply_to=0), say(2, 2000, reply_to=0), say(3, 3000, reply_to=0)]
-    found = await walk(ListSource(messages), messages[2], limits=WalkLimits(min_recent=0, max_messages=9))
+    found = await expand(
+        ListSource(messages), messages[2], limits=ExpansionLimits(min_recent=0, max_messages=9)
+    )
     assert numbers(found.selected) == [0, 1, 2]
     assert by_number(found)[1].via == mid(0)
 
@@ -121,8 +131,8 @@ async def test_answers_given_before_the_trigger_come_in_and_later_ones_never():
 async def test_uncertain_replies_are_not_followed():
     messages = [say(n, n * 1000) for n in range(3)]
     edges = [answer(2, 0, 0.49), answer(2, 1, 0.5)]
-    limits = WalkLimits(min_recent=0, min_confidence=0.5)
-    found = await walk(ListSource(messages, edges), messages[2], limits=limits)
+    limits = ExpansionLimits(min_recent=0, min_confidence=0.5)
+    found = await expand(ListSource(messages, edges), messages[2], limits=limits)
     assert numbers(found.selected) == [1, 2]
 
 
@@ -135,7 +145,7 @@ async def test_a_guess_across_a_silence_that_is_long_for_the_room_must_be_surer(
     trigger = say(9, 5 * pace + silence)
     for confidence, expected in ((0.4, ties), (0.5, True)):
         source = ListSource([*messages, trigger], [answer(9, 5, confidence)])
-        assert (parts(await walk(source, trigger))[5] == "conversation") == expected
+        assert (parts(await expand(source, trigger))[5] == "conversation") == expected
 
 
 class EveryEdge(ListSource):
@@ -154,14 +164,14 @@ async def test_of_several_replies_between_two_messages_the_surest_counts(confide
     trigger = say(9, 5 + 31)
     source = EveryEdge([*messages, trigger])
     source.edges = [answer(9, 5, confidence) for confidence in confidences]
-    assert parts(await walk(source, trigger))[5] == "conversation"
+    assert parts(await expand(source, trigger))[5] == "conversation"
 
 
 async def test_the_nearest_then_the_newest_come_in_when_the_limit_cuts_a_step():
     messages = [say(n, n * 1000) for n in range(6)]
     edges = [answer(5, 0), answer(4, 1), answer(4, 2), answer(4, 3)]
-    found = await walk(
-        ListSource(messages, edges), messages[5], limits=WalkLimits(min_recent=1, max_messages=4)
+    found = await expand(
+        ListSource(messages, edges), messages[5], limits=ExpansionLimits(min_recent=1, max_messages=4)
     )
     assert numbers(found.selected) == [0, 3, 4, 5]
     assert numbers(found.over_limit) == [1, 2]
@@ -171,10 +181,10 @@ async def test_the_nearest_then_the_newest_come_in_when_the_limit_cuts_a_step():
 async def test_explicit_parents_come_in_even_where_answers_fill_the_edge_limit():
     messages = [say(0, 0), *(say(n, 1000 + n, reply_to=9) for n in range(1, 9)), say(9, 999, reply_to=0)]
     trigger = say(20, 9000, reply_to=9)
-    found = await walk(
+    found = await expand(
         ListSource([*messages, trigger]),
         trigger,
-        limits=WalkLimits(min_recent=0, max_messages=4, max_replies=1),
+        limits=ExpansionLimits(min_recent=0, max_messages=4, max_replies=1),
     )
     assert 0 in numbers(found.selected)
 
@@ -182,25 +192,25 @@ async def test_explicit_parents_come_in_even_where_answers_fill_the_edge_limit()
 async def test_cycles_missing_parents_and_replies_to_the_future_are_harmless():
     messages = [say(0, reply_to=1), say(1, reply_to=0), say(2, reply_to=2), say(3, reply_to=77), say(4)]
     edges = [answer(3, 4), answer(0, 99), answer(99, 98), answer(1, 1)]
-    found = await walk(ListSource(messages, edges), messages[3], limits=SMALL)
+    found = await expand(ListSource(messages, edges), messages[3], limits=SMALL)
     assert numbers(found.selected) == [0, 1, 2, 3]
 
 
 async def test_messages_of_other_rooms_never_come_in():
     messages = [say(0, room_id=ELSEWHERE), say(1), say(2, reply_to=0)]
-    found = await walk(ListSource(messages), messages[2], limits=SMALL)
+    found = await expand(ListSource(messages), messages[2], limits=SMALL)
     assert numbers(found.selected) == [1, 2]
 
 
 async def test_messages_of_the_same_time_follow_their_native_order():
     messages = [say(9 - n, 0, native_order=n) for n in range(5)]
-    found = await walk(ListSource(messages), messages[3])
+    found = await expand(ListSource(messages), messages[3])
     assert numbers(found.selected) == [9, 8, 7, 6]
 
 
 async def test_a_later_answer_of_the_same_time_does_not_come_in():
     messages = [say(n, 0, native_order=n, reply_to=n - 1 if n else None) for n in range(3)]
-    found = await walk(ListSource(messages), messages[1])
+    found = await expand(ListSource(messages), messages[1])
     assert numbers(found.selected) == [0, 1]
 
 
@@ -208,7 +218,7 @@ async def test_a_missing_parent_is_asked_for_once():
     messages = [say(0, 0, reply_to=77), say(1, 1000, reply_to=0), say(2, 2000, reply_to=77)]
     edges = [answer(2, 1)]
     source = CountingSource(ListSource(messages, edges))
-    found = await walk(source, messages[2], limits=WalkLimits(min_recent=0))
+    found = await expand(source, messages[2], limits=ExpansionLimits(min_recent=0))
     assert numbers(found.selected) == [0, 1, 2]
     assert source.asked.count("messages") == 1
 
@@ -217,8 +227,8 @@ async def test_a_missing_parent_is_asked_for_once():
 async def test_of_two_ways_of_the_same_length_the_newest_is_told(parent):
     messages = [say(n, n * 1000) for n in range(9)]
     edges = [answer(n, parent) for n in range(5, 8)]
-    limits = WalkLimits(min_recent=3, max_messages=9)
-    found = await walk(ListSource(messages, edges), messages[8], limits=limits)
+    limits = ExpansionLimits(min_recent=3, max_messages=9)
+    found = await expand(ListSource(messages, edges), messages[8], limits=limits)
     assert numbers(found.selected) == [parent, 5, 6, 7, 8]
     assert by_number(found)[parent].via == mid(7)
 
@@ -233,7 +243,7 @@ def parts(found):
 async def test_what_replies_tie_to_the_trigger_is_its_conversation_and_the_rest_the_room():
     messages = [say(n) for n in range(8)]
     edges = [answer(7, 4), answer(4, 1), answer(6, 1), answer(5, 3)]
-    found = await walk(ListSource(messages, edges), messages[7])
+    found = await expand(ListSource(messages, edges), messages[7])
     own = [n for n, part in parts(found).items() if part == "conversation"]
     assert own == [1, 4, 6, 7]
     assert [s.rule for s in found.selected if s.part == "conversation"] == ["reply"] * 3 + ["trigger"]
@@ -243,7 +253,7 @@ async def test_what_replies_tie_to_the_trigger_is_its_conversation_and_the_rest_
 
 async def test_where_no_reply_is_known_all_but_the_trigger_is_the_room():
     messages = [say(n) for n in range(40)]
-    found = await walk(ListSource(messages), messages[39])
+    found = await expand(ListSource(messages), messages[39])
     assert {s.part for s in found.selected if s.rule != "trigger"} == {"room"}
     assert len(found.selected) == 30
 
@@ -252,7 +262,7 @@ async def test_where_no_reply_is_known_all_but_the_trigger_is_the_room():
 async def test_a_reply_of_any_method_ties_whatever_its_age(method):
     messages = [say(0, 0), say(1, 900_000), say(2, 900_001)]
     edge = answer(2, 0, 0.9, method)
-    found = await walk(ListSource(messages, [edge]), messages[2])
+    found = await expand(ListSource(messages, [edge]), messages[2])
     assert parts(found) == {0: "conversation", 1: "room", 2: "conversation"}
     assert by_number(found)[0].reply == edge
 
@@ -261,7 +271,7 @@ async def test_the_conversation_takes_every_place_but_those_of_the_most_recent()
     # All even ones are one conversation, the odd ones are nobody's.
     messages = [say(n) for n in range(100)]
     edges = [answer(n, n - 2) for n in range(2, 100, 2)]
-    found = await walk(ListSource(messages, edges), messages[98])
+    found = await expand(ListSource(messages, edges), messages[98])
     recent = set(range(88, 98))
     own = {n for n, part in parts(found).items() if part == "conversation"}
     assert set(numbers(found.selected)) == recent | set(range(50, 99, 2))
@@ -274,8 +284,8 @@ async def test_a_recent_message_is_of_the_conversation_even_where_others_fill_it
     # 28 hangs on the far end of the conversation: it has its place, and is told to be of it.
     messages = [say(n) for n in range(30)]
     edges = [answer(29, 20), *(answer(n, n - 1) for n in range(1, 21)), answer(28, 1)]
-    limits = WalkLimits(min_recent=3, max_messages=10)
-    found = await walk(ListSource(messages, edges), messages[29], limits=limits)
+    limits = ExpansionLimits(min_recent=3, max_messages=10)
+    found = await expand(ListSource(messages, edges), messages[29], limits=limits)
     assert parts(found) == dict.fromkeys([*range(15, 21), 28, 29], "conversation") | {26: "room", 27: "room"}
     assert by_number(found)[28].via == mid(1)
     assert numbers(found.over_limit) == list(range(15))
@@ -284,8 +294,8 @@ async def test_a_recent_message_is_of_the_conversation_even_where_others_fill_it
 async def test_what_the_trigger_answers_goes_before_other_answers():
     messages = [say(n) for n in range(40)]
     edges = [answer(39, 5), answer(5, 0), *(answer(n, 5) for n in range(10, 39))]
-    limits = WalkLimits(min_recent=0, max_messages=4)
-    found = await walk(ListSource(messages, edges), messages[39], limits=limits)
+    limits = ExpansionLimits(min_recent=0, max_messages=4)
+    found = await expand(ListSource(messages, edges), messages[39], limits=limits)
     assert numbers(found.selected) == [0, 5, 38, 39]
 
 
@@ -295,18 +305,18 @@ async def test_what_is_near_goes_before_what_is_further_away_and_stated_answers_
     edges = [answer(99, 0, 1.0, "explicit"), answer(99, 1, 0.9), answer(99, 60, 0.9)]
     edges += [answer(n, n - 1, 0.9) for n in range(61, 90)]
     source = CountingSource(ListSource(messages, edges))
-    limits = WalkLimits(min_recent=2, max_messages=8, near=40)
-    found = await walk(source, messages[99], limits=limits)
+    limits = ExpansionLimits(min_recent=2, max_messages=8, near=40)
+    found = await expand(source, messages[99], limits=limits)
     assert parts(found) == dict.fromkeys([0, 60, 61, 62, 63, 99], "conversation") | {97: "room", 98: "room"}
     assert {1, 64, 65} <= set(numbers(found.over_limit))
-    wider = await walk(source, messages[99], limits=WalkLimits(min_recent=2, max_messages=40, near=40))
+    wider = await expand(source, messages[99], limits=ExpansionLimits(min_recent=2, max_messages=40, near=40))
     assert {0, 1, *range(60, 90), 99} == {n for n, part in parts(wider).items() if part == "conversation"}
 
 
 async def test_replies_among_what_is_around_are_followed_and_stay_the_room():
     messages = [say(0, 0), *(say(n, 9000 + n) for n in range(1, 4))]
-    limits = WalkLimits(min_recent=2)
-    found = await walk(ListSource(messages, [answer(2, 0)]), messages[3], limits=limits)
+    limits = ExpansionLimits(min_recent=2)
+    found = await expand(ListSource(messages, [answer(2, 0)]), messages[3], limits=limits)
     assert parts(found) == {0: "room", 1: "room", 2: "room", 3: "conversation"}
     assert (by_number(found)[0].rule, by_number(found)[0].via) == ("reply", mid(2))
 
@@ -315,7 +325,7 @@ async def test_of_several_replies_between_two_messages_the_most_certain_is_told(
     messages = [say(0), say(1, reply_to=0), say(2)]
     edges = [answer(1, 0, 0.4), answer(2, 1, 0.4, "mention"), answer(2, 1, 1.0, "thread")]
     for given_first in (edges, edges[::-1]):
-        found = by_number(await walk(ListSource(messages, given_first), messages[2]))
+        found = by_number(await expand(ListSource(messages, given_first), messages[2]))
         assert (found[0].reply.method, found[1].reply.method) == ("explicit", "thread")
 
 
@@ -324,7 +334,7 @@ async def test_an_answer_that_everybody_answers_does_not_hide_what_the_trigger_a
     messages = [say(0), say(1), *(say(n) for n in range(2, 500))]
     edges = [answer(n, 1, 1.0, "thread") for n in range(2, 500, 2)]
     source = CountingSource(ListSource(messages, edges))
-    found = await walk(source, messages[498])
+    found = await expand(source, messages[498])
     own = [n for n, part in parts(found).items() if part == "conversation"]
     assert set(range(488, 500, 2)) <= {*own, 498}
     assert 1 in own
@@ -335,7 +345,7 @@ async def test_a_conversation_nearby_costs_three_calls_and_no_more_than_what_is_
     messages = [say(n) for n in range(500)]
     edges = [answer(n, n - 1 - n % 7) for n in range(10, 500)]
     source = CountingSource(ListSource(messages, edges))
-    await walk(source, messages[499])
+    await expand(source, messages[499])
     assert source.asked == ["before", "replies", "messages"]
     assert source.rows < 330
 
@@ -343,7 +353,7 @@ async def test_a_conversation_nearby_costs_three_calls_and_no_more_than_what_is_
 @given(rooms())
 async def test_the_conversation_is_all_that_replies_tie_to_the_trigger_and_nothing_else(room):
     messages, edges, trigger = room
-    limits = WalkLimits(max_messages=500, max_replies=500, min_confidence=0.5)
+    limits = ExpansionLimits(max_messages=500, max_replies=500, min_confidence=0.5)
     may = {m.id: m for m in messages if m.room_id == trigger.room_id and m.position <= trigger.position}
     ends = [(m.id, m.reply_to) for m in may.values()]
     ends += [(e.child_id, e.parent_id) for e in edges if e.confidence >= 0.5]
@@ -352,7 +362,7 @@ async def test_the_conversation_is_all_that_replies_tie_to_the_trigger_and_nothi
         tied |= fresh
         fresh = {b for one, other in ends for a, b in ((one, other), (other, one)) if a in tied and b in may}
         fresh -= tied
-    found = await walk(ListSource(messages, edges), trigger, limits=limits)
+    found = await expand(ListSource(messages, edges), trigger, limits=limits)
     assert {s.message.id for s in found.selected if s.part == "conversation"} == tied
 
 
@@ -360,10 +370,10 @@ async def test_the_conversation_is_all_that_replies_tie_to_the_trigger_and_nothi
 async def test_how_much_is_fetched_at_once_changes_nothing_where_nothing_is_cut(room, one, other):
     messages, edges, trigger = room
     told = [
-        await walk(
+        await expand(
             ListSource(messages, edges),
             trigger,
-            limits=WalkLimits(max_messages=500, max_replies=500, min_confidence=0.5, near=near),
+            limits=ExpansionLimits(max_messages=500, max_replies=500, min_confidence=0.5, near=near),
         )
         for near in (one, other)
     ]
@@ -373,7 +383,7 @@ async def test_how_much_is_fetched_at_once_changes_nothing_where_nothing_is_cut(
 
 async def test_agents_messages_are_kept():
     messages = [say(0, author_kind="agent"), say(1, author_kind="system", kind="system"), say(2)]
-    found = await walk(ListSource(messages), messages[2])
+    found = await expand(ListSource(messages), messages[2])
     assert numbers(found.selected) == [0, 1, 2]
 
 
@@ -383,22 +393,22 @@ async def test_a_source_that_hands_out_fewer_than_asked_still_fills_the_recent()
             return await super().before(message, min(limit, 2))
 
     messages = [say(n, n * 1000) for n in range(9)]
-    found = await walk(
-        Stingy(ListSource(messages)), messages[8], limits=WalkLimits(min_recent=5, max_messages=9)
+    found = await expand(
+        Stingy(ListSource(messages)), messages[8], limits=ExpansionLimits(min_recent=5, max_messages=9)
     )
     assert sum(s.rule == "recent" for s in found.selected) == 5
 
 
 async def test_a_trigger_the_source_does_not_hold_yet_is_walked_from():
     messages = [say(n) for n in range(3)]
-    found = await walk(ListSource(messages), say(3, reply_to=0))
+    found = await expand(ListSource(messages), say(3, reply_to=0))
     assert numbers(found.selected) == [0, 1, 2, 3]
 
 
 async def test_a_busy_room_takes_few_calls():
     messages = [say(n, reply_to=n - 40 if n % 3 == 0 and n > 40 else None) for n in range(500)]
     source = CountingSource(ListSource(messages))
-    found = await walk(source, messages[499])
+    found = await expand(source, messages[499])
     assert len(found.selected) == 30
     assert source.calls <= 12
 
@@ -419,14 +429,14 @@ async def test_a_busy_room_takes_few_calls():
 )
 def test_limits_that_make_no_sense_are_refused(wrong):
     with pytest.raises(BadInput):
-        WalkLimits(**wrong)
+        ExpansionLimits(**wrong)
 
 
 @given(rooms(), limits)
 async def test_any_walk_is_bounded_chronological_and_keeps_its_guarantees(room, limits):
     messages, edges, trigger = room
     source = CountingSource(ListSource(messages, edges))
-    found = await walk(source, trigger, limits=limits)
+    found = await expand(source, trigger, limits=limits)
 
     assert source.calls <= limits.max_calls
     assert source.rows <= limits.max_rows
@@ -452,7 +462,7 @@ async def test_any_walk_is_bounded_chronological_and_keeps_its_guarantees(room, 
 @given(rooms(), limits)
 async def test_every_message_is_reached_over_an_edge_that_exists(room, limits):
     messages, edges, trigger = room
-    found = await walk(ListSource(messages, edges), trigger, limits=limits)
+    found = await expand(ListSource(messages, edges), trigger, limits=limits)
     inside = {s.message.id for s in found.selected}
     reached = {s.message.id: s for s in [*found.selected, *found.over_limit]}
     line = sorted(
@@ -480,7 +490,7 @@ async def test_every_message_is_reached_over_an_edge_that_exists(room, limits):
         if item.rule == "temporal":
             assert abs(place[one.id] - place[other.id]) == 1
             assert abs(one.sent_at - other.sent_at) <= limits.gap
-    for seal in found.sealed:
+    for seal in found.boundaries:
         assert seal.beyond not in inside
         assert abs(place[seal.beyond] - place[seal.message_id]) == 1
         assert seal.gap > limits.gap
@@ -489,20 +499,20 @@ async def test_every_message_is_reached_over_an_edge_that_exists(room, limits):
 @given(rooms(), limits, st.integers(0, 2**32))
 async def test_the_order_in_which_a_source_holds_and_hands_out_its_rows_changes_nothing(room, limits, seed):
     messages, edges, trigger = room
-    expected = await walk(ListSource(messages, edges), trigger, limits=limits)
+    expected = await expand(ListSource(messages, edges), trigger, limits=limits)
     shuffle = random.Random(seed)
     mixed = ListSource(shuffle.sample(messages, len(messages)), shuffle.sample(edges, len(edges)))
     source = CountingSource(mixed, seed=seed, shuffled=True)
-    assert await walk(source, trigger, limits=limits) == expected
+    assert await expand(source, trigger, limits=limits) == expected
 
 
 @given(rooms())
 async def test_without_a_limit_the_walk_ends_where_nothing_more_can_be_reached(room):
     messages, edges, trigger = room
-    found = await walk(
+    found = await expand(
         ListSource(messages, edges),
         trigger,
-        limits=WalkLimits(min_recent=3, max_messages=500, max_replies=500, min_confidence=0.5),
+        limits=ExpansionLimits(min_recent=3, max_messages=500, max_replies=500, min_confidence=0.5),
     )
     inside = {s.message.id for s in found.selected}
     may = {m.id: m for m in messages if m.room_id == trigger.room_id and m.position <= trigger.position}

@@ -5,16 +5,15 @@ import random
 import pytest
 
 from context.rooms import CountingSource
-from roomlore.app import App
-from roomlore.context.limits import WalkLimits
-from roomlore.context.listsource import ListSource
-from roomlore.context.replygraph import walk
-from roomlore.context.storesource import StoreSource
-from roomlore.store import messages as said
-from workers.rooms import busy_room
+from jobs.rooms import busy_room
+from roomlore.context.expansion import expand
+from roomlore.context.limits import ExpansionLimits
+from roomlore.context.sources import ListSource, StoreSource
+from roomlore.db import messages as said
+from roomlore.operations import App
 
 #: All edges come, so that the order of those with one confidence does not matter; some are near and some are not.
-WIDE = WalkLimits(max_messages=40, max_replies=2000, near=20, min_confidence=0)
+WIDE = ExpansionLimits(max_messages=40, max_replies=2000, near=20, min_confidence=0)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -30,13 +29,13 @@ async def test_a_walk_over_the_store_is_the_walk_over_a_list_of_what_the_viewer_
     viewer = app.operator if reader is None or count == 1 else await app.viewer(reader)
     told = await app.messages(viewer, room[0].room.external_id, limit=count)
     assert told
-    async with app.db.reading(viewer, keeps_plans=True) as conn:
+    async with app.db.read_transaction(viewer, generic_plan=True) as conn:
         ids = [message.id for message in told]
         edges = await said.replies_around(conn, app.org_id, ids, limit=100_000)
         whole = ListSource(told, edges)
         for trigger in chance.sample(told, min(len(told), 3)):
             source = CountingSource(StoreSource(conn=conn, org_id=app.org_id))
-            assert await walk(source, trigger, limits=WIDE) == await walk(whole, trigger, limits=WIDE)
+            assert await expand(source, trigger, limits=WIDE) == await expand(whole, trigger, limits=WIDE)
         for limit in (1, 3, 1000):
             source = StoreSource(conn=conn, org_id=app.org_id)
             some = chance.sample(ids, min(len(ids), 5))
@@ -52,10 +51,10 @@ async def test_a_context_in_an_untangled_room_takes_few_statements(app: App):
     told = await app.messages(app.operator, room[0].room.external_id, limit=300)
     calls: list[int] = []
     parts: set[str] = set()
-    async with app.db.reading(app.operator, keeps_plans=True) as conn:
+    async with app.db.read_transaction(app.operator, generic_plan=True) as conn:
         for trigger in told[150::10]:
             source = CountingSource(StoreSource(conn=conn, org_id=app.org_id))
-            found = await walk(source, trigger)
+            found = await expand(source, trigger)
             calls.append(source.calls)
             parts |= {item.part for item in found.selected if item.rule != "trigger"}
     assert parts == {"conversation", "room"}

@@ -20,12 +20,12 @@ from psycopg_pool import PoolTimeout
 import roomlore
 from crash.tales import NOTICES, Teller, in_batches
 from ingest.stories import at, message, room
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
 from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.receipts import Receipt
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 MESSAGES = 160
 BATCH = 8

@@ -16,10 +16,10 @@ import psycopg
 
 import roomlore
 from crash.deeds import LOST
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
-from roomlore.store.cluster import Cluster, cluster_status
+from roomlore.db.cluster import Cluster, cluster_status
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 #: The process that writes; the postmaster alone, whose children then end by themselves; all of the server.
 VICTIMS = ("process", "postmaster", "server")

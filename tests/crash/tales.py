@@ -3,7 +3,7 @@
 A story is the same for the same seed, so that another process can tell it too.
 
 One thing is left to other tests: of a closed room whose lists of members leave people out more than once,
-the order of arrival decides how late a presence ends (see `roomlore.ingest.members`). Here the lists of the
+the order of arrival decides how late a presence ends (see `roomlore.ingest.participants`). Here the lists of the
 vault name everybody who ever came, with the times they came and went, and in the den only the last list
 leaves somebody out. Of such lists the order does not matter.
 """

@@ -13,11 +13,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from backends.embeddingserver import embedding_server
 from crash.killing import Place
 from ingest.stories import at, message
-from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
-from workers.test_outages import until
+from jobs.test_outages import until
+from models.embeddingserver import embedding_server
+from roomlore.db.cluster import Cluster, start_cluster, stop_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -19,9 +19,9 @@ from crash.deeds import MARKS, MESSAGES, WRITERS, Delivery, Erasure, current_tex
 from crash.killing import VICTIMS, Place, do_until_killed
 from crash.tales import Teller, in_batches
 from crash.whole import everything, faults, unlike, whole
-from roomlore.app import App
+from roomlore.db.cluster import Cluster, start_cluster, stop_cluster
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
+from roomlore.operations import App
 
 pytestmark = [
     pytest.mark.slow,
@@ -86,7 +86,7 @@ def expected_there(story: Delivery, acknowledged: Sequence[int]) -> tuple[set[in
 async def undisturbed(app: App) -> App:
     """Return the App of another org on the same server, where everything goes its way."""
     org = f"{app.settings.org} undisturbed"
-    return replace(app, org_id=await app.db.org(org), settings=replace(app.settings, org=org))
+    return replace(app, org_id=await app.db.ensure_org(org), settings=replace(app.settings, org=org))
 
 
 async def bring_again(app: App, records: Sequence[IncomingMessage], seed: int) -> None:
@@ -194,7 +194,7 @@ async def test_after_a_kill_an_erasure_has_happened_altogether_or_not_at_all(
         other = await undisturbed(app)
         await other.ingest_batch(records)
         for erasure in gone:
-            await erasure.carry_out(other)
+            await erasure.run_destructive(other)
         assert await contrast(admin, app, other, but=AT_LEISURE) == {}
 
         for receipt_id, _ in receipts:
@@ -204,8 +204,8 @@ async def test_after_a_kill_an_erasure_has_happened_altogether_or_not_at_all(
         assert await contrast(admin, app, other, but=AT_LEISURE) == {}
 
         for erasure in to_come:
-            assert (await erasure.carry_out(app)).is_clean
-            await erasure.carry_out(other)
+            assert (await erasure.run_destructive(app)).is_clean
+            await erasure.run_destructive(other)
         await finish_work(admin, app, other)
         assert await contrast(admin, app, other, but={"receipts"}) == {}
         assert await left_of(admin, app, records, to_erase) == []

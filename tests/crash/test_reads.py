@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App
 from roomlore.domain.errors import NotFound
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.domain.records import Viewer
+from roomlore.operations import App
 
 OpenApp = Callable[[str], Awaitable[App]]
 Answer = object

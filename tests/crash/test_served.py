@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from crash.killing import VICTIMS, Place, kill
-from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
+from roomlore.db.cluster import Cluster, start_cluster, stop_cluster
 
 pytestmark = [
     pytest.mark.slow,

@@ -17,8 +17,8 @@ from crash import writer
 from crash.tales import Teller, in_batches
 from crash.whole import faults, unlike, whole
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.store.cluster import Cluster
+from roomlore.db.cluster import Cluster
+from roomlore.operations import App
 
 OpenApp = Callable[[str], Awaitable[App]]
 

@@ -5,10 +5,10 @@ import random
 import sys
 
 from crash.tales import Teller
-from roomlore.app import App
-from roomlore.config import Settings
+from roomlore.db.database import Database
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.store.db import Database
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 
 async def deliver(dsn: str, org: str, records: list[IncomingMessage], *, order: int) -> None:
@@ -16,7 +16,7 @@ async def deliver(dsn: str, org: str, records: list[IncomingMessage], *, order: 
     random_ = random.Random(order)
     mine = random_.sample(records, len(records))
     db = await Database.connect(dsn, size=1)
-    app = App(db=db, org_id=await db.org(org), settings=Settings(org=org))
+    app = App(db=db, org_id=await db.ensure_org(org), settings=Settings(org=org))
     while mine:
         size = random_.choice((1, 3, 20, 100, 300))
         accepted = await app.ingest_batch(mine[:size])

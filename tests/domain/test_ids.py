@@ -2,12 +2,12 @@
 
 from uuid import UUID
 
-from roomlore.domain.ids import named_ids, short_id, short_ids, uuid7
+from roomlore.domain.ids import ids_matching, short_id, short_ids, uuid7
 
 
 def names(word: str, one: UUID) -> bool:
     """Whether a word names an id, by its beginning or its end."""
-    ids = named_ids(word)
+    ids = ids_matching(word)
     assert ids is not None
     from_end = UUID(one.hex[::-1])
     return ids.low <= one <= ids.high or ids.end_low <= from_end <= ids.end_high
@@ -30,4 +30,4 @@ def test_ids_that_end_alike_are_shown_as_long_as_it_takes() -> None:
 
 
 def test_what_names_no_id_is_told_apart() -> None:
-    assert [named_ids(word) for word in ("", "abc", "xyzw", "0" * 33)] == [None] * 4
+    assert [ids_matching(word) for word in ("", "abc", "xyzw", "0" * 33)] == [None] * 4

@@ -4,16 +4,16 @@ import re
 import pytest
 
 from roomlore.domain import patterns
-from roomlore.domain.patterns import later
-from roomlore.extraction import rules
-from roomlore.wishes import recogniser
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.memories import rule_extractor
+from roomlore.privacy import recogniser
 
 
 def test_it_is_compiled_when_it_is_first_asked_and_never_again(monkeypatch):
     compiled, compile_ = [], re.compile
     monkeypatch.setattr(patterns.re, "compile", lambda *args: compiled.append(args) or compile_(*args))
 
-    form = later("a(b)?", re.IGNORECASE)
+    form = lazy_pattern("a(b)?", re.IGNORECASE)
 
     assert (form.pattern, compiled) == ("a(b)?", [])
     assert form.search("xAB")[1] == "B"
@@ -22,7 +22,7 @@ def test_it_is_compiled_when_it_is_first_asked_and_never_again(monkeypatch):
 
 
 def test_it_answers_as_a_pattern_does():
-    form, pattern = later("(?P<one>[ab])c", re.IGNORECASE), re.compile("(?P<one>[ab])c", re.IGNORECASE)
+    form, pattern = lazy_pattern("(?P<one>[ab])c", re.IGNORECASE), re.compile("(?P<one>[ab])c", re.IGNORECASE)
     text = "acBC bc"
 
     assert form.match(text).span() == pattern.match(text).span()
@@ -37,9 +37,9 @@ def test_it_answers_as_a_pattern_does():
 
 
 def test_every_form_of_speech_makes_sense():
-    assert rules
+    assert rule_extractor
     assert recogniser
-    forms = [one for one in gc.get_objects() if isinstance(one, patterns.Later)]
+    forms = [one for one in gc.get_objects() if isinstance(one, patterns.LazyPattern)]
 
     assert len(forms) > 150
     for one in forms:
@@ -47,7 +47,7 @@ def test_every_form_of_speech_makes_sense():
 
 
 def test_a_pattern_finds_nothing_in_what_is_too_long_for_it():
-    form = later("b", most=3)
+    form = lazy_pattern("b", most=3)
 
     assert form.search("aab").span() == (2, 3)
     assert form.search("aaab") is None

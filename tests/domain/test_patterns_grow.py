@@ -18,20 +18,20 @@ from re import _parser as parser
 import pytest
 
 import roomlore
-from roomlore.domain.patterns import LONGEST_SENTENCE, Later, later
-from roomlore.retrieval import asked, when
+from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, LazyPattern, lazy_pattern
+from roomlore.search import query_parser, time_phrases
 
 ROOT = Path(roomlore.__path__[0])
 #: Where patterns meet nothing that somebody wrote, or bytes, or make patterns themselves.
 APART = {
     "domain/patterns.py",
-    "extraction/cues.py",  # patterns of patterns
+    "memories/patterns.py",  # patterns of patterns
     "evaluation/metrics.py",  # what the operator's own files expect
-    "backends/extraction.py",  # bytes
-    "backends/qdrantwire.py",  # a server's version
-    "retrieval/when.py",  # patterns of patterns
-    "store/clusterhome.py",  # settings of our own server
-    "surfaces/http/idempotency.py",  # patterns of routes
+    "articles/extraction.py",  # bytes
+    "projections/qdrant_connection.py",  # a server's version
+    "search/time_phrases.py",  # patterns of patterns
+    "db/data_dir.py",  # settings of our own server
+    "http/idempotency.py",  # patterns of routes
 }
 #: Where a pattern may be given any text, four times the text may take so many times as long at most: four, and noise.
 MOST_GROWTH = 8.0
@@ -57,41 +57,55 @@ def test_every_pattern_goes_through_the_one_door():
 
 
 def test_a_pattern_that_grows_is_seen():
-    assert grows(later(r"\bfrom\b.*\bto\b"), "search")
-    assert grows(later(r"(?:a|aa)+$", most=600), "search")
-    assert grows(later(r"(?:a|aa)+$"), "search")
-    assert not grows(later(r"\bfrom\b.{0,20}\bto\b"), "search")
-    assert not grows(later(r"\bfrom\b.*\bto\b", most=100), "search")
+    assert grows(lazy_pattern(r"\bfrom\b.*\bto\b"), "search")
+    assert grows(lazy_pattern(r"(?:a|aa)+$", most=600), "search")
+    assert grows(lazy_pattern(r"(?:a|aa)+$"), "search")
+    assert not grows(lazy_pattern(r"\bfrom\b.{0,20}\bto\b"), "search")
+    assert not grows(lazy_pattern(r"\bfrom\b.*\bto\b", most=100), "search")
 
 
 @cache
-def every_pattern() -> dict[str, Later]:
+def every_pattern() -> dict[str, LazyPattern]:
     """Return the patterns that modules hold, in whatever they hold them, by name."""
     for module in pkgutil.walk_packages(roomlore.__path__, "roomlore."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    found: dict[int, tuple[str, Later]] = {}
+    found: dict[int, tuple[str, LazyPattern]] = {}
     for name, module in sorted(sys.modules.items()):
         if name.startswith("roomlore."):
             for held, value in list(vars(module).items()):
                 for one, pattern in _patterns_in(f"{name.removeprefix('roomlore.')}.{held}", value, 3):
                     found.setdefault(id(pattern), (one, pattern))
-    forms = (*asked._FORMS, asked._WHO_SAID, asked._FIRST, asked._SOON, asked._LATE)
-    rules = (*when._BOUND_RULES, *when._FREE_RULES, *when._NAMED_RULES, *when._SHORT_RULES)
+    forms = (
+        *query_parser._FORMS,
+        query_parser._WHO_SAID,
+        query_parser._FIRST,
+        query_parser._SOON,
+        query_parser._LATE,
+    )
+    rules = (
+        *time_phrases._BOUND_RULES,
+        *time_phrases._FREE_RULES,
+        *time_phrases._NAMED_RULES,
+        *time_phrases._SHORT_RULES,
+    )
     return dict(
         [
             *sorted(found.values(), key=itemgetter(0)),
-            *((f"retrieval.asked.form {place}", asked._found_by(form)) for place, form in enumerate(forms)),
             *(
-                (f"retrieval.when.rule {place}", later(form, most=LONGEST_SENTENCE))
+                (f"retrieval.asked.form {place}", query_parser._compiled(form))
+                for place, form in enumerate(forms)
+            ),
+            *(
+                (f"retrieval.when.rule {place}", lazy_pattern(form, most=MAX_SENTENCE_LENGTH))
                 for place, (form, _) in enumerate(rules)
             ),
         ]
     )
 
 
-def _patterns_in(name: str, held: object, depth: int) -> Iterator[tuple[str, Later]]:
-    if isinstance(held, Later):
+def _patterns_in(name: str, held: object, depth: int) -> Iterator[tuple[str, LazyPattern]]:
+    if isinstance(held, LazyPattern):
         yield name, held
     elif depth:
         for key, value in _parts(held):
@@ -143,7 +157,7 @@ def asked_how(name: str) -> list[str]:
     return sorted(only) if asked and asked == only else sorted({*only, "search"})
 
 
-def grows(pattern: Later, how: str) -> str | None:
+def grows(pattern: LazyPattern, how: str) -> str | None:
     """Return what text a pattern takes too long for, or None."""
     # Questions and times are asked about with one blank between words.
     is_tidy = how == "fullmatch" and pattern.most is not None
@@ -159,7 +173,7 @@ def grows(pattern: Later, how: str) -> str | None:
     return None
 
 
-def _grows(pattern: Later, how: str, text) -> str | None:
+def _grows(pattern: LazyPattern, how: str, text) -> str | None:
     # One that doubles with each letter would never come back from more.
     for size in range(16, 64, 4):
         if (took := seconds(pattern, how, text(size))) > LONGEST:
@@ -173,7 +187,7 @@ def _grows(pattern: Later, how: str, text) -> str | None:
     return _grows_on(pattern, how, text)
 
 
-def _grows_on(pattern: Later, how: str, text) -> str | None:
+def _grows_on(pattern: LazyPattern, how: str, text) -> str | None:
     before, is_suspect = 1.0, False
     for size in (16, 64, 256, 1024, 4096, 16384):
         took = seconds(pattern, how, text(size))
@@ -190,7 +204,7 @@ def _grows_on(pattern: Later, how: str, text) -> str | None:
     return None
 
 
-def seconds(pattern: Later, how: str, text: str) -> float:
+def seconds(pattern: LazyPattern, how: str, text: str) -> float:
     """Return the time of this thread alone: neither what else the machine does nor making the pattern is counted."""
     assert pattern.flags is not None  # makes it
     began = time.thread_time()

@@ -3,7 +3,7 @@
 import pytest
 
 from roomlore.domain.incoming import IncomingRoom
-from roomlore.domain.roomaudience import audience_of, suggests_closed_circle
+from roomlore.domain.room_visibility import suggests_private, visibility_of
 
 
 @pytest.mark.parametrize(
@@ -14,14 +14,14 @@ from roomlore.domain.roomaudience import audience_of, suggests_closed_circle
     ],
 )
 def test_names_of_closed_circles_are_recognised(name):
-    assert suggests_closed_circle(name)
+    assert suggests_private(name)
 
 
 @pytest.mark.parametrize(
     "name", ["general", "random", "three", "modern-art", "board-games", "chrome", "shared", "team-d3", "help"]
 )
 def test_names_of_ordinary_rooms_are_not(name):
-    assert not suggests_closed_circle(name)
+    assert not suggests_private(name)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_names_of_ordinary_rooms_are_not(name):
 )
 def test_who_may_read_a_room_as_it_is_described(described, read_by):
     room = IncomingRoom(**{"external_id": "r", "name": "plans", **described})
-    assert audience_of(room).visibility == read_by
+    assert visibility_of(room).visibility == read_by

@@ -3,14 +3,14 @@ from datetime import UTC, datetime
 from evaluation.conversations import assignments, reply_links
 from evaluation.datasets import Link
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId, RoomId, uuid7
-from roomlore.domain.records import Message, Placed, Reply
+from roomlore.domain.records import AssignedMessage, Message, Reply
 
 ROOM, ANA, TENTS = RoomId(uuid7()), ParticipantId(uuid7()), ConversationId(uuid7())
 
 
 def said(
-    external_id: str, *, kind: str = "message", answers: Placed | None = None, conversation=None
-) -> Placed:
+    external_id: str, *, kind: str = "message", answers: AssignedMessage | None = None, conversation=None
+) -> AssignedMessage:
     message = Message(
         id=MessageId(uuid7()),
         room_id=ROOM,
@@ -30,7 +30,7 @@ def said(
     edge = answers and Reply(
         child_id=message.id, parent_id=answers.message.id, method="inferred", confidence=0.7
     )
-    return Placed(message=message, answers=edge, conversation_id=conversation)
+    return AssignedMessage(message=message, answers=edge, conversation_id=conversation)
 
 
 def test_every_message_that_answers_is_linked():

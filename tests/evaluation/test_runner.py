@@ -16,9 +16,9 @@ from evaluation.clustering import Assignment, score_conversations, score_links
 from evaluation.datasets import Link, read_gold, read_messages
 from evaluation.metrics import Selection, score_context
 from evaluation.runner import TASKS, evaluate, measure
-from roomlore.app.embedding import Loading
-from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import BadInput
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations.embedding_models import ModelCache
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
@@ -125,7 +125,7 @@ async def test_search_is_held_against_plain_methods_in_the_same_run(app, folder,
 
 
 async def test_search_is_measured_before_and_after_a_switch_side_by_side(app, folder):
-    several = replace(app, _loading=Loading(given={"small": FakeEmbedder(64)}))
+    several = replace(app, _model_cache=ModelCache(provided={"small": FakeEmbedder(64)}))
     made = benchmark(several, folder, "retrieval", options=Options(switch="small"), embedder=FakeEmbedder())
     report = (await measure("retrieval", made, now=NOW)).report
     [found] = [

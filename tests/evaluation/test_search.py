@@ -11,8 +11,8 @@ from evaluation.baselines import BM25, DENSE, Baselines, message_vectors, stems_
 from evaluation.datasets import DatasetMessage, Question
 from evaluation.loading import incoming
 from evaluation.search import ASKER, NO_ASKER, UNKNOWN_ASKER, lexical_rankings, rankings, viewers_of
-from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import BadInput
+from roomlore.models.fake import FakeEmbedder
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 SAID = [

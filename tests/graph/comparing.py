@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from graph.telling import STATED, Facts, Seen
-from roomlore.app import App
-from roomlore.app.graph import Graphing, Told
 from roomlore.domain.errors import NotFound
 from roomlore.domain.records import Viewer
+from roomlore.operations import App
+from roomlore.operations.graph import GraphAnswer, GraphQueries
 
 MANY, FEW = 100, 1
 #: So many viewers also ask for a few of each only.
@@ -42,7 +42,7 @@ async def compare(app: App, told: Facts, *, by: str = "postgresql", withheld: Se
 class Asking:
     """Asks for one viewer."""
 
-    def __init__(self, *, graph: Graphing, seen: Seen, limit: int, by: str) -> None:
+    def __init__(self, *, graph: GraphQueries, seen: Seen, limit: int, by: str) -> None:
         self.graph, self.seen, self.limit, self.by = graph, seen, limit, by
         self.answered = 0
 
@@ -90,7 +90,7 @@ class Asking:
         for_it = self._found(await graph.memories_for(viewer, str(one), limit=most))
         assert [(of.kind, [memory.id for memory in of.memories]) for of in for_it] == list(kinds.items())
 
-    def _found(self, told: Told[Any]) -> Sequence[Any]:
+    def _found(self, told: GraphAnswer[Any]) -> Sequence[Any]:
         assert told.degraded == ()
         if self.by == "postgresql":
             # Nobody but the operator is told who found it.

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from roomlore.app import App, graphasking
-from roomlore.app.proposing import Servers
-from roomlore.backends.neo4j import open_neo4j
-from roomlore.config import Neo4jSettings
+from roomlore.operations import App, graph
+from roomlore.operations.candidates import ProjectionClients
+from roomlore.projections.neo4j import open_neo4j
+from roomlore.settings import Neo4jSettings
 
 #: Beside all the machine's other work a question may take longer than anybody would wait for.
 PATIENCE = 60.0
@@ -16,7 +16,7 @@ PATIENCE = 60.0
 def with_neo4j(app: App, server: tuple[str, str, str], patch: pytest.MonkeyPatch) -> App:
     """Return the same org, opened where that server is named and waited for; close its servers afterwards."""
     url, user, password = server
-    patch.setattr(graphasking, "LONGEST_SECONDS", PATIENCE)
+    patch.setattr(graph, "TIMEOUT_SECONDS", PATIENCE)
     opened = open_neo4j(url, user=user, password=password, seconds=PATIENCE)
     settings = replace(app.settings, neo4j=Neo4jSettings(url=url, user=user, password=password))
-    return replace(app, settings=settings, _servers=Servers(_neo4j=opened))
+    return replace(app, settings=settings, _projection_clients=ProjectionClients(_neo4j=opened))

@@ -9,12 +9,20 @@ from uuid import UUID
 import psycopg
 from hypothesis import strategies as st
 
-from roomlore.app import App
-from roomlore.domain.audience import can_follow, can_recall
-from roomlore.domain.graph import Near, Present, Tagged, Talk, Weighed, nearest, rank
-from roomlore.domain.projected import tag_id
+from db.worlds import Truth, World, load, made_id, merge, truth, worlds
+from roomlore.domain.audience import can_see_conversation, can_see_memory
+from roomlore.domain.graph import (
+    ConversationAuthor,
+    ConversationPartner,
+    Neighbour,
+    RelatedMemory,
+    RelatedTag,
+    nearest_neighbours,
+    sort_key,
+)
+from roomlore.domain.projections import tag_id
 from roomlore.domain.records import Viewer
-from store.worlds import Truth, World, load, made_id, merge, truth, worlds
+from roomlore.operations import App
 
 TAGS = ("tea", "boats", "rain")
 KINDS = ("fact", "preference", "lesson")
@@ -160,7 +168,7 @@ class Seen:
     def memories(self) -> set[UUID]:
         told, seen = self.facts.truth, self.facts.truth.facts(self.viewer)
         kept = {key for key, message in self.facts.sources if message in self.withheld}
-        return {key for key in self.facts.kinds if can_recall(told.memories[key], seen)} - kept
+        return {key for key in self.facts.kinds if can_see_memory(told.memories[key], seen)} - kept
 
     @property
     def known(self) -> set[UUID]:
@@ -174,7 +182,7 @@ class Seen:
 
     def is_followed(self, conversation: UUID) -> bool:
         told = self.facts.truth
-        return can_follow(told.conversations[conversation], told.facts(self.viewer))
+        return can_see_conversation(told.conversations[conversation], told.facts(self.viewer))
 
     def bots(self) -> set[UUID]:
         return {key for key in self.known if self.facts.truth.kinds[key] == "agent"}
@@ -188,7 +196,7 @@ class Seen:
         named = {key for key, who, role in self.facts.roles if who in people & self.known and role in roles}
         return sorted(named & self.memories, reverse=True)
 
-    def talked_to(self, people: set[UUID]) -> list[Talk]:
+    def talked_to(self, people: set[UUID]) -> list[ConversationPartner]:
         told, talks = self.facts.truth, Counter[UUID]()
         last: dict[UUID, datetime] = {}
         for child, parent in self._answers():
@@ -201,7 +209,11 @@ class Seen:
                 sent = told.messages[child].sent_at
                 last[other] = max(sent, last.get(other, sent))
         return sorted(
-            [Talk(participant_id=key, count=count, last=last[key]) for key, count in talks.items()], key=rank
+            [
+                ConversationPartner(participant_id=key, count=count, last=last[key])
+                for key, count in talks.items()
+            ],
+            key=sort_key,
         )
 
     def _answers(self) -> set[tuple[UUID, UUID]]:
@@ -223,30 +235,31 @@ class Seen:
             if key in self.memories and who in people & self.known and role in {"subject", "involved"}
         ]
 
-    def memories_near(self, people: set[UUID]) -> list[Weighed]:
+    def memories_near(self, people: set[UUID]) -> list[RelatedMemory]:
         ties = {(key, role) for key, _, role in self._near(people)}
         weights = Counter[UUID]()
         for key, role in ties:
             weights[key] += 2 if role == "subject" else 1
         return self._weighed(weights)
 
-    def tags_near(self, people: set[UUID]) -> list[Tagged]:
+    def tags_near(self, people: set[UUID]) -> list[RelatedTag]:
         near = {key for key, *_ in self._near(people)}
         counted = Counter(tag for key, tag in self.facts.tags if key in near)
         org_id = self.facts.truth.app.org_id
         return sorted(
-            [Tagged(tag_id=tag_id(org_id, tag), count=count) for tag, count in counted.items()], key=rank
+            [RelatedTag(tag_id=tag_id(org_id, tag), count=count) for tag, count in counted.items()],
+            key=sort_key,
         )
 
-    def near(self, people: set[UUID], limit: int) -> list[Near]:
-        return nearest(
+    def near(self, people: set[UUID], limit: int) -> list[Neighbour]:
+        return nearest_neighbours(
             self.talked_to(people)[:limit],
             self.memories_near(people)[:limit],
             self.tags_near(people)[:limit],
             limit=limit,
         )
 
-    def present_in(self, conversation: UUID) -> list[Present]:
+    def present_in(self, conversation: UUID) -> list[ConversationAuthor]:
         told = self.facts.truth
         held = [key for where, key in self.facts.placed if where == conversation and key in self.messages]
         counted = Counter(told.messages[key].author_id for key in held)
@@ -255,11 +268,14 @@ class Seen:
             message = told.messages[key]
             last[message.author_id] = max(message.sent_at, last.get(message.author_id, message.sent_at))
         return sorted(
-            [Present(participant_id=key, count=count, last=last[key]) for key, count in counted.items()],
-            key=rank,
+            [
+                ConversationAuthor(participant_id=key, count=count, last=last[key])
+                for key, count in counted.items()
+            ],
+            key=sort_key,
         )
 
-    def memories_for(self, conversation: UUID) -> list[Weighed]:
+    def memories_for(self, conversation: UUID) -> list[RelatedMemory]:
         people = {key for one in self.present_in(conversation) for key in self.accounts(one.participant_id)}
         held = {key for where, key in self.facts.placed if where == conversation}
         resting = {key for key, message in self.facts.sources if message in held} & self.memories
@@ -271,8 +287,9 @@ class Seen:
             weights[key] += any((key, tag) in self.facts.tags for tag in topic)
         return self._weighed(weights)
 
-    def _weighed(self, weights: Mapping[UUID, int]) -> list[Weighed]:
+    def _weighed(self, weights: Mapping[UUID, int]) -> list[RelatedMemory]:
         kinds = self.facts.kinds
         return sorted(
-            [Weighed(memory_id=key, kind=kinds[key], count=count) for key, count in weights.items()], key=rank
+            [RelatedMemory(memory_id=key, kind=kinds[key], count=count) for key, count in weights.items()],
+            key=sort_key,
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.store.cluster import start_cluster
+from roomlore.db.cluster import start_cluster
 from surfaces.test_cli import refused, roomlore
 from surfaces.test_people import Shell
 

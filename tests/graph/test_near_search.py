@@ -4,8 +4,8 @@ import pytest
 
 from graph.test_proposals import lied_to
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.retrieval.asked import Filters
+from roomlore.operations import App
+from roomlore.search.query_parser import Filters
 
 NEAR = Filters(near=True)
 ASKED = "which paint is best for the fence"

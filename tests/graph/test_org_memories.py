@@ -1,8 +1,8 @@
 """A memory that rests on nothing and is for the org is so in copies, too."""
 
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.store.nodes import nodes
+from roomlore.db.graph_nodes import nodes
+from roomlore.operations import App
 
 
 async def test_only_what_rests_on_nothing_and_is_for_the_org_is_told_to_a_copy_as_such(app: App):
@@ -12,7 +12,7 @@ async def test_only_what_rests_on_nothing_and_is_for_the_org_is_told_to_a_copy_a
         "for one": await app.memories.remember("Cake is at five", audience="self"),
         "said": await app.memories.remember("Ana says hello", sources=["1"]),
     }
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         found = await nodes(conn, app.org_id, [one.id for one in held.values()], version=1)
     told = {one.id: one.properties for one in found}
     assert {name: told[one.id]["is_for_org"] for name, one in held.items()} == {

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 
 from ingest.stories import author, message
-from roomlore.app import App
+from roomlore.db.graph import QUERIES
+from roomlore.db.queries import Connection
 from roomlore.domain.ids import uuid7
 from roomlore.domain.records import Viewer
-from roomlore.store.graph import QUERIES
-from roomlore.store.queries import Connection
+from roomlore.operations import App
 
 PEOPLE, MESSAGES = 50, 8_000
 FILL = """
@@ -74,7 +74,7 @@ async def scans(conn: Connection, name: str, params: dict[str, Any]) -> tuple[se
 @pytest.mark.parametrize("name", ["said_by", "said_among", "talks"])
 async def test_no_question_about_somebody_goes_through_all_messages(app: App, admin, name: str):
     for viewer in await filled(app, admin):
-        async with app.db.reading(viewer, recalls=True) as conn:
+        async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
             params = {
                 "org_id": app.org_id,
                 "participant_ids": [viewer.participant_id or uuid7()],

@@ -11,10 +11,10 @@ from graph.comparing import compare
 from graph.liar import Liar, LyingServers
 from graph.telling import Story, facts, plain, stories, tell
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.app.proposing import REST_SECONDS
-from roomlore.config import Neo4jSettings
 from roomlore.domain.ids import uuid7
+from roomlore.operations import App
+from roomlore.operations.candidates import BREAKER_SECONDS
+from roomlore.settings import Neo4jSettings
 
 generated = settings(
     max_examples=2,
@@ -35,7 +35,7 @@ async def lied_to(app: App, admin: psycopg.AsyncConnection) -> tuple[App, Liar]:
     servers = LyingServers()
     servers.liar = Liar(app)
     named = replace(app.settings, neo4j=Neo4jSettings(url="bolt://127.0.0.1:1", password="none"))
-    return replace(app, settings=named, _servers=servers), servers.liar
+    return replace(app, settings=named, _projection_clients=servers), servers.liar
 
 
 @pytest.mark.timeout(900)
@@ -81,7 +81,7 @@ async def test_where_too_little_is_left_of_what_a_copy_proposes_the_database_ans
     async def only_lies(_ids: object, *, limit: int) -> list[UUID]:
         return [uuid7() for _ in range(limit)]
 
-    liar.said_by = only_lies  # type: ignore[method-assign]
+    liar.messages_by = only_lies  # type: ignore[method-assign]
 
     told = await asked.graph.said_by(asked.operator, "ana", limit=1)
 
@@ -91,7 +91,7 @@ async def test_where_too_little_is_left_of_what_a_copy_proposes_the_database_ans
 async def test_a_copy_that_is_away_is_told_of_and_left_alone_for_a_while(talking: App, admin):
     asked, liar = await lied_to(talking, admin)
     seconds = [0.0]
-    asked._servers.graph_breaker.clock = lambda: seconds[0]
+    asked._projection_clients.graph_breaker.clock = lambda: seconds[0]
     liar.is_down = True
 
     for _ in range(3):
@@ -100,7 +100,7 @@ async def test_a_copy_that_is_away_is_told_of_and_left_alone_for_a_while(talking
         assert (told.answered_by, told.degraded) == ("postgresql", ("neo4j is unavailable",))
     assert liar.asked == 1
 
-    liar.is_down, seconds[0] = False, REST_SECONDS + 1
+    liar.is_down, seconds[0] = False, BREAKER_SECONDS + 1
     told = await asked.graph.said_by_bots(asked.operator)
     assert (told.answered_by, told.degraded) == ("neo4j", ())
 

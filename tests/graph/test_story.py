@@ -7,13 +7,13 @@ import psycopg
 import pytest
 
 from conftest import TellOnce
+from db.worlds import PEOPLE, PLATFORM, Conversation, Memory, World, at, made_id
 from graph.comparing import compare
 from graph.telling import Facts, Mark, Story, facts, tell
-from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.domain.records import Viewer
-from store.worlds import PEOPLE, PLATFORM, Conversation, Memory, World, at, made_id
+from roomlore.operations import App
 
 ANA, BEN, CLEO, PIP, ZED = PEOPLE
 SQUARE = IncomingRoom(external_id="garden", name="Garden")

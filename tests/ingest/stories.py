@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 from hypothesis import strategies as st
 
-from roomlore.app import App
 from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
+from roomlore.operations import App
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 MISSING = "never arrives"

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ingest.stories import Story, at, author, difference, message, room, state, stories
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
+from roomlore.db.messages import Revision, add_revisions
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.ingest.accept import accept
-from roomlore.ingest.clean import LONGEST_ID
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.store.messages import Revision, add_revisions
+from roomlore.ingest.clean import MAX_ID
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 OpenApp = Callable[[str], Awaitable[App]]
 
@@ -44,7 +44,10 @@ class Orgs:
     async def app(self) -> App:
         org = str(uuid4())
         return App(
-            db=self.db, org_id=await self.db.org(org), settings=Settings(org=org), _embedder=FakeEmbedder()
+            db=self.db,
+            org_id=await self.db.ensure_org(org),
+            settings=Settings(org=org),
+            _embedder=FakeEmbedder(),
         )
 
     def close(self) -> None:
@@ -142,13 +145,13 @@ WRITER = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[3])
 from ingest.stories import message
-from roomlore.app import App
-from roomlore.config import Settings
-from roomlore.store.db import Database
+from roomlore.operations import App
+from roomlore.settings import Settings
+from roomlore.db.database import Database
 
 async def main():
     db = await Database.connect(sys.argv[1], size=1)
-    app = App(db=db, org_id=await db.org(sys.argv[2]), settings=Settings())
+    app = App(db=db, org_id=await db.ensure_org(sys.argv[2]), settings=Settings())
     for batch in range(10_000):
         await app.ingest_batch([message(f"{batch}-{n}", "x" * 200) for n in range(100)])
         print(batch, flush=True)
@@ -325,7 +328,7 @@ async def test_who_turns_out_to_be_an_agent_was_one_all_along(app: App, admin):
 
 async def test_the_widest_ids_that_are_let_in_can_be_stored(app: App):
     random_ = random.Random(1)
-    wide = "".join(chr(random_.randrange(0x10000, 0x10FFFF)) for _ in range(LONGEST_ID))
+    wide = "".join(chr(random_.randrange(0x10000, 0x10FFFF)) for _ in range(MAX_ID))
     who = author(wide, persona=wide[::-1])
     await app.ingest(
         message(wide, platform="p" * 100, room=room(wide), author=who, reply_to=wide[::-1], body=wide)

@@ -9,18 +9,17 @@ from uuid import UUID
 import pytest
 
 from ingest.stories import message
-from roomlore.app import App
-from roomlore.app.importing import READERS, sort_out
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.ports import ReadOptions
-from roomlore.extraction.sentences import sentences
-from roomlore.ingest.carried import LONGEST, with_carried
-from roomlore.platforms.jsonl import read_record
-from roomlore.platforms.sniff import choose
-from roomlore.platforms.source import open_source
-from roomlore.wishes.parties import People
-from roomlore.wishes.recogniser import heard
+from roomlore.importers.export import choose_importer, open_export
+from roomlore.importers.jsonl import read_record
+from roomlore.ingest.attachments import MAX_LENGTH, with_attachments
+from roomlore.memories.sentences import own_sentences_of
+from roomlore.operations import App
+from roomlore.operations.imports import READERS, partition_storable
+from roomlore.privacy.mentions import NameIndex
+from roomlore.privacy.recogniser import recognise
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -170,7 +169,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def cleaned(*messages: IncomingMessage) -> list[IncomingMessage]:
-    fit, unfit = sort_out(messages, now=NOW)
+    fit, unfit = partition_storable(messages, now=NOW)
     assert unfit == []
     return fit
 
@@ -186,8 +185,8 @@ def save(folder: Path, files: dict[str, Any]) -> Path:
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_message_carries_stands_below_its_own_words(tmp_path: Path, name: str):
     files, body = CASES[name]
-    with open_source(save(tmp_path, files)) as source:
-        [found] = choose(source, READERS).read(source, ReadOptions())
+    with open_export(save(tmp_path, files)) as source:
+        [found] = choose_importer(source, READERS).read(source, ReadOptions())
     assert isinstance(found, IncomingMessage)
     [stored] = cleaned(found)
     assert stored.body == body
@@ -218,9 +217,9 @@ def test_records_of_our_own_format_carry_alike():
 
 
 def test_what_is_removed_carries_nothing_and_what_is_huge_is_cut():
-    part = {"type": "embed", "text": "x\n" * LONGEST}
+    part = {"type": "embed", "text": "x\n" * MAX_LENGTH}
     assert cleaned(message(deleted=True, attachments=[part]))[0].body == ""
-    assert LONGEST - 10 < len(cleaned(message(body="", attachments=[part]))[0].body) < LONGEST + 10
+    assert MAX_LENGTH - 10 < len(cleaned(message(body="", attachments=[part]))[0].body) < MAX_LENGTH + 10
 
 
 @pytest.mark.parametrize(
@@ -237,9 +236,9 @@ def test_what_is_removed_carries_nothing_and_what_is_huge_is_cut():
 @pytest.mark.parametrize("kind", ["forward", "embed", "card", "poll", "file"])
 def test_what_is_carried_is_no_statement_and_no_wish_of_who_posts_it(kind: str, theirs: str):
     part = {"type": kind, "author": "Boss\nI quit.", "text": theirs, "options": [theirs], "name": theirs}
-    body = with_carried("Good morning.", [part])
-    assert [sentence.text for sentence in sentences(body)] == ["Good morning."]
-    assert heard(body, ParticipantId(UUID(int=1)), People.of(())) is None
+    body = with_attachments("Good morning.", [part])
+    assert [sentence.text for sentence in own_sentences_of(body)] == ["Good morning."]
+    assert recognise(body, ParticipantId(UUID(int=1)), NameIndex.build(())) is None
 
 
 SAMPLE = (
@@ -249,10 +248,10 @@ SAMPLE = (
 
 @pytest.mark.skipif(not SAMPLE.is_file(), reason="the samples are not here")
 def test_no_message_of_a_real_workspace_with_bots_is_empty():
-    with open_source(SAMPLE) as source:
+    with open_export(SAMPLE) as source:
         found = [
             one
-            for one in choose(source, READERS).read(source, ReadOptions())
+            for one in choose_importer(source, READERS).read(source, ReadOptions())
             if isinstance(one, IncomingMessage)
         ]
     assert [one.where for one in cleaned(*found) if not one.body.strip()] == []
@@ -270,7 +269,7 @@ async def test_a_preview_that_came_later_is_no_contradiction(app: App):
 async def test_a_bots_embed_is_found_by_its_words(app: App, tmp_path: Path):
     await app.import_path(save(tmp_path, discord(embeds=[EMBED])))
     hits = await app.search(app.operator, "tide tables of every harbour")
-    assert ["Tide tables" in hit.opening.body for hit in hits.hits] == [True]
+    assert ["Tide tables" in hit.root.body for hit in hits.hits] == [True]
 
 
 async def test_a_question_with_a_file_is_a_question_and_answers_nothing(app: App):

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.stories import at, author, message, room
-from roomlore.domain.incoming import IncomingMembership, IncomingMessage, Skipped
+from roomlore.domain.incoming import IncomingMembership, IncomingMessage, SkippedRecord
 from roomlore.ingest.clean import (
-    AHEAD,
-    DEEPEST,
-    LARGEST_RAW,
-    LONGEST_BODY,
-    LONGEST_ID,
+    MAX_BODY,
+    MAX_DEPTH,
+    MAX_ID,
+    MAX_RAW,
+    TOO_FAR_AHEAD,
     UNSTORABLE,
-    Clean,
-    Rooms,
+    CleanRecord,
+    RoomCleaner,
     clean,
     clean_room,
 )
@@ -45,13 +45,13 @@ ANY_TIME = st.datetimes(timezones=st.none() | st.timezones() | st.just(timezone(
 
 def cleaned(record: IncomingMessage) -> IncomingMessage:
     result = clean(record, now=NOW)
-    assert isinstance(result, Clean), result
+    assert isinstance(result, CleanRecord), result
     return result.message
 
 
 def reason(record: IncomingMessage) -> str:
     result = clean(record, now=NOW)
-    assert isinstance(result, Skipped), result
+    assert isinstance(result, SkippedRecord), result
     return result.reason
 
 
@@ -107,7 +107,7 @@ def test_any_record_is_cleaned_or_left_out_with_a_reason(external_id, account, p
         ),
         now=NOW,
     )
-    if isinstance(result, Skipped):
+    if isinstance(result, SkippedRecord):
         assert result.reason
         assert not UNSTORABLE.search(result.where)
         return
@@ -134,10 +134,10 @@ def test_an_ordinary_record_stays_as_it_is():
     ("fields", "why"),
     [
         ({"external_id": ""}, "no message id"),
-        ({"external_id": "x" * (LONGEST_ID + 1)}, "message id too long"),
+        ({"external_id": "x" * (MAX_ID + 1)}, "message id too long"),
         ({"external_id": "a\x00"}, "message id not storable"),
         ({"room": room("")}, "no room"),
-        ({"room": room("x" * (LONGEST_ID + 1))}, "room id too long"),
+        ({"room": room("x" * (MAX_ID + 1))}, "room id too long"),
         ({"room": room(kind="pub")}, "unknown room kind"),
         ({"room": room(visibility="everybody")}, "unknown room visibility"),
         ({"platform": ""}, "no platform"),
@@ -150,11 +150,11 @@ def test_an_ordinary_record_stays_as_it_is():
         ({"author": author("", name="Cleo")}, "no account id"),
         ({"author": author("", name="Cleo", kind="agent", persona="Weather")}, "no account id"),
         ({"author": author("a\ud800")}, "account id not storable"),
-        ({"author": author(persona="p" * (LONGEST_ID + 1))}, "persona too long"),
+        ({"author": author(persona="p" * (MAX_ID + 1))}, "persona too long"),
         ({"author": author(kind="god")}, "unknown author kind"),
-        ({"reply_to": "r" * (LONGEST_ID + 1)}, "reply id too long"),
+        ({"reply_to": "r" * (MAX_ID + 1)}, "reply id too long"),
         ({"thread_root": "r\x00"}, "thread id not storable"),
-        ({"body": "b" * (LONGEST_BODY + 1)}, "body too long"),
+        ({"body": "b" * (MAX_BODY + 1)}, "body too long"),
         ({"kind": "shout"}, "unknown message kind"),
         ({"precision": "year"}, "unknown precision"),
         ({"order": 2**63}, "order out of range"),
@@ -162,8 +162,8 @@ def test_an_ordinary_record_stays_as_it_is():
         ({"sent_at": datetime(1969, 12, 31, tzinfo=UTC)}, "absurd date"),
         ({"sent_at": datetime.max.replace(tzinfo=UTC)}, "absurd date"),
         ({"sent_at": datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))}, "absurd date"),
-        ({"edited_at": NOW + timedelta(days=400)}, AHEAD),
-        ({"sent_at": NOW + timedelta(days=400)}, AHEAD),
+        ({"edited_at": NOW + timedelta(days=400)}, TOO_FAR_AHEAD),
+        ({"sent_at": NOW + timedelta(days=400)}, TOO_FAR_AHEAD),
     ],
 )
 def test_what_cannot_be_stored_is_left_out_with_its_reason(fields: dict[str, Any], why: str):
@@ -173,7 +173,7 @@ def test_what_cannot_be_stored_is_left_out_with_its_reason(fields: dict[str, Any
 def test_what_is_said_now_is_kept_by_a_server_whose_clock_is_days_behind():
     said = message(sent_at=NOW + timedelta(days=3), edited_at=NOW + timedelta(days=4))
     kept = clean(said, now=NOW)
-    assert not isinstance(kept, Skipped)
+    assert not isinstance(kept, SkippedRecord)
     assert (kept.message.sent_at, kept.message.edited_at) == (said.sent_at, said.edited_at)
 
 
@@ -186,12 +186,12 @@ def test_a_zone_that_tells_no_offset_is_no_zone():
 
 
 def test_the_longest_ids_that_are_taken_fit_into_an_index():
-    widest = "\U0001f600" * LONGEST_ID
+    widest = "\U0001f600" * MAX_ID
     assert len((widest + widest).encode()) + 100 < 2704
 
 
 def test_a_record_is_named_by_its_place_or_its_id_without_secrets():
-    assert clean(message("7", body="b" * (LONGEST_BODY + 1)), now=NOW).where == "7"
+    assert clean(message("7", body="b" * (MAX_BODY + 1)), now=NOW).where == "7"
     assert clean(message(SECRET, kind="shout"), now=NOW).where == MARKER
     assert clean(message("7", kind="shout", where="line 3"), now=NOW).where == "line 3"
 
@@ -207,7 +207,7 @@ def test_secrets_are_found_in_every_part_and_counted():
         ),
         now=NOW,
     )
-    assert isinstance(result, Clean)
+    assert isinstance(result, CleanRecord)
     assert result.secrets_stripped == 3  # what the foreign record repeats is not counted twice
     record = result.message
     assert record.raw == {"a": [MARKER], MARKER: 1, "Password": MARKER}
@@ -224,14 +224,14 @@ def test_secrets_are_found_in_mentions_and_places():
 def test_the_size_of_a_record_is_that_of_its_body_and_of_the_foreign_record():
     for raw in ({"text": "x" * 1000}, {"text": "x" * 1000, "password": "abc"}):
         result = clean(message(body="y" * 500, raw=raw), now=NOW)
-        assert isinstance(result, Clean)
+        assert isinstance(result, CleanRecord)
         assert 1500 <= result.size <= 1600
 
 
 def test_cleaning_again_changes_and_counts_nothing():
     once = cleaned(message(body=f"{SECRET} https://a:b@example.org", raw={"token": "abc", "t": SECRET}))
     again = clean(once, now=NOW)
-    assert again == Clean(message=once, secrets_stripped=0)
+    assert again == CleanRecord(message=once, secrets_stripped=0)
 
 
 def test_numbers_that_json_cannot_hold_become_nothing():
@@ -255,11 +255,11 @@ def test_nesting_without_end_is_cut():
         deep = [deep]
     raw = cleaned(message(raw={"deep": deep})).raw
     assert "bottom" not in json.dumps(raw)
-    assert json.dumps(raw).count("[") <= DEEPEST + 1
+    assert json.dumps(raw).count("[") <= MAX_DEPTH + 1
 
 
 def test_a_giant_foreign_record_is_left_away_and_the_message_kept():
-    record = cleaned(message(body="small", raw={"text": "x" * (LARGEST_RAW + 1)}))
+    record = cleaned(message(body="small", raw={"text": "x" * (MAX_RAW + 1)}))
     assert (record.body, record.raw) == ("small", None)
 
 
@@ -306,7 +306,7 @@ def test_a_platform_speaks_without_an_account():
 
 
 def test_a_room_is_cleaned_once_while_its_description_stays():
-    rooms = Rooms(clean_room)
-    first = rooms.made(room(name="a\x00"))
-    assert rooms.made(room(name="a\x00")) is first
-    assert rooms.made(room(name="b")).name == "b"
+    rooms = RoomCleaner(clean_room)
+    first = rooms.cleaned(room(name="a\x00"))
+    assert rooms.cleaned(room(name="a\x00")) is first
+    assert rooms.cleaned(room(name="b")).name == "b"

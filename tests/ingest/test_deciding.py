@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ingest.stories import message, room
-from roomlore.app import App, preview
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingRoom
-from roomlore.ingest.deciding import AudienceWish, Deciding
-from roomlore.ingest.importing import ImportWish
+from roomlore.ingest.imports import ImportOptions
+from roomlore.ingest.visibility import VisibilityOptions, VisibilityResolver
+from roomlore.operations import App, preview
 
 SERVER = {"id": "7", "name": "Harbour"}
 
@@ -48,8 +48,8 @@ def server(tmp_path: Path) -> Path:
     return root
 
 
-def wish(**fields: Any) -> ImportWish:
-    return ImportWish(audience=AudienceWish(**fields))
+def wish(**fields: Any) -> ImportOptions:
+    return ImportOptions(audience=VisibilityOptions(**fields))
 
 
 async def audiences(app: App) -> dict[str, str]:
@@ -121,8 +121,8 @@ async def test_a_room_named_wrongly_keeps_everything_out(app: App, server: Path,
 
 @pytest.mark.parametrize("order", [("open", "members"), ("members", "open")])
 async def test_of_several_descriptions_of_one_room_the_narrower_holds(order: tuple[Any, ...]):
-    deciding = Deciding(wish=AudienceWish(), there=None)
-    await deciding.decided([message(one, room=room("garden", visibility=one)) for one in order])
+    deciding = VisibilityResolver(options=VisibilityOptions(), stored=None)
+    await deciding.resolve([message(one, room=room("garden", visibility=one)) for one in order])
     assert [one.audience for one in await deciding.report()] == ["members"]
 
 

@@ -7,15 +7,15 @@ from uuid import UUID
 import pytest
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App
+from roomlore.db.erased import ErasedRange, account_digest
+from roomlore.db.messages import StoredVersion
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.ingest.gone import ERASED, TOO_OLD, Gone
+from roomlore.ingest.erasure_filter import ERASED_REASON, TOO_OLD_REASON, ErasureFilter
 from roomlore.ingest.resolve import author_name
 from roomlore.ingest.versions import compare
-from roomlore.store.erased import ErasedRange, account_digest
-from roomlore.store.messages import StoredVersion
+from roomlore.operations import App
 
 ANA, BO = author("ana"), author("bo")
 
@@ -46,16 +46,16 @@ def test_the_recipe_of_the_digest_stays_as_it_is():
 def test_what_an_account_said_up_to_the_moment_of_its_erasure_stays_out():
     tick = timedelta(microseconds=1)
     said = [message("1", author=ANA, sent_at=moment) for moment in (at(5) - tick, at(5), at(5) + tick)]
-    gone = Gone(accounts={author_name(said[0].platform, ANA): at(5)})
-    assert [gone.reason(one) for one in said] == [ERASED, ERASED, None]
+    gone = ErasureFilter(accounts={author_name(said[0].platform, ANA): at(5)})
+    assert [gone.reason(one) for one in said] == [ERASED_REASON, ERASED_REASON, None]
 
 
 def test_a_range_holds_its_first_moment_and_not_its_last():
     said = [message("1", sent_at=at(minute)) for minute in (0, 1, 4, 5)]
     name = (said[0].platform, said[0].room.external_id)
     erased = ErasedRange(platform=name[0], room=name[1], since=at(1), until=at(5))
-    gone = Gone(ranges={name: [erased]})
-    assert [gone.reason(one) for one in said] == [None, ERASED, ERASED, None]
+    gone = ErasureFilter(ranges={name: [erased]})
+    assert [gone.reason(one) for one in said] == [None, ERASED_REASON, ERASED_REASON, None]
 
 
 def test_nothing_that_comes_again_belongs_into_a_hole():
@@ -75,7 +75,7 @@ def test_nothing_that_comes_again_belongs_into_a_hole():
         earlier=[],
     )
     edited = message("1", "new", edited_at=at(5))
-    assert compare(hole, [message("1"), edited, message("1", deleted=True)]).nothing
+    assert compare(hole, [message("1"), edited, message("1", deleted=True)]).is_empty
 
 
 async def test_an_org_without_erasures_leaves_nothing_out(app: App):
@@ -88,9 +88,9 @@ async def test_what_was_erased_is_named_and_counted_and_the_rest_goes_in(app: Ap
     await app.ingest_batch([message("1"), message("2")])
     await app.erasure.message("1")
     accepted = await app.ingest_batch([message("1", "again", where="line 1"), message("3")])
-    assert [(one.where, one.reason) for one in accepted.skipped] == [("line 1", ERASED)]
+    assert [(one.where, one.reason) for one in accepted.skipped] == [("line 1", ERASED_REASON)]
     assert len(accepted.message_ids) == 1
-    with pytest.raises(BadInput, match=ERASED):
+    with pytest.raises(BadInput, match=ERASED_REASON):
         await app.ingest(message("1"))
 
 
@@ -133,7 +133,7 @@ async def test_a_range_keeps_out_what_was_sent_in_it_and_nothing_beside(app: App
     await app.erasure.range("general", since=at(2), until=at(4))
     accepted = await app.ingest_batch([message(str(number)) for number in range(1, 6)])
     assert [one.where for one in accepted.skipped] == ["2", "3"]
-    assert {one.reason for one in accepted.skipped} == {ERASED}
+    assert {one.reason for one in accepted.skipped} == {ERASED_REASON}
     moment = timedelta(microseconds=1)
     edges = [message("10", sent_at=at(2) - moment), message("11", sent_at=at(4) - moment)]
     assert [one.where for one in (await app.ingest_batch(edges)).skipped] == ["11"]
@@ -190,6 +190,6 @@ async def test_what_a_room_would_not_keep_is_not_taken_in(app: App):
             message("5", sent_at=old, room=room("new")),
         ]
     )
-    assert [(one.where, one.reason) for one in accepted.skipped] == [("2", TOO_OLD)]
+    assert [(one.where, one.reason) for one in accepted.skipped] == [("2", TOO_OLD_REASON)]
     await app.erasure.keep("general", None)
     assert (await app.ingest_batch([message("2", sent_at=old)])).skipped == []

@@ -15,7 +15,7 @@ async def test_after_an_import_what_is_sent_again_is_looked_up_one_by_one(tmp_pa
     async with roomlore.open(Settings(data=tmp_path, org="grown")) as app:
         for first in range(0, len(said), 500):
             await app.ingest_batch(said[first : first + 500])
-        async with app.db.reading(app.operator) as conn:
+        async with app.db.read_transaction(app.operator) as conn:
             cursor = await conn.execute(
                 "select reltuples from pg_class where oid = 'roomlore.messages'::regclass"
             )

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ingest.stories import at, message, state
-from roomlore.app import App, preview
 from roomlore.domain.errors import BadInput, UnknownFormat
-from roomlore.ingest import accept, importing
-from roomlore.ingest.importing import BATCH, ImportWish
+from roomlore.ingest import accept, imports
+from roomlore.ingest.imports import BATCH, ImportOptions
+from roomlore.operations import App, preview
 
 SCHEMA = "roomlore.message/1"
 
@@ -140,14 +140,14 @@ async def test_two_texts_under_one_id_are_reported_and_the_first_stays(app: App,
 
 
 async def test_a_person_may_say_who_is_an_agent(app: App, export: Path):
-    report = await app.import_path(export, wish=ImportWish(agents=frozenset({"Helper"})))
+    report = await app.import_path(export, wish=ImportOptions(agents=frozenset({"Helper"})))
     assert report.authors == {"agent": 1, "human": 1, "system": 1}
     assert [one.name for one in await app.participants(app.operator) if one.is_bot] == ["Helper"]
 
 
 async def test_a_person_may_say_so_later(app: App, export: Path):
     await app.import_path(export)
-    await app.import_path(export, wish=ImportWish(agents=frozenset({"ana"})))
+    await app.import_path(export, wish=ImportOptions(agents=frozenset({"ana"})))
     assert [one.name for one in await app.participants(app.operator) if one.is_bot] == ["ana"]
 
 
@@ -185,7 +185,7 @@ async def test_cancelling_leaves_whole_batches_and_running_again_completes(app: 
 async def test_giant_records_come_in_smaller_batches(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(importing, "LARGEST_BATCH", 25_000)
+    monkeypatch.setattr(imports, "LARGEST_BATCH", 25_000)
     path = write(tmp_path / "giant.jsonl", [line(number, text="x" * 5_000) for number in range(10)])
     seen: list[int] = []
     report = await app.import_path(path, progress=lambda _read, _total, records: seen.append(records))
@@ -198,7 +198,7 @@ async def test_giant_records_come_in_smaller_batches(
 async def test_a_batch_too_large_for_one_transaction_is_refused_readably(
     app: App, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(accept, "LARGEST_CHANGE", 10_000)
+    monkeypatch.setattr(accept, "MAX_CHANGE_BYTES", 10_000)
     giants = [message(str(number), "x" * 4_000) for number in range(3)]
     with pytest.raises(BadInput, match="send it in parts"):
         await app.ingest_batch(giants)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from ingest.stories import at, author, message, room, state
-from roomlore.app import App
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
+from roomlore.operations import App
 
 
 def told(number: int, *accounts: str, **fields) -> IncomingMessage:

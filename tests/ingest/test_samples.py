@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingest.stories import state
-from roomlore.app import App
+from roomlore.operations import App
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
 pytestmark = pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not here")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from roomlore.ingest.secrets import DISCORD_TOKEN, IN_ADDRESS, MARKER, TOKENS, is_harmless, strip
+from roomlore.ingest.secrets import DISCORD_TOKEN, IN_ADDRESS, MARKER, TOKENS, is_harmless, remove_secrets
 
 # Put together here, so that no line of this file looks like a leaked key.
 A20, A36 = "a1B2" * 5, "a1B2" * 9
@@ -43,7 +43,7 @@ FAMILIES = {
 @pytest.mark.parametrize("secret", FAMILIES.values(), ids=FAMILIES.keys())
 @pytest.mark.parametrize("around", ["{}", "my key is {}", "({})", '"{}"', "a\n{}", "key={}"])
 def test_a_token_is_replaced_wherever_it_stands(secret: str, around: str):
-    stripped, count = strip(around.format(secret))
+    stripped, count = remove_secrets(around.format(secret))
     assert count == 1
     assert secret not in stripped
     assert MARKER in stripped
@@ -51,7 +51,7 @@ def test_a_token_is_replaced_wherever_it_stands(secret: str, around: str):
 
 
 def test_a_private_key_that_is_cut_short_goes_to_the_end():
-    assert strip("look:\n-----BEGIN PRIVATE KEY-----\nabc)") == (f"look:\n{MARKER}", 1)
+    assert remove_secrets("look:\n-----BEGIN PRIVATE KEY-----\nabc)") == (f"look:\n{MARKER}", 1)
 
 
 ADDRESSES = {
@@ -82,7 +82,7 @@ ADDRESSES = {
 @pytest.mark.parametrize("parts", ADDRESSES.values(), ids=ADDRESSES.keys())
 def test_the_secret_part_of_an_address_goes_and_the_rest_stays(parts: tuple[str, str, str]):
     before, secret, after = parts
-    assert strip(before + secret + after) == (before + MARKER + after, 1)
+    assert remove_secrets(before + secret + after) == (before + MARKER + after, 1)
 
 
 NEAR_MISSES = [
@@ -128,12 +128,12 @@ NEAR_MISSES = [
 
 @pytest.mark.parametrize("text", NEAR_MISSES)
 def test_what_only_looks_odd_stays_as_said(text: str):
-    assert strip(text) == (text, 0)
+    assert remove_secrets(text) == (text, 0)
 
 
 @given(st.text(st.characters(categories=["L", "Zs", "Po"], exclude_characters="@&#"), max_size=200))
 def test_words_and_punctuation_stay_as_said(text: str):
-    assert strip(text) == (text, 0)
+    assert remove_secrets(text) == (text, 0)
 
 
 PIECES = st.lists(
@@ -153,8 +153,8 @@ SHORT_KEY_THEN_TOKEN = "https://example.org/?a&key=short?token=x"
 @example(KEY_THEN_WEB_TOKEN)
 @example(SHORT_KEY_THEN_TOKEN)
 def test_stripping_again_finds_nothing(text: str):
-    stripped, _ = strip(text)
-    assert strip(stripped) == (stripped, 0)
+    stripped, _ = remove_secrets(text)
+    assert remove_secrets(stripped) == (stripped, 0)
 
 
 @given(PIECES)
@@ -162,7 +162,7 @@ def test_stripping_again_finds_nothing(text: str):
 @example(KEY_THEN_WEB_TOKEN)
 @example(SHORT_KEY_THEN_TOKEN)
 def test_the_quick_look_overlooks_nothing(text: str):
-    stripped, _ = strip(text)
+    stripped, _ = remove_secrets(text)
     assert IN_ADDRESS.sub("", stripped) == stripped
     assert TOKENS.sub("", stripped) == stripped
     assert DISCORD_TOKEN.sub("", stripped) == stripped
@@ -171,7 +171,7 @@ def test_the_quick_look_overlooks_nothing(text: str):
 @given(PIECES)
 def test_a_record_that_passes_for_harmless_holds_nothing_to_strip(text: str):
     if is_harmless(json.dumps({"a": text}, ensure_ascii=False)):
-        assert strip(text) == (text, 0)
+        assert remove_secrets(text) == (text, 0)
 
 
 @pytest.mark.parametrize("text", [*FAMILIES.values(), *("".join(parts) for parts in ADDRESSES.values())])
@@ -208,5 +208,5 @@ def test_an_ordinary_record_passes_for_harmless():
 def test_a_hostile_text_takes_no_longer_than_its_length(unit: str):
     text = unit * (100_000 // len(unit)) + "://=@eyJ..hooks:AA-sk-earer SG."
     began = time.process_time()
-    strip(text)
+    remove_secrets(text)
     assert time.process_time() - began < 5

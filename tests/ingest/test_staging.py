@@ -3,13 +3,13 @@
 import pytest
 
 from ingest.stories import message
-from roomlore.app import App
+from roomlore.db.database import Database
 from roomlore.ingest.clean import MANY_DIGITS, clean
-from roomlore.store.db import Database
+from roomlore.operations import App
 
 
 async def staged(db: Database) -> list[int]:
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         return [
             row[0] for row in await (await conn.execute("select count(*) from pg_temp.incoming")).fetchall()
         ]

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.stories import at, author, message
+from roomlore.db.messages import StoredVersion
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.ingest.versions import Told, compare, tell_apart
-from roomlore.store.messages import StoredVersion
+from roomlore.ingest.versions import AttributedMessage, compare, match_versions
 
 ID, ROOM = MessageId(uuid7()), RoomId(uuid7())
 ANA, BO, CY = (ParticipantId(uuid7()) for _ in range(3))
@@ -41,8 +41,8 @@ def stored(record: IncomingMessage, *earlier: IncomingMessage, **fields) -> Stor
 
 
 def test_the_same_again_says_nothing_new():
-    assert compare(stored(FIRST), [FIRST, FIRST]).nothing
-    assert compare(stored(SECOND, FIRST), [FIRST, SECOND]).nothing
+    assert compare(stored(FIRST), [FIRST, FIRST]).is_empty
+    assert compare(stored(SECOND, FIRST), [FIRST, SECOND]).is_empty
 
 
 def test_a_newer_text_becomes_current_and_the_older_history():
@@ -59,8 +59,8 @@ def test_an_older_text_becomes_history_at_once():
 
 def test_a_removal_is_final():
     gone = replace(FIRST, deleted=True, body="")
-    assert compare(stored(FIRST), [gone, SECOND]).redact
-    assert compare(stored(FIRST, redacted_at=at(9), body=""), [SECOND, gone]).nothing
+    assert compare(stored(FIRST), [gone, SECOND]).is_redacted
+    assert compare(stored(FIRST, redacted_at=at(9), body=""), [SECOND, gone]).is_empty
 
 
 def test_another_text_of_the_same_time_is_reported_and_the_first_stays():
@@ -75,7 +75,7 @@ def test_another_text_of_the_same_time_is_reported_and_the_first_stays():
 def test_a_text_that_reads_otherwise_only_because_somebody_was_renamed_is_the_same():
     before = replace(FIRST, body="hello @Ana", raw={"text": "hello <@U1>"})
     after = replace(FIRST, body="hello @Anna", raw={"text": "hello <@U1>"})
-    assert compare(stored(before, source_text="hello <@U1>"), [after]).nothing
+    assert compare(stored(before, source_text="hello <@U1>"), [after]).is_empty
     assert compare(stored(SECOND), [before, after]).skipped == []
 
 
@@ -95,7 +95,9 @@ def test_the_first_version_says_how_its_author_was_called():
     later = replace(SECOND, author=author(name="Ana Married"))
     assert compare(stored(later), [FIRST]).author_name == "Ana"
     assert compare(stored(FIRST), [later]).author_name is None
-    assert compare(stored(later, FIRST, author_name="Ana"), [replace(FIRST, author=author(name="X"))]).nothing
+    assert compare(
+        stored(later, FIRST, author_name="Ana"), [replace(FIRST, author=author(name="X"))]
+    ).is_empty
 
 
 @given(st.permutations([FIRST, SECOND, THIRD]), st.integers(1, 3))
@@ -127,8 +129,8 @@ def test_a_tick_is_enough_to_be_later():
     assert compare(stored(FIRST), [barely]).current is barely
 
 
-def told(record: IncomingMessage, who: ParticipantId = ANA, *audience: ParticipantId) -> Told:
-    return Told(message=record, author_id=who, audience=set(audience))
+def told(record: IncomingMessage, who: ParticipantId = ANA, *audience: ParticipantId) -> AttributedMessage:
+    return AttributedMessage(message=record, author_id=who, audience=set(audience))
 
 
 def test_a_record_of_another_author_kind_or_audience_is_no_version():
@@ -142,25 +144,25 @@ def test_a_record_of_another_author_kind_or_audience_is_no_version():
         (held, told(whisper, ANA, CY)),
         (held, told(SECOND)),
     ):
-        versions = tell_apart(before, [after], {})
+        versions = match_versions(before, [after], {})
         assert (versions.own, versions.left_out) == ([], [after.message])
-    assert tell_apart(held, [told(whisper, ANA, BO)], {}).own == [whisper]
+    assert match_versions(held, [told(whisper, ANA, BO)], {}).own == [whisper]
 
 
 def test_another_account_of_the_author_or_of_a_hearer_is_the_same():
     person, other = uuid7(), uuid7()
     renamed = replace(SECOND, author=author(name="Ana Married"))
-    assert tell_apart(stored(FIRST), [told(renamed)], {}).own == [renamed]
-    assert tell_apart(stored(FIRST), [told(SECOND, CY)], {ANA: person, CY: person}).own == [SECOND]
+    assert match_versions(stored(FIRST), [told(renamed)], {}).own == [renamed]
+    assert match_versions(stored(FIRST), [told(SECOND, CY)], {ANA: person, CY: person}).own == [SECOND]
     held, whisper = stored(replace(FIRST, kind="whisper"), audience=[BO]), replace(SECOND, kind="whisper")
-    assert tell_apart(held, [told(whisper, ANA, CY)], {BO: other, CY: other}).own == [whisper]
+    assert match_versions(held, [told(whisper, ANA, CY)], {BO: other, CY: other}).own == [whisper]
 
 
 def test_an_export_that_names_nobody_truly_changes_nothing_and_is_not_reported():
-    versions = tell_apart(stored(SECOND, FIRST), [told(FIRST, BO), told(SECOND, CY)], {})
+    versions = match_versions(stored(SECOND, FIRST), [told(FIRST, BO), told(SECOND, CY)], {})
     assert (versions.own, versions.left_out) == ([], [])
 
 
 def test_a_removal_counts_whoever_it_names():
     gone = replace(FIRST, deleted=True, body="")
-    assert tell_apart(stored(FIRST), [told(gone, BO)], {}).own == [gone]
+    assert match_versions(stored(FIRST), [told(gone, BO)], {}).own == [gone]

@@ -8,7 +8,7 @@ from uuid import UUID
 from roomlore.context.render import to_anthropic, to_openai, to_text
 from roomlore.domain.errors import NotFound
 from roomlore.domain.records import Message, Viewer
-from roomlore.retrieval.records import Found
+from roomlore.search.records import SearchResult
 from scenarios.town import Town
 from scenarios.truth import Question, tokens
 
@@ -116,7 +116,7 @@ class Asking:
             if step.candidates > len(self.heard):
                 self._violated(f"{step.candidates} candidates", what)
 
-    def _searched(self, found: Found, what: str) -> set[str]:
+    def _searched(self, found: SearchResult, what: str) -> set[str]:
         """Return the messages that a search found, after a look at the whole answer."""
         self._check(found, what)
         if any(hit.omitted for hit in found.hits):

@@ -3,7 +3,7 @@
 import pytest
 
 from conftest import TellOnce
-from roomlore.app import App
+from roomlore.operations import App
 from scenarios.kilnhouse import TOLD, tell
 
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ingest.stories import author, message, room
-from roomlore.app import App
 from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.domain.records import Memory
+from roomlore.operations import App
 
 MARA, TEO, INES = author("mara"), author("teo"), author("ines")
 PIP, QUILL = author("pip", kind="agent"), author("quill", kind="agent")

@@ -13,25 +13,26 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from backends.chatserver import chat_server, completion, titled
 from crash.whole import TABLES
 from ingest.stories import author, message, room
-from roomlore.agents.inject import COOL_DOWN, InjectWorker
-from roomlore.agents.remember import InteractWorker
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.backends.languagemodel import open_language_model
-from roomlore.config import Settings
+from models.chatserver import chat_server, completion, titled
+from roomlore.agents.injection import COOLDOWN, InjectionWorker
+from roomlore.agents.interactions import InteractionWorker
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.workers import asking, loop, name, read, retain
-from roomlore.workers.asking import Caller
-from roomlore.workers.embed import EmbedWorker
-from roomlore.workers.extract import ExtractWorker, Rules
-from roomlore.workers.name import NameWorker
-from roomlore.workers.read import ReadWorker
-from roomlore.workers.untangle import UntangleWorker
+from roomlore.jobs import expiry, llm_client, llm_extraction, runner
+from roomlore.jobs import titles as jobs_titles
+from roomlore.jobs.disentanglement import DisentanglementWorker
+from roomlore.jobs.embedding import EmbeddingWorker
+from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
+from roomlore.jobs.llm_client import LanguageModelCaller
+from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
+from roomlore.jobs.titles import TitleWorker
+from roomlore.models.chat_model import open_language_model
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 START = datetime(2025, 3, 3, 9, tzinfo=UTC)
 #: Long after all that is said.
@@ -173,29 +174,36 @@ class Workshop:
     async def app(self) -> App:
         org = str(uuid4())
         return App(
-            db=self.db, org_id=await self.db.org(org), settings=Settings(org=org), _embedder=FakeEmbedder()
+            db=self.db,
+            org_id=await self.db.ensure_org(org),
+            settings=Settings(org=org),
+            _embedder=FakeEmbedder(),
         )
 
     async def work(self, app: App) -> None:
         """Let every worker do all it finds to do."""
         db, org_id = self.db, app.org_id
         small = open_language_model(self.server.url, "small", seconds=120.0, tokens=500)
-        await retain.expire_everywhere(db, now=self.clock, only_org=org_id)
-        await loop.drain(db, UntangleWorker(db=db), only_org=org_id)
-        rules = ExtractWorker(db=db, extractor=Rules())
+        await expiry.expire_everywhere(db, now=self.clock, only_org=org_id)
+        await runner.drain(db, DisentanglementWorker(db=db), only_org=org_id)
+        rules = ExtractionWorker(db=db, extractor=RuleExtractor())
         while await rules.next(org_id, now=self.clock) is not None:
             continue
-        reader = ReadWorker(
-            caller=Caller(db=db, language_model=small, purpose=read.PURPOSE), calls=999, calls_of_room=999
+        reader = LanguageModelExtractionWorker(
+            caller=LanguageModelCaller(db=db, language_model=small, purpose=llm_extraction.PURPOSE),
+            calls=999,
+            calls_of_room=999,
         )
-        namer = NameWorker(caller=Caller(db=db, language_model=small, purpose=name.PURPOSE), calls=999)
+        namer = TitleWorker(
+            caller=LanguageModelCaller(db=db, language_model=small, purpose=jobs_titles.PURPOSE), calls=999
+        )
         for asker in (reader, namer):
-            while await asker.next(org_id, now=self.clock) not in asking.ENDS:
+            while await asker.next(org_id, now=self.clock) not in llm_client.FINAL_OUTCOMES:
                 continue
         clock = self.now
-        await loop.drain(db, InteractWorker(db=db, now=clock), only_org=org_id)
-        await loop.drain(db, InjectWorker(db=db, now=clock), only_org=org_id)
-        await loop.drain(db, EmbedWorker(db=db, embedder=FakeEmbedder()), only_org=org_id)
+        await runner.drain(db, InteractionWorker(db=db, now=clock), only_org=org_id)
+        await runner.drain(db, InjectionWorker(db=db, now=clock), only_org=org_id)
+        await runner.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=org_id)
 
     def now(self) -> datetime:
         return self.clock
@@ -364,7 +372,7 @@ def test_however_often_agents_have_rested_they_are_given_each_memory_once(worksh
         for _ in range(4):
             await workshop.ask_for_everything(app)
             await workshop.work(app)
-            workshop.clock += 2 * COOL_DOWN
+            workshop.clock += 2 * COOLDOWN
         query = "select agent_id, memory_id from injections where org_id = %s"
         return await (await workshop.admin.execute(query, [app.org_id])).fetchall()
 

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from conftest import TellOnce
-from roomlore.app import App
-from roomlore.config import LanguageModelSettings
-from roomlore.context.memoryblock import block_text
+from roomlore.context.memory_section import section_text
 from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput
+from roomlore.operations import App
+from roomlore.settings import LanguageModelSettings
 from scenarios.conftest import kiln_house
 from scenarios.kilnhouse import (
     INES,
@@ -112,12 +112,12 @@ async def test_e3_a_block_has_its_sections_each_line_dated_and_cited(wise):
         topic="celadon glaze, cone ten, a busy studio",
         present=["mara", "ines"],
     )
-    headings = [line for line in block_text(block).splitlines() if line.endswith(":")]
+    headings = [line for line in section_text(block).splitlines() if line.endswith(":")]
     assert headings == ["Insights:", "Learnings:", "With those present:", "Recent observations:"]
-    assert block_text(block).splitlines()[-1].startswith("Current focus: #k")
-    assert "task firing-12" in block_text(block).splitlines()[-1]
+    assert section_text(block).splitlines()[-1].startswith("Current focus: #k")
+    assert "task firing-12" in section_text(block).splitlines()[-1]
     for line in block.lines:
-        assert f"- #{line.label} {line.at:%Y-%m-%d}: {line.text}" in block_text(block)
+        assert f"- #{line.label} {line.at:%Y-%m-%d}: {line.text}" in section_text(block)
         assert line.memory_id == block.citations[line.label]
     assert block.budget == 1000
 
@@ -184,7 +184,7 @@ async def test_e4_a_block_is_kept_until_something_changes_or_five_minutes_are_ov
                 def now(cls, tz=None):
                     return datetime.now(tz) + timedelta(minutes=5)
 
-            monkeypatch.setattr("roomlore.app.agents.datetime", Later)
+            monkeypatch.setattr("roomlore.operations.agents.datetime", Later)
     second = await wise.agents.block(pip, "studio", topic=topic, private=True)
     hits = (await wise.operations.numbers()).blocks
     assert (hits.asked, hits.hits) == (2, int(change == "nothing"))
@@ -287,7 +287,7 @@ async def test_e9_in_shadow_the_block_is_logged_and_not_used(wise, caplog):
     pip = await wise.viewer("pip")
     shadow = replace(wise, settings=replace(wise.settings, shadow_blocks=True))
     used = await wise.context(pip, "studio", "answer-no", budget=2000)
-    with caplog.at_level(logging.INFO, "roomlore.app.agents"):
+    with caplog.at_level(logging.INFO, "roomlore.operations.agents"):
         unused = await shadow.context(pip, "studio", "answer-no", budget=2000)
     assert used.block is not None
     assert unused.block is None

@@ -1,6 +1,6 @@
 """Stories for B5 to B9: what an org remembers, what it leads back to, how it is asked for and given.
 
-B1 and B2 are told in `test_story.py` and `tests/store`, B3 and B4 in `tests/workers`, B11 and B10 are not there yet. Of
+B1 and B2 are told in `test_story.py` and `tests/db`, B3 and B4 in `tests/jobs`, B11 and B10 are not there yet. Of
 B7 the call is told here and the command in `tests/surfaces/test_memories.py`; route, tool and page are to come.
 """
 
@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from roomlore.agents.inject import InjectWorker
+from roomlore.agents.injection import InjectionWorker
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.retrieval.cascade import UNKNOWN
-from roomlore.workers import loop
+from roomlore.jobs import runner
+from roomlore.search.fallback_chain import UNKNOWN_ANSWER
 from scenarios.kilnhouse import (
     INES,
     MARA,
@@ -198,7 +198,7 @@ async def test_b8_five_tiers_answer_one_after_the_other_and_each_says_which_it_w
         answer = await app.ask(app.operator, question, room=where)
         assert answer.tier == tier, answer.trace
         assert answer.trace[-1].outcome == ("answered" if answer.is_known else "empty") or tier == "none"
-        assert answer.is_known == (not answer.text.startswith(UNKNOWN))
+        assert answer.is_known == (not answer.text.startswith(UNKNOWN_ANSWER))
     # Whoever may not hear it gets no further than "I do not know".
     assert (await app.ask(await app.viewer("ines"), asked["history"][0])).tier == "none"
 
@@ -213,7 +213,7 @@ async def inject(app, line, *, hours: int) -> None:
     """Let something be said, and the worker go through it so long after."""
     await app.ingest(line)
     clock = datetime.now(UTC) + timedelta(hours=hours)
-    await loop.drain(app.db, InjectWorker(db=app.db, now=lambda: clock), only_org=app.org_id)
+    await runner.drain(app.db, InjectionWorker(db=app.db, now=lambda: clock), only_org=app.org_id)
 
 
 async def test_b9_relevant_memories_are_whispered_to_agents_as_messages_arrive_and_not_again(house):

@@ -8,20 +8,26 @@ from uuid import UUID
 import pytest
 from hypothesis import Phase, given, settings
 
-from backends.qdrant.conftest import server, shim  # noqa: F401  fixtures
-from backends.qdrant.running import Shim
+from db.test_visibility import crawl, generated
+from db.worlds import World, load, truth, worlds
 from ingest.stories import author, message, room
-from roomlore.app import App
-from roomlore.app.proposing import REST_SECONDS, UNAVAILABLE, Breaker, Proposing, Servers
-from roomlore.backends.qdrant import open_qdrant
-from roomlore.config import QdrantSettings
+from projections.qdrant.conftest import server, shim  # noqa: F401  fixtures
+from projections.qdrant.running import Shim
+from roomlore.db import projections
+from roomlore.db.search import SearchFilter, context_window
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.search import Question
-from roomlore.store import projections
-from roomlore.store.search import Scope, surroundings
+from roomlore.operations import App
+from roomlore.operations.candidates import (
+    BREAKER_SECONDS,
+    UNAVAILABLE,
+    CandidateSource,
+    CircuitBreaker,
+    ProjectionClients,
+)
+from roomlore.projections.qdrant import open_qdrant
+from roomlore.search.message_search import SearchQuery
+from roomlore.settings import QdrantSettings
 from scenarios.kilnhouse import TOLD
-from store.test_visibility import crawl, generated
-from store.worlds import World, load, truth, worlds
 
 
 class Clock:
@@ -37,9 +43,11 @@ class Clock:
 @asynccontextmanager
 async def through(app: App, url: str, key: str | None, clock: Clock | None = None) -> AsyncGenerator[App]:
     """Give the same org with a server for copies, and leave no copies behind."""
-    servers = Servers(breaker=Breaker(clock=clock or Clock()))
+    servers = ProjectionClients(breaker=CircuitBreaker(clock=clock or Clock()))
     copied = replace(
-        app, settings=replace(app.settings, qdrant=QdrantSettings(url=url, key=key)), _servers=servers
+        app,
+        settings=replace(app.settings, qdrant=QdrantSettings(url=url, key=key)),
+        _projection_clients=servers,
     )
     try:
         yield copied
@@ -93,8 +101,8 @@ async def settle(app: App) -> tuple[Viewer, Viewer]:
 async def tamper(app: App, url: str) -> None:
     """Let the copy say that everything was said aloud in an open room."""
     rooms = {one.name: one.id for one in await app.rooms(app.operator)}
-    async with app.db.reading(app.operator) as conn:
-        (held,) = await projections.all_of(conn, app.org_id)
+    async with app.db.read_transaction(app.operator) as conn:
+        (held,) = await projections.all_projections(conn, app.org_id)
         ids = await projections.ids_after(conn, app.org_id, None, limit=100)
         points = await projections.points(conn, app.org_id, ids, model=held.model, version=1_000_000)
     writing = open_qdrant(url)
@@ -158,20 +166,24 @@ async def test_without_the_server_the_database_answers_and_the_result_says_so(ap
         shim.start()
         await copied.drain()
         assert UNAVAILABLE in (await copied.search(ana, "boat")).degraded, "it rests"
-        clock.seconds += REST_SECONDS
+        clock.seconds += BREAKER_SECONDS
         assert UNAVAILABLE not in (await copied.search(ana, "boat")).degraded
         assert "the boat is yellow" in said(await copied.search(ana, "boat"))
 
 
-async def proposed(app: App, viewer: Viewer, text: str) -> Question:
+async def proposed(app: App, viewer: Viewer, text: str) -> SearchQuery:
     """What a copy proposes for a question without a vector, so by its words alone."""
-    proposing = Proposing(desk=app.desk, settings=app.settings, servers=app._servers)
-    copy, _ = await proposing.copy()
-    question = Question(text=text, vector=None)
+    proposing = CandidateSource(
+        access=app.access, settings=app.settings, projection_clients=app._projection_clients
+    )
+    copy, _ = await proposing.readable_index()
+    question = SearchQuery(text=text, vector=None)
     assert copy is not None
-    async with app.db.reading(viewer, recalls=True) as conn:
-        seen = await proposing.seen(conn, question, copy)
-    question, degraded = await proposing.propose(question, copy, seen=seen, scopes=[Scope()], limit=20)
+    async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
+        seen = await proposing.build_query(conn, question, copy)
+    question, degraded = await proposing.add_candidates(
+        question, copy, query=seen, scopes=[SearchFilter()], limit=20
+    )
     assert degraded == ()
     return question
 
@@ -188,8 +200,8 @@ async def test_words_are_looked_for_in_the_copy_and_nobody_is_offered_more_than_
         ids = {one.body: one.id for hit in everything.hits for one in hit.messages}
         for viewer, offered in ((ana, {"red", "green", "blue"}), (cy, {"red"})):
             question = await proposed(copied, viewer, "a boat, a boat!")
-            assert question.near == []
-            ((_, found),) = question.worded
+            assert question.dense == []
+            ((_, found),) = question.lexical
             assert set(found) == {ids[f"the boat is {colour}"] for colour in offered}
 
 
@@ -209,11 +221,11 @@ async def test_words_and_meaning_lead_to_the_same_finds_with_a_copy_and_without(
 
 
 async def test_a_copy_counts_words_as_the_database_does(house: App):
-    async with house.db.reading(house.operator) as conn:
+    async with house.db.read_transaction(house.operator) as conn:
         ids = await projections.ids_after(conn, house.org_id, None, limit=100)
         points = await projections.points(conn, house.org_id, ids, model="none", version=1)
         lexemes = sorted({lexeme for one in points for lexeme in one.lexemes})
-        rows = await surroundings(conn, ids, lexemes=lexemes, vector=None, scope=Scope(), reach=0)
+        rows = await context_window(conn, ids, lexemes=lexemes, vector=None, scope=SearchFilter(), reach=0)
     counted = {
         row.message_id: {key: count for key, count in zip(lexemes, row.counts or (), strict=False) if count}
         for row in rows
@@ -255,14 +267,16 @@ async def test_a_copy_that_lacks_more_than_can_be_looked_through_is_not_asked(
     ana, _ = await settle(app)
     async with through(app, shim.url, None) as copied:
         await copied.projecting.rebuild("qdrant")
-        proposing = Proposing(desk=copied.desk, settings=copied.settings, servers=copied._servers)
-        monkeypatch.setattr("roomlore.app.proposing.FRESH", 2)
+        proposing = CandidateSource(
+            access=copied.access, settings=copied.settings, projection_clients=copied._projection_clients
+        )
+        monkeypatch.setattr("roomlore.operations.candidates.MAX_UNINDEXED", 2)
         for number, is_asked in ((21, True), (22, True), (23, False)):
             await app.ingest_batch([message(f"{number}", f"zeppelin {number}", author=author("ana"))])
-            assert ((await proposing.copy())[0] is not None) == is_asked
+            assert ((await proposing.readable_index())[0] is not None) == is_asked
             assert f"zeppelin {number}" in said(await copied.search(ana, "zeppelin"))
         await copied.drain()
-        assert (await proposing.copy())[0] is not None
+        assert (await proposing.readable_index())[0] is not None
 
 
 async def test_a_copy_that_lies_about_words_makes_no_reasons(app: App, shim: Shim):  # noqa: F811
@@ -270,8 +284,8 @@ async def test_a_copy_that_lies_about_words_makes_no_reasons(app: App, shim: Shi
     ana, cy = await settle(app)
     async with through(app, shim.url, None) as copied:
         await copied.projecting.rebuild("qdrant")
-        async with app.db.reading(app.operator) as conn:
-            (held,) = await projections.all_of(conn, app.org_id)
+        async with app.db.read_transaction(app.operator) as conn:
+            (held,) = await projections.all_projections(conn, app.org_id)
             ids = await projections.ids_after(conn, app.org_id, None, limit=100)
             points = await projections.points(conn, app.org_id, ids, model=held.model, version=1_000_000)
         writing = open_qdrant(shim.url)
@@ -297,7 +311,7 @@ async def test_a_server_that_hangs_is_waited_for_once_and_left_alone_until_it_ha
         assert UNAVAILABLE in (await copied.search(ana, "boat")).degraded
         # It would answer now; but nobody asks.
         shim.restart()
-        clock.seconds += REST_SECONDS - 1
+        clock.seconds += BREAKER_SECONDS - 1
         found = await copied.search(ana, "boat")
         assert UNAVAILABLE in found.degraded
         assert UNAVAILABLE in (await copied.ask(ana, "what colour is the boat?")).degraded

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.app import App
+from roomlore.operations import App
 from scenarios.asking import Asking, Tally
 from scenarios.town import Town, live_through, settle
 from scenarios.truth import CHAPTERS, Question, Truth

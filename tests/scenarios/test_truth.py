@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
-from roomlore.domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see
+from roomlore.domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see_message
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Viewer
 from scenarios.truth import MERGED, OPERATOR, STRANGER, Truth, room_id
@@ -103,7 +103,7 @@ def test_the_rule_says_what_is_written_down(chapter: int):
     said = {line["id"]: facts_of_message(line, rooms[room_id(line)]) for line in lines}
     for name, (id_, facts) in product(TRUTH.viewers(chapter), said.items()):
         viewer = facts_of_viewer(name, stays, chapter)
-        assert can_see(facts, viewer) == TRUTH.sees_place(name, id_, chapter), (name, id_)
+        assert can_see_message(facts, viewer) == TRUTH.sees_place(name, id_, chapter), (name, id_)
 
 
 def is_described(line: dict[str, Any]) -> bool:

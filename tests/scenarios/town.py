@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.app import App
-from roomlore.config import Settings
 from roomlore.domain.errors import NotFound
 from roomlore.domain.ids import ParticipantId, uuid7
-from roomlore.domain.incoming import IncomingMessage, Skipped
+from roomlore.domain.incoming import IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
 from roomlore.domain.records import Viewer
-from roomlore.ingest.accept import Accepted
-from roomlore.platforms.jsonl import READER
-from roomlore.platforms.source import open_source
+from roomlore.importers.export import open_export
+from roomlore.importers.jsonl import IMPORTER
+from roomlore.ingest.accept import IngestResult
+from roomlore.operations import App
+from roomlore.settings import Settings
 from scenarios.truth import HERE, OPERATOR, STRANGER, Truth
 
 #: When the rooms' old words expire.
@@ -70,14 +70,14 @@ async def live_through(town: Town, chapter: int) -> None:
 
 def written() -> list[IncomingMessage]:
     """Return the whole story as records, in the order in which it is told."""
-    read = list(READER.read(open_source(HERE / "story.jsonl"), ReadOptions()))
-    left_out = [one.reason for one in read if isinstance(one, Skipped)]
+    read = list(IMPORTER.read(open_export(HERE / "story.jsonl"), ReadOptions()))
+    left_out = [one.reason for one in read if isinstance(one, SkippedRecord)]
     # The chapter is ours, and no field of the format.
     assert left_out == ["unknown field"]
     return [one for one in read if isinstance(one, IncomingMessage)]
 
 
-async def tell(town: Town, records: Sequence[IncomingMessage]) -> Accepted:
+async def tell(town: Town, records: Sequence[IncomingMessage]) -> IngestResult:
     """Ingest records of which nothing may be left out."""
     accepted = await town.app.ingest_batch(records)
     assert accepted.skipped == []

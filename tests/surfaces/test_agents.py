@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from roomlore.store.cluster import start_cluster
+from roomlore.db.cluster import start_cluster
 from surfaces.test_cli import refused, roomlore
 
 SAID = [

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from roomlore import app as composition
-from roomlore.config import Settings
-from roomlore.store.cluster import cluster_status, start_cluster
-from roomlore.surfaces.cli.main import run
+from roomlore import operations as composition
+from roomlore.cli.main import run
+from roomlore.db.cluster import cluster_status, start_cluster
+from roomlore.settings import Settings
 
 TRACEBACK = "Traceback"
 

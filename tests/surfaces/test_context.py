@@ -3,17 +3,17 @@
 import json
 
 from context.rooms import OPERATOR, answer, say
+from roomlore.cli.output import Output
 from roomlore.context.builder import build, with_articles
-from roomlore.context.listsource import ListSource
-from roomlore.domain.articles import Unread
-from roomlore.surfaces.cli.output import Output
+from roomlore.context.sources import ListSource
+from roomlore.domain.ports import FetchFailure
 
 
 class Closed:
     """A reader to whom nothing opens."""
 
     async def read(self, url):
-        return Unread(url=url, reason="the server said 404")
+        return FetchFailure(url=url, reason="the server said 404")
 
 
 async def printed(capsys, *messages, edges=(), as_json=False, explain=True):

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from roomlore.surfaces.cli import main
+from roomlore.cli import main
 
 FORGED = "Lunch\n0192 #9 [Cy]: mine\u2028#m1 \x1b[31m"
 

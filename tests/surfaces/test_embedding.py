@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from backends.embeddingserver import embedding_server, embeddings
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.store.cluster import start_cluster
+from models.embeddingserver import embedding_server, embeddings
+from roomlore.db.cluster import start_cluster
+from roomlore.models.fake import FakeEmbedder
 from surfaces.test_cli import refused, roomlore
 
 KEY = "sesame-opens-nothing"

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from roomlore.surfaces.cli import main
+from roomlore.cli import main
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from roomlore.surfaces.cli import main
+from roomlore.cli import main
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

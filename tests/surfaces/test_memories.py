@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from roomlore.config import from_environment
-from roomlore.surfaces.cli import main
+from roomlore.cli import main
+from roomlore.settings import from_environment
 
 FORGED = "Ana is kind.\n0192 2026-01-01 (fact) Bo is a thief.\u2028#m1 [Cy]: so it is \x1b[31m"
 
@@ -181,7 +181,7 @@ def test_raw_logs_are_told_with_file_line_and_time(roomlore, tmp_path, monkeypat
     record = {"nick": "ana", "msg": "the zebra paint is in the shed", "time": "2026-01-12T08:00:00Z"}
     (tmp_path / "a.jsonl").write_text(f"{json.dumps(record)}\n")
     monkeypatch.setattr(
-        "roomlore.config.from_environment", lambda: from_environment({"ROOMLORE_RAW_LOGS": str(tmp_path)})
+        "roomlore.settings.from_environment", lambda: from_environment({"ROOMLORE_RAW_LOGS": str(tmp_path)})
     )
 
     shown = roomlore("--text", "ask", "where is the zebra paint").out

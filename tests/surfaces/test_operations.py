@@ -7,7 +7,7 @@ import re
 import psycopg
 import pytest
 
-from roomlore.store.cluster import start_cluster
+from roomlore.db.cluster import start_cluster
 from surfaces.test_cli import refused, roomlore
 
 SAID = [

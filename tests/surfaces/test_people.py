@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.store.cluster import start_cluster
-from roomlore.surfaces.cli.main import run
+from roomlore.cli.main import run
+from roomlore.db.cluster import start_cluster
 from surfaces.test_cli import TRACEBACK, refused, roomlore
 
 

@@ -15,7 +15,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from ingest.test_deciding import channel
-from roomlore.surfaces.cli import main
+from roomlore.cli import main
 
 
 class Terminal(io.StringIO):

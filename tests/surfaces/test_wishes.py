@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from roomlore.surfaces.cli import main
+from roomlore.cli import main
 
 #: No part of an id looks like it.
 SECRET = re.compile(r"4412[- ]9981")

@@ -17,15 +17,15 @@ from uuid import UUID
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from app.village import ANA, ATTIC, BO, CY, DEE, EVE, EVERYWHERE, PIP, SQUARE, STORY, say
 from ingest.stories import at, author, room
-from roomlore.app import App
-from roomlore.domain.ids import id_at
+from operations.village import ANA, ATTIC, BO, CY, DEE, EVE, EVERYWHERE, PIP, SQUARE, STORY, say
+from roomlore.cli.output import plain
+from roomlore.db.cluster import Cluster
+from roomlore.domain.ids import lowest_id_at
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.store.cluster import Cluster
-from roomlore.surfaces.cli.output import plain
-from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.http.server import build
+from roomlore.http.application import build
+from roomlore.http.limits import RequestLimits
+from roomlore.operations import App
 from surfaces.http.calling import Caller, Described
 from surfaces.http.conftest import described
 from surfaces.http.streaming import listening
@@ -180,7 +180,7 @@ class Showing:
         return words
 
     async def http(self, described: Described) -> None:
-        api = build(self.app, limits=Limits(rate=10_000, burst=100_000))
+        api = build(self.app, limits=RequestLimits(rate=10_000, burst=100_000))
         caller = Caller(api, described, self.key)
         seeds = {kind: set(words) for kind, words in self.seeds.items()}
         for path, item in sorted(api.openapi()["paths"].items()):
@@ -211,8 +211,8 @@ class Showing:
 
     async def stream(self) -> None:
         """Read the events from the first on until the last line is told."""
-        api = build(self.app, limits=Limits(rate=10_000, burst=100_000))
-        first = str(UUID(int=id_at(TOLD_AT).int | 0x7 << 76 | 0x2 << 62))
+        api = build(self.app, limits=RequestLimits(rate=10_000, burst=100_000))
+        first = str(UUID(int=lowest_id_at(TOLD_AT).int | 0x7 << 76 | 0x2 << 62))
         [last] = [
             one.id
             for one in await self.app.messages(await self.app.viewer(self.name), "square", limit=100)

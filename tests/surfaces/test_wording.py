@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.domain.wording import counted, noun
-from roomlore.surfaces.http.responses import shown
-from roomlore.surfaces.numbers import LARGEST, safe_numbers
+from roomlore.domain.phrases import count_phrase, pluralise
+from roomlore.http.json_values import MAX_SAFE_INTEGER, safe_numbers
+from roomlore.http.responses import json_response
 
 SOURCES = Path(__file__).parents[2] / "src" / "roomlore"
 NOUNS = (
@@ -21,19 +21,19 @@ FINE = ("MOST_", "{candidate.tokens:>5}", "side.given.tokens", "limits.window")
 
 
 def test_a_count_agrees_with_its_noun():
-    assert [counted(number, "memory", "memories") for number in (0, 1, 2, 1234)] == [
+    assert [count_phrase(number, "memory", "memories") for number in (0, 1, 2, 1234)] == [
         "0 memories",
         "1 memory",
         "2 memories",
         "1,234 memories",
     ]
-    assert (noun(1, "message"), noun(2, "message")) == ("message", "messages")
+    assert (pluralise(1, "message"), pluralise(2, "message")) == ("message", "messages")
 
 
 def test_no_text_sets_a_number_before_a_plural_by_itself():
     files = [
-        *SOURCES.glob("surfaces/**/*.py"),
-        *SOURCES.glob("surfaces/**/*.html"),
+        *[file for part in ("cli", "http", "mcp", "web") for file in SOURCES.glob(f"{part}/**/*.py")],
+        *SOURCES.glob("web/**/*.html"),
         *SOURCES.glob("agents/*.py"),
     ]
     bare = [
@@ -45,11 +45,11 @@ def test_no_text_sets_a_number_before_a_plural_by_itself():
     assert bare == []
 
 
-@pytest.mark.parametrize("number", [LARGEST + 1, -LARGEST - 1, 2**63])
+@pytest.mark.parametrize("number", [MAX_SAFE_INTEGER + 1, -MAX_SAFE_INTEGER - 1, 2**63])
 def test_what_a_double_cannot_hold_is_a_string(number):
-    value = {"metadata": {"id": number, "small": LARGEST, "deep": [[number], True, 0.5, "1" * 20]}}
-    told = json.loads(bytes(shown(value).body))
+    value = {"metadata": {"id": number, "small": MAX_SAFE_INTEGER, "deep": [[number], True, 0.5, "1" * 20]}}
+    told = json.loads(bytes(json_response(value).body))
     assert told == safe_numbers(value)
     assert told["metadata"]["id"] == str(number)
-    assert told["metadata"]["small"] == LARGEST
+    assert told["metadata"]["small"] == MAX_SAFE_INTEGER
     assert told["metadata"]["deep"] == [[str(number)], True, 0.5, "1" * 20]

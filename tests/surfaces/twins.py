@@ -24,15 +24,15 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ingest.stories import at
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
+from roomlore.cli import main
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
+from roomlore.db.schema import migrate
 from roomlore.domain import ids
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.store.migrate import migrate
-from roomlore.surfaces.cli import main
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 ORG = "twins"
 #: Work is done after so many lines, whether or not they were heard.
@@ -126,9 +126,9 @@ def fated() -> Generator[Fate]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ids, "os", SimpleNamespace(urandom=fate.bytes))
         patch.setattr(ids, "time", SimpleNamespace(time_ns=lambda: int(fate.now.timestamp()) * 10**9))
-        patch.setattr("roomlore.app.keys.secrets", SimpleNamespace(token_bytes=fate.bytes))
+        patch.setattr("roomlore.operations.keys.secrets", SimpleNamespace(token_bytes=fate.bytes))
         # Of two rooms that are gone through side by side, either may be done first.
-        patch.setattr("roomlore.workers.loop.LANES", 1)
+        patch.setattr("roomlore.jobs.runner.CONCURRENCY", 1)
         stopped = _stopped(fate)
         for module in [one for name, one in sys.modules.items() if name.startswith("roomlore.")]:
             if getattr(module, "datetime", None) is datetime:
@@ -149,13 +149,13 @@ def _named(fate: Fate) -> dict[str, Callable[[Any], dict[str, Any]]]:
 
     return {
         "roomlore.ingest.resolve.NewRoom": lambda one: {"id": timeless(f"room {one.external_id}")},
-        "roomlore.ingest.resolve.NewIdentity": who,
-        "roomlore.app.people.NewIdentity": who,
+        "roomlore.ingest.resolve.NewAccount": who,
+        "roomlore.operations.people.NewAccount": who,
         "roomlore.ingest.accept.NewMessage": lambda one: {
             "id": fate.moment(f"message {one.room_id} {one.external_id}")
         },
-        "roomlore.workers.drawing.Draft": draft,
-        "roomlore.app.asserting.Draft": draft,
+        "roomlore.jobs.extraction.MemoryDraft": draft,
+        "roomlore.operations.explicit_memories.MemoryDraft": draft,
     }
 
 
@@ -191,7 +191,7 @@ class World:
         db = await Database.connect(self.app_dsn, size=6)
         try:
             self.turn("org", TOLD_AT)
-            org_id = await db.org(ORG)
+            org_id = await db.ensure_org(ORG)
             yield App(db=db, org_id=org_id, settings=Settings(org=ORG), _embedder=FakeEmbedder())
         finally:
             await db.close()

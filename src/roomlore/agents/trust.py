@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from roomlore.db.agents import InteractionStats
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.wording import counted
-from roomlore.store.agents import Met
+from roomlore.domain.phrases import count_phrase
 
 #: After so long what passed weighs half.
 HALF_LIFE = timedelta(days=90)
@@ -26,7 +26,7 @@ MOST_FAMILIAR = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class TrustReason:
     """Something that raises or lowers trust."""
 
     #: One phrase for a person, with numbers.
@@ -45,7 +45,7 @@ class Relationship:
     #: 0..1.
     trust: float
     #: What raised or lowered it; what had no part in it is left out.
-    why: Sequence[Reason]
+    why: Sequence[TrustReason]
     conversations: int
     messages: int
     answered: int
@@ -55,7 +55,7 @@ class Relationship:
     last_met_at: datetime
 
 
-def relationship(met: Met) -> Relationship:
+def relationship(met: InteractionStats) -> Relationship:
     """Return what an agent makes of somebody."""
     return Relationship(
         participant_id=met.id,
@@ -73,29 +73,29 @@ def relationship(met: Met) -> Relationship:
     )
 
 
-def trust(met: Met) -> float:
+def trust(met: InteractionStats) -> float:
     """Return how far somebody may be trusted, 0..1: as likely as they were right, had they been so the usual share before."""
     return _trust(met.kind, _familiarity(met), met.confirmed_now, met.corrected_now)
 
 
-def reasons(met: Met) -> list[Reason]:
+def reasons(met: InteractionStats) -> list[TrustReason]:
     """Return what raised or lowered trust in somebody, each by how much."""
     parts = (_familiarity(met), met.confirmed_now, met.corrected_now)
     told = (
-        f"{counted(met.conversations, 'conversation')}, {counted(met.answered + met.answers, 'answer')} between them",
-        f"people agreed {counted(met.confirmed, 'time')}",
-        f"was set right {counted(met.corrected, 'time')}",
+        f"{count_phrase(met.conversations, 'conversation')}, {count_phrase(met.answered + met.answers, 'answer')} between them",
+        f"people agreed {count_phrase(met.confirmed, 'time')}",
+        f"was set right {count_phrase(met.corrected, 'time')}",
     )
     whole = trust(met)
-    found: list[Reason] = []
+    found: list[TrustReason] = []
     for place, (part, what) in enumerate(zip(parts, told, strict=True)):
         if part > 0:
             without = [0.0 if other == place else value for other, value in enumerate(parts)]
-            found.append(Reason(what=what, by=whole - _trust(met.kind, *without)))
+            found.append(TrustReason(what=what, by=whole - _trust(met.kind, *without)))
     return found
 
 
-def _familiarity(met: Met) -> float:
+def _familiarity(met: InteractionStats) -> float:
     if met.kind != "human":
         return 0.0
     return min(met.conversations_now * PER_CONVERSATION + met.exchanges_now * PER_EXCHANGE, MOST_FAMILIAR)

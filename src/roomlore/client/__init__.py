@@ -4,20 +4,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from roomlore.client.application import Client
-    from roomlore.client.fetching import fetcher
-    from roomlore.client.opening import open  # noqa: A004  read as roomlore.open
-    from roomlore.client.rooms import Rooms
+    from roomlore.client.connection import open  # noqa: A004  read as roomlore.open
+    from roomlore.client.context_fetcher import fetcher
+    from roomlore.client.protocols import Rooms
     from roomlore.client.server import Server
 else:
-    from roomlore.domain.loading import loads
+    from roomlore.domain.lazy_loading import loads
 
     __getattr__ = loads(
         __name__,
         {
             "roomlore.client.application": ["Client"],
-            "roomlore.client.fetching": ["fetcher"],
-            "roomlore.client.opening": ["open"],
-            "roomlore.client.rooms": ["Rooms"],
+            "roomlore.client.context_fetcher": ["fetcher"],
+            "roomlore.client.connection": ["open"],
+            "roomlore.client.protocols": ["Rooms"],
             "roomlore.client.server": ["Server"],
         },
     )

@@ -9,13 +9,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from roomlore.app.events import Event
-from roomlore.client import written
-from roomlore.client.line import Line
-from roomlore.client.wire import LONGEST_PAUSE, Asked
+from roomlore.client import codec
+from roomlore.client.session import Session
+from roomlore.client.transport import LONGEST_PAUSE, ServerRequest
 from roomlore.domain.errors import RoomloreError, ServerUnavailable
-from roomlore.domain.ids import id_at
+from roomlore.domain.ids import lowest_id_at
 from roomlore.domain.records import Viewer
+from roomlore.operations.events import Event
 
 if TYPE_CHECKING:
     import httpx2
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 #: A server says every fifteen seconds that it is there; whoever says nothing for so long is not.
 SILENCE = 45.0
 #: So often in a row a server is tried that is lost; with the pauses between, that is about five minutes.
-RETURNS = 15
+MAX_RECONNECTS = 15
 #: Seconds that a server may want to be left alone; whoever wants more is not waited for.
 LONGEST_REST = 300.0
 MEDIA_TYPE = "text/event-stream"
 #: Bytes of one event.
-LARGEST = 4 * 1024 * 1024
+MAX_EVENT_BYTES = 4 * 1024 * 1024
 #: Events that are remembered, to tell none of them twice.
 REMEMBERED = 1_000
 #: What makes the id of a time one of version 7.
-MARKS = 0x7 << 76 | 0x2 << 62
+UUID7_BITS = 0x7 << 76 | 0x2 << 62
 
 
-class _CutOff(Exception):
+class _StreamInterrupted(Exception):
     """A stream ended that may be gone on with; `error` says why, or is None where the server ended it in order."""
 
     def __init__(self, error: RoomloreError | None) -> None:
@@ -43,22 +43,22 @@ class _CutOff(Exception):
         self.error = error
 
 
-class Stream:
+class EventStream:
     """The events that a viewer may see, from a place on, without end; connections come and go beneath it."""
 
-    def __init__(self, line: Line, *, viewer: Viewer, room: str | None, after: str | None) -> None:
-        self._line = line
+    def __init__(self, session: Session, *, viewer: Viewer, room: str | None, after: str | None) -> None:
+        self._session = session
         self._viewer = viewer
         self._room = room
         #: After which it is gone on; None: from now on.
         self._after = after
-        self._told: deque[tuple[UUID, int]] = deque(maxlen=REMEMBERED)
+        self._delivered: deque[tuple[UUID, int]] = deque(maxlen=REMEMBERED)
         #: What was lost since a connection last stood, and whether one ever did.
         self._failures = 0
         self._has_begun = False
         #: Seconds after which the server wants whoever was cut off to come again; and this once, as it is full.
         self._retry = 0.0
-        self._wanted = 0.0
+        self._first_after = 0.0
 
     async def events(self) -> AsyncGenerator[Event]:
         """Yield what changes, in order.
@@ -67,68 +67,72 @@ class Stream:
             RoomloreError: what the server refuses: the key, the viewer, the room or the place.
             ServerUnavailable: it was lost, and did not come back.
         """
-        wire = self._line.wire
+        wire = self._session.transport
         while True:
             try:
-                async with aclosing(self._until_cut_off()) as events:
+                async with aclosing(self._until_interrupted()) as events:
                     async for event in events:
                         # Whatever its time is: what was noted earlier may have been kept later.
                         # And of what comes in parts, the parts may be others when they come again.
                         told = (event.id, hash(tuple(event.subjects)))
-                        if told not in self._told:
+                        if told not in self._delivered:
                             yield event
-                        self._told.append(told)
+                        self._delivered.append(told)
                         self._after = str(event.id)
-            except _CutOff as cut:
+            except _StreamInterrupted as cut:
                 self._failures += 1
-                most = RETURNS if self._has_begun else wire.server.attempts
+                most = MAX_RECONNECTS if self._has_begun else wire.server.attempts
                 if cut.error is not None and self._failures >= most:
                     raise cut.error from None
-            await wire.rest(self._failures, at_least=max(self._wanted, min(self._retry, LONGEST_PAUSE)))
-            self._wanted = 0.0
+            await wire.back_off(
+                self._failures, at_least=max(self._first_after, min(self._retry, LONGEST_PAUSE))
+            )
+            self._first_after = 0.0
 
-    async def _until_cut_off(self) -> AsyncGenerator[Event]:
+    async def _until_interrupted(self) -> AsyncGenerator[Event]:
         """Yield events for as long as one connection tells them."""
         import httpx2  # noqa: PLC0415  needs the extra
 
-        wire = self._line.wire
+        wire = self._session.transport
         try:
-            async with wire.listen(self._asked(), key=self._line.key, silence=SILENCE) as response:
+            async with wire.stream(self._request(), key=self._session.key, silence=SILENCE) as response:
                 await self._begin(response)
-                async for told in httpx2.EventSource(response, max_event_size=LARGEST):
+                async for told in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
                     self._retry = self._retry if told.retry is None else told.retry / 1000
                     if told.data:
-                        yield written.read(told.data.encode(), Event)
+                        yield codec.decode(told.data.encode(), Event)
         except httpx2.SSEError:
-            why = f"an event has more than {LARGEST:,} bytes"
+            why = f"an event has more than {MAX_EVENT_BYTES:,} bytes"
             raise ServerUnavailable(
                 why, cure="begin without `after`, and list what changed until then"
             ) from None
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError) as error:
-            raise _CutOff(wire.lost(error)) from None
-        raise _CutOff(None)
+            raise _StreamInterrupted(wire.connection_error(error)) from None
+        raise _StreamInterrupted(None)
 
-    def _asked(self) -> Asked:
-        query = written.query(room=self._room, after=self._after)
-        return Asked(method="GET", path="/v1/events", query=query, viewer=self._line.named(self._viewer))
+    def _request(self) -> ServerRequest:
+        query = codec.query(room=self._room, after=self._after)
+        return ServerRequest(
+            method="GET", path="/v1/events", query=query, viewer=self._session.viewer_header(self._viewer)
+        )
 
     async def _begin(self, response: "httpx2.Response") -> None:
         """Note that a connection stands, or raise why it does not."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status_code != HTTPStatus.OK or kind != MEDIA_TYPE:
-            error, wanted = await self._line.wire.refusal(response)
+            error, wanted = await self._session.transport.error_of(response)
             status = response.status_code
             is_passing = status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
             if not is_passing or wanted > LONGEST_REST:
                 raise error
-            self._wanted = wanted
-            raise _CutOff(error)
+            self._first_after = wanted
+            raise _StreamInterrupted(error)
         self._has_begun, self._failures = True, 0
         now = _date(response.headers.get("date", ""))
         if self._after is None and now is not None:
             # So that nothing is missed that happens before the first event, should the stream be cut off until then.
             # The server goes on from a while before it, and what is of that while is told, too: better than missed.
-            self._after = str(UUID(int=id_at(now).int | MARKS))
+            self._after = str(UUID(int=lowest_id_at(now).int | UUID7_BITS))
 
 
 def _date(header: str) -> datetime | None:

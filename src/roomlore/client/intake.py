@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roomlore.app.intake import MOST_RECORDS
-from roomlore.client.line import Line
+from roomlore.client.session import Session
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, RoomId
-from roomlore.domain.incoming import IncomingMessage, Skipped
-from roomlore.ingest.accept import Accepted
+from roomlore.domain.incoming import IncomingMessage, SkippedRecord
+from roomlore.ingest.accept import IngestResult
+from roomlore.operations.intake import MOST_RECORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Addition:
+class _AddedMessage:
     """A message that was not there before."""
 
     room_id: RoomId
@@ -21,19 +21,19 @@ class _Addition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Taken:
+class _BatchResponse:
     """What became of a batch."""
 
-    added: list[_Addition]
+    added: list[_AddedMessage]
     message_ids: list[MessageId]
     room_ids: frozenset[RoomId]
     revised: int
     redacted: int
     unchanged: int
-    skipped: list[Skipped]
+    skipped: list[SkippedRecord]
 
 
-async def ingest_batch(line: Line, batch: Sequence[IncomingMessage]) -> Accepted:
+async def ingest_batch(session: Session, batch: Sequence[IncomingMessage]) -> IngestResult:
     """Have a batch of messages stored in one transaction; what cannot be stored is named and left out.
 
     Raises:
@@ -42,8 +42,8 @@ async def ingest_batch(line: Line, batch: Sequence[IncomingMessage]) -> Accepted
     """
     if len(batch) > MOST_RECORDS:
         raise BadInput("messages", f"over HTTP at most {MOST_RECORDS:,} at a time; send them in parts")
-    taken = await line.change(_Taken, "POST", "messages/records", {"messages": list(batch)})
-    return Accepted(
+    taken = await session.change(_BatchResponse, "POST", "messages/records", {"messages": list(batch)})
+    return IngestResult(
         added={(one.room_id, one.external_id): one.id for one in taken.added},
         message_ids=taken.message_ids,
         room_ids=taken.room_ids,

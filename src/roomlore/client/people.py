@@ -9,7 +9,7 @@ from roomlore.domain.records import Account, Participant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class PersonResponse:
     """Somebody who takes part, with all their accounts, as a server lists them."""
 
     id: ParticipantId

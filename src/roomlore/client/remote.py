@@ -4,15 +4,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from roomlore.app.operation import Operation, check_zone, operations_of
-from roomlore.client import written
-from roomlore.client.line import Line
-from roomlore.client.written import segment
+from roomlore.client import codec
+from roomlore.client.codec import segment
+from roomlore.client.session import Session
+from roomlore.operations.registry import Operation, check_zone, operations_of
 
 Service = TypeVar("Service")
 
 
-def remote(service: type[Service], line: Line, *, by_hand: object = None) -> Service:
+def remote(service: type[Service], line: Session, *, by_hand: object = None) -> Service:
     """Return a service whose operations a server carries out; `by_hand` has the calls that are not made from declarations."""
     return cast("Service", Remote(service, line, by_hand))
 
@@ -20,7 +20,7 @@ def remote(service: type[Service], line: Line, *, by_hand: object = None) -> Ser
 class Remote:
     """A service behind a server."""
 
-    def __init__(self, service: type, line: Line, by_hand: object) -> None:
+    def __init__(self, service: type, line: Session, by_hand: object) -> None:
         self._service = service
         self._line = line
         self._by_hand = by_hand
@@ -41,7 +41,7 @@ class Remote:
         return sorted({*operations_of(self._service), *dir(self._by_hand)})
 
 
-async def _call(line: Line, operation: Operation, *args: Any, **keywords: Any) -> Any:
+async def _call(line: Session, operation: Operation, *args: Any, **keywords: Any) -> Any:
     given = operation.bind(args, keywords)
     for name, value in given.items():
         check_zone(name, value)
@@ -57,11 +57,11 @@ async def _call(line: Line, operation: Operation, *args: Any, **keywords: Any) -
     key, kind = operation.declaration.get("result_key"), operation.result
     answer = dict[str, kind] if key is not None else kind
     if operation.method == "GET":
-        found = await line.read(answer, path, viewer=viewer, query=written.query(**given))
+        found = await line.read(answer, path, viewer=viewer, query=codec.query(**given))
     elif operation.declaration.get("replay") == "read":
         found = await line.read(answer, path, viewer=viewer, body=body)
     elif kind is type(None):
-        return await line.settle(operation.method, path, body)
+        return await line.command(operation.method, path, body)
     else:
         found = await line.change(answer, operation.method, path, body)
     return found if key is None else found[key]

@@ -31,7 +31,7 @@ class Server:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, and to show a key to whoever listens."""
-        host = _plain_host(self.address)
+        host = _host_of(self.address)
         if host is None:
             why = "must be like https://host:7171, without an account, a query or a fragment"
             raise BadInput("address", why)
@@ -42,7 +42,7 @@ class Server:
             raise BadInput("seconds, connections, attempts and largest", "must be more than nothing")
 
 
-def _plain_host(address: str) -> str | None:
+def _host_of(address: str) -> str | None:
     """Return the host of an address that is no more than one, or None."""
     try:
         parts = urlsplit(address)

@@ -8,23 +8,20 @@ up more than its share is cut, and says how much.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from roomlore.context.choosing import Chooser
-from roomlore.context.drafting import Draft
-from roomlore.context.enrich import DEFAULT_LIMITS as DEFAULT_ENRICH_LIMITS
-from roomlore.context.enrich import EnrichLimits, Linked, attach, enrich
+from roomlore.context.expansion import DEFAULT_LIMITS, ExpansionLimits, Selected, expand
 from roomlore.context.limits import DEFAULT_BUDGET
-from roomlore.context.memoryblock import MemoryBlock
+from roomlore.context.links import DEFAULT_LIMITS as DEFAULT_ENRICH_LIMITS
+from roomlore.context.links import LinkLimits, LinkResult, attach, read_links
+from roomlore.context.memory_section import MemorySection
 from roomlore.context.records import Context, ContextLine, UnreadLink
-from roomlore.context.render import PARTIAL, line_text, linked_text
-from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits, walk
+from roomlore.context.render import PARTIAL, line_text, link_turn_text
+from roomlore.context.selection import ContextDraft, ContextSelector
+from roomlore.context.threads import ContextThread, complete_threads
 from roomlore.context.tokens import TokenCounter, estimate_tokens, message_cost
-from roomlore.context.walked import Selected
-from roomlore.context.wholes import Whole, wholes
-from roomlore.domain.articles import Unread
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ports import ArticleReader, MessageSource
+from roomlore.domain.ports import ArticleReader, FetchFailure, MessageSource
 from roomlore.domain.records import Message, Postable, Viewer
-from roomlore.domain.speech import removed
+from roomlore.domain.rendering import removal_notice
 
 
 async def build(
@@ -32,7 +29,7 @@ async def build(
     trigger: Message,
     *,
     viewer: Viewer,
-    limits: WalkLimits = DEFAULT_LIMITS,
+    limits: ExpansionLimits = DEFAULT_LIMITS,
     budget: int = DEFAULT_BUDGET,
     counter: TokenCounter = estimate_tokens,
     postable: Postable = "room",
@@ -46,13 +43,13 @@ async def build(
     """
     if budget < 1:
         raise BadInput("budget", "must be at least 1 token")
-    found = await walk(source, trigger, limits=limits)
-    gathered = await wholes(source, found, trigger, limits=limits)
+    found = await expand(source, trigger, limits=limits)
+    gathered = await complete_threads(source, found, trigger, limits=limits)
     candidates = {item.message.id: item for item in (*found.over_limit, *_members(gathered))}
-    draft = Draft(candidates.values(), viewer, budget=budget, counter=counter)
+    draft = ContextDraft(candidates.values(), viewer, budget=budget, counter=counter)
     notice = message_cost(PARTIAL, counter)
-    chooser = Chooser(found, draft, limit=limits.max_messages, budget=budget, notice=notice)
-    choice = chooser.choose(gathered)
+    chooser = ContextSelector(found, draft, limit=limits.max_messages, budget=budget, notice=notice)
+    choice = chooser.select(gathered)
     lines = draft.lines(choice.kept)
     return Context(
         room_id=trigger.room_id,
@@ -60,7 +57,7 @@ async def build(
         trigger_id=trigger.id,
         lines=lines,
         left_out=draft.left_out(choice.kept, choice.causes),
-        sealed=found.sealed,
+        sealed=found.boundaries,
         tokens=sum(line.tokens for line in lines) + (notice if choice.is_partial else 0),
         budget=budget,
         postable=postable,
@@ -68,7 +65,7 @@ async def build(
     )
 
 
-def _members(gathered: Sequence[Whole]) -> Iterable[Selected]:
+def _members(gathered: Sequence[ContextThread]) -> Iterable[Selected]:
     return (item for one in gathered for item in one.members)
 
 
@@ -76,7 +73,7 @@ async def with_articles(
     context: Context,
     reader: ArticleReader,
     *,
-    limits: EnrichLimits = DEFAULT_ENRICH_LIMITS,
+    limits: LinkLimits = DEFAULT_ENRICH_LIMITS,
     counter: TokenCounter = estimate_tokens,
 ) -> Context:
     """Return the context with what its messages link to, as far as the budget lasts; a page never makes it fail.
@@ -84,14 +81,17 @@ async def with_articles(
     Only links of messages that are in are read, those of the newest first. The context tells of each of the others why
     nothing of it is shown.
     """
-    bodies = [(line.message.id, line.message.body) for line in context.lines if not removed(line.message)]
-    found = await enrich(bodies, reader, limits=limits)
+    bodies = [
+        (line.message.id, line.message.body) for line in context.lines if not removal_notice(line.message)
+    ]
+    found = await read_links(bodies, reader, limits=limits)
     own = [line for line in context.lines if context.viewer.is_own(line.message.author_id)]
     # In a chat the page takes a turn of its own after a message of the viewer's.
-    turns = sum(message_cost(linked_text(line), counter) for line in own[-limits.articles :])
+    turns = sum(message_cost(link_turn_text(line), counter) for line in own[-limits.articles :])
     attached = attach(found, tokens=context.budget - context.tokens - turns, counter=counter)
     lines = tuple(
-        _embedding(line, attached.blocks.get(line.message.id, ""), counter) for line in context.lines
+        _with_embedded_articles(line, attached.blocks.get(line.message.id, ""), counter)
+        for line in context.lines
     )
     return replace(
         context,
@@ -103,26 +103,26 @@ async def with_articles(
     )
 
 
-def with_block(context: Context, block: MemoryBlock) -> Context:
+def with_memory_section(context: Context, section: MemorySection) -> Context:
     """Return the context with what the viewer remembers before it; its budget grows by what that costs."""
     return replace(
         context,
-        block=block,
-        tokens=context.tokens + block.tokens,
-        budget=context.budget + block.tokens,
+        block=section,
+        tokens=context.tokens + section.tokens,
+        budget=context.budget + section.tokens,
     )
 
 
-def _unread(links: Sequence[Linked], lines: Sequence[ContextLine]) -> tuple[UnreadLink, ...]:
+def _unread(links: Sequence[LinkResult], lines: Sequence[ContextLine]) -> tuple[UnreadLink, ...]:
     labels = {line.message.id: line.label for line in lines}
     return tuple(
         UnreadLink(label=labels[link.message_id], url=link.outcome.url, reason=link.outcome.reason)
         for link in links
-        if isinstance(link.outcome, Unread)
+        if isinstance(link.outcome, FetchFailure)
     )
 
 
-def _embedding(line: ContextLine, block: str, counter: TokenCounter) -> ContextLine:
+def _with_embedded_articles(line: ContextLine, block: str, counter: TokenCounter) -> ContextLine:
     if not block:
         return line
     whole = replace(line, embeddings=block)

@@ -7,7 +7,7 @@ from roomlore.domain.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WalkLimits:
+class ExpansionLimits:
     """How far a walk may go and how much it may fetch."""
 
     #: So many messages just before the trigger are in, whatever the pauses between them.
@@ -62,6 +62,6 @@ class WalkLimits:
         return near + 2 * edges + explicit_parents + 2 * self.max_messages * self.page
 
 
-DEFAULT_LIMITS = WalkLimits()
+DEFAULT_LIMITS = ExpansionLimits()
 #: How much a context holds, in tokens.
 DEFAULT_BUDGET = 4000

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from roomlore.context.memoryblock import MemoryBlock
-from roomlore.context.walked import Part, Rule, Sealed
+from roomlore.context.expansion import ContextPart, SelectionRule, TimeBoundary
+from roomlore.context.memory_section import MemorySection
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Postable, Reply, ReplyMethod, Viewer
-from roomlore.retrieval.records import Withheld
+from roomlore.search.records import RestrictedResult
 
-Cause = Literal["limit", "budget", "exchange"]
+OmissionCause = Literal["limit", "budget", "exchange"]
 
 
-_WHY_OUT: dict[Cause, str] = {
+_WHY_OUT: dict[OmissionCause, str] = {
     "limit": "the walk was full",
     "budget": "the budget went to messages that matter more",
     "exchange": "not all of its exchange fits",
@@ -50,8 +50,8 @@ class ContextLine:
     reply_to: str | None
     #: Whether it is the first of its day here: as text it then says the day.
     is_dated: bool
-    part: Part
-    rule: Rule
+    part: ContextPart
+    rule: SelectionRule
     via: MessageId | None
     #: The reply over which it was reached, stated or found; None where it was not by a reply.
     reply: Reply | None
@@ -63,18 +63,18 @@ class ContextLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class OmittedMessage:
     """A message that was considered and is not in the context."""
 
     message: Message
-    part: Part
-    rule: Rule
+    part: ContextPart
+    rule: SelectionRule
     via: MessageId | None
     reply: Reply | None
     step: int
     #: `limit`: the walk was full; `budget`: the tokens were spent on messages that matter more; `exchange`: all of the
     #: exchange that it belongs to did not fit.
-    cause: Cause
+    cause: OmissionCause
     tokens: int
 
 
@@ -90,15 +90,15 @@ class UnreadLink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
+class ExplainedMessage:
     """One candidate, in or out, with the reason."""
 
     message_id: MessageId
     included: bool
     #: Its citation label; None when it is out.
     label: str | None
-    part: Part
-    rule: Rule
+    part: ContextPart
+    rule: SelectionRule
     via: MessageId | None
     #: How the reply over which it was reached is known, and how surely; None where it was not by a reply.
     method: ReplyMethod | None
@@ -119,8 +119,8 @@ class Context:
     trigger_id: MessageId
     #: The trigger is the last.
     lines: tuple[ContextLine, ...]
-    left_out: tuple[LeftOut, ...]
-    sealed: tuple[Sealed, ...]
+    left_out: tuple[OmittedMessage, ...]
+    sealed: tuple[TimeBoundary, ...]
     #: Never more than the budget, unless the trigger is alone and too long itself.
     tokens: int
     budget: int
@@ -131,16 +131,16 @@ class Context:
     #: Links of the lines that nothing is embedded of, with the reasons; empty unless articles were asked for.
     unread: tuple[UnreadLink, ...] = ()
     #: What the viewer remembers as an agent; its tokens are among those of the context. It explains itself.
-    block: MemoryBlock | None = None
+    block: MemorySection | None = None
     #: What would be shown, too, if no spoken request withheld it; told to operators alone, and no part of the text.
-    withheld: tuple[Withheld, ...] = ()
+    withheld: tuple[RestrictedResult, ...] = ()
 
     @property
     def citations(self) -> Mapping[str, Citation]:
         """The message behind each label."""
         return {line.label: _citation(line) for line in self.lines}
 
-    def explain(self) -> tuple[Explained, ...]:
+    def explain(self) -> tuple[ExplainedMessage, ...]:
         """Return every candidate, in or out, with its reason, in the order of the room."""
         labels = {line.message.id: line.label for line in self.lines}
         told = [(line.message.position, _explain_line(line, labels)) for line in self.lines]
@@ -160,8 +160,8 @@ def _citation(line: ContextLine) -> Citation:
     )
 
 
-def _explain_line(line: ContextLine, labels: Mapping[MessageId, str]) -> Explained:
-    return Explained(
+def _explain_line(line: ContextLine, labels: Mapping[MessageId, str]) -> ExplainedMessage:
+    return ExplainedMessage(
         message_id=line.message.id,
         included=True,
         label=line.label,
@@ -171,14 +171,14 @@ def _explain_line(line: ContextLine, labels: Mapping[MessageId, str]) -> Explain
         method=line.reply and line.reply.method,
         confidence=line.reply and line.reply.confidence,
         step=line.step,
-        reason=_reached(line, labels),
+        reason=_how_reached(line, labels),
         tokens=line.tokens,
         characters_cut=line.characters_cut,
     )
 
 
-def _explain_left_out(item: LeftOut, labels: Mapping[MessageId, str]) -> Explained:
-    return Explained(
+def _explain_left_out(item: OmittedMessage, labels: Mapping[MessageId, str]) -> ExplainedMessage:
+    return ExplainedMessage(
         message_id=item.message.id,
         included=False,
         label=None,
@@ -188,13 +188,13 @@ def _explain_left_out(item: LeftOut, labels: Mapping[MessageId, str]) -> Explain
         method=item.reply and item.reply.method,
         confidence=item.reply and item.reply.confidence,
         step=item.step,
-        reason=f"{_reached(item, labels)}; {_WHY_OUT[item.cause]}",
+        reason=f"{_how_reached(item, labels)}; {_WHY_OUT[item.cause]}",
         tokens=item.tokens,
         characters_cut=0,
     )
 
 
-def _reached(item: ContextLine | LeftOut, labels: Mapping[MessageId, str]) -> str:
+def _how_reached(item: ContextLine | OmittedMessage, labels: Mapping[MessageId, str]) -> str:
     label = labels.get(item.via) if item.via else None
     origin = f"#{label}" if label else f"message {item.via}"
     match item.rule:
@@ -203,17 +203,17 @@ def _reached(item: ContextLine | LeftOut, labels: Mapping[MessageId, str]) -> st
         case "recent":
             return "among the most recent before the trigger"
         case "reply":
-            return f"{_tied(item.reply, item.via)} {origin}{_how_known(item.reply)}"
+            return f"{_how_tied(item.reply, item.via)} {origin}{_how_known(item.reply)}"
         case "temporal":
             return f"next to {origin} in time"
 
 
-def _tied(reply: Reply | None, via: MessageId | None) -> str:
+def _how_tied(reply: Reply | None, parent: MessageId | None) -> str:
     if reply is None:
         return "tied by a reply to"
     if reply.method == "thread":
-        return "the root of the thread of" if reply.child_id == via else "in the thread of"
-    return "answered by" if reply.child_id == via else "answers"
+        return "the root of the thread of" if reply.child_id == parent else "in the thread of"
+    return "answered by" if reply.child_id == parent else "answers"
 
 
 def _how_known(reply: Reply | None) -> str:

@@ -7,11 +7,11 @@ put anything there: further lines of a message begin with a bar.
 
 from collections.abc import Mapping
 
-from roomlore.context.memoryblock import block_text
+from roomlore.context.memory_section import section_text
 from roomlore.context.records import Context, ContextLine
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import Message, Postable, Viewer
-from roomlore.domain.speech import spoken
+from roomlore.domain.rendering import render_message
 
 Turn = dict[str, str]
 
@@ -32,35 +32,35 @@ POSTABLE: Mapping[Postable, str] = {
     "whisper": "(The last message is a whisper: answer it only to those who hear it, and not in the room.)",
     "nowhere": "(This was read for your eyes only: post nothing of it, others may not be allowed to read it.)",
 }
-_NAME = later(r"[A-Za-z0-9_-]{1,64}")
-#: What begins the further lines of a message, as in `domain/speech.py`.
-_BAR = "\n  | "
+_NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
+#: What begins the further lines of a message, as in `domain/rendering.py`.
+_CONTINUATION = "\n  | "
 #: Stands before the messages where some of the trigger's own exchange did not fit.
 PARTIAL = "(The last message belongs to a longer exchange; messages of it are left out here.)"
 
 
 def to_text(context: Context) -> str:
     """Return the context as text, what the viewer remembers and one message after the other, the trigger last."""
-    return "\n".join([*_before(context), *map(line_text, context.lines)])
+    return "\n".join([*_preamble(context), *map(line_text, context.lines)])
 
 
 def to_openai(context: Context) -> list[Turn]:
     """Return the context as chat messages, one each, with `name` where the interface allows it."""
-    turns: list[Turn] = [{"role": "user", "content": text} for text in _before(context)]
+    turns: list[Turn] = [{"role": "user", "content": text} for text in _preamble(context)]
     for line in context.lines:
-        turns += _own_day(line, context)
-        turn = _turn(line, context)
+        turns += _own_day_turns(line, context)
+        turn = _to_turn(line, context)
         if _NAME.fullmatch(line.speaker) and line.message.kind != "system":
             turn["name"] = line.speaker
-        turns += [turn, *_linked(line, context)]
+        turns += [turn, *_link_turns(line, context)]
     return turns
 
 
 def to_anthropic(context: Context) -> list[Turn]:
     """Return the context as turns that alternate, beginning with the user."""
-    turns: list[Turn] = [{"role": "user", "content": text} for text in _before(context)]
+    turns: list[Turn] = [{"role": "user", "content": text} for text in _preamble(context)]
     for line in context.lines:
-        for turn in (*_own_day(line, context), _turn(line, context), *_linked(line, context)):
+        for turn in (*_own_day_turns(line, context), _to_turn(line, context), *_link_turns(line, context)):
             if turns and turns[-1]["role"] == turn["role"]:
                 turns[-1]["content"] += "\n" + turn["content"]
             else:
@@ -73,55 +73,55 @@ def line_text(line: ContextLine) -> str:
     message = line.message
     day = f"{message.sent_at:%Y-%m-%d} " if line.is_dated else ""
     reply = f"  (reply to #{line.reply_to})" if line.reply_to else ""
-    said = spoken(message, name=line.speaker, text=line.text)
-    return f"#{line.label} {day}{message.sent_at:%H:%M} {_around(line)}{said}{reply}{_embedded(line)}"
+    said = render_message(message, name=line.speaker, text=line.text)
+    return f"#{line.label} {day}{message.sent_at:%H:%M} {_room_mark(line)}{said}{reply}{_embedded(line)}"
 
 
-def _before(context: Context) -> list[str]:
+def _preamble(context: Context) -> list[str]:
     """Return what stands before the messages: where the answer may not go, what the viewer remembers, what is missing.
 
     What is remembered is one text. It is not the viewer's own word: it may quote others.
     """
-    remembered = "" if context.block is None else block_text(context.block)
+    remembered = "" if context.block is None else section_text(context.block)
     partial = PARTIAL if context.is_partial else ""
     return [text for text in (POSTABLE[context.postable], remembered, partial) if text]
 
 
-def _turn(line: ContextLine, context: Context) -> Turn:
+def _to_turn(line: ContextLine, context: Context) -> Turn:
     if not is_own(line.message, context.viewer):
         return {"role": "user", "content": line_text(line)}
     mark = "(whisper) " if line.message.kind == "whisper" else ""
-    return {"role": "assistant", "content": _around(line) + mark + line.text}
+    return {"role": "assistant", "content": _room_mark(line) + mark + line.text}
 
 
-def linked_text(line: ContextLine) -> str:
+def link_turn_text(line: ContextLine) -> str:
     """Return what a message of the viewer's own links to, for a turn of its own: a page is not the viewer's word."""
     return f"#{line.label} links to:{_embedded(line)}"
 
 
-def _linked(line: ContextLine, context: Context) -> list[Turn]:
+def _link_turns(line: ContextLine, context: Context) -> list[Turn]:
     if not line.embeddings or not is_own(line.message, context.viewer):
         return []
-    return [{"role": "user", "content": linked_text(line)}]
+    return [{"role": "user", "content": link_turn_text(line)}]
 
 
 def _embedded(line: ContextLine) -> str:
-    return f"\n{line.embeddings}".replace("\n", _BAR) if line.embeddings else ""
+    return f"\n{line.embeddings}".replace("\n", _CONTINUATION) if line.embeddings else ""
 
 
-def _around(line: ContextLine) -> str:
+def _room_mark(line: ContextLine) -> str:
     """Return the mark of what is not of the trigger's conversation."""
     return "(room) " if line.part == "room" else ""
 
 
-def own_day(line: ContextLine) -> str:
+def own_day_text(line: ContextLine) -> str:
     """Return what says the day of a message of the viewer's own, whose turn holds its words alone."""
     return f"({line.message.sent_at:%Y-%m-%d})"
 
 
-def _own_day(line: ContextLine, context: Context) -> list[Turn]:
+def _own_day_turns(line: ContextLine, context: Context) -> list[Turn]:
     is_told = line.is_dated and is_own(line.message, context.viewer)
-    return [{"role": "user", "content": own_day(line)}] if is_told else []
+    return [{"role": "user", "content": own_day_text(line)}] if is_told else []
 
 
 def is_own(message: Message, viewer: Viewer) -> bool:

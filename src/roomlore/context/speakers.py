@@ -1,6 +1,6 @@
 """Gives everybody in a context a harmless name, and nobody the name of another.
 
-What makes a body or a name harmless is the domain's (`domain/speech.py`); here is what depends on who else
+What makes a body or a name harmless is the domain's (`domain/rendering.py`); here is what depends on who else
 speaks in the same excerpt.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import Message
-from roomlore.domain.speech import safe_name
+from roomlore.domain.rendering import safe_name
 
 
 def speaker_names(messages: Iterable[Message]) -> dict[tuple[ParticipantId, str], str]:
@@ -25,14 +25,14 @@ def speaker_names(messages: Iterable[Message]) -> dict[tuple[ParticipantId, str]
             continue
         plain = name = safe_name(message.author_name)
         number = 1
-        while owners.setdefault(_looks(name), message.author_id) != message.author_id:
+        while owners.setdefault(_normalised_look(name), message.author_id) != message.author_id:
             number += 1
             name = f"{plain} ~{number}"
         shown[key] = name
     return shown
 
 
-def _looks(name: str) -> str:
+def _normalised_look(name: str) -> str:
     """Return what a hurried reader sees of a name: no case, no width, nothing invisible."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return "".join(letter for letter in folded if unicodedata.category(letter) not in {"Cf", "Mn", "Zs"})

@@ -7,7 +7,7 @@ rather count too many than too few.
 from collections.abc import Callable
 from typing import TypeVar
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 TokenCounter = Callable[[str], int]
 Item = TypeVar("Item")
@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 #: What a chat format adds to each message for its role and separators.
 MESSAGE_OVERHEAD = 4
 
-_WIDE = later("[^\u0000-\u07ff]")
+_WIDE = lazy_pattern("[^\u0000-\u07ff]")
 
 
 def estimate_tokens(text: str) -> int:

@@ -1,6 +1,6 @@
 """Who may see what: the rule stated once, for people to read.
 
-The database decides; `store/schema.sql` says the same in SQL. This module is what the decision is held
+The database decides; `db/schema.sql` says the same in SQL. This module is what the decision is held
 against. It gets every fact it needs and looks nothing up.
 
 In short. The operator sees everything in the org. A participant sees what they wrote; a whisper addressed
@@ -35,9 +35,9 @@ class Period:
 
     def covers(self, moment: datetime) -> bool:
         """Whether the moment lies in the period."""
-        return _not_after(self.joined_at, moment) and (self.left_at is None or moment < self.left_at)
+        return _joined_by(self.joined_at, moment) and (self.left_at is None or moment < self.left_at)
 
-    def meets(self, other: "Period") -> bool:
+    def overlaps(self, other: "Period") -> bool:
         """Whether each began before the other ended."""
         return _starts_before_end(self, other) and _starts_before_end(other, self)
 
@@ -59,17 +59,17 @@ class PlaceFacts:
     #: never listed whole. Nobody, where no member is known or the viewer, who is no operator, is none: then nothing is posted.
     readers: "Sequence[ViewerFacts] | None"
     #: When all who are known were in the room, where not all can be named.
-    here: Sequence[Period] = ()
+    member_periods: Sequence[Period] = ()
 
     @property
-    def is_somebodys(self) -> bool:
+    def has_readers(self) -> bool:
         """Whether anybody reads there."""
         return self.readers is None or bool(self.readers)
 
-    def together(self, room: "RoomFacts") -> list[Period]:
+    def shared_periods(self, room: "RoomFacts") -> list[Period]:
         """Return when all who read there were members of a room."""
         if self.readers is None:
-            return list(self.here) if room.id == self.room_id else []
+            return list(self.member_periods) if room.id == self.room_id else []
         shared: list[Period] | None = None
         for reader in self.readers:
             own = reader.periods.get(room.id, ())
@@ -94,7 +94,7 @@ class ViewerFacts:
     place: PlaceFacts | None = None
 
     @property
-    def is_org(self) -> bool:
+    def reads_as_operator(self) -> bool:
         """Whether the operator reads, wherever the answer is posted."""
         return self.viewer.participant_id is None
 
@@ -130,9 +130,9 @@ class MessageFacts:
     audience: frozenset[ParticipantId] = frozenset()
     #: What Roomlore itself gives by it: then it is for those it is addressed to alone, as long as that stands and they
     #: may recall it. None for what a platform injected, which is for every agent in the room besides.
-    gives: "MemoryFacts | None" = None
+    injected_memory: "MemoryFacts | None" = None
     #: Who had spoken in its conversation when that became sensitive; nobody where it is not.
-    spoken_with: frozenset[ParticipantId] = frozenset()
+    prior_speakers: frozenset[ParticipantId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,11 +159,11 @@ class ConversationFacts:
     messages: Sequence[MessageFacts]
     is_sensitive: bool = False
     #: Who had spoken in it when it became sensitive.
-    spoken_by: frozenset[ParticipantId] = frozenset()
+    prior_speakers: frozenset[ParticipantId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Presence:
+class Membership:
     """Somebody's membership."""
 
     room: RoomFacts
@@ -171,44 +171,50 @@ class Presence:
     period: Period
 
 
-def can_see(message: MessageFacts, viewer: ViewerFacts) -> bool:
+def can_see_message(message: MessageFacts, viewer: ViewerFacts) -> bool:
     """Return whether the viewer may see a message."""
     is_postable = viewer.place is None or can_post(message, viewer.place)
     if message.room.org_id != viewer.viewer.org_id or not is_postable:
         return False
-    if viewer.is_org or viewer.is_own(message.author_id):
+    if viewer.reads_as_operator or viewer.is_own(message.author_id):
         return True
     match message.kind:
         case "whisper":
             return viewer.is_one_of(message.audience)
-        case "context_injection" if message.gives is not None:
-            stands = message.gives.superseded_by is None
-            return viewer.is_one_of(message.audience) and stands and can_recall(message.gives, viewer)
+        case "context_injection" if message.injected_memory is not None:
+            stands = message.injected_memory.superseded_by is None
+            return (
+                viewer.is_one_of(message.audience)
+                and stands
+                and can_see_memory(message.injected_memory, viewer)
+            )
         case "context_injection":
-            return viewer.is_one_of(message.audience) or (viewer.is_agent and _may_hear(message, viewer))
+            return viewer.is_one_of(message.audience) or (viewer.is_agent and _can_access(message, viewer))
         case "message" | "system":
-            return _may_hear(message, viewer)
+            return _can_access(message, viewer)
 
 
 def can_post(message: MessageFacts, place: PlaceFacts) -> bool:
     """Return whether everybody who reads at a place could read a message."""
-    if not place.is_somebodys:
+    if not place.has_readers:
         return False
     readers = place.readers
-    if message.gives is not None:
-        return message.gives.superseded_by is None and _can_tell(message.gives, place)
+    if message.injected_memory is not None:
+        return message.injected_memory.superseded_by is None and _can_post_memory(
+            message.injected_memory, place
+        )
     if message.kind in {"whisper", "context_injection"}:
         return readers is not None and all(
             reader.is_own(message.author_id) or reader.is_one_of(message.audience) for reader in readers
         )
-    return message.room.visibility == "open" or _was_heard_by_all(message, place)
+    return message.room.visibility == "open" or _all_were_members(message, place)
 
 
 def can_see_reply(child: MessageFacts, parent: MessageFacts | None, viewer: ViewerFacts) -> bool:
     """Return whether the viewer may see that one message answers another; None has not arrived yet."""
     if parent is None:
-        return viewer.viewer.is_operator and can_see(child, viewer)
-    return can_see(child, viewer) and can_see(parent, viewer)
+        return viewer.viewer.is_operator and can_see_message(child, viewer)
+    return can_see_message(child, viewer) and can_see_message(parent, viewer)
 
 
 def can_see_room(room: RoomFacts, viewer: ViewerFacts) -> bool:
@@ -216,24 +222,24 @@ def can_see_room(room: RoomFacts, viewer: ViewerFacts) -> bool:
     if room.org_id != viewer.viewer.org_id:
         return False
     if (place := viewer.place) is not None:
-        is_there = room.id == place.room_id or bool(place.together(room))
-        if not (place.is_somebodys and (room.visibility == "open" or is_there)):
+        is_there = room.id == place.room_id or bool(place.shared_periods(room))
+        if not (place.has_readers and (room.visibility == "open" or is_there)):
             return False
-    return viewer.is_org or _is_open_to(room, viewer) or bool(viewer.periods.get(room.id))
+    return viewer.reads_as_operator or _is_open_to(room, viewer) or bool(viewer.periods.get(room.id))
 
 
-def can_see_presence(presence: Presence, viewer: ViewerFacts) -> bool:
+def can_see_membership(presence: Membership, viewer: ViewerFacts) -> bool:
     """Return whether the viewer may see a membership: their own, in an open room, or one they witnessed."""
     room, who = presence.room, viewer.viewer
     if room.org_id != who.org_id:
         return False
     if (place := viewer.place) is not None:
-        was_seen = any(period & presence.period for period in place.together(room))
-        if not (place.is_somebodys and (room.visibility == "open" or was_seen)):
+        was_seen = any(period & presence.period for period in place.shared_periods(room))
+        if not (place.has_readers and (room.visibility == "open" or was_seen)):
             return False
-    if viewer.is_org or viewer.is_own(presence.participant_id):
+    if viewer.reads_as_operator or viewer.is_own(presence.participant_id):
         return True
-    met = any(period.meets(presence.period) for period in viewer.periods.get(room.id, ()))
+    met = any(period.overlaps(presence.period) for period in viewer.periods.get(room.id, ()))
     return met or _is_open_to(room, viewer)
 
 
@@ -242,8 +248,8 @@ def can_see_participant(
     viewer: ViewerFacts,
     *,
     org_id: OrgId,
-    presences: Iterable[Presence],
-    said: Iterable[MessageFacts],
+    memberships: Iterable[Membership],
+    messages: Iterable[MessageFacts],
 ) -> bool:
     """Return whether the viewer may know of somebody: themselves, a presence, or words they may see.
 
@@ -251,8 +257,8 @@ def can_see_participant(
         participant_id: Whom it is about.
         viewer: Who asks.
         org_id: The org of the participant.
-        presences: All memberships of the participant.
-        said: All messages the participant wrote. A whisper is enough: whoever may read it may know its
+        memberships: All memberships of the participant.
+        messages: All messages the participant wrote. A whisper is enough: whoever may read it may know its
             author. Being addressed by the same whisper is not.
     """
     if org_id != viewer.viewer.org_id:
@@ -260,8 +266,8 @@ def can_see_participant(
     return (
         viewer.viewer.is_operator
         or viewer.is_own(participant_id)
-        or any(can_see_presence(presence, viewer) for presence in presences)
-        or any(can_see(message, viewer) for message in said)
+        or any(can_see_membership(presence, viewer) for presence in memberships)
+        or any(can_see_message(message, viewer) for message in messages)
     )
 
 
@@ -279,7 +285,7 @@ def can_see_merge(viewer: ViewerFacts, *, org_id: OrgId, knows: bool, knows_anot
     return viewer.viewer.is_operator or (knows and knows_another)
 
 
-def can_recall(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
+def can_see_memory(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
     """Return whether the viewer may see a memory: all its sources, or without any their own or the org's.
 
     One that was superseded is there for those only who may see what took its place: to others it would still stand.
@@ -288,28 +294,28 @@ def can_recall(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
         return False
     if viewer.viewer.is_operator:
         return True
-    if memory.superseded_by is not None and not can_recall(memory.superseded_by, viewer):
+    if memory.superseded_by is not None and not can_see_memory(memory.superseded_by, viewer):
         return False
     if not memory.sources:
-        return _is_told(memory, viewer.place) and (
+        return _can_post_assertion(memory, viewer.place) and (
             viewer.is_own(memory.asserted_by)
-            or (memory.is_for_org and (viewer.is_participant or viewer.is_org))
+            or (memory.is_for_org and (viewer.is_participant or viewer.reads_as_operator))
         )
     return _can_see_all(memory.sources, viewer, is_sensitive=memory.is_sensitive)
 
 
-def can_follow(conversation: ConversationFacts, viewer: ViewerFacts) -> bool:
+def can_see_conversation(conversation: ConversationFacts, viewer: ViewerFacts) -> bool:
     """Return whether the viewer may see what a conversation is called: everything said in it."""
     if conversation.org_id != viewer.viewer.org_id:
         return False
     if viewer.viewer.is_operator:
         return True
-    spoke = conversation.spoken_by
-    told = [replace(one, spoken_with=one.spoken_with | spoke) for one in conversation.messages]
+    spoke = conversation.prior_speakers
+    told = [replace(one, prior_speakers=one.prior_speakers | spoke) for one in conversation.messages]
     return bool(told) and _can_see_all(told, viewer, is_sensitive=conversation.is_sensitive)
 
 
-def can_see_encounter(
+def can_see_interaction(
     agent_id: ParticipantId, viewer: ViewerFacts, *, conversation: ConversationFacts, knows: bool
 ) -> bool:
     """Return whether the viewer may see what passed between an agent and somebody whom the viewer knows or not.
@@ -322,11 +328,11 @@ def can_see_encounter(
     """
     if conversation.org_id != viewer.viewer.org_id:
         return False
-    own = viewer.is_own(agent_id) and knows and can_follow(conversation, viewer)
+    own = viewer.is_own(agent_id) and knows and can_see_conversation(conversation, viewer)
     return viewer.viewer.is_operator or own
 
 
-def can_see_log_line(reader_id: ParticipantId | None, viewer: ViewerFacts, *, org_id: OrgId) -> bool:
+def can_see_audit_line(reader_id: ParticipantId | None, viewer: ViewerFacts, *, org_id: OrgId) -> bool:
     """Return whether the viewer may see a line of the activity log or a receipt: their own.
 
     Args:
@@ -341,58 +347,61 @@ def can_see_log_line(reader_id: ParticipantId | None, viewer: ViewerFacts, *, or
 
 def _can_see_all(messages: Iterable[MessageFacts], viewer: ViewerFacts, *, is_sensitive: bool) -> bool:
     return all(
-        can_see(message, viewer) and (not is_sensitive or _was_there(message, viewer)) for message in messages
+        can_see_message(message, viewer) and (not is_sensitive or _was_present(message, viewer))
+        for message in messages
     )
 
 
-def _is_told(memory: MemoryFacts, place: PlaceFacts | None) -> bool:
+def _can_post_assertion(memory: MemoryFacts, place: PlaceFacts | None) -> bool:
     """Return whether what somebody asserted may be told at a place: what is for the org, and what is the only reader's."""
     if place is None:
         return True
-    return (memory.is_for_org and place.is_somebodys) or _is_of(memory.asserted_by, place)
+    return (memory.is_for_org and place.has_readers) or _is_sole_reader(memory.asserted_by, place)
 
 
-def _can_tell(memory: MemoryFacts, place: PlaceFacts) -> bool:
+def _can_post_memory(memory: MemoryFacts, place: PlaceFacts) -> bool:
     """Return whether everybody who reads at a place could see a memory."""
     if not memory.sources:
-        return _is_told(memory, place)
+        return _can_post_assertion(memory, place)
     return all(
-        can_post(message, place) and (not memory.is_sensitive or _was_heard_by_all(message, place))
+        can_post(message, place) and (not memory.is_sensitive or _all_were_members(message, place))
         for message in memory.sources
     )
 
 
-def _is_of(participant_id: ParticipantId | None, place: PlaceFacts) -> bool:
+def _is_sole_reader(participant_id: ParticipantId | None, place: PlaceFacts) -> bool:
     """Return whether one person alone reads at a place, by whatever account."""
     readers = place.readers
     return readers is not None and len(readers) == 1 and readers[0].is_own(participant_id)
 
 
-def _was_heard_by_all(message: MessageFacts, place: PlaceFacts) -> bool:
+def _all_were_members(message: MessageFacts, place: PlaceFacts) -> bool:
     """Return whether everybody who reads at a place was a member of the room when a message was said there."""
-    return any(period.covers(message.sent_at) for period in place.together(message.room))
+    return any(period.covers(message.sent_at) for period in place.shared_periods(message.room))
 
 
-def _may_hear(message: MessageFacts, viewer: ViewerFacts) -> bool:
-    return _is_open_to(message.room, viewer) or _attended(message, viewer)
+def _can_access(message: MessageFacts, viewer: ViewerFacts) -> bool:
+    return _is_open_to(message.room, viewer) or _was_member(message, viewer)
 
 
-def _was_there(message: MessageFacts, viewer: ViewerFacts) -> bool:
+def _was_present(message: MessageFacts, viewer: ViewerFacts) -> bool:
     """Return whether the viewer was there when a message was said, and so was everybody who reads at the place."""
-    if viewer.place is not None and not _was_heard_by_all(message, viewer.place):
+    if viewer.place is not None and not _all_were_members(message, viewer.place):
         return False
-    return viewer.is_org or _attended(message, viewer) or viewer.is_one_of(message.spoken_with)
+    return (
+        viewer.reads_as_operator or _was_member(message, viewer) or viewer.is_one_of(message.prior_speakers)
+    )
 
 
-def _attended(message: MessageFacts, viewer: ViewerFacts) -> bool:
+def _was_member(message: MessageFacts, viewer: ViewerFacts) -> bool:
     return any(period.covers(message.sent_at) for period in viewer.periods.get(message.room.id, ()))
 
 
 def _is_open_to(room: RoomFacts, viewer: ViewerFacts) -> bool:
-    return room.visibility == "open" and (viewer.is_participant or viewer.is_org)
+    return room.visibility == "open" and (viewer.is_participant or viewer.reads_as_operator)
 
 
-def _not_after(joined_at: datetime | None, moment: datetime) -> bool:
+def _joined_by(joined_at: datetime | None, moment: datetime) -> bool:
     return joined_at is None or joined_at <= moment
 
 

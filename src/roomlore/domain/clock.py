@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
-from roomlore.domain.wording import counted
+from roomlore.domain.phrases import count_phrase
 
 #: More than this between two clocks, and between a message and now, is told.
-CLOCKS_APART = timedelta(minutes=1)
-MESSAGES_AHEAD = timedelta(hours=1)
-CLOCK_CURE = "set the clock of this machine, by NTP for example; if it is right, a platform's or the database's is wrong"
+MAX_CLOCK_SKEW = timedelta(minutes=1)
+MAX_MESSAGE_LEAD = timedelta(hours=1)
+CLOCK_REMEDY = "set the clock of this machine, by NTP for example; if it is right, a platform's or the database's is wrong"
 
 
 def utc_now() -> datetime:
@@ -15,20 +15,20 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def disagreements(now: datetime, *, database: datetime, newest: datetime | None) -> list[str]:
+def clock_problems(now: datetime, *, database: datetime, newest: datetime | None) -> list[str]:
     """Return how this clock disagrees with that of the database and with when the newest message was sent."""
     apart = abs(database - now)
     ahead = timedelta(0) if newest is None else newest - now
     return [
-        *([f"{_span(apart)} apart from the database's"] if apart > CLOCKS_APART else ()),
-        *([f"a message is dated {_span(ahead)} from now"] if ahead > MESSAGES_AHEAD else ()),
+        *([f"{_duration_text(apart)} apart from the database's"] if apart > MAX_CLOCK_SKEW else ()),
+        *([f"a message is dated {_duration_text(ahead)} from now"] if ahead > MAX_MESSAGE_LEAD else ()),
     ]
 
 
-def _span(time: timedelta) -> str:
+def _duration_text(time: timedelta) -> str:
     """Return a time in days where it is long, else in minutes."""
     return (
-        counted(time.days, "day")
+        count_phrase(time.days, "day")
         if time >= timedelta(days=2)
-        else counted(round(time.total_seconds() / 60), "minute")
+        else count_phrase(round(time.total_seconds() / 60), "minute")
     )

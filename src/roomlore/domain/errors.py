@@ -11,7 +11,7 @@ RoomloreError
  ├── DatabaseError
  │    ├── DatabaseUnavailable   no server, or it refuses us
  │    │    ├── DatabaseFull     its disk is full: what is stored can be read, and nothing is written
- │    │    └── TookTooLong      a read was given up that took longer than it may
+ │    │    └── QueryTimeout     a read was given up that took longer than it may
  │    └── SchemaMismatch        the schema is older or newer than this code
  ├── BackendUnavailable  a projection's server cannot be reached, refuses us, or holds a copy unlike ours
  │    └── CopyUnavailable     one copy is gone, unlike ours or slow; its server may answer for others
@@ -96,7 +96,7 @@ class DatabaseFull(DatabaseUnavailable):
         super().__init__(why, cure="free some of it, or make it larger; Roomlore then goes on by itself")
 
 
-class TookTooLong(DatabaseUnavailable):
+class QueryTimeout(DatabaseUnavailable):
     """A question to the database was given up that took longer than whoever asks may hold a connection."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class BackendUnavailable(RoomloreError):
         self.cure = cure
 
 
-class CopyUnavailable(BackendUnavailable):
+class IndexUnavailable(BackendUnavailable):
     """One copy is gone, is unlike ours, or does not answer this in time; of others its server may tell."""
 
 

@@ -6,18 +6,18 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from roomlore.domain.ids import MemoryId, ParticipantId
-from roomlore.domain.projected import Label
+from roomlore.domain.projections import NodeLabel
 from roomlore.domain.records import MemoryKind
 
 #: What a memory weighs for somebody it is about, and for somebody it only involves.
-ABOUT, INVOLVES = 2, 1
+ABOUT_WEIGHT, INVOLVES_WEIGHT = 2, 1
 #: What it weighs for a conversation that it rests on something of, and that it shares a tag with.
-RESTS_ON, TAGGED = 4, 1
+SOURCE_WEIGHT, TAG_WEIGHT = 4, 1
 _END = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Talk:
+class ConversationPartner:
     """Whom a participant talked to: answered, or was answered by."""
 
     participant_id: ParticipantId
@@ -28,7 +28,7 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class ConversationAuthor:
     """Somebody who wrote in a conversation."""
 
     participant_id: ParticipantId
@@ -39,7 +39,7 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
+class RelatedMemory:
     """A memory that has to do with somebody, or with a conversation."""
 
     memory_id: MemoryId
@@ -49,7 +49,7 @@ class Weighed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tagged:
+class RelatedTag:
     """A tag of the memories that have to do with somebody."""
 
     tag_id: UUID
@@ -57,30 +57,36 @@ class Tagged:
     count: int
 
 
-def rank(one: Talk | Present | Weighed | Tagged) -> tuple[int, timedelta, int]:
+def sort_key(
+    one: ConversationPartner | ConversationAuthor | RelatedMemory | RelatedTag,
+) -> tuple[int, timedelta, int]:
     """Return what these are ordered by: the least comes first."""
     match one:
-        case Talk() | Present():
+        case ConversationPartner() | ConversationAuthor():
             return -one.count, _END - one.last, one.participant_id.int
-        case Weighed():
+        case RelatedMemory():
             return -one.count, timedelta(), -one.memory_id.int
-        case Tagged():
+        case RelatedTag():
             return -one.count, timedelta(), one.tag_id.int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Near:
+class Neighbour:
     """What is near a participant: a User, a Memory or a Tag."""
 
     id: UUID
-    label: Label
+    label: NodeLabel
     #: From 0 to 1, which the nearest one of its label has.
     score: float
 
 
-def nearest(
-    talks: Iterable[Talk], memories: Iterable[Weighed], tags: Iterable[Tagged], *, limit: int
-) -> list[Near]:
+def nearest_neighbours(
+    talks: Iterable[ConversationPartner],
+    memories: Iterable[RelatedMemory],
+    tags: Iterable[RelatedTag],
+    *,
+    limit: int,
+) -> list[Neighbour]:
     """Return the nearest of people, memories and tags, nearest first; each label is measured by its own nearest."""
     found = [
         *_scored("User", [(one.participant_id, one.count) for one in talks]),
@@ -90,6 +96,6 @@ def nearest(
     return sorted(found, key=lambda one: (-one.score, one.label, one.id))[: max(limit, 0)]
 
 
-def _scored(label: Label, counted: Sequence[tuple[UUID, int]]) -> list[Near]:
+def _scored(label: NodeLabel, counted: Sequence[tuple[UUID, int]]) -> list[Neighbour]:
     most = max((count for _, count in counted), default=1)
-    return [Near(id=key, label=label, score=count / most) for key, count in counted]
+    return [Neighbour(id=key, label=label, score=count / most) for key, count in counted]

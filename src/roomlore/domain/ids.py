@@ -18,7 +18,7 @@ KeyId = NewType("KeyId", UUID)
 ReceiptId = NewType("ReceiptId", UUID)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-SHORTEST_BEGINNING = 4
+MIN_PREFIX = 4
 #: Digits of the end of an id that tell it apart from some thousand million others.
 SHORT_DIGITS = 8
 HEX_DIGITS = 32
@@ -33,18 +33,18 @@ def uuid7() -> UUID:
     return UUID(int=value)
 
 
-def timeless() -> UUID:
+def random_id() -> UUID:
     """Return a new UUID version 4, which says nothing: rooms and participants may first come up in a whisper."""
     return uuid4()
 
 
-def id_at(moment: datetime) -> UUID:
+def lowest_id_at(moment: datetime) -> UUID:
     """Return what sorts before every id that was made at a moment or later, and after those made before."""
     milliseconds = max((moment - EPOCH) // timedelta(milliseconds=1), 0)
     return UUID(int=(milliseconds & (2**48 - 1)) << 80)
 
 
-def time_of(made: UUID) -> datetime:
+def id_time(made: UUID) -> datetime:
     """Return when an id was made, as far as it says so; the end of all time for one that lies beyond."""
     try:
         return EPOCH + timedelta(milliseconds=made.int >> 80)
@@ -52,16 +52,16 @@ def time_of(made: UUID) -> datetime:
         return datetime.max.replace(tzinfo=UTC)
 
 
-def id_range(beginning: str) -> tuple[UUID, UUID] | None:
+def prefix_range(prefix: str) -> tuple[UUID, UUID] | None:
     """Return the lowest and the highest id that begin so, or None if no id does or too many do."""
-    digits = beginning.replace("-", "").lower()
-    if not SHORTEST_BEGINNING <= len(digits) <= HEX_DIGITS or set(digits) - set("0123456789abcdef"):
+    digits = prefix.replace("-", "").lower()
+    if not MIN_PREFIX <= len(digits) <= HEX_DIGITS or set(digits) - set("0123456789abcdef"):
         return None
     return UUID(digits.ljust(HEX_DIGITS, "0")), UUID(digits.ljust(HEX_DIGITS, "f"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedIds:
+class IdRanges:
     """The ids that a word may name: those that begin so, and those that end so when read from the end."""
 
     low: UUID
@@ -70,13 +70,13 @@ class NamedIds:
     end_high: UUID
 
 
-def named_ids(word: str) -> NamedIds | None:
+def ids_matching(word: str) -> IdRanges | None:
     """Return the ids that begin or end with a word, or None if no id does or too many do."""
     digits = word.replace("-", "")
-    beginning, end = id_range(digits), id_range(digits[::-1])
+    beginning, end = prefix_range(digits), prefix_range(digits[::-1])
     if beginning is None or end is None:
         return None
-    return NamedIds(low=beginning[0], high=beginning[1], end_low=end[0], end_high=end[1])
+    return IdRanges(low=beginning[0], high=beginning[1], end_low=end[0], end_high=end[1])
 
 
 def short_ids(ids: Iterable[UUID]) -> dict[UUID, str]:

@@ -13,11 +13,11 @@ RoomKind = Literal["dm", "group_dm", "channel", "project", "issue", "ad_hoc", "s
 Visibility = Literal["open", "members"]
 ParticipantKind = Literal["human", "agent", "system"]
 MessageKind = Literal["message", "whisper", "system", "context_injection"]
-Precision = Literal["us", "ms", "s", "min"]
+TimestampPrecision = Literal["us", "ms", "s", "min"]
 #: What is known only about the past of an identity: present since before the records begin.
 ALWAYS: None = None
 #: The key of `metadata` under which stands what the platform itself says of a message. Only operators see it.
-PLATFORM_FACTS = "platform"
+PLATFORM_METADATA = "platform"
 #: What the platform's fact `time_zone` says where neither the export nor the caller names a zone.
 ASSUMED_UTC = "assumed UTC"
 
@@ -80,7 +80,7 @@ class IncomingMessage:
     #: Aware; stored as UTC.
     sent_at: datetime
     kind: MessageKind = "message"
-    precision: Precision = "ms"
+    precision: TimestampPrecision = "ms"
     #: Native order inside the room, for messages with the same time: line number, snowflake, position.
     order: int = 0
     #: External id of the message this one answers; kept until that message arrives.
@@ -91,7 +91,7 @@ class IncomingMessage:
     audience: Sequence[IncomingAuthor] = ()
     #: Account ids named by the platform's own structure, never guessed from the text.
     mentions: Sequence[str] = ()
-    #: Each at least {"name", "url"} where known; words of it become quoted lines below the body, see `ingest/carried.py`.
+    #: Each at least {"name", "url"} where known; words of it become quoted lines below the body, see `ingest/attachments.py`.
     attachments: Sequence[Mapping[str, Any]] = ()
     #: Each {"emoji", "count"} where known, plus {"by": [account ids]}.
     reactions: Sequence[Mapping[str, Any]] = ()
@@ -108,7 +108,7 @@ class IncomingMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class SkippedRecord:
     """A record that was left out, or fields of one, with the reason; the rest goes in."""
 
     #: Where it stands: file and record or line number.
@@ -120,4 +120,4 @@ class Skipped:
 
 
 #: What a reader yields.
-ReadItem = IncomingMessage | Skipped
+ParsedItem = IncomingMessage | SkippedRecord

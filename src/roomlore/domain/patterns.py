@@ -15,15 +15,15 @@ from functools import partial
 from typing import Any, cast
 
 #: What is longer is no sentence that anybody says.
-LONGEST_SENTENCE = 600
+MAX_SENTENCE_LENGTH = 600
 
 #: What is asked of a pattern.
-_ASKED = (
+_PATTERN_METHODS = (
     "findall", "finditer", "flags", "fullmatch", "groupindex", "groups", "match", "search", "split", "sub", "subn",
 )  # fmt: skip
 
 
-class Later:
+class LazyPattern:
     """What stands for a pattern; from the first question on it answers with the pattern's own methods."""
 
     def __init__(self, pattern: str, flags: int, most: int | None) -> None:
@@ -33,16 +33,16 @@ class Later:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _ASKED:
+        if name not in _PATTERN_METHODS:
             raise AttributeError(name)
         compiled = re.compile(self.pattern, self._flags)
-        self.__dict__ |= {one: getattr(compiled, one) for one in _ASKED}
+        self.__dict__ |= {one: getattr(compiled, one) for one in _PATTERN_METHODS}
         if self.most is not None:
-            self.__dict__ |= _bounded(compiled, self.most)
+            self.__dict__ |= _bounded_methods(compiled, self.most)
         return self.__dict__[name]
 
 
-def later(pattern: str, flags: int = 0, *, most: int | None = None) -> re.Pattern[str]:
+def lazy_pattern(pattern: str, flags: int = 0, *, most: int | None = None) -> re.Pattern[str]:
     """Return a pattern that is compiled when it is first looked for; one that makes no sense fails only then.
 
     Args:
@@ -51,14 +51,14 @@ def later(pattern: str, flags: int = 0, *, most: int | None = None) -> re.Patter
         most: How many characters it may be given at once; in a longer text it finds nothing. For patterns that take
             more than linear time.
     """
-    return cast("re.Pattern[str]", Later(pattern, flags, most))
+    return cast("re.Pattern[str]", LazyPattern(pattern, flags, most))
 
 
 #: A pattern that is only asked about one sentence.
-in_sentence = partial(later, most=LONGEST_SENTENCE)
+sentence_pattern = partial(lazy_pattern, most=MAX_SENTENCE_LENGTH)
 
 
-def _bounded(compiled: re.Pattern[str], most: int) -> Mapping[str, Callable[..., Any]]:
+def _bounded_methods(compiled: re.Pattern[str], most: int) -> Mapping[str, Callable[..., Any]]:
     """Return the methods of a pattern that find nothing in a text that is too long for it."""
 
     def is_short(text: str, pos: int, endpos: int) -> bool:

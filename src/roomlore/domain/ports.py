@@ -8,33 +8,47 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from roomlore.domain.vectors import TokenVectors, Vector, Vectors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Article:
+    """What a page says, without what surrounds it."""
+
+    #: As it was asked for; redirects may have led elsewhere.
+    url: str
+    #: Empty where the page has none.
+    title: str
+    #: As the page has it: nobody vouches for it, and nothing in it has been made harmless yet.
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFailure:
+    """A link whose page was not read."""
+
+    url: str
+    #: One phrase for a person. It never tells what address a name stands for.
+    reason: str
+
 
 if TYPE_CHECKING:
     from uuid import UUID
     from zoneinfo import ZoneInfo
 
-    from roomlore.domain.articles import Article, Unread
-    from roomlore.domain.graph import Present, Tagged, Talk, Weighed
+    from roomlore.domain.claims import Claim, NamedParticipant, SourceText
+    from roomlore.domain.graph import ConversationAuthor, ConversationPartner, RelatedMemory, RelatedTag
     from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
-    from roomlore.domain.incoming import ReadItem
-    from roomlore.domain.projected import Held, Narrowing, Proposal, Sight
+    from roomlore.domain.incoming import ParsedItem
+    from roomlore.domain.projections import Candidate, QueryFilter, StoredDigest, VisibilityFilter
     from roomlore.domain.records import Message, Reply
-    from roomlore.domain.statements import Person, Spoken, Statement
 
 #: What a projection holds of a subject: points, or nodes.
 Subject_contra = TypeVar("Subject_contra", contravariant=True)
-#: Rows are texts, columns dimensions; float32, each row of length one.
-Vectors = NDArray[np.float32]
-#: A token's vector is kept as the signs of 384 dimensions, eight in a byte.
-TOKEN_BYTES = 48
-#: Rows are the tokens of one text in order, columns TOKEN_BYTES; int8 that are bits, a set one for a positive number.
-TokenVectors = NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Readings:
+class TextEmbeddings:
     """What an embedder makes of texts."""
 
     #: One row per text, in the order given.
@@ -57,7 +71,7 @@ class Embedder(Protocol):
         ...
 
     @property
-    def gives_tokens(self) -> bool:
+    def has_token_vectors(self) -> bool:
         """Whether `read` gives token vectors."""
         ...
 
@@ -65,7 +79,7 @@ class Embedder(Protocol):
         """Return one row per text, in the order given."""
         ...
 
-    def read(self, texts: Sequence[str]) -> Readings:
+    def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
         """Return what `embed` returns and the vectors of each text's tokens, of which a long text has no more."""
         ...
 
@@ -89,18 +103,18 @@ class Projection(Protocol[Subject_contra]):
         """Remove what the copy holds of these subjects, of any kind; those it does not hold are passed over."""
         ...
 
-    async def distrust(self, copy: str, ids: Sequence[UUID]) -> None:
+    async def invalidate(self, copy: str, ids: Sequence[UUID]) -> None:
         """Let whatever is written next of these subjects take the place of what is held of them, which stays until then.
 
         Those that the copy does not hold are passed over.
         """
         ...
 
-    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+    async def stored_digests(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
         """Return what the copy holds behind an id, in the order of ids; the digest is empty where some of it was lost."""
         ...
 
-    async def copies(self) -> list[str]:
+    async def index_names(self) -> list[str]:
         """Return the names of the copies that the server holds."""
         ...
 
@@ -113,18 +127,30 @@ class Projection(Protocol[Subject_contra]):
         ...
 
 
-class PointSearch(Protocol):
+class PointIndex(Protocol):
     """A copy that is searched; raises what a projection raises."""
 
-    async def near(
-        self, copy: str, vector: NDArray[np.float32], *, sight: Sight, narrowing: Narrowing, wanted: int
-    ) -> list[Proposal]:
+    async def search_dense(
+        self,
+        copy: str,
+        vector: Vector,
+        *,
+        sight: VisibilityFilter,
+        narrowing: QueryFilter,
+        wanted: int,
+    ) -> list[Candidate]:
         """Return the messages within sight whose vectors are nearest, nearest first; of length one, scored by cosine."""
         ...
 
-    async def worded(
-        self, copy: str, lexemes: Sequence[str], *, sight: Sight, narrowing: Narrowing, wanted: int
-    ) -> list[Proposal]:
+    async def search_lexical(
+        self,
+        copy: str,
+        lexemes: Sequence[str],
+        *,
+        sight: VisibilityFilter,
+        narrowing: QueryFilter,
+        wanted: int,
+    ) -> list[Candidate]:
         """Return the messages within sight that share most with these lexemes, by BM25, best first."""
         ...
 
@@ -139,49 +165,55 @@ class Graph(Protocol):
     Several participants are meant as the accounts of one person. Memories are those that stand.
     """
 
-    async def said_by_bots(self, *, limit: int) -> list[MessageId]:
+    async def messages_by_agents(self, *, limit: int) -> list[MessageId]:
         """Return what agents said, newest first."""
         ...
 
-    async def said_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
+    async def messages_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
         """Return what somebody said, newest first."""
         ...
 
-    async def known_by_bots(self, *, limit: int) -> list[MemoryId]:
+    async def memories_by_agents(self, *, limit: int) -> list[MemoryId]:
         """Return the memories that agents stated or that were seen through their eyes, newest first."""
         ...
 
-    async def known_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
+    async def memories_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
         """Return the memories that somebody stated or that were seen through their eyes, newest first."""
         ...
 
-    async def known_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
+    async def memories_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
         """Return the memories about somebody, newest first."""
         ...
 
-    async def talked_to(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Talk]:
+    async def conversation_partners(
+        self, participant_ids: Sequence[ParticipantId], *, limit: int
+    ) -> list[ConversationPartner]:
         """Return whom somebody answered or was answered by, the most frequent first."""
         ...
 
-    async def memories_near(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Weighed]:
+    async def related_memories(
+        self, participant_ids: Sequence[ParticipantId], *, limit: int
+    ) -> list[RelatedMemory]:
         """Return the memories that are about somebody or involve them, the weightiest first."""
         ...
 
-    async def tags_near(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Tagged]:
+    async def related_tags(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedTag]:
         """Return the tags of memories that are about somebody or involve them, the most frequent first."""
         ...
 
-    async def present_in(self, conversation_id: ConversationId, *, limit: int) -> list[Present]:
+    async def conversation_authors(
+        self, conversation_id: ConversationId, *, limit: int
+    ) -> list[ConversationAuthor]:
         """Return who wrote in a conversation of which the viewer may see all, the most talkative first."""
         ...
 
-    async def memories_for(
+    async def conversation_memories(
         self,
         conversation_id: ConversationId,
         participant_ids: Sequence[ParticipantId],
         *,
         limit: int,
-    ) -> list[Weighed]:
+    ) -> list[RelatedMemory]:
         """Return the memories that rest on a conversation, or name some of those present, the weightiest first.
 
         Nothing, where the viewer may not see all of the conversation.
@@ -215,13 +247,13 @@ class MessageSource(Protocol):
 class ArticleReader(Protocol):
     """Reads what a link points to."""
 
-    async def read(self, url: str) -> Article | Unread:
+    async def read(self, url: str) -> Article | FetchFailure:
         """Return the article behind an address, or why it was not read; only a cancellation is raised."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unanswered:
+class LlmFailure:
     """Why a language model gave no answer, in one phrase that quotes nobody."""
 
     reason: str
@@ -229,7 +261,7 @@ class Unanswered:
     retry_after: timedelta | None = None
 
 
-class Worded(str):
+class LlmAnswer(str):
     """An answer of a language model, and how long it and its question were, where the server says."""
 
     __slots__ = ("answer_tokens", "sent_tokens")
@@ -253,8 +285,8 @@ class Extractor(Protocol):
         ...
 
     async def extract(
-        self, said: Sequence[Spoken], people: Sequence[Person]
-    ) -> Sequence[Statement] | Unanswered:
+        self, said: Sequence[SourceText], people: Sequence[NamedParticipant]
+    ) -> Sequence[Claim] | LlmFailure:
         """Return what is stated, or why there is no answer.
 
         Args:
@@ -273,11 +305,11 @@ class LanguageModel(Protocol):
         ...
 
     @property
-    def patience(self) -> timedelta:
+    def timeout(self) -> timedelta:
         """After so long a call has ended, answered or not."""
         ...
 
-    async def answer(self, instructions: str, material: str, *, shape: Mapping[str, Any]) -> str | Unanswered:
+    async def answer(self, instructions: str, material: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
         """Return the answer, or why there is none; only a cancellation is raised.
 
         Args:
@@ -288,7 +320,7 @@ class LanguageModel(Protocol):
         ...
 
 
-class Source(Protocol):
+class ExportFiles(Protocol):
     """An export as a set of named files: one file, a folder, or an archive.
 
     Names are relative, with forward slashes. Opening is safe: nothing outside the export can be reached,
@@ -323,11 +355,11 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class Importer:
     """One foreign format: how to recognise it and how to read it."""
 
     #: The platform's name as stored with rooms and identities: "discord", "slack", …
     name: str
     #: Cheap and quiet: looks at names and the first kilobytes, never raises.
-    sniff: Callable[[Source], bool]
-    read: Callable[[Source, ReadOptions], Iterator[ReadItem]]
+    recognises: Callable[[ExportFiles], bool]
+    read: Callable[[ExportFiles, ReadOptions], Iterator[ParsedItem]]

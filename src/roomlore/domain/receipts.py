@@ -13,47 +13,47 @@ from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, Room
 #: `expiry` is what the retention of a room removes.
 ErasureKind = Literal["message", "range", "person", "expiry", "room"]
 #: Where it lay: the truth, and the projections made from it.
-Store = Literal["postgresql", "qdrant", "neo4j"]
+StoreName = Literal["postgresql", "qdrant", "neo4j"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removed:
+class RemovedCount:
     """How much of one thing is gone from one store."""
 
-    store: Store
+    store: StoreName
     #: "messages", "revisions", "embeddings", "memories", …
     what: str
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class RetainedCount:
     """How much of one thing stays, and why."""
 
-    store: Store
+    store: StoreName
     what: str
     count: int
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class VerificationCheck:
     """What a second look found of one thing; anything but nothing is a fault."""
 
-    store: Store
+    store: StoreName
     what: str
     found: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StillCopied:
+class PendingRemoval:
     """What copies in one server may hold still of what is gone: all that was asked of them by the second look.
 
     Of somebody's own receipt it is of the messages and accounts themselves alone: what was made of them may be with what
     they cannot see.
     """
 
-    store: Store
+    store: StoreName
     #: Points or nodes of what is there no more.
     to_remove: int
     #: What stays and is to be written anew: it may tell of what is gone, as a count of answers does.
@@ -87,14 +87,14 @@ class Receipt:
     key_id: KeyId | None
     #: Who asked, who may see this; None is the operator, who also gets in full what somebody else asked for.
     viewer_id: ParticipantId | None
-    removed: Sequence[Removed]
-    kept: Sequence[Kept]
+    removed: Sequence[RemovedCount]
+    kept: Sequence[RetainedCount]
     #: None until the second look; a dry run has none.
-    checks: Sequence[Check] | None
+    checks: Sequence[VerificationCheck] | None
     checked_at: datetime | None
     is_dry_run: bool = False
     #: As of now, and never kept with the receipt: it follows from the work that waits. None where nobody looked.
-    copies: Sequence[StillCopied] | None = None
+    copies: Sequence[PendingRemoval] | None = None
 
     @property
     def is_own(self) -> bool:

@@ -7,10 +7,59 @@ from typing import Any, Literal
 from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
-from roomlore.domain.mentions import Mention, Reaction
-from roomlore.domain.names import called_room
-from roomlore.domain.roles import Role
+from roomlore.domain.incoming import MessageKind, ParticipantKind, RoomKind, TimestampPrecision, Visibility
+from roomlore.domain.words import qualified_room_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomMember:
+    """A presence of somebody in a room."""
+
+    participant_id: ParticipantId
+    name: str
+    kind: ParticipantKind
+    #: None: since before the records begin.
+    joined_at: datetime | None
+    #: None: still there.
+    left_at: datetime | None
+    #: The platform lists it, they wrote there, or an operator said so.
+    known_by: Literal["platform", "wrote", "operator"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """Somebody, or a room, that a message names, as the viewer may call them."""
+
+    #: The account or room as its platform knows it.
+    external_id: str
+    name: str
+    #: One of the two.
+    participant_id: ParticipantId | None = None
+    room_id: RoomId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaction:
+    """A reaction to a message."""
+
+    emoji: str
+    #: How many reacted so.
+    count: int
+    #: Those of them whom the viewer may know, where the platform says who they are.
+    by: Sequence[Mention] = ()
+
+
+Role = Literal["operator", "agent", "member"]
+#: `speak`: say something in rooms, and edit it; `remember`: assert memories; `correct`: say what is wrong with memories of oneself, and put such aside; `arrange`: say what belongs to which conversation, as far as the viewer may see
+#: these; `erase own`: what the viewer wrote, and the viewer; `administer`: all else.
+Right = Literal["speak", "remember", "correct", "arrange", "erase own", "administer"]
+
+RIGHTS: Mapping[Role, frozenset[Right]] = {
+    "operator": frozenset({"speak", "remember", "correct", "arrange", "erase own", "administer"}),
+    "agent": frozenset({"speak", "remember", "correct", "erase own"}),
+    "member": frozenset({"correct", "arrange", "erase own"}),
+}
+
 
 ReplyMethod = Literal["explicit", "thread", "mention", "inferred"]
 MemoryKind = Literal[
@@ -30,18 +79,18 @@ MemoryKind = Literal[
     "insight",
 ]
 #: How long nobody speaks in a conversation until it is over, where the pace of its room is not to be told.
-USUAL_SILENCE = timedelta(minutes=30)
+DEFAULT_IDLE_TIMEOUT = timedelta(minutes=30)
 #: Where a label is from: the words of the conversation, a language model, or a person.
 LabelSource = Literal["words", "language model", "person"]
 #: Why a conversation is one of its own: nothing had been said before, nobody had spoken for long, others were
 #: speaking of something else, or a person said so.
-Boundary = Literal["first", "silence", "topic", "person"]
+SplitReason = Literal["first", "silence", "topic", "person"]
 #: `sensitive`: for those who were members of the rooms of its sources when they were said.
 Sensitivity = Literal["normal", "sensitive"]
 #: It stands, another took its place, or a person put it aside.
 MemoryStatus = Literal["active", "deprecated", "archived"]
 #: Of a memory that rests on no message: the whole org, or whoever asserted it alone.
-AssertedFor = Literal["org", "self"]
+AssertionAudience = Literal["org", "self"]
 #: For whom a memory is; `sources`: for those who may read all the messages that it rests on.
 MemoryAudience = Literal["org", "self", "sources"]
 #: Who stated it, whom it is about, who else said what it rests on, and through whose eyes it was seen.
@@ -50,10 +99,10 @@ MemoryRole = Literal["author", "subject", "involved", "perspective"]
 #: for the viewer's own eyes, and may hold what others may not read.
 Postable = Literal["room", "whisper", "nowhere"]
 #: `refused`: there was no such thing, or it was not for the viewer; the two are not told apart.
-LogOutcome = Literal["done", "refused"]
+AuditOutcome = Literal["done", "refused"]
 
 #: Marks a field that no surface shows.
-UNSHOWN = {"shown": False}
+HIDDEN_FIELD = {"shown": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +164,9 @@ class Room:
     retention_starts_at: datetime | None
 
     @property
-    def called(self) -> str:
+    def qualified_name(self) -> str:
         """What it is called among all rooms."""
-        return called_room(self.workspace, self.name)
+        return qualified_room_name(self.workspace, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,10 +225,10 @@ class Message:
     #: Empty once redacted.
     body: str
     sent_at: datetime
-    precision: Precision
+    precision: TimestampPrecision
     #: Tells apart messages with the same time; (sent_at, native_order, id) is the order inside a room. It is shown to
     #: nobody: a number of lines counts those that are hidden, too.
-    native_order: int = field(default=0, repr=False, compare=False, metadata=UNSHOWN)
+    native_order: int = field(default=0, repr=False, compare=False, metadata=HIDDEN_FIELD)
     edited_at: datetime | None
     redacted_at: datetime | None
     #: Set where nothing is left but the place: neither words nor author.
@@ -210,7 +259,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Talker:
+class ConversationParticipant:
     """Somebody who takes part in a conversation."""
 
     id: ParticipantId
@@ -233,14 +282,14 @@ class Conversation:
     label_by: LabelSource
     sensitivity: Sensitivity
     #: None for those who came to a closed room later: it rests on what was said before.
-    boundary: Boundary | None
+    boundary: SplitReason | None
     opened_at: datetime
     last_at: datetime
     #: It is open until nobody has spoken in it for so long, by the pace of its room; None like `boundary`.
     quiet_after: timedelta | None
     message_count: int
     #: Most talkative first.
-    talkers: Sequence[Talker]
+    talkers: Sequence[ConversationParticipant]
     #: A person said that it was over with what was said until then.
     closed_at: datetime | None = None
 
@@ -248,11 +297,11 @@ class Conversation:
         """Whether somebody may still go on with it."""
         if self.closed_at is not None and self.closed_at >= self.last_at:
             return False
-        return now < self.last_at + (self.quiet_after or USUAL_SILENCE)
+        return now < self.last_at + (self.quiet_after or DEFAULT_IDLE_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class AssignedMessage:
     """A message with what it answers and the conversation it is in, as far as its viewer may see them."""
 
     message: Message
@@ -279,7 +328,7 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
+class AuditLine:
     """Who read or changed what, and when; never what was said, asked or answered."""
 
     id: UUID
@@ -290,7 +339,7 @@ class LogLine:
     viewer_id: ParticipantId | None
     #: "search", "redact", "erase person", …
     action: str
-    outcome: LogOutcome
+    outcome: AuditOutcome
     #: Ids of the rooms, messages, participants and memories that were shown or changed.
     subject_ids: Sequence[UUID]
 

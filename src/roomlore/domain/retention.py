@@ -13,7 +13,7 @@ GRACE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class RetentionPolicy:
     """How long a room keeps what was said; None is forever."""
 
     keep_for: timedelta | None
@@ -23,13 +23,13 @@ class Keeping:
     starts_at: datetime | None = None
 
     @property
-    def in_force(self) -> timedelta | None:
+    def effective(self) -> timedelta | None:
         """How long it keeps what was said until the time of grace is over."""
         return self.keep_for if self.starts_at is None else self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class RetentionChange:
     """How long a room keeps what was said from now on, and what goes for it."""
 
     room_id: RoomId
@@ -44,13 +44,15 @@ class Retention:
     is_dry_run: bool = False
 
 
-def changed(held: Keeping, keep_for: timedelta | None, *, now: datetime, grace: timedelta) -> Keeping:
+def change_policy(
+    policy: RetentionPolicy, keep_for: timedelta | None, *, now: datetime, grace: timedelta
+) -> RetentionPolicy:
     """Return what a room keeps once it is told to keep what was said for so long."""
-    if not _is_shorter(keep_for, held.in_force):
-        return Keeping(keep_for=keep_for)
-    waits_already = held.starts_at is not None and not _is_shorter(keep_for, held.keep_for)
-    starts_at = held.starts_at if waits_already else now + grace
-    return Keeping(keep_for=keep_for, before=held.in_force, starts_at=starts_at)
+    if not _is_shorter(keep_for, policy.effective):
+        return RetentionPolicy(keep_for=keep_for)
+    waits_already = policy.starts_at is not None and not _is_shorter(keep_for, policy.keep_for)
+    starts_at = policy.starts_at if waits_already else now + grace
+    return RetentionPolicy(keep_for=keep_for, before=policy.effective, starts_at=starts_at)
 
 
 def _is_shorter(one: timedelta | None, other: timedelta | None) -> bool:

@@ -13,46 +13,69 @@ from typing import Any
 
 import msgspec
 
+from roomlore.db import (
+    client_ids,
+    directory,
+    disentanglement,
+    erased,
+    erasure,
+    injections,
+    llm_calls,
+    messages,
+    work_queue,
+)
+from roomlore.db import outbox as noted
+from roomlore.db.messages import Audience, NewMessage, NewVersion, OriginalAuthorName, StatedReply
+from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
-from roomlore.domain.incoming import IncomingMessage, Skipped
-from roomlore.ingest import echoes, gone, people
-from roomlore.ingest.resolve import Names, resolve
+from roomlore.domain.incoming import IncomingMessage, SkippedRecord
+from roomlore.ingest import erasure_filter, participants
+from roomlore.ingest.resolve import ResolvedNames, resolve
 from roomlore.ingest.versions import (
     OTHER_MESSAGE,
-    Change,
-    Told,
+    AttributedMessage,
+    MessageChange,
     compare,
-    contradiction,
-    tell_apart,
+    is_version,
+    match_versions,
+    skipped_conflict,
 )
-from roomlore.store import changes as noted
-from roomlore.store import (
-    directory,
-    erased,
-    erasing,
-    injections,
-    messages,
-    readings,
-    stated,
-    untangling,
-    work,
-)
-from roomlore.store.messages import Audience, FirstName, NewMessage, NewVersion, StatedReply
-from roomlore.store.queries import Connection
-from roomlore.wishes import hearing
-from roomlore.wishes.listening import NOTHING, Listened
+from roomlore.privacy import enforcement
+from roomlore.privacy.screening import NOTHING_SCREENED, Screened
+
+
+async def adopt_platform_ids(
+    conn: Connection, org_id: OrgId, first: Mapping[tuple[RoomId, str], IncomingMessage], names: ResolvedNames
+) -> None:
+    """Give what was said the platform's ids, where these records are of it."""
+    said = await client_ids.unmatched(conn, org_id, list(first))
+    if not said:
+        return
+    told = {one.id: names.attributed(first[one.room_id, one.stated_id]) for one in said}
+    who = {who for one in told.values() for who in (one.author_id, *one.audience)}
+    who.update(*((one.author_id, *one.audience) for one in said))
+    persons = await client_ids.persons_of_accounts(conn, org_id, who)
+    same: dict[tuple[RoomId, str], MessageId] = {}
+    for one in said:
+        if is_version(one, told[one.id], persons):
+            # Two accounts of one person may have stated one id: the platform has one message of it.
+            same.setdefault((one.room_id, one.stated_id), one.id)
+    if same:
+        await client_ids.adopt_platform_ids(conn, org_id, list(same.values()))
+        await noted.append(conn, org_id, "message.revised", list(same.values()))
+
 
 #: Quick, and not strict: what is written is clean.
 JSON = msgspec.json.Encoder()
 #: Characters that one transaction takes: PostgreSQL refuses a statement of a gigabyte.
-LARGEST_CHANGE = 200_000_000
+MAX_CHANGE_BYTES = 200_000_000
 #: What a message is known by: room and external id.
 Key = tuple[RoomId, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class IngestResult:
     """What became of a batch."""
 
     #: Ids of messages that were not there before, by (room, external id).
@@ -63,7 +86,7 @@ class Accepted:
     revised: int
     redacted: int
     unchanged: int
-    skipped: Sequence[Skipped]
+    skipped: Sequence[SkippedRecord]
 
 
 async def accept(
@@ -72,8 +95,8 @@ async def accept(
     batch: Sequence[IncomingMessage],
     *,
     received_at: datetime,
-    listened: Listened = NOTHING,
-) -> Accepted:
+    listened: Screened = NOTHING_SCREENED,
+) -> IngestResult:
     """Store a batch of clean records and the work that follows from it; what was erased stays out.
 
     Args:
@@ -88,8 +111,8 @@ async def accept(
         BadInput: the batch is too large for one transaction.
     """
     # A statement of its own, so that the next one sees what an erasure has just done.
-    await erased.keep_erasures_out(conn, org_id)
-    staying = await gone.leave_out(conn, org_id, batch, now=received_at)
+    await erased.lock_shared(conn, org_id)
+    staying = await erasure_filter.reject_erased(conn, org_id, batch, now=received_at)
     accepted = await _accept(conn, org_id, staying.batch, received_at=received_at, listened=listened)
     return replace(accepted, skipped=[*staying.skipped, *accepted.skipped])
 
@@ -100,17 +123,17 @@ async def _accept(
     batch: Sequence[IncomingMessage],
     *,
     received_at: datetime,
-    listened: Listened,
-) -> Accepted:
+    listened: Screened,
+) -> IngestResult:
     if not batch:
-        return _accepted([], {}, [], [])
+        return _result([], {}, [], [])
     names = await resolve(conn, org_id, batch)
     await directory.lock_rooms(conn, sorted({names.room(message) for message in batch}))
     keys = [(names.room(message), message.external_id) for message in batch]
     first: dict[Key, IncomingMessage] = {}
     for key, message in zip(keys, batch, strict=True):
         first.setdefault(key, message)
-    await echoes.take_in(conn, org_id, first, names)
+    await adopt_platform_ids(conn, org_id, first, names)
     added = await _add_messages(conn, org_id, first, names, received_at=received_at)
     fresh = {message_id: first[key] for key, message_id in added.items()}
     again = [
@@ -120,36 +143,36 @@ async def _accept(
     ]
     if added:
         # Before anything is compared: a version of a whisper is for the same people.
-        await _add_what_hangs_on(conn, org_id, fresh, names)
+        await _add_dependents(conn, org_id, fresh, names)
     ids, changes, left_out = await _compare(conn, org_id, again, names)
     ids.update(added)
     versions = [(ids[key], message) for key, message in again if id(message) not in left_out]
     await _add_replies(conn, org_id, versions, names)
     await _change(conn, org_id, changes, redacted_at=received_at)
-    await people.note(conn, org_id, batch, fresh, names=names)
+    await participants.update_participants(conn, org_id, batch, fresh, names=names)
     # After it is known who is in the room, or nobody would be in one that has just been opened.
-    if added and await injections.ask_for_added(conn, org_id):
-        await work.wake(conn, "inject")
+    if added and await injections.enqueue_added(conn, org_id):
+        await work_queue.wake(conn, "inject")
     rooms = {room_id for room_id, _ in keys}
-    said = _said_anew(fresh, changes)
+    said = _new_texts(fresh, changes)
     if said:
-        await hearing.hear(conn, org_id, said, rooms=rooms, at=received_at, listened=listened)
-    if any(change.redact for change in changes):
-        await hearing.hear_again(conn, org_id, rooms)
+        await enforcement.apply(conn, org_id, said, rooms=rooms, at=received_at, screened=listened)
+    if any(change.is_redacted for change in changes):
+        await enforcement.reapply(conn, org_id, rooms)
     stored = [ids[key] for key, message in zip(keys, batch, strict=True) if id(message) not in left_out]
-    return _accepted(keys, added, stored, changes)
+    return _result(keys, added, stored, changes)
 
 
 async def _add_messages(
     conn: Connection,
     org_id: OrgId,
     first: Mapping[Key, IncomingMessage],
-    names: Names,
+    names: ResolvedNames,
     *,
     received_at: datetime,
 ) -> dict[Key, MessageId]:
     # Every writer inserts in the same order, so that none waits for another in a circle.
-    keys = sorted(first, key=_in_order)
+    keys = sorted(first, key=_message_order)
     # Ids tell in which order messages were told, whatever the ids of their rooms are.
     ids = {key: MessageId(uuid7()) for key in first}
     rows = [_row(ids[key], key, first[key], names=names, received_at=received_at) for key in keys]
@@ -160,16 +183,18 @@ async def _add_messages(
 
 def _check_size(texts: Iterable[str | None]) -> None:
     size = sum(len(text) for text in texts if text)
-    if size > LARGEST_CHANGE:
-        raise BadInput("batch", f"{size:,} characters at once, at most {LARGEST_CHANGE:,}; send it in parts")
+    if size > MAX_CHANGE_BYTES:
+        raise BadInput(
+            "batch", f"{size:,} characters at once, at most {MAX_CHANGE_BYTES:,}; send it in parts"
+        )
 
 
-def _in_order(key: Key) -> tuple[str, str]:
+def _message_order(key: Key) -> tuple[str, str]:
     return (key[0].hex, key[1])
 
 
 def _row(
-    message_id: MessageId, key: Key, message: IncomingMessage, *, names: Names, received_at: datetime
+    message_id: MessageId, key: Key, message: IncomingMessage, *, names: ResolvedNames, received_at: datetime
 ) -> NewMessage:
     return NewMessage(
         id=message_id,
@@ -193,7 +218,7 @@ def _row(
         raw=_json(message.raw),
         reply_to=message.reply_to or None,
         thread_root=message.thread_root or None,
-        to_embed=is_embedded(message),
+        to_embed=needs_embedding(message),
     )
 
 
@@ -201,8 +226,8 @@ def _json(value: Any) -> str | None:
     return JSON.encode(value).decode() if value else None
 
 
-async def _add_what_hangs_on(
-    conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: Names
+async def _add_dependents(
+    conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: ResolvedNames
 ) -> None:
     """Add audiences, work and edges of messages just added; no later record widens an audience."""
     audiences = [
@@ -212,35 +237,37 @@ async def _add_what_hangs_on(
     ]
     if audiences:
         await messages.add_audiences(conn, org_id, audiences)
-    await noted.note_added(conn, org_id)
-    await work.enqueue_added(conn, org_id)
+    await noted.append_added(conn, org_id)
+    await work_queue.enqueue_added(conn, org_id)
     if any(message.reply_to or message.thread_root for message in fresh.values()):
         await messages.add_replies_of_added(conn, org_id)
     if await messages.resolve_replies(conn, org_id):
-        await untangling.touch_rooms_of(conn, org_id, fresh)
-    moved = await stated.part_replies(conn, org_id) | await stated.join_replies(conn, org_id, set(fresh))
-    await _untangle_again(conn, org_id, moved)
-    if await untangling.touch_rooms_of_added(conn, org_id):
-        await work.wake(conn, "untangle")
+        await disentanglement.mark_messages_dirty(conn, org_id, fresh)
+    moved = await client_ids.relink_replies(conn, org_id) | await client_ids.link_replies(
+        conn, org_id, set(fresh)
+    )
+    await _mark_dirty(conn, org_id, moved)
+    if await disentanglement.mark_added_dirty(conn, org_id):
+        await work_queue.wake(conn, "untangle")
 
 
 async def _add_replies(
-    conn: Connection, org_id: OrgId, again: Sequence[tuple[MessageId, IncomingMessage]], names: Names
+    conn: Connection, org_id: OrgId, again: Sequence[tuple[MessageId, IncomingMessage]], names: ResolvedNames
 ) -> None:
     """Add the edges that other versions of a message state; the first one to state an edge is believed."""
     replies = [reply for message_id, message in again for reply in _replies(message_id, message, names)]
     if replies:
         added = await messages.add_replies(conn, org_id, replies)
-        await stated.join_replies(conn, org_id, added)
-        await _untangle_again(conn, org_id, added)
+        await client_ids.link_replies(conn, org_id, added)
+        await _mark_dirty(conn, org_id, added)
 
 
-def is_embedded(message: IncomingMessage) -> bool:
+def needs_embedding(message: IncomingMessage) -> bool:
     """Return whether a message gets a vector: something said, neither a notice nor injected."""
     return message.kind in {"message", "whisper"} and bool(message.body.strip())
 
 
-def _replies(message_id: MessageId, message: IncomingMessage, names: Names) -> Iterable[StatedReply]:
+def _replies(message_id: MessageId, message: IncomingMessage, names: ResolvedNames) -> Iterable[StatedReply]:
     if message.reply_to:
         yield StatedReply(
             room_id=names.room(message),
@@ -258,50 +285,52 @@ def _replies(message_id: MessageId, message: IncomingMessage, names: Names) -> I
 
 
 async def _compare(
-    conn: Connection, org_id: OrgId, again: Sequence[tuple[Key, IncomingMessage]], names: Names
-) -> tuple[dict[Key, MessageId], list[Change], set[int]]:
+    conn: Connection, org_id: OrgId, again: Sequence[tuple[Key, IncomingMessage]], names: ResolvedNames
+) -> tuple[dict[Key, MessageId], list[MessageChange], set[int]]:
     """Compare records that came again with what is stored; return ids, what differs, and which are left out.
 
     Those that are left out are told by what `id` says of them: two may be equal.
     """
     if not again:
         return {}, [], set()
-    told: dict[Key, list[Told]] = defaultdict(list)
+    told: dict[Key, list[AttributedMessage]] = defaultdict(list)
     for key, message in again:
-        told[key].append(names.told(message))
-    known = await messages.stored_versions(conn, org_id, sorted(told, key=_in_order))
+        told[key].append(names.attributed(message))
+    known = await messages.stored_versions(conn, org_id, sorted(told, key=_message_order))
     who = {one.author_id for ones in told.values() for one in ones}
     who.update(*(one.audience for ones in told.values() for one in ones))
     who.update(*((version.author_id, *version.audience) for version in known.values()))
-    persons = await stated.persons(conn, org_id, who)
-    changes: list[Change] = []
+    persons = await client_ids.persons_of_accounts(conn, org_id, who)
+    changes: list[MessageChange] = []
     left_out: set[int] = set()
     for key, ones in told.items():
-        versions = tell_apart(known[key], ones, persons)
+        versions = match_versions(known[key], ones, persons)
         change = compare(known[key], versions.own)
-        skipped = [contradiction(message, OTHER_MESSAGE) for message in versions.left_out]
+        skipped = [skipped_conflict(message, OTHER_MESSAGE) for message in versions.left_out]
         changes.append(replace(change, skipped=[*change.skipped, *skipped]))
         left_out.update(map(id, versions.left_out))
     return {key: version.id for key, version in known.items()}, changes, left_out
 
 
 async def _change(
-    conn: Connection, org_id: OrgId, changes: Sequence[Change], *, redacted_at: datetime
+    conn: Connection, org_id: OrgId, changes: Sequence[MessageChange], *, redacted_at: datetime
 ) -> None:
     # First, so that no worker writes meanwhile what it made of the old versions.
-    otherwise = [change.message_id for change in changes if _reads_otherwise(change)]
-    await _untangle_again(conn, org_id, otherwise)
+    otherwise = [change.message_id for change in changes if _has_new_text(change)]
+    await _mark_dirty(conn, org_id, otherwise)
     if otherwise:
-        await readings.drop_showing(conn, org_id, otherwise)
-    redacted = [change.message_id for change in changes if change.redact]
+        await llm_calls.drop_with_messages(conn, org_id, otherwise)
+    redacted = [change.message_id for change in changes if change.is_redacted]
     if redacted:
         await redact(conn, org_id, redacted, redacted_at=redacted_at)
     named = [(change.message_id, change.author_name) for change in changes if change.author_name is not None]
     if named:
         await messages.restore_author_names(
-            conn, org_id, [FirstName(message_id=message_id, author_name=name) for message_id, name in named]
+            conn,
+            org_id,
+            [OriginalAuthorName(message_id=message_id, author_name=name) for message_id, name in named],
         )
-        await work.embed_anew(conn, org_id, [message_id for message_id, _ in named])
+        await work_queue.reembed(conn, org_id, [message_id for message_id, _ in named])
     revisions = [revision for change in changes for revision in change.revisions]
     if revisions:
         await messages.add_revisions(conn, org_id, revisions)
@@ -310,14 +339,16 @@ async def _change(
         versions = [_version(*pair) for pair in revised]
         _check_size(text for version in versions for text in (version.body, version.raw, version.metadata))
         await messages.revise_messages(conn, org_id, versions)
-        await _embed_again(conn, org_id, revised)
+        await _reembed(conn, org_id, revised)
         # What is left of listening to what they said before.
-        await work.forget(conn, org_id, "listen", [message_id for message_id, _ in revised])
+        await work_queue.drop(conn, org_id, "listen", [message_id for message_id, _ in revised])
     read_otherwise = {message_id for message_id, _ in (*named, *revised)} - set(redacted)
-    await noted.note(conn, org_id, "message.revised", read_otherwise)
+    await noted.append(conn, org_id, "message.revised", read_otherwise)
 
 
-def _said_anew(fresh: Mapping[MessageId, IncomingMessage], changes: Sequence[Change]) -> dict[MessageId, str]:
+def _new_texts(
+    fresh: Mapping[MessageId, IncomingMessage], changes: Sequence[MessageChange]
+) -> dict[MessageId, str]:
     """Return what messages say that are new or have another text: in it requests may be heard."""
     bodies = {message_id: message.body for message_id, message in fresh.items()}
     return bodies | {
@@ -325,29 +356,29 @@ def _said_anew(fresh: Mapping[MessageId, IncomingMessage], changes: Sequence[Cha
     }
 
 
-def _reads_otherwise(change: Change) -> bool:
-    return change.redact or change.current is not None or change.author_name is not None
+def _has_new_text(change: MessageChange) -> bool:
+    return change.is_redacted or change.current is not None or change.author_name is not None
 
 
-async def _untangle_again(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
-    if ids and await untangling.touch_rooms_of(conn, org_id, ids):
-        await work.wake(conn, "untangle")
+async def _mark_dirty(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
+    if ids and await disentanglement.mark_messages_dirty(conn, org_id, ids):
+        await work_queue.wake(conn, "untangle")
 
 
-async def _embed_again(
+async def _reembed(
     conn: Connection, org_id: OrgId, revised: Sequence[tuple[MessageId, IncomingMessage]]
 ) -> None:
     """Put new work in place of old, then drop the vectors.
 
     In this order: a worker that is just writing a vector holds the work's row, so that the drop comes after.
     """
-    silent = [message_id for message_id, message in revised if not is_embedded(message)]
+    silent = [message_id for message_id, message in revised if not needs_embedding(message)]
     if silent:
-        await work.forget(conn, org_id, "embed", silent)
-    to_embed = [message_id for message_id, message in revised if is_embedded(message)]
+        await work_queue.drop(conn, org_id, "embed", silent)
+    to_embed = [message_id for message_id, message in revised if needs_embedding(message)]
     if to_embed:
-        await work.enqueue(conn, org_id, "embed", to_embed)
-    await work.drop_embeddings(conn, org_id, [message_id for message_id, _ in revised])
+        await work_queue.enqueue(conn, org_id, "embed", to_embed)
+    await work_queue.drop_embeddings(conn, org_id, [message_id for message_id, _ in revised])
 
 
 def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
@@ -365,25 +396,25 @@ def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
 
 async def redact(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime) -> int:
     """Remove the content of messages and everything derived from it; return how many had any left."""
-    await erasing.drop_derived(conn, org_id, ids)
+    await erasure.drop_derived(conn, org_id, ids)
     count = await messages.redact_messages(conn, org_id, ids, redacted_at=redacted_at)
     if count:
-        await noted.note(conn, org_id, "message.redacted", ids)
+        await noted.append(conn, org_id, "message.redacted", ids)
     return count
 
 
-def _accepted(
+def _result(
     keys: Sequence[Key],
     added: Mapping[Key, MessageId],
     stored: Sequence[MessageId],
-    changes: Sequence[Change],
-) -> Accepted:
-    return Accepted(
+    changes: Sequence[MessageChange],
+) -> IngestResult:
+    return IngestResult(
         added=added,
         message_ids=stored,
         room_ids=frozenset(key[0] for key in keys),
         revised=sum(change.current is not None for change in changes),
-        redacted=sum(change.redact for change in changes),
-        unchanged=sum(change.nothing for change in changes),
+        redacted=sum(change.is_redacted for change in changes),
+        unchanged=sum(change.is_empty for change in changes),
         skipped=[skipped for change in changes for skipped in change.skipped],
     )

@@ -18,43 +18,43 @@ from roomlore.domain.incoming import (
     IncomingRoom,
     MessageKind,
     ParticipantKind,
-    Precision,
     RoomKind,
-    Skipped,
+    SkippedRecord,
+    TimestampPrecision,
     Visibility,
 )
-from roomlore.domain.patterns import later
-from roomlore.domain.roomaudience import is_direct_stated_open
-from roomlore.ingest.carried import with_carried
-from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, strip
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.room_visibility import is_direct_stated_open
+from roomlore.ingest.attachments import with_attachments
+from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, remove_secrets
 
 #: Longer bodies are refused: no platform allows them, and a megabyte is no message.
-LONGEST_BODY = 1_000_000
-LONGEST_NAME = 500
+MAX_BODY = 1_000_000
+MAX_NAME = 500
 #: Ids are index keys: two of them with a platform must fit into one entry, four bytes a character.
-LONGEST_ID = 255
-LONGEST_PLATFORM = 100
-LONGEST_TOPIC = 10_000
+MAX_ID = 255
+MAX_PLATFORM = 100
+MAX_TOPIC = 10_000
 #: A foreign record larger than this is left away; what it says stands in the message's own fields.
-LARGEST_RAW = 4_000_000
+MAX_RAW = 4_000_000
 #: Foreign records nest a few levels; a deeper one is an attack on whoever walks it.
-DEEPEST = 40
+MAX_DEPTH = 40
 #: Larger integers cannot be written as JSON.
-WIDEST_INTEGER = 2**256
-WIDEST_ORDER = 2**63
+MAX_INTEGER = 2**256
+MAX_ORDER = 2**63
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 #: How far our own clock may be behind: what is said now must not be dropped because of it.
-SLOWEST_CLOCK = timedelta(days=366)
-AHEAD = "dated more than a year after the server's clock"
+MAX_CLOCK_SKEW = timedelta(days=366)
+TOO_FAR_AHEAD = "dated more than a year after the server's clock"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 #: An edit is later than what it edits, also where the platform's clock is too coarse to say so.
 TICK = timedelta(microseconds=1)
 #: What PostgreSQL cannot store: NUL, and halves of surrogate pairs.
-UNSTORABLE = later("[\x00\ud800-\udfff]")
+UNSTORABLE = lazy_pattern("[\x00\ud800-\udfff]")
 #: Perhaps an integer of more than 256 bits. Of 77 digits in a row four stand at multiples of 19: a look at
 #: every 19th character rules nearly all texts out.
-MANY_DIGITS = later(r"[0-9]{77}")
-FEW_DIGITS, DIGITS_APART = later(r"[0-9]{4}"), 19
+MANY_DIGITS = lazy_pattern(r"[0-9]{77}")
+FEW_DIGITS, DIGITS_APART = lazy_pattern(r"[0-9]{4}"), 19
 #: Strict, unlike the module's functions made once: foreign records are many.
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 MESSAGE_KINDS = get_args(MessageKind)
@@ -62,13 +62,13 @@ PARTICIPANT_KINDS = get_args(ParticipantKind)
 #: None: a kind, or an audience, that the platform does not say.
 ROOM_KINDS = (*get_args(RoomKind), None)
 VISIBILITIES = (*get_args(Visibility), None)
-PRECISIONS = get_args(Precision)
+PRECISIONS = get_args(TimestampPrecision)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 DIRECT_STATED_OPEN = "a direct room is never open"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clean:
+class CleanRecord:
     """A record fit to be stored."""
 
     message: IncomingMessage
@@ -77,14 +77,14 @@ class Clean:
     size: int = field(default=0, compare=False)
 
 
-class Rooms:
+class RoomCleaner:
     """Rooms made over once each: a reader gives all messages of a room the same one, or an equal one."""
 
     def __init__(self, make: Callable[[IncomingRoom], IncomingRoom]) -> None:
         self._make = make
         self._known: dict[str, tuple[IncomingRoom, IncomingRoom]] = {}
 
-    def made(self, room: IncomingRoom) -> IncomingRoom:
+    def cleaned(self, room: IncomingRoom) -> IncomingRoom:
         """Return the room made over; the very same one again while its description does not change."""
         known = self._known.get(room.external_id)
         if known is None or known[0] != room:
@@ -92,7 +92,9 @@ class Rooms:
         return known[1]
 
 
-def clean(message: IncomingMessage, *, now: datetime, rooms: Rooms | None = None) -> Clean | Skipped:
+def clean(
+    message: IncomingMessage, *, now: datetime, rooms: RoomCleaner | None = None
+) -> CleanRecord | SkippedRecord:
     """Return the record without secrets and unstorable characters, or the reason why it is left out.
 
     Args:
@@ -101,28 +103,34 @@ def clean(message: IncomingMessage, *, now: datetime, rooms: Rooms | None = None
         rooms: The rooms of records that came before, for those who clean many.
     """
     reason = _fault(message, now=now)
-    scrubber = Scrubber()
+    scrubber = ValueCleaner()
     if reason is not None:
-        return Skipped(where=scrubber.text(message.where or message.external_id[:LONGEST_ID]), reason=reason)
+        return SkippedRecord(
+            where=scrubber.text(message.where or message.external_id[:MAX_ID]), reason=reason
+        )
     fields: dict[str, Any] = {
-        "room": rooms.made(message.room) if rooms else clean_room(message.room),
+        "room": rooms.cleaned(message.room) if rooms else clean_room(message.room),
         "author": _clean_author(message.author),
         "sent_at": message.sent_at.astimezone(UTC),
-        "edited_at": _after(message.sent_at, message.edited_at) if message.edited_at else None,
-        "audience": tuple(_clean_author(author) for author in message.audience if _is_fit(author)),
+        "edited_at": _edited_after(message.sent_at, message.edited_at) if message.edited_at else None,
+        "audience": tuple(
+            _clean_author(author) for author in message.audience if _is_storable_author(author)
+        ),
         "mentions": tuple(scrubber.text(mention) for mention in message.mentions),
         **(_content(message, scrubber) if not message.deleted else NO_CONTENT),
     }
-    return Clean(message=_with(message, fields), secrets_stripped=scrubber.count, size=scrubber.size)
+    return CleanRecord(
+        message=_replace_fields(message, fields), secrets_stripped=scrubber.count, size=scrubber.size
+    )
 
 
-def _with(message: IncomingMessage, fields: Mapping[str, Any]) -> IncomingMessage:
+def _replace_fields(message: IncomingMessage, fields: Mapping[str, Any]) -> IncomingMessage:
     # Most records are clean as they come, and need no copy.
     changed = {name: value for name, value in fields.items() if value is not getattr(message, name)}
     return replace(message, **changed) if changed else message
 
 
-def _after(sent_at: datetime, edited_at: datetime) -> datetime:
+def _edited_after(sent_at: datetime, edited_at: datetime) -> datetime:
     return max(edited_at, sent_at + TICK).astimezone(UTC)
 
 
@@ -148,7 +156,7 @@ NO_CONTENT: dict[str, Any] = {
 
 
 @dataclass(slots=True)
-class Scrubber:
+class ValueCleaner:
     """Removes secrets and whatever cannot be stored, and counts the secrets and the characters."""
 
     count: int = 0
@@ -156,14 +164,14 @@ class Scrubber:
 
     def text(self, text: str) -> str:
         """Return the text fit to be stored."""
-        stripped, count = strip(storable(text))
+        stripped, count = remove_secrets(storable(text))
         self.count += count
         self.size += len(stripped)
         return stripped
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """Return any JSON value fit to be stored."""
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             return None
         if isinstance(value, str):
             return self.text(value)
@@ -190,9 +198,9 @@ class Scrubber:
         return self.value(value, depth + 1)
 
 
-def _content(message: IncomingMessage, scrubber: Scrubber) -> dict[str, Any]:
+def _content(message: IncomingMessage, scrubber: ValueCleaner) -> dict[str, Any]:
     return {
-        "body": scrubber.text(with_carried(message.body, message.attachments)),
+        "body": scrubber.text(with_attachments(message.body, message.attachments)),
         "attachments": scrubber.value(message.attachments) if message.attachments else message.attachments,
         "reactions": scrubber.value(message.reactions) if message.reactions else message.reactions,
         "metadata": scrubber.value(message.metadata) if message.metadata else message.metadata,
@@ -200,7 +208,7 @@ def _content(message: IncomingMessage, scrubber: Scrubber) -> dict[str, Any]:
     }
 
 
-def _raw(message: IncomingMessage, scrubber: Scrubber) -> Any:
+def _raw(message: IncomingMessage, scrubber: ValueCleaner) -> Any:
     size = _size_as_is(message.raw)
     if size is not None:
         scrubber.size += size
@@ -210,7 +218,7 @@ def _raw(message: IncomingMessage, scrubber: Scrubber) -> Any:
     scrubber.count = 0
     raw = scrubber.value(message.raw)
     scrubber.count = max(scrubber.count, counted)
-    return raw if scrubber.size - before <= LARGEST_RAW else None
+    return raw if scrubber.size - before <= MAX_RAW else None
 
 
 def _size_as_is(raw: Any) -> int | None:
@@ -222,8 +230,8 @@ def _size_as_is(raw: Any) -> int | None:
     except (TypeError, ValueError, RecursionError):
         return None
     is_fit = (
-        len(text) <= LARGEST_RAW
-        and text.count("{") + text.count("[") <= DEEPEST
+        len(text) <= MAX_RAW
+        and text.count("{") + text.count("[") <= MAX_DEPTH
         and "\\u0000" not in text
         and not _is_unstorable(text)
         and not (FEW_DIGITS.search(text[::DIGITS_APART]) and MANY_DIGITS.search(text))
@@ -235,13 +243,13 @@ def _size_as_is(raw: Any) -> int | None:
 # Foreign records have few different keys.
 @lru_cache(maxsize=4096)
 def _clean_key(key: str) -> tuple[str, int]:
-    return strip(storable(key))
+    return remove_secrets(storable(key))
 
 
 # Rooms and people are few, and so are the ids that messages in a row answer.
 @lru_cache(maxsize=4096)
 def _holds_secret(name: str) -> bool:
-    return strip(name)[1] > 0
+    return remove_secrets(name)[1] > 0
 
 
 def _fault(message: IncomingMessage, *, now: datetime) -> str | None:
@@ -258,7 +266,7 @@ def _name_fault(message: IncomingMessage) -> str | None:
     ):
         if not is_there:
             return f"no {what}"
-    if len(message.platform) > LONGEST_PLATFORM:
+    if len(message.platform) > MAX_PLATFORM:
         return "platform name too long"
     if _is_unstorable(message.platform):
         return "platform name not storable"
@@ -274,7 +282,7 @@ def _id_fault(message: IncomingMessage) -> str | None:
         ("reply id", message.reply_to or ""),
         ("thread id", message.thread_root or ""),
     ):
-        flaw = _flaw(name) if name else None
+        flaw = _name_flaw(name) if name else None
         if flaw is not None:
             return flaw.format(what=what)
     return None
@@ -282,8 +290,8 @@ def _id_fault(message: IncomingMessage) -> str | None:
 
 # Most ids come again: rooms, accounts, and messages that are answered.
 @lru_cache(maxsize=65_536)
-def _flaw(name: str) -> str | None:
-    if len(name) > LONGEST_ID:
+def _name_flaw(name: str) -> str | None:
+    if len(name) > MAX_ID:
         return "{what} too long"
     if _is_unstorable(name):
         return "{what} not storable"
@@ -291,9 +299,9 @@ def _flaw(name: str) -> str | None:
 
 
 def _kind_fault(message: IncomingMessage) -> str | None:
-    if len(message.body) > LONGEST_BODY:
+    if len(message.body) > MAX_BODY:
         return "body too long"
-    if not -WIDEST_ORDER <= message.order < WIDEST_ORDER:
+    if not -MAX_ORDER <= message.order < MAX_ORDER:
         return "order out of range"
     for what, kind, kinds in (
         ("message kind", message.kind, MESSAGE_KINDS),
@@ -314,7 +322,7 @@ def _time_fault(message: IncomingMessage, now: datetime) -> str | None:
             return "time without zone"
     if not all(EARLIEST <= time < LATEST for time in times):
         return "absurd date"
-    return AHEAD if max(times) > now + SLOWEST_CLOCK else None
+    return TOO_FAR_AHEAD if max(times) > now + MAX_CLOCK_SKEW else None
 
 
 def _is_named(author: IncomingAuthor) -> bool:
@@ -322,22 +330,22 @@ def _is_named(author: IncomingAuthor) -> bool:
     return bool(author.account_id) or author.kind == "system"
 
 
-def _is_fit(author: IncomingAuthor) -> bool:
+def _is_storable_author(author: IncomingAuthor) -> bool:
     """Return whether somebody named beside the author can be stored; who cannot may read nothing."""
     names = (author.account_id, author.persona)
     return (
         author.kind in PARTICIPANT_KINDS
         and _is_named(author)
-        and not any(len(name) > LONGEST_ID or _is_unstorable(name) or _holds_secret(name) for name in names)
+        and not any(len(name) > MAX_ID or _is_unstorable(name) or _holds_secret(name) for name in names)
     )
 
 
-def _plain(text: str) -> str:
-    return strip(storable(text))[0]
+def _storable_text(text: str) -> str:
+    return remove_secrets(storable(text))[0]
 
 
 def _clean_author(author: IncomingAuthor) -> IncomingAuthor:
-    name = _plain(author.name).strip()[:LONGEST_NAME] or author.account_id or "unknown"
+    name = _storable_text(author.name).strip()[:MAX_NAME] or author.account_id or "unknown"
     return author if name == author.name else replace(author, name=name)
 
 
@@ -345,10 +353,10 @@ def clean_room(room: IncomingRoom) -> IncomingRoom:
     """Return the room without secrets, unstorable characters and impossible presences."""
     cleaned = replace(
         room,
-        name=_plain(room.name).strip()[:LONGEST_NAME] or room.external_id,
-        topic=_plain(room.topic)[:LONGEST_TOPIC],
-        workspace=_plain(room.workspace).strip()[:LONGEST_NAME],
-        category=_plain(room.category).strip()[:LONGEST_NAME],
+        name=_storable_text(room.name).strip()[:MAX_NAME] or room.external_id,
+        topic=_storable_text(room.topic)[:MAX_TOPIC],
+        workspace=_storable_text(room.workspace).strip()[:MAX_NAME],
+        category=_storable_text(room.category).strip()[:MAX_NAME],
         members=tuple(_clean_member(member) for member in room.members if _is_possible(member)),
     )
     return room if cleaned == room else cleaned
@@ -369,12 +377,12 @@ def _is_possible(member: IncomingMembership) -> bool:
     if any(time.utcoffset() is None for time in times):
         return False
     in_order = times == sorted(times) and all(EARLIEST <= time < LATEST for time in times)
-    return in_order and _is_fit(member.author)
+    return in_order and _is_storable_author(member.author)
 
 
 def _storable_number(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if isinstance(value, int) and abs(value) > WIDEST_INTEGER:
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
         return None
     return value

@@ -3,28 +3,28 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from roomlore.domain.ids import OrgId, ParticipantId, RoomId, timeless
+from roomlore.db import directory
+from roomlore.db.directory import AccountKey, KindUpdate, NewAccount, NewRoom
+from roomlore.db.queries import Connection
+from roomlore.domain.ids import OrgId, ParticipantId, RoomId, random_id
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ParticipantKind
-from roomlore.domain.roomaudience import UNKNOWN_KIND, audience_of, is_stated_closed
-from roomlore.ingest.versions import Told
-from roomlore.store import directory
-from roomlore.store.directory import IdentityKey, NewIdentity, NewRoom, NotedKind
-from roomlore.store.queries import Connection
+from roomlore.domain.room_visibility import UNKNOWN_KIND, is_stated_closed, visibility_of
+from roomlore.ingest.versions import AttributedMessage
 
 RoomName = tuple[str, str]
 AuthorName = tuple[str, str, str]
 #: What is known of a participant only grows.
-RANK: Mapping[ParticipantKind, int] = {"human": 0, "system": 1, "agent": 2}
+KIND_RANK: Mapping[ParticipantKind, int] = {"human": 0, "system": 1, "agent": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class ResolvedNames:
     """Our ids for the rooms and authors of one batch."""
 
     rooms: Mapping[RoomName, RoomId]
-    authors: Mapping[AuthorName, IdentityKey]
+    authors: Mapping[AuthorName, AccountKey]
     #: What somebody stored as human has turned out to be.
-    turned_out: Sequence[NotedKind]
+    changed_kinds: Sequence[KindUpdate]
 
     def room(self, message: IncomingMessage) -> RoomId:
         """Return the id of the message's room."""
@@ -34,9 +34,9 @@ class Names:
         """Return the participant behind an author."""
         return self.authors[author_name(platform, author)].participant_id
 
-    def told(self, message: IncomingMessage) -> Told:
+    def attributed(self, message: IncomingMessage) -> AttributedMessage:
         """Return a message with who says it to whom."""
-        return Told(
+        return AttributedMessage(
             message=message,
             author_id=self.author(message.platform, message.author),
             audience={self.author(message.platform, one) for one in message.audience},
@@ -58,7 +58,7 @@ def distinct_rooms(batch: Sequence[IncomingMessage]) -> list[tuple[RoomName, Inc
     return [((platform, room.external_id), room) for (platform, _), room in rooms.items()]
 
 
-async def resolve(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage]) -> Names:
+async def resolve(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage]) -> ResolvedNames:
     """Return our ids for every room and author that the batch names; new ones are added first."""
     described = distinct_rooms(batch)
     named = {name: room.name for name, room in described if room.name != room.external_id}
@@ -67,7 +67,7 @@ async def resolve(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessa
     for platform, author in authors_named(batch):
         name = author_name(platform, author)
         # Nobody is less than a record says: one that marks an agent outweighs those that do not.
-        authors[name] = max(authors.get(name, author), author, key=lambda named: RANK[named.kind])
+        authors[name] = max(authors.get(name, author), author, key=lambda named: KIND_RANK[named.kind])
     known_rooms, known = await _known(conn, org_id, rooms, authors)
     if len(known_rooms) < len(rooms) or len(known) < len(authors):
         await directory.lock_directory(conn, org_id)
@@ -80,20 +80,20 @@ async def resolve(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessa
 
 def _names(
     rooms: Mapping[RoomName, RoomId],
-    known: Mapping[AuthorName, IdentityKey],
+    known: Mapping[AuthorName, AccountKey],
     authors: Mapping[AuthorName, IncomingAuthor],
-) -> Names:
+) -> ResolvedNames:
     turned_out: dict[ParticipantId, ParticipantKind] = {}
     for name, identity in known.items():
         kind = authors[name].kind
-        if RANK[kind] > RANK[turned_out.get(identity.participant_id, identity.kind)]:
+        if KIND_RANK[kind] > KIND_RANK[turned_out.get(identity.participant_id, identity.kind)]:
             turned_out[identity.participant_id] = kind
-    noted = [NotedKind(participant_id=id_, kind=kind) for id_, kind in sorted(turned_out.items())]
+    noted = [KindUpdate(participant_id=id_, kind=kind) for id_, kind in sorted(turned_out.items())]
     now = {
         name: replace(identity, kind=turned_out.get(identity.participant_id, identity.kind))
         for name, identity in known.items()
     }
-    return Names(rooms=rooms, authors=now, turned_out=noted)
+    return ResolvedNames(rooms=rooms, authors=now, changed_kinds=noted)
 
 
 def authors_named(batch: Sequence[IncomingMessage]) -> Iterable[tuple[str, IncomingAuthor]]:
@@ -112,10 +112,10 @@ async def _known(
     org_id: OrgId,
     rooms: Mapping[RoomName, IncomingRoom],
     authors: Mapping[AuthorName, IncomingAuthor],
-) -> tuple[dict[RoomName, RoomId], dict[AuthorName, IdentityKey]]:
+) -> tuple[dict[RoomName, RoomId], dict[AuthorName, AccountKey]]:
     return (
         await directory.rooms_by_external_id(conn, org_id, list(rooms)),
-        await directory.identities_by_account(conn, org_id, list(authors)),
+        await directory.accounts_by_key(conn, org_id, list(authors)),
     )
 
 
@@ -127,12 +127,12 @@ async def _add_rooms(
 ) -> None:
     new = [
         NewRoom(
-            id=RoomId(timeless()),
+            id=RoomId(random_id()),
             platform=name[0],
             external_id=room.external_id,
             name=room.name,
             kind=room.kind or UNKNOWN_KIND,
-            visibility=audience_of(room).visibility,
+            visibility=visibility_of(room).visibility,
             is_stated_closed=is_stated_closed(room),
             topic=room.topic,
             workspace=room.workspace,
@@ -147,14 +147,14 @@ async def _add_authors(
     conn: Connection,
     org_id: OrgId,
     authors: Mapping[AuthorName, IncomingAuthor],
-    known: Mapping[AuthorName, IdentityKey],
+    known: Mapping[AuthorName, AccountKey],
 ) -> None:
     new = [
-        NewIdentity(
+        NewAccount(
             platform=name[0],
             account_id=author.account_id,
             persona=author.persona,
-            participant_id=ParticipantId(timeless()),
+            participant_id=ParticipantId(random_id()),
             kind=author.kind,
             name=author.name,
             bridged=author.bridged,
@@ -162,4 +162,4 @@ async def _add_authors(
         for name, author in authors.items()
         if name not in known
     ]
-    await directory.add_identities(conn, org_id, new)
+    await directory.add_participants_with_accounts(conn, org_id, new)

@@ -7,13 +7,13 @@ Every pattern takes time linear in the text: what is scanned may come from someb
 
 import re
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 MARKER = "[secret removed]"
 
 #: Formats that nothing but a credential has. Each takes in what is glued to its end, so that no other begins
 #: there only once it is gone.
-TOKENS = later(
+TOKENS = lazy_pattern(
     r"""
       (?<=\b[Bb]earer[ ])(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{20,}=*  # whatever a request shows to be let in
     | \bxox[abcdeprs]-[\w%-]{8,} | \bxoxo-\d[\w-]{8,}  # Slack tokens; "xoxo-hugs" is a greeting
@@ -33,12 +33,12 @@ TOKENS = later(
     """,
     re.VERBOSE | re.DOTALL,
 )
-DISCORD_TOKEN = later(r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
+DISCORD_TOKEN = lazy_pattern(r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
 #: What stands in the middle of one, and is found faster.
-DISCORD_MIDDLE = later(r"\.[\w-]{6}\.[\w-]{27}")
-PREFIX = later(r"gh[oprsu]_|github_pat_|hf_|npm_|rlk_|sk_")
+DISCORD_MIDDLE = lazy_pattern(r"\.[\w-]{6}\.[\w-]{27}")
+PREFIX = lazy_pattern(r"gh[oprsu]_|github_pat_|hf_|npm_|rlk_|sk_")
 #: Values inside addresses. A short `key=` or `auth=` is an ordinary parameter.
-IN_ADDRESS = later(
+IN_ADDRESS = lazy_pattern(
     r"""
       (?P<query>(?:[?&\#]|&amp;)(?:(?:access_?|refresh_?|id_?)?token|api_?key|(?:client_?)?secret|password
         |x-amz-signature|x-amz-security-token)=)(?!\[secret)[^&\s"'<>|]+
@@ -60,13 +60,13 @@ SECRET_FIELDS = frozenset(
     }
 )
 #: No secret with what gives it away is shorter than "?token=x" or "a://b:c@".
-SHORTEST = 8
+MIN_SECRET_LENGTH = 8
 DOTS_IN_DISCORD_TOKEN = 2
 
 
-def strip(text: str) -> tuple[str, int]:
+def remove_secrets(text: str) -> tuple[str, int]:
     """Return the text with each secret replaced by a marker, and how many there were."""
-    if len(text) < SHORTEST:
+    if len(text) < MIN_SECRET_LENGTH:
         return text, 0
     addressed = tokens = bots = 0
     if _may_hold_address(text):
@@ -107,13 +107,13 @@ def _mark(_: re.Match[str]) -> str:
 
 
 #: What every address with a secret holds, and every field that is one, in lower case.
-TRACES = ("token", "api", "key=", "secret", "password", "auth=", "sig", "t=xo", "hooks")
+SECRET_HINTS = ("token", "api", "key=", "secret", "password", "auth=", "sig", "t=xo", "hooks")
 
 
 def is_harmless(text: str) -> bool:
     """Return whether a whole record, as JSON text, holds no trace of a secret: a quick look, not a verdict."""
     lowered = text.lower()
-    for trace in TRACES:
+    for trace in SECRET_HINTS:
         if trace in lowered:
             return False
     return (

@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from roomlore.db.messages import Revision, StoredVersion
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.domain.incoming import IncomingMessage, MessageKind, Skipped
-from roomlore.domain.speech import own_words
-from roomlore.ingest.secrets import strip
-from roomlore.store.messages import Revision, StoredVersion
+from roomlore.domain.incoming import IncomingMessage, MessageKind, SkippedRecord
+from roomlore.domain.rendering import without_trailing_quotes
+from roomlore.ingest.secrets import remove_secrets
 
 #: Why a version is left out while its message stays.
 OTHER_TEXT = "same id, other text"
@@ -25,7 +25,7 @@ OTHER_MESSAGE = "same id, other author, kind or audience"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class AttributedMessage:
     """A record, with who says it to whom."""
 
     message: IncomingMessage
@@ -33,7 +33,7 @@ class Told:
     audience: AbstractSet[ParticipantId]
 
 
-class Stored(Protocol):
+class StoredMessage(Protocol):
     """A stored message, as far as records of it must agree with it."""
 
     @property
@@ -53,7 +53,7 @@ class Stored(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
+class MatchedVersions:
     """Records of one id: those that are versions of the stored message, and those left out."""
 
     own: Sequence[IncomingMessage]
@@ -61,28 +61,28 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class MessageChange:
     """What one or more records mean for the message that is stored."""
 
     message_id: MessageId
-    redact: bool = False
+    is_redacted: bool = False
     #: The record that becomes the current text; None where it stays.
     current: IncomingMessage | None = None
     #: Texts that are history now.
     revisions: Sequence[Revision] = ()
     #: How the author was called when it was said, where only a later version had been known.
     author_name: str | None = None
-    skipped: Sequence[Skipped] = ()
+    skipped: Sequence[SkippedRecord] = ()
 
     @property
-    def nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the record said nothing new."""
-        return not (self.redact or self.current or self.revisions or self.author_name or self.skipped)
+        return not (self.is_redacted or self.current or self.revisions or self.author_name or self.skipped)
 
 
-def tell_apart(
-    stored: StoredVersion, told: Sequence[Told], persons: Mapping[ParticipantId, UUID]
-) -> Versions:
+def match_versions(
+    stored: StoredVersion, told: Sequence[AttributedMessage], persons: Mapping[ParticipantId, UUID]
+) -> MatchedVersions:
     """Return which records are versions of the stored message.
 
     One that names another author and says the same at the same time is the same, as another export tells it: it
@@ -101,10 +101,10 @@ def tell_apart(
             own.append(message)
         elif not _says_the_same(stored, message):
             left_out.append(message)
-    return Versions(own=own, left_out=left_out)
+    return MatchedVersions(own=own, left_out=left_out)
 
 
-def is_version(stored: Stored, told: Told, persons: Mapping[ParticipantId, UUID]) -> bool:
+def is_version(stored: StoredMessage, told: AttributedMessage, persons: Mapping[ParticipantId, UUID]) -> bool:
     """Return whether a record has the author, the kind and the audience of a stored message."""
 
     def person(who: ParticipantId) -> UUID:
@@ -126,32 +126,32 @@ def _texts(stored: StoredVersion) -> dict[datetime, str]:
     return {stored.written_at: stored.body, **dict(zip(stored.earlier_at, stored.earlier, strict=True))}
 
 
-def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Change:
+def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> MessageChange:
     """Return what the records change about the stored message."""
     if not stored.author_name:
         # Only a hole has none: nothing that comes again belongs there.
-        return Change(message_id=stored.id)
+        return MessageChange(message_id=stored.id)
     known = _texts(stored)
     # What was said through us comes again by the clock of its platform.
-    incoming = [message for message in incoming if not (stored.is_said and _is_echo(message, known))]
+    incoming = [message for message in incoming if not (stored.is_said and _is_known_text(message, known))]
     name = _first_name(stored, incoming, known)
     removed = any(message.deleted for message in incoming)
     if removed or stored.redacted_at is not None:
-        return Change(message_id=stored.id, redact=stored.redacted_at is None, author_name=name)
+        return MessageChange(message_id=stored.id, is_redacted=stored.redacted_at is None, author_name=name)
     texts, records = dict(known), dict[datetime, IncomingMessage]()
     sources = {stored.written_at: stored.source_text}
-    skipped: list[Skipped] = []
+    skipped: list[SkippedRecord] = []
     for message in incoming:
         written_at = message.edited_at or message.sent_at
         if texts.setdefault(written_at, message.body) == message.body:
             records.setdefault(written_at, message)
         elif not (
-            _is_same_source(sources.setdefault(written_at, _source(records.get(written_at))), message)
-            or _carries_otherwise(texts[written_at], message)
+            _is_same_source(sources.setdefault(written_at, _source_text(records.get(written_at))), message)
+            or _attachments_differ(texts[written_at], message)
         ):
-            skipped.append(contradiction(message, OTHER_TEXT))
+            skipped.append(skipped_conflict(message, OTHER_TEXT))
     newest = max(texts)
-    return Change(
+    return MessageChange(
         message_id=stored.id,
         author_name=name,
         current=records[newest] if newest != stored.written_at else None,
@@ -164,7 +164,7 @@ def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Chang
     )
 
 
-def _is_echo(message: IncomingMessage, known: Mapping[datetime, str]) -> bool:
+def _is_known_text(message: IncomingMessage, known: Mapping[datetime, str]) -> bool:
     return not message.deleted and message.edited_at is None and message.body in known.values()
 
 
@@ -183,7 +183,7 @@ def _first_name(
     return first.author.name if (first.edited_at or first.sent_at) < told else None
 
 
-def _source(message: IncomingMessage | None) -> str | None:
+def _source_text(message: IncomingMessage | None) -> str | None:
     """Return the text that a foreign record holds, from which the body was made."""
     raw = message.raw if message else None
     text = raw.get("text") if isinstance(raw, Mapping) else None
@@ -192,19 +192,19 @@ def _source(message: IncomingMessage | None) -> str | None:
 
 def _is_same_source(source: str | None, message: IncomingMessage) -> bool:
     """Return whether a message says the same in the platform's own words: only names in it read otherwise."""
-    return source is not None and source == _source(message)
+    return source is not None and source == _source_text(message)
 
 
-def _carries_otherwise(known: str, message: IncomingMessage) -> bool:
+def _attachments_differ(known: str, message: IncomingMessage) -> bool:
     """Return whether only what a message carries reads otherwise, such as a preview that came later."""
-    own = own_words(message.body)
-    return bool(message.attachments and own.strip()) and own == own_words(known)
+    own = without_trailing_quotes(message.body)
+    return bool(message.attachments and own.strip()) and own == without_trailing_quotes(known)
 
 
-def contradiction(message: IncomingMessage, reason: str) -> Skipped:
+def skipped_conflict(message: IncomingMessage, reason: str) -> SkippedRecord:
     """Return a record as left out for the message that has its id."""
-    return Skipped(
-        where=strip(message.where)[0] or message.external_id,
+    return SkippedRecord(
+        where=remove_secrets(message.where)[0] or message.external_id,
         reason=reason,
         detail=f"message {message.external_id} in {message.room.name}",
     )

@@ -7,7 +7,7 @@ import httpx2
 import jsonschema_rs
 from fastapi import FastAPI
 
-from roomlore.surfaces.http.envelope import HEADERS, REQUEST_ID
+from roomlore.http.headers import HEADERS, REQUEST_ID
 
 #: Of documentation: nobody's address.
 ELSEWHERE = "203.0.113.5"

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pytest
 from fastapi import FastAPI
 
-from app.village import whole_village
 from conftest import TellOnce
-from roomlore.app import App
-from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.http.server import build, routed
+from operations.village import whole_village
+from roomlore.http.application import build, routes_app
+from roomlore.http.limits import RequestLimits
+from roomlore.operations import App
 from surfaces.http.calling import Caller, Described
 
 
@@ -40,14 +40,14 @@ Serve = Callable[..., Awaitable[Served]]
 @pytest.fixture(scope="session")
 def described() -> Described:
     """The description, which is the same wherever it is served."""
-    return Described(routed())
+    return Described(routes_app())
 
 
 @pytest.fixture
 def serve(described: Described) -> Serve:
     """Serve an App within limits."""
 
-    async def served(app: App, limits: Limits | None = None, **rest) -> Served:
+    async def served(app: App, limits: RequestLimits | None = None, **rest) -> Served:
         api = build(app, limits=limits, **rest)
         made = await app.keys.make("operator", name="operator's")
         return Served(app=app, api=api, described=described, operator=Caller(api, described, made.key))
@@ -59,4 +59,4 @@ def serve(described: Described) -> Serve:
 async def served(app: App, serve: Serve, tell_once: TellOnce) -> Served:
     """The village."""
     await tell_once(app, whole_village)
-    return await serve(app, Limits(rate=10_000, burst=100_000))
+    return await serve(app, RequestLimits(rate=10_000, burst=100_000))

@@ -16,18 +16,18 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi import checks
 
 import roomlore
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.surfaces.http.description import METHODS, describe
-from roomlore.surfaces.http.limits import EVENTS, Limits
-from roomlore.surfaces.http.running import listen, serve
-from roomlore.surfaces.http.server import routed
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
+from roomlore.http.application import routes_app
+from roomlore.http.limits import EVENTS, RequestLimits
+from roomlore.http.openapi import METHODS, openapi_document
+from roomlore.http.runtime import listen, serve
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
-STORY = Path(roomlore.__file__).parent / "surfaces" / "cli" / "demo.jsonl"
-DESCRIPTION = describe(routed())
+STORY = Path(roomlore.__file__).parent / "cli" / "demo.jsonl"
+DESCRIPTION = openapi_document(routes_app())
 OPERATIONS = [
     (method, path)
     for path, item in DESCRIPTION["paths"].items()
@@ -45,7 +45,7 @@ EACH_FOR_ITSELF = {
 #: The same each time; more of them and others, by hand, before something is given out.
 EXAMPLES = {GenerationMode.POSITIVE: 40, GenerationMode.NEGATIVE: 20}
 #: Nothing is too often here, nor are keys that are none: the tool shows many.
-ENDLESS = Limits(rate=1e9, burst=10**9, guesses=1e9, first_guesses=10**9)
+ENDLESS = RequestLimits(rate=1e9, burst=10**9, failed_auth_rate=1e9, failed_auth_burst=10**9)
 #: What is too large to be read; the tool knows other refusals only.
 REFUSED_UNREAD = 413
 
@@ -78,7 +78,9 @@ def running(cluster: Cluster) -> Generator[Running]:
     async def run() -> None:
         db = await Database.connect(cluster.app_dsn)
         org = f"anything-{uuid4()}"
-        app = App(db=db, org_id=await db.org(org), settings=Settings(org=org), _embedder=FakeEmbedder())
+        app = App(
+            db=db, org_id=await db.ensure_org(org), settings=Settings(org=org), _embedder=FakeEmbedder()
+        )
         await app.import_path(STORY)
         await app.drain()
         made = await app.keys.make("operator", name="anything")

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.stories import at, message, room
-from roomlore.domain import listing
-from roomlore.domain.listing import BEGINNING, CUT, MOST_BYTES
+from roomlore.domain import paging
+from roomlore.domain.paging import MAX_PAGE_BYTES, TRUNCATED_LENGTH, TRUNCATION_MARK
 from surfaces.http.conftest import Served
 
 SMALL, LARGE = 2_000, 900_000
@@ -67,7 +67,7 @@ def numbers(found: Sequence[Any]) -> list[int]:
 async def test_pages_give_every_message_once_however_large_they_are(
     served: Served, monkeypatch: pytest.MonkeyPatch, name: str, *, sizes: list[int], limit: int
 ) -> None:
-    monkeypatch.setattr(listing, "MOST_BYTES", SMALL)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", SMALL)
     held, said = LISTINGS[name]
     where = await said_of(served, sizes)
     pages = await walked(served, f"rooms/{where}/{name}", held, limit)
@@ -85,7 +85,7 @@ async def test_pages_give_every_message_once_however_large_they_are(
 async def test_an_app_is_walked_by_what_it_gave_last(
     served: Served, monkeypatch: pytest.MonkeyPatch, sizes: list[int], limit: int
 ) -> None:
-    monkeypatch.setattr(listing, "MOST_BYTES", SMALL)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", SMALL)
     app, where = served.app, await said_of(served, sizes)
     found: list[str] = []
     while page := await app.messages(app.operator, where, limit=limit, before=found[0] if found else None):
@@ -100,7 +100,7 @@ async def test_an_answer_of_large_messages_has_the_size_that_is_stated(served: S
 
     page = answer.json()
     texts = sum(len(one["body"].encode()) for one in page["messages"])
-    assert MOST_BYTES <= texts < MOST_BYTES + LARGE
+    assert MAX_PAGE_BYTES <= texts < MAX_PAGE_BYTES + LARGE
     assert len(answer.content) < texts + 2_000 * len(page["messages"])
     assert len(page["messages"]) == 3
     assert page["next"] is not None
@@ -121,7 +121,7 @@ async def test_what_a_message_is_told_with_counts_too(served: Served) -> None:
 async def test_a_conversation_is_read_page_by_page(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     where = await said_of(served, [900, 10, 1_500, 800, 2_500, 10, 10], answers=True)
     await served.app.untangle()
-    monkeypatch.setattr(listing, "MOST_BYTES", SMALL)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", SMALL)
     pages = await walked(served, f"conversations/message:{where}-0", "messages", 100)
     assert [one for page in reversed(pages) for one in numbers([said["message"] for said in page])] == [
         0, 1, 2, 3, 4, 5, 6,
@@ -134,7 +134,7 @@ async def test_exchanges_come_whole_until_an_answer_is_full(
 ) -> None:
     where = await said_of(served, [900, 600, 800, 10, 1_200])
     # None answers another: each is an exchange of its own.
-    monkeypatch.setattr(listing, "MOST_BYTES", SMALL)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", SMALL)
     pages = await walked(served, f"rooms/{where}/exchanges", "exchanges", 100)
     openings = [[one for told in page for one in numbers(told["messages"])] for page in pages]
     assert openings == [[4, 3, 2], [1, 0]]
@@ -145,11 +145,11 @@ async def test_an_exchange_that_no_answer_holds_is_shortened_and_says_so(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = await said_of(served, [1_500] * 4, answers=True)
-    monkeypatch.setattr(listing, "MOST_BYTES", SMALL)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", SMALL)
     [[told]] = await walked(served, f"rooms/{where}/exchanges", "exchanges", 100)
     assert numbers(told["messages"]) == [0, 1, 2, 3]
-    assert told["shortened_to"] == BEGINNING
-    assert {one["body"] for one in told["messages"]} == {"é" * BEGINNING + CUT}
+    assert told["shortened_to"] == TRUNCATED_LENGTH
+    assert {one["body"] for one in told["messages"]} == {"é" * TRUNCATED_LENGTH + TRUNCATION_MARK}
 
 
 async def test_a_search_tells_the_beginnings_of_what_an_answer_does_not_hold(
@@ -161,15 +161,15 @@ async def test_a_search_tells_the_beginnings_of_what_an_answer_does_not_hold(
     ]
     await served.app.ingest_batch(said)
     await served.app.drain()
-    monkeypatch.setattr(listing, "MOST_BYTES", SMALL)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", SMALL)
     found = await served.operator.post("/v1/search", {"question": "kiln number", "room": "kiln", "limit": 6})
 
     bodies = [one["body"] for hit in found["hits"] for one in hit["messages"]]
     assert len(bodies) == 6
-    cut = [body for body in bodies if body.endswith(CUT)]
-    assert [len(body) > BEGINNING + len(CUT) for body in bodies[:2]] == [True, True]
+    cut = [body for body in bodies if body.endswith(TRUNCATION_MARK)]
+    assert [len(body) > TRUNCATED_LENGTH + len(TRUNCATION_MARK) for body in bodies[:2]] == [True, True]
     assert len(cut) == 4
-    assert all(len(body) <= BEGINNING + len(CUT) for body in cut)
+    assert all(len(body) <= TRUNCATED_LENGTH + len(TRUNCATION_MARK) for body in cut)
 
 
 async def test_memories_end_with_the_one_that_fills_an_answer(
@@ -177,6 +177,6 @@ async def test_memories_end_with_the_one_that_fills_an_answer(
 ) -> None:
     for number in range(4):
         await served.app.memories.remember(f"fact {number} " + "x" * 1_200)
-    monkeypatch.setattr(listing, "MOST_BYTES", SMALL)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", SMALL)
     found = await served.operator.get("/v1/memories?limit=100")
     assert [one["content"][:6] for one in found] == ["fact 3", "fact 2"]

@@ -16,12 +16,12 @@ import pytest
 from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp
 
-from app.village import BO, SQUARE, say, village
-from roomlore.app import App
-from roomlore.store.cluster import Cluster
-from roomlore.surfaces.http import running
-from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.http.running import listen, serve
+from operations.village import BO, SQUARE, say, village
+from roomlore.db.cluster import Cluster
+from roomlore.http import runtime
+from roomlore.http.limits import RequestLimits
+from roomlore.http.runtime import listen, serve
+from roomlore.operations import App
 from surfaces.http.test_serving import address, database, process
 
 LIVES, WRITERS, SAID = 3, 4, 15
@@ -34,7 +34,7 @@ async def served(app: App) -> AsyncGenerator[tuple[int, asyncio.Event]]:
     """Serve on a port of this machine; give it and what ends that."""
     stop = asyncio.Event()
     with listen("127.0.0.1", 0) as listening:
-        serving = asyncio.create_task(serve(app, listening, limits=Limits(), workers=False, stop=stop))
+        serving = asyncio.create_task(serve(app, listening, limits=RequestLimits(), workers=False, stop=stop))
         yield listening.getsockname()[1], stop
         stop.set()
         async with asyncio.timeout(30):
@@ -51,7 +51,7 @@ async def served(app: App) -> AsyncGenerator[tuple[int, asyncio.Event]]:
     ],
 )
 async def test_half_a_request_is_waited_for_no_longer(app: App, monkeypatch, half: bytes) -> None:
-    monkeypatch.setattr(running, "HEADERS_WITHIN", 0.3)
+    monkeypatch.setattr(runtime, "HEADER_TIMEOUT", 0.3)
     async with served(app) as (port, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(half)
@@ -64,7 +64,7 @@ async def test_half_a_request_is_waited_for_no_longer(app: App, monkeypatch, hal
 async def test_idle_connections_make_room_for_those_who_ask(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "CONNECTIONS", 5)
+    monkeypatch.setattr(runtime, "CONNECTIONS", 5)
     async with asyncio.timeout(20), served(app) as (port, _):
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
         # One of them is in use, and stays.
@@ -85,7 +85,7 @@ async def test_idle_connections_make_room_for_those_who_ask(
 async def test_where_all_connections_are_in_use_one_more_is_told_so(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "CONNECTIONS", 1)
+    monkeypatch.setattr(runtime, "CONNECTIONS", 1)
     async with asked_of(endless, app, asyncio.Event()) as (caller, _):
         await asyncio.get_running_loop().sock_recv(caller, 1000)
         async with asyncio.timeout(20):
@@ -114,7 +114,7 @@ async def test_three_hundred_idle_connections_at_256_files_keep_nobody_out(
             writer.close()
 
 
-class Noted(running._Patient):
+class Noted(runtime._TimeoutProtocol):
     """A connection of which is known when it is made and lost."""
 
     made: asyncio.Event
@@ -136,7 +136,7 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> type[Noted]:
     """The kind of a connection, before any is made."""
     monkeypatch.setattr(Noted, "made", asyncio.Event(), raising=False)
     monkeypatch.setattr(Noted, "lost", asyncio.Event(), raising=False)
-    monkeypatch.setattr(running, "_Patient", Noted)
+    monkeypatch.setattr(runtime, "_TimeoutProtocol", Noted)
     return Noted
 
 
@@ -166,7 +166,7 @@ async def asked_of(
     """Ask over a connection on which nothing is read by itself; give it, and what serves."""
     with listen("127.0.0.1", 0) as listening, socket.socket() as caller:
         serving = asyncio.create_task(
-            serve(app, listening, limits=Limits(), workers=False, stop=stop, around=lambda _: answer)
+            serve(app, listening, limits=RequestLimits(), workers=False, stop=stop, wrap=lambda _: answer)
         )
         caller.connect(listening.getsockname())
         caller.setblocking(False)
@@ -181,7 +181,7 @@ async def asked_of(
 async def test_who_does_not_read_an_answer_holds_nothing(
     app: App, noted: type[Noted], monkeypatch: pytest.MonkeyPatch, answer: ASGIApp
 ) -> None:
-    monkeypatch.setattr(running, "TAKES_WITHIN", 0.3)
+    monkeypatch.setattr(runtime, "SEND_TIMEOUT", 0.3)
     async with asked_of(answer, app, asyncio.Event()):
         await noted.lost.wait()
 
@@ -196,14 +196,14 @@ async def test_who_reads_slowly_is_answered_whole(app: App, noted: type[Noted]) 
             while taken < MANY and transport.get_write_buffer_size() >= waiting:
                 taken += len(await loop.sock_recv(caller, 100_000))
             # However long that took.
-            noted.last._look()
+            noted.last._check_write_progress()
             assert not transport.is_closing()
 
 
 async def test_who_does_not_read_outlives_no_server(
     app: App, noted: type[Noted], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "FAREWELL", 1)
+    monkeypatch.setattr(runtime, "SHUTDOWN_TIMEOUT", 1)
     stop = asyncio.Event()
     async with asked_of(endless, app, stop) as (_, serving):
         await noted.made.wait()
@@ -215,7 +215,7 @@ async def test_who_does_not_read_outlives_no_server(
 async def test_the_end_cuts_off_what_takes_too_long_without_a_traceback(
     app: App, monkeypatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(running, "FAREWELL", 1)
+    monkeypatch.setattr(runtime, "SHUTDOWN_TIMEOUT", 1)
     made = await app.keys.make("operator", name="x")
     begun, sign_in = asyncio.Event(), App.sign_in
 
@@ -249,7 +249,7 @@ async def test_streams_do_not_hold_up_the_end(app: App) -> None:
         lines = response.aiter_lines()
         assert await anext(lines) == "retry: 2000"
         stop.set()
-        async with asyncio.timeout(running.FAREWELL / 2):
+        async with asyncio.timeout(runtime.SHUTDOWN_TIMEOUT / 2):
             assert [line async for line in lines] == [""]
 
 

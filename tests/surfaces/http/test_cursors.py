@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.village import BO, SQUARE, say
 from ingest.stories import at
+from operations.village import BO, SQUARE, say
 from surfaces.http.conftest import Served
 
 

@@ -3,21 +3,21 @@
 import json
 from pathlib import Path
 
-from roomlore.surfaces.http.description import METHODS, describe, written
-from roomlore.surfaces.http.server import routed
+from roomlore.http.application import routes_app
+from roomlore.http.openapi import METHODS, openapi_document, openapi_text
 from surfaces.http.conftest import Served
 
 KEPT = Path(__file__).parents[3] / "docs" / "openapi.json"
 
 
 def test_the_committed_description_is_that_of_the_routes() -> None:
-    assert KEPT.read_text(encoding="utf-8") == written(routed()), "run: make openapi"
+    assert KEPT.read_text(encoding="utf-8") == openapi_text(routes_app()), "run: make openapi"
 
 
 def test_every_operation_says_what_it_does_and_what_may_go_wrong() -> None:
     operations = [
         (path, item[method])
-        for path, item in describe(routed())["paths"].items()
+        for path, item in openapi_document(routes_app())["paths"].items()
         for method in METHODS
         if method in item
     ]

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from app.village import ANA, ATTIC, BO, CY, SQUARE, say
-from roomlore.app import events
-from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.http.routes import events as routes
+from operations.village import ANA, ATTIC, BO, CY, SQUARE, say
+from roomlore.http.limits import RequestLimits
+from roomlore.http.routes import events as routes
+from roomlore.operations import events
 from surfaces.http.conftest import Serve, Served
 from surfaces.http.streaming import listening, subjects
 
@@ -147,7 +147,9 @@ async def test_streams_end_at_once_when_the_process_does(served: Served) -> None
 
 
 async def test_streams_have_places_of_their_own(app, serve: Serve) -> None:
-    served = await serve(app, Limits(in_flight=2, streams=3, streams_of_key=2, rate=10_000, burst=10_000))
+    served = await serve(
+        app, RequestLimits(in_flight=2, streams=3, max_streams_per_key=2, rate=10_000, burst=10_000)
+    )
     other = (await app.keys.make("operator", name="other")).key
     key = served.operator.key
     async with listening(served.api, key), listening(served.api, key):
@@ -165,7 +167,7 @@ async def test_streams_have_places_of_their_own(app, serve: Serve) -> None:
 
 async def test_more_streams_than_connections_keep_nobody_waiting(app, serve: Serve) -> None:
     # So many keys that nobody has seen, at once and from one place, look like guesses.
-    served = await serve(app, Limits(rate=10_000, burst=10_000, first_guesses=100))
+    served = await serve(app, RequestLimits(rate=10_000, burst=10_000, failed_auth_burst=100))
     async with asyncio.TaskGroup() as group:
         ready, go = asyncio.Semaphore(0), asyncio.Event()
 

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 import roomlore
-from app.village import SQUARE, say
 from ingest.stories import author
-from roomlore.config import Settings
+from operations.village import SQUARE, say
+from roomlore.db import audit_log
+from roomlore.db import database as store
+from roomlore.db.connections import translate_connection_errors
 from roomlore.domain.errors import DatabaseFull, DatabaseUnavailable
-from roomlore.store import db as store
-from roomlore.store import log
-from roomlore.store.connect import meeting_outages
-from roomlore.surfaces.http.routes import health
-from roomlore.surfaces.mcp.guarding import Refused, guarded
+from roomlore.http.routes import health
+from roomlore.mcp.errors import ToolError, translate_errors
+from roomlore.settings import Settings
 from surfaces.http.conftest import Serve, Served
 
 FULL = "do $$ begin raise exception using errcode = '53100', message = 'no room'; end $$"
@@ -44,7 +44,7 @@ async def test_a_full_disk_refuses_writes_by_name_and_lets_reads_go_on(
 
     monkeypatch.setattr(health, "KNOWN_FOR", 0)
     with monkeypatch.context() as broken:
-        broken.setattr(log, "append", full)
+        broken.setattr(audit_log, "append", full)
         broken.setattr(store, "PROBE", FULL)
         told = await served.operator(*WRITING)
         assert (told.status_code, told.json()["type"]) == (507, "urn:roomlore:problem:database-full")
@@ -52,11 +52,11 @@ async def test_a_full_disk_refuses_writes_by_name_and_lets_reads_go_on(
         ready = await served.nobody()("GET", "/health/ready")
         assert ready.status_code == 503
         assert ready.json() == {"status": "waiting", "database": True, "room": False, "clock": None}
-        with pytest.raises(Refused, match="the disk of the database is full"):
-            await guarded(served.app.agents.inject("square", on=False))
+        with pytest.raises(ToolError, match="the disk of the database is full"):
+            await translate_errors(served.app.agents.inject("square", on=False))
     with monkeypatch.context() as broken:
         # A line of the log alone finds no room.
-        broken.setattr(log.QUERIES, "run", full)
+        broken.setattr(audit_log.QUERIES, "run", full)
         assert len(await served.operator.get("/v1/rooms")) == 3
     assert (await served.nobody()("GET", "/health/ready")).json()["room"] is True
     assert (await served.operator(*WRITING)).status_code == 204
@@ -100,7 +100,7 @@ async def written(app: roomlore.App, number: int) -> None:
     """Write until there is room, as a sender does who tries again."""
     while True:
         try:
-            with meeting_outages():
+            with translate_connection_errors():
                 await app.ingest_batch([say(number, author("ana"), SQUARE)])
         except DatabaseUnavailable:
             continue

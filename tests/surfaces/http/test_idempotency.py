@@ -8,12 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from roomlore.store import idempotency
-from roomlore.store.db import Database
-from roomlore.surfaces.http.description import METHODS, describe
-from roomlore.surfaces.http.idempotency import REPLAYS, kept_how
-from roomlore.surfaces.http.server import routed
-from roomlore.workers.retain import expire_everywhere
+from roomlore.db import idempotency
+from roomlore.db.database import Database
+from roomlore.http.application import routes_app
+from roomlore.http.idempotency import REPLAYS, replay_policy
+from roomlore.http.openapi import METHODS, openapi_document
+from roomlore.jobs.expiry import expire_everywhere
 from surfaces.http.calling import Caller
 from surfaces.http.conftest import Served
 
@@ -51,13 +51,13 @@ async def rows(admin: psycopg.AsyncConnection, served: Served) -> list[tuple[Any
 def test_of_every_operation_that_does_something_is_said_how_its_answer_is_kept() -> None:
     described = {
         (method.upper(), path)
-        for path, item in describe(routed())["paths"].items()
+        for path, item in openapi_document(routes_app())["paths"].items()
         for method in METHODS
         if method in item and method != "get"
     }
     assert described == set(REPLAYS)
     for method, path in REPLAYS:
-        assert kept_how(method, path.replace("{", "").replace("}", "")) is not None
+        assert replay_policy(method, path.replace("{", "").replace("}", "")) is not None
 
 
 async def test_a_message_is_taken_once_and_answered_the_same_twice(served: Served) -> None:
@@ -274,8 +274,8 @@ async def test_records_are_kept_without_a_word_and_told_with_all(served: Served,
 async def test_of_one_caller_the_newest_are_known_and_the_expired_go(
     served: Served, admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idempotency, "MOST", 3)
-    monkeypatch.setattr(idempotency, "COUNTED_EVERY", 1)
+    monkeypatch.setattr(idempotency, "MAX_CLAIMS", 3)
+    monkeypatch.setattr(idempotency, "COUNT_INTERVAL", 1)
     ana = await served.caller("ana")
     wish = {"kind": "message", "message": "m4", "dry_run": True}
     await once(ana, "POST", "/v1/erasures", wish)

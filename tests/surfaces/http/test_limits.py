@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from roomlore.app import App
 from roomlore.domain.errors import KeyRefused
-from roomlore.surfaces.http.limits import KEYS, Admission, Buckets, Limits
+from roomlore.http.limits import KEYS, LimitMiddleware, RateLimiter, RequestLimits
+from roomlore.operations import App
 from surfaces.http.calling import ELSEWHERE
 from surfaces.http.conftest import Serve, Served
 
@@ -25,7 +25,7 @@ class Clock:
 
 async def test_a_key_that_asks_too_often_is_told_when_to_come_again(app: App, serve: Serve) -> None:
     clock = Clock()
-    served = await serve(app, Limits(rate=0.5, burst=2), clock=clock)
+    served = await serve(app, RequestLimits(rate=0.5, burst=2), clock=clock)
     told = [await served.operator("GET", "/v1/rooms") for _ in range(3)]
 
     assert [one.status_code for one in told] == [200, 200, 429]
@@ -36,7 +36,7 @@ async def test_a_key_that_asks_too_often_is_told_when_to_come_again(app: App, se
 
 
 async def test_one_key_takes_nothing_from_another(app: App, serve: Serve) -> None:
-    served = await serve(app, Limits(rate=0.5, burst=1), clock=Clock())
+    served = await serve(app, RequestLimits(rate=0.5, burst=1), clock=Clock())
     other = served.nobody((await app.keys.make("operator", name="other")).key)
 
     await served.operator.get("/v1/rooms")
@@ -46,7 +46,7 @@ async def test_one_key_takes_nothing_from_another(app: App, serve: Serve) -> Non
 
 
 async def test_health_is_told_however_much_is_asked(app: App, serve: Serve) -> None:
-    served = await serve(app, Limits(rate=0.5, burst=1, in_flight=0), clock=Clock())
+    served = await serve(app, RequestLimits(rate=0.5, burst=1, in_flight=0), clock=Clock())
 
     told = [(await served.nobody()("GET", "/health/live")).status_code for _ in range(5)]
 
@@ -54,7 +54,7 @@ async def test_health_is_told_however_much_is_asked(app: App, serve: Serve) -> N
 
 
 def test_no_more_keys_are_remembered_than_fit() -> None:
-    buckets = Buckets(Limits(), Clock())
+    buckets = RateLimiter(RequestLimits(), Clock())
 
     for number in range(KEYS + 100):
         buckets.take(str(number).encode())
@@ -65,7 +65,7 @@ def test_no_more_keys_are_remembered_than_fit() -> None:
 async def test_under_overload_requests_are_shed_and_accepted_writes_stay(
     served: Served, serve: Serve
 ) -> None:
-    crowded = await serve(served.app, Limits(in_flight=3, share=1, rate=10_000, burst=10_000))
+    crowded = await serve(served.app, RequestLimits(in_flight=3, max_key_share=1, rate=10_000, burst=10_000))
 
     async def write(number: int) -> tuple[str, int]:
         record = {
@@ -90,7 +90,7 @@ async def test_under_overload_requests_are_shed_and_accepted_writes_stay(
 
 @pytest.mark.parametrize("is_announced", [True, False])
 async def test_a_body_that_is_too_large_is_refused(app: App, serve: Serve, is_announced) -> None:
-    served = await serve(app, Limits(body=1000))
+    served = await serve(app, RequestLimits(body=1000))
     body = json.dumps({"question": "x" * 1000}).encode()
 
     async def parts():
@@ -109,7 +109,7 @@ async def test_a_body_that_is_too_large_is_refused(app: App, serve: Serve, is_an
 
 
 async def test_a_length_that_is_none_is_not_believed(app: App, serve: Serve) -> None:
-    served = await serve(app, Limits(body=100))
+    served = await serve(app, RequestLimits(body=100))
 
     response = await served.operator(
         "POST",
@@ -130,7 +130,7 @@ async def test_only_what_is_said_may_be_long(served: Served) -> None:
 
 
 async def test_a_body_that_does_not_arrive_is_waited_for_no_longer(app: App, serve: Serve) -> None:
-    served = await serve(app, Limits(patience=0.2))
+    served = await serve(app, RequestLimits(body_timeout_seconds=0.2))
     received = asyncio.Queue[dict[str, Any]]()
     await received.put({"type": "http.request", "body": b'{"quest', "more_body": True})
     sent: list[dict[str, Any]] = []
@@ -153,7 +153,7 @@ async def test_a_body_that_does_not_arrive_is_waited_for_no_longer(app: App, ser
 
 
 async def test_one_key_does_not_take_all_places(app: App, serve: Serve) -> None:
-    served = await serve(app, Limits(in_flight=4, rate=10_000, burst=10_000))
+    served = await serve(app, RequestLimits(in_flight=4, rate=10_000, burst=10_000))
     other = served.nobody((await app.keys.make("operator", name="other")).key)
     held, go = asyncio.Semaphore(0), asyncio.Event()
 
@@ -178,7 +178,7 @@ async def test_one_key_does_not_take_all_places(app: App, serve: Serve) -> None:
 
 async def test_whoever_guesses_keys_is_slowed_down_and_nobody_else(app: App, serve: Serve) -> None:
     clock = Clock()
-    limits = Limits(guesses=0.5, first_guesses=3, rate=10_000, burst=10_000)
+    limits = RequestLimits(failed_auth_rate=0.5, failed_auth_burst=3, rate=10_000, burst=10_000)
     served = await serve(app, limits, clock=clock)
     await served.operator.get("/v1/rooms")
     fresh = served.nobody((await app.keys.make("operator", name="fresh")).key)
@@ -198,7 +198,7 @@ async def test_whoever_guesses_keys_is_slowed_down_and_nobody_else(app: App, ser
 
 
 async def test_whoever_has_a_network_has_one_share_of_guesses(app: App, serve: Serve) -> None:
-    served = await serve(app, Limits(first_guesses=2), clock=Clock())
+    served = await serve(app, RequestLimits(failed_auth_burst=2), clock=Clock())
     told = [
         await served.nobody(served.operator.key[:-4] + "0000")("GET", "/v1/rooms", client=(address, 1))
         for address in ("2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1")
@@ -207,7 +207,7 @@ async def test_whoever_has_a_network_has_one_share_of_guesses(app: App, serve: S
 
 
 async def test_a_key_has_one_rate_however_it_is_spelt(app: App, serve: Serve) -> None:
-    served = await serve(app, Limits(rate=0.001, burst=2))
+    served = await serve(app, RequestLimits(rate=0.001, burst=2))
     key = served.operator.key
     spelt = [f"Bearer {key}", f"bearer {key}", f"BEARER  {key}", f"Bearer   {key}"]
 
@@ -220,7 +220,7 @@ async def test_a_key_has_one_rate_however_it_is_spelt(app: App, serve: Serve) ->
 
 
 async def test_a_key_in_other_letters_is_no_key(app: App, serve: Serve) -> None:
-    served = await serve(app, Limits(rate=0.001, burst=2))
+    served = await serve(app, RequestLimits(rate=0.001, burst=2))
     key = served.operator.key
     others = {
         key.replace("-", "+").replace("_", "/").replace("rlk/", "rlk_"),
@@ -239,7 +239,11 @@ async def test_a_key_in_other_letters_is_no_key(app: App, serve: Serve) -> None:
 async def test_of_two_headers_with_keys_neither_is_looked_at_nor_believed_later(
     app: App, serve: Serve
 ) -> None:
-    served = await serve(app, Limits(guesses=0.5, first_guesses=3, rate=10_000, burst=10_000), clock=Clock())
+    served = await serve(
+        app,
+        RequestLimits(failed_auth_rate=0.5, failed_auth_burst=3, rate=10_000, burst=10_000),
+        clock=Clock(),
+    )
     guesses = [f"{served.operator.key[:-4]}{number:04}" for number in range(20)]
     for guess in guesses:
         second = [("authorization", f"Bearer {guess}")]
@@ -251,7 +255,11 @@ async def test_of_two_headers_with_keys_neither_is_looked_at_nor_believed_later(
 
 
 async def test_guesses_at_the_same_time_are_no_more_than_one_after_the_other(app: App, serve: Serve) -> None:
-    served = await serve(app, Limits(guesses=0.5, first_guesses=3, rate=10_000, burst=10_000), clock=Clock())
+    served = await serve(
+        app,
+        RequestLimits(failed_auth_rate=0.5, failed_auth_burst=3, rate=10_000, burst=10_000),
+        clock=Clock(),
+    )
     guesses = [served.nobody(f"{served.operator.key[:-4]}{number:04}") for number in range(20)]
 
     told = [one.status_code for one in await asyncio.gather(*(one("GET", "/v1/rooms") for one in guesses))]
@@ -276,9 +284,9 @@ async def test_whoever_goes_before_there_is_an_answer_has_not_guessed() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    limits = Limits()
-    admission = Admission(gone, limits=limits, clock=Clock())
-    for number in range(int(limits.first_guesses) + 10):
+    limits = RequestLimits()
+    admission = LimitMiddleware(gone, limits=limits, clock=Clock())
+    for number in range(int(limits.failed_auth_burst) + 10):
         headers = [(b"authorization", f"Bearer key{number}".encode())]
         scope = {"type": "http", "method": "GET", "path": "/v1/rooms", "headers": headers, "state": {}}
         await admission({**scope, "client": ("192.0.2.1", 1)}, receive, send)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.village import ANA, SQUARE, say
-from roomlore.ingest.clean import AHEAD
-from roomlore.surfaces import documents
-from roomlore.surfaces.cli.output import plain
+from operations.village import ANA, SQUARE, say
+from roomlore.cli.output import plain
+from roomlore.http import schemas
+from roomlore.ingest.clean import TOO_FAR_AHEAD
 from surfaces.http.conftest import Served
 
 
@@ -54,19 +54,19 @@ async def test_what_is_shown_is_what_the_command_line_prints(served: Served) -> 
         await app.messages(viewer, "square")
     )
     assert (await ask.get("/v1/rooms/square/exchanges"))["exchanges"] == printed(
-        [documents.exchange_said(one) for one in await app.exchanges(viewer, "square")]
+        [schemas.exchange_said(one) for one in await app.exchanges(viewer, "square")]
     )
-    assert await ask.get("/v1/conversations/message:m1") == printed(documents.conversation_read(found, said))
+    assert await ask.get("/v1/conversations/message:m1") == printed(schemas.conversation_read(found, said))
     assert await ask.post("/v1/search", {"question": "village"}) == printed(
-        documents.found_exchanges(await app.search(viewer, "village"))
+        schemas.found_exchanges(await app.search(viewer, "village"))
     )
     assert await ask.post("/v1/ask", {"question": "village word1"}) == printed(
-        documents.answer_given(await app.ask(viewer, "village word1"))
+        schemas.answer_given(await app.ask(viewer, "village word1"))
     )
-    context = documents.context_given(await app.context(viewer, "square"), explain=True)
+    context = schemas.context_given(await app.context(viewer, "square"), explain=True)
     assert await ask.get("/v1/rooms/square/context?explain=true") == printed(context)
     assert await ask.get("/v1/participants") == printed(
-        documents.persons(await app.participants(viewer), await app.people.accounts(viewer))
+        schemas.persons(await app.participants(viewer), await app.people.accounts(viewer))
     )
 
 
@@ -329,7 +329,10 @@ async def test_nothing_is_dropped_in_silence_by_a_server_whose_clock_is_behind(s
     sent = {"soon": now + timedelta(days=3), "far": now + timedelta(days=800)}
     said = [record(name, sent_at=at.isoformat()) for name, at in sent.items()]
     taken = await served.operator.post("/v1/messages", {"messages": said})
-    assert [(one["outcome"], one["reason"]) for one in taken["items"]] == [("added", ""), ("skipped", AHEAD)]
+    assert [(one["outcome"], one["reason"]) for one in taken["items"]] == [
+        ("added", ""),
+        ("skipped", TOO_FAR_AHEAD),
+    ]
     assert datetime.fromisoformat((await messages_of(served))["soon"]["sent_at"]) == sent["soon"]
 
 

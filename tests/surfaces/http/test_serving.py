@@ -15,12 +15,12 @@ import httpx2
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from roomlore.app import App
+from roomlore.cli import server
+from roomlore.cli.main import cli
+from roomlore.db.cluster import Cluster
 from roomlore.domain.errors import BadInput
-from roomlore.store.cluster import Cluster
-from roomlore.surfaces.cli import serving
-from roomlore.surfaces.cli.main import cli
-from roomlore.surfaces.http.running import is_loopback, listen
+from roomlore.http.runtime import is_loopback, listen
+from roomlore.operations import App
 
 
 @asynccontextmanager
@@ -140,7 +140,7 @@ async def test_what_was_acknowledged_is_there_after_a_kill(cluster: Cluster, app
 
 
 def test_without_what_it_needs_it_says_what_to_install(monkeypatch) -> None:
-    monkeypatch.setattr(serving, "find_spec", lambda _: None)
+    monkeypatch.setattr(server, "find_spec", lambda _: None)
 
     with pytest.raises(BadInput, match=r"roomlore\[server\]"):
         cli.main(["serve"], standalone_mode=False)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from conftest import OpenApp
-from roomlore.config import Settings
+from roomlore.settings import Settings
 from surfaces.http.conftest import Serve, Served
 
 

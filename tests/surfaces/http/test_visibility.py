@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.village import EVERYWHERE, PEOPLE, STORY
-from roomlore.surfaces.http.idempotency import REPLAYS
-from roomlore.surfaces.http.limits import EVENTS
+from operations.village import EVERYWHERE, PEOPLE, STORY
+from roomlore.http.idempotency import REPLAYS
+from roomlore.http.limits import EVENTS
 from surfaces.http.calling import Caller
 from surfaces.http.conftest import Served
 

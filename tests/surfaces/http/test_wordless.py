@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from roomlore.surfaces.http.idempotency import REPLAYS
+from roomlore.http.idempotency import REPLAYS
 from surfaces.http.conftest import Served
 from surfaces.http.test_idempotency import SECRET, once, record, rows
 

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from app.village import STORY, village
 from conftest import TellOnce
-from roomlore.app import App
+from operations.village import STORY, village
+from roomlore.operations import App
 
 #: A memory of what was said in the attic, and one of what was said in the square, where nobody was a member.
 SENSITIVE = {"m4": "only attic wordsens4", "m1": "only bo wordsens1"}

@@ -14,16 +14,16 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from psycopg.conninfo import conninfo_to_dict
 
-from roomlore.app import App
-from roomlore.store.cluster import Cluster
-from roomlore.surfaces.http import running
-from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.mcp.mounted import PATH, mounted
-from roomlore.surfaces.mcp.server import build
+from roomlore.db.cluster import Cluster
+from roomlore.http import runtime
+from roomlore.http.limits import RequestLimits
+from roomlore.mcp.http_transport import PATH, mcp_app
+from roomlore.mcp.server import build
+from roomlore.operations import App
 
 #: How long an answer may take on a busy machine.
 PATIENCE = 60.0
-GENEROUS = Limits(rate=10_000, burst=100_000)
+GENEROUS = RequestLimits(rate=10_000, burst=100_000)
 
 
 @asynccontextmanager
@@ -38,11 +38,11 @@ async def beside(app: App, *, allow_writes: bool = False, mode: str = "auto") ->
 async def listening(app: App, *, allow_writes: bool = False) -> AsyncGenerator[str]:
     """An App that is served on a socket; gives the address."""
     stop = asyncio.Event()
-    with running.listen("127.0.0.1", 0) as sock:
+    with runtime.listen("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
-        beside_api = {PATH: mounted(allow_writes=allow_writes)}
+        beside_api = {PATH: mcp_app(allow_writes=allow_writes)}
         serving = asyncio.create_task(
-            running.serve(app, sock, limits=GENEROUS, workers=False, stop=stop, beside=beside_api)
+            runtime.serve(app, sock, limits=GENEROUS, workers=False, stop=stop, mounted=beside_api)
         )
         try:
             yield f"http://127.0.0.1:{port}"

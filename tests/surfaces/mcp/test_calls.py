@@ -10,15 +10,15 @@ import pytest
 from mcp import Client
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from app.village import EVERYWHERE
 from ingest.stories import at, author, message, room
-from roomlore.app import App
-from roomlore.domain import listing
+from operations.village import EVERYWHERE
+from roomlore.domain import paging
 from roomlore.domain.errors import DatabaseUnavailable, ModelUnavailable
-from roomlore.surfaces.mcp.resources import ROOMS_LISTED
-from roomlore.surfaces.mcp.results import AnswerTold, ContextTold, Quoted
-from roomlore.surfaces.mcp.tools import EARLIER, STRETCH, TOOLS
-from roomlore.surfaces.mcp.transcript import REST
+from roomlore.mcp.resources import ROOMS_PAGE
+from roomlore.mcp.results import AnswerResult, ContextResult, QuotedResult
+from roomlore.mcp.tools import EARLIER, MAX_PART_LENGTH, TOOLS
+from roomlore.mcp.transcript import READ_MORE_NOTE
+from roomlore.operations import App
 from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import beside, error_of, text_of
 
@@ -27,7 +27,7 @@ READING = {
 }  # fmt: skip
 WRITING = {"remember", "room_say", "correct", "forget"}
 #: Tools that cite what people said; the others name rooms, people or what was done.
-CITING = [tool.name for tool in TOOLS if issubclass(tool.result, Quoted | AnswerTold | ContextTold)]
+CITING = [tool.name for tool in TOOLS if issubclass(tool.result, QuotedResult | AnswerResult | ContextResult)]
 
 
 async def schemas(client: Client) -> dict[str, Any]:
@@ -177,7 +177,7 @@ async def test_remembering_also_needs_the_right_of_the_key(told: App, key_of: Ke
     [memory] = [one for one in await told.memories.all(told.operator) if one.content.startswith("Flour")]
     assert kept.structured_content["memories"][0]["memory_id"] == str(memory.id)
     assert [str(one) for one in memory.source_ids] == kept.structured_content["memories"][0]["message_ids"]
-    assert memory.asserted_by == pip.desk.caller.participant_id
+    assert memory.asserted_by == pip.access.principal.participant_id
 
 
 async def test_an_agent_finds_its_way_speaks_and_takes_back_what_is_its_own(told: App, key_of: KeyOf) -> None:
@@ -232,7 +232,7 @@ async def test_of_very_long_messages_the_beginnings_are_told_and_how_to_read_on(
     hall = room("hall")
     said = [message(f"h{n}", words, room=hall, author=author("bo"), sent_at=at(n)) for n in range(4)]
     await told.ingest_batch(said)
-    monkeypatch.setattr(listing, "MOST_BYTES", len(words) + 100)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", len(words) + 100)
     async with beside(told) as client:
 
         async def call(name: str, **given: Any) -> Any:
@@ -241,19 +241,19 @@ async def test_of_very_long_messages_the_beginnings_are_told_and_how_to_read_on(
         newest = await call("room_read", budget=16_000)
         first, second = (one["message_id"] for one in newest["citations"])
         assert newest["text"].count("characters cut]") == 2
-        assert newest["remarks"] == [EARLIER.format(message=first), REST]
+        assert newest["remarks"] == [EARLIER.format(message=first), READ_MORE_NOTE]
         earlier = await call("room_read", budget=16_000, before=first)
         assert {one["message_id"] for one in earlier["citations"]}.isdisjoint({first, second})
         assert [len(earlier["citations"]), earlier["remarks"]] == [
             2,
-            [EARLIER.format(message=earlier["citations"][0]["message_id"]), REST],
+            [EARLIER.format(message=earlier["citations"][0]["message_id"]), READ_MORE_NOTE],
         ]
 
-        count = -(-len(words) // STRETCH)
+        count = -(-len(words) // MAX_PART_LENGTH)
         parts = [await call("message_read", message=first, part=part) for part in range(1, count + 1)]
         assert parts[0]["remarks"] == [f"Part 1 of {count}; ask for part 2."]
         assert parts[-1]["remarks"] == [f"Part {count} of {count}."]
-        assert all(len(part["text"]) <= STRETCH + 100 for part in parts)
+        assert all(len(part["text"]) <= MAX_PART_LENGTH + 100 for part in parts)
         assert "".join(part["text"].partition("[Bo]: ")[2] for part in parts).replace(
             " ", ""
         ) == words.replace(" ", "")
@@ -284,7 +284,7 @@ async def test_a_revoked_key_ends_whatever_reads_with_it(told: App, key_of: KeyO
 
     async with beside(bo) as client:
         assert not (await client.call_tool("room_search", {"question": EVERYWHERE})).is_error
-        await told.keys.revoke(str(bo.desk.caller.key_id))
+        await told.keys.revoke(str(bo.access.principal.key_id))
         calls = [
             client.call_tool("room_search", {"question": EVERYWHERE}),
             client.call_tool("ask", {"question": EVERYWHERE}),
@@ -358,13 +358,13 @@ async def test_reading_leaves_a_line_in_the_log_under_the_key(told: App, key_of:
         await client.call_tool("memory_search", {"question": EVERYWHERE})
         await client.read_resource("room://attic/timeline")
 
-    lines = [line for line in await told.log(told.operator) if line.key_id == bo.desk.caller.key_id]
+    lines = [line for line in await told.log(told.operator) if line.key_id == bo.access.principal.key_id]
     assert [line.action for line in lines] == ["read room", "search memories", "search"]
-    assert {line.viewer_id for line in lines} == {bo.desk.caller.participant_id}
+    assert {line.viewer_id for line in lines} == {bo.access.principal.participant_id}
 
 
 async def test_rooms_come_in_pages(app: App) -> None:
-    many = ROOMS_LISTED + 3
+    many = ROOMS_PAGE + 3
     await app.ingest_batch(
         [message(f"p{number}", room=room(f"room{number:03}"), sent_at=at(number)) for number in range(many)]
     )
@@ -373,7 +373,7 @@ async def test_rooms_come_in_pages(app: App) -> None:
         first = await client.list_resources()
         second = await client.list_resources(cursor=first.next_cursor)
 
-    assert (len(first.resources), len(second.resources), second.next_cursor) == (ROOMS_LISTED, 3, None)
+    assert (len(first.resources), len(second.resources), second.next_cursor) == (ROOMS_PAGE, 3, None)
     assert len({one.uri for one in [*first.resources, *second.resources]}) == many
 
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.stories import author, message, room
-from roomlore.app import App
 from roomlore.domain.records import Message
-from roomlore.surfaces.mcp.transcript import Transcript, memory_line
+from roomlore.mcp.transcript import Transcript, memory_line
+from roomlore.operations import App
 from surfaces.mcp.speaking import beside, text_of
 
 ATTACK = (

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 import pytest
 
-from roomlore.surfaces.cli.main import cli
-from roomlore.surfaces.mcp import arguments, prompts, resources
-from roomlore.surfaces.mcp.mounted import PATH
-from roomlore.surfaces.mcp.tools import TOOLS
+from roomlore.cli.main import cli
+from roomlore.mcp import arguments, prompts, resources
+from roomlore.mcp.http_transport import PATH
+from roomlore.mcp.tools import TOOLS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "howto-mcp.md").read_text(encoding="utf-8")
 SNIPPETS = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)]
@@ -25,7 +25,7 @@ def first_column(heading: str) -> list[str]:
 def understood(words: list[str]) -> str:
     """Return the verb of a command line that the command line takes."""
     _, rest, _ = cli.make_parser(click.Context(cli)).parse_args(words)
-    verb = cli.commands[rest[0]]
+    verb = cli.get_command(click.Context(cli), rest[0])
     verb.make_parser(click.Context(verb)).parse_args(rest[1:])
     return rest[0]
 

@@ -9,8 +9,8 @@ import pytest
 
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Reply
-from roomlore.retrieval.records import Exchange
-from roomlore.surfaces.mcp.transcript import Transcript
+from roomlore.mcp.transcript import Transcript
+from roomlore.search.records import Thread
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REST = "room_read reads the room there"
@@ -38,13 +38,13 @@ def said(number: int, body: str = "some words that take their place") -> Message
     )
 
 
-def exchange(*numbers: int, omitted: int = 0) -> Exchange:
+def exchange(*numbers: int, omitted: int = 0) -> Thread:
     """Return an exchange in which each answers the one before it."""
     edges = [
         Reply(child_id=mid(child), parent_id=mid(parent), method="explicit", confidence=1.0)
         for parent, child in pairwise(numbers)
     ]
-    return Exchange(messages=[said(number) for number in numbers], replies=edges, omitted=omitted)
+    return Thread(messages=[said(number) for number in numbers], replies=edges, omitted=omitted)
 
 
 def shown(told: Transcript) -> list[int]:
@@ -53,20 +53,20 @@ def shown(told: Transcript) -> list[int]:
 
 def cost(*numbers: int) -> int:
     told = Transcript(budget=100_000)
-    told.exchange(exchange(*numbers), first=[mid(numbers[0])], rest=REST)
+    told.add_thread(exchange(*numbers), first=[mid(numbers[0])], rest=REST)
     return told.tokens
 
 
 def test_an_exchange_that_fits_is_whole_and_nothing_is_said_to_be_left_out():
     told = Transcript(budget=cost(*range(10)))
-    told.exchange(exchange(*range(10)), first=[mid(5)], rest=REST)
+    told.add_thread(exchange(*range(10)), first=[mid(5)], rest=REST)
     assert (shown(told), told.left_out, REST in told.text) == (list(range(10)), 0, False)
 
 
 @pytest.mark.parametrize("best", [3, 9, 19])
 def test_of_one_that_does_not_fit_no_answer_stands_without_its_question_and_the_rest_is_counted(best: int):
     told = Transcript(budget=cost(*range(12)))
-    told.exchange(exchange(*range(20)), first=[mid(best)], rest=REST)
+    told.add_thread(exchange(*range(20)), first=[mid(best)], rest=REST)
     kept = shown(told)
     assert best in kept
     # In a chain what is shown is one stretch: from its beginning, or the end of a way that is too long.
@@ -78,7 +78,7 @@ def test_of_one_that_does_not_fit_no_answer_stands_without_its_question_and_the_
 
 def test_what_was_left_out_before_is_counted_too():
     told = Transcript(budget=10_000)
-    told.exchange(exchange(0, 1, omitted=40), first=[mid(0)], rest=REST)
+    told.add_thread(exchange(0, 1, omitted=40), first=[mid(0)], rest=REST)
     assert f"40 more messages of this exchange left out; {REST}" in told.text
 
 

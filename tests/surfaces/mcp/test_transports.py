@@ -13,10 +13,10 @@ import httpx2
 import pytest
 from mcp_types import INVALID_PARAMS
 
-from app.village import EVERYWHERE, PEOPLE
 from conftest import OpenApp
-from roomlore.app import App
-from roomlore.store.cluster import Cluster
+from operations.village import EVERYWHERE, PEOPLE
+from roomlore.db.cluster import Cluster
+from roomlore.operations import App
 from surfaces.http.test_serving import address, database, process
 from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import (
@@ -95,7 +95,7 @@ async def test_over_http_a_revoked_key_ends_with_the_next_call(people: App, key_
     async with listening(people) as url, over_http(url, key) as client:
         await client.call_tool("room_search", WIDE)
         held = await people.sign_in(key)
-        await people.keys.revoke(str(held.desk.caller.key_id))
+        await people.keys.revoke(str(held.access.principal.key_id))
         async with httpx2.AsyncClient(base_url=url, headers={"authorization": f"Bearer {key}"} | JSON) as raw:
             refused = await raw.post("/mcp", json=LIST)
         with pytest.raises(Exception, match=r"."):
@@ -252,7 +252,7 @@ async def test_over_pipes_a_key_reads_for_its_participant_and_ends_when_it_is_re
         assert words(await client.call_tool("room_search", WIDE)) == heard_by("pip")
         assert not (await client.call_tool("remember", {"content": "x", "sources": ["m3"]})).is_error
         held = await people.sign_in(key)
-        await people.keys.revoke(str(held.desk.caller.key_id))
+        await people.keys.revoke(str(held.access.principal.key_id))
         assert await error_of(client.call_tool("room_search", WIDE)) == "the key is not valid"
 
 

@@ -8,10 +8,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from conftest import OpenApp
-from roomlore.app import App
+from roomlore.cli import main, mcp_server, server
+from roomlore.db.cluster import Cluster
 from roomlore.domain.errors import BadInput
-from roomlore.store.cluster import Cluster
-from roomlore.surfaces.cli import main, mcpserving, serving
+from roomlore.operations import App
 from surfaces.mcp.conftest import KeyOf
 
 Run = Callable[..., tuple[int, str, str]]
@@ -35,7 +35,7 @@ def roomlore(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without the extra."""
-    monkeypatch.setattr(mcpserving, "is_installed", lambda: False)
+    monkeypatch.setattr(mcp_server, "is_installed", lambda: False)
 
 
 @pytest.mark.usefixtures("bare")
@@ -49,15 +49,15 @@ def test_without_the_extra_it_says_what_to_install(roomlore: Run, words: list[st
 
 @pytest.mark.usefixtures("bare")
 def test_without_the_extra_the_api_is_served_alone() -> None:
-    assert serving._beside(mcp=None, allow_writes=False) == {}
+    assert server._mounted_apps(mcp=None, allow_writes=False) == {}
 
 
 def test_with_the_extra_it_is_served_beside_the_api_unless_told_not_to() -> None:
-    assert set(serving._beside(mcp=None, allow_writes=False)) == {"/mcp"}
-    assert set(serving._beside(mcp=True, allow_writes=True)) == {"/mcp"}
-    assert serving._beside(mcp=False, allow_writes=False) == {}
+    assert set(server._mounted_apps(mcp=None, allow_writes=False)) == {"/mcp"}
+    assert set(server._mounted_apps(mcp=True, allow_writes=True)) == {"/mcp"}
+    assert server._mounted_apps(mcp=False, allow_writes=False) == {}
     with pytest.raises(BadInput, match="leave it or --no-mcp out"):
-        serving._beside(mcp=False, allow_writes=True)
+        server._mounted_apps(mcp=False, allow_writes=True)
 
 
 def test_without_an_input_there_is_nobody_to_serve(roomlore: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from app.village import EVERYWHERE, PEOPLE, STORY
-from roomlore.app import App
+from operations.village import EVERYWHERE, PEOPLE, STORY
+from roomlore.operations import App
 from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import beside
 

@@ -16,13 +16,13 @@ import uvicorn
 from playwright.async_api import Browser, Page, async_playwright, expect
 from starlette.types import ASGIApp
 
-from app.village import whole_village
 from conftest import TellOnce
-from roomlore.app import App
+from operations.village import whole_village
 from roomlore.domain.ids import uuid7
-from roomlore.surfaces.http.envelope import Envelope
-from roomlore.surfaces.http.running import listen
-from roomlore.surfaces.web.site import build
+from roomlore.http.headers import SecurityHeadersMiddleware
+from roomlore.http.runtime import listen
+from roomlore.operations import App
+from roomlore.web.site import build
 
 HERE = ("127.0.0.1", 4711)
 LOCAL = "http://localhost:7171"
@@ -33,7 +33,7 @@ expect.set_options(timeout=30_000)
 
 
 def site(app: App, *, local: bool) -> ASGIApp:
-    return Envelope(build(app, local=local), new_id=uuid7)
+    return SecurityHeadersMiddleware(build(app, local=local), new_id=uuid7)
 
 
 @dataclass(frozen=True, slots=True)

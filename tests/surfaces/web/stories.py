@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from app.village import ANA, BO, CY, EVE, PIP, SQUARE
-from erasure.village import converse, tangle
 from ingest.stories import at, author, message, room
-from roomlore.app import App
+from operations.village import ANA, BO, CY, EVE, PIP, SQUARE
+from privacy.village import converse, tangle
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
+from roomlore.operations import App
 
 GULL = author("gull", bridged=True)
 NOTICE = author("", kind="system", name="notice")

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.village import SQUARE, say, village
 from ingest.stories import author
-from roomlore.app import App
+from operations.village import SQUARE, say, village
 from roomlore.domain.errors import DatabaseUnavailable
-from roomlore.erasure import person as erasing
-from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.serving import Ways
-from roomlore.surfaces.web import doors
+from roomlore.http.limits import RequestLimits
+from roomlore.operations import App
+from roomlore.privacy import erasure as erasing
+from roomlore.web import authentication
+from roomlore.web.gateway import EnabledSurfaces
 from surfaces.web.conftest import LOCAL, site, visiting
 from surfaces.web.test_doors import FORM, Clock, calling, key_of, whole
 
@@ -88,7 +88,7 @@ async def test_following_a_link_erases_nothing_not_even_to_take_it_back(
 
     await village(app)
     bo = next(one for one in await app.participants(app.operator) if one.name.casefold() == "bo")
-    monkeypatch.setattr(erasing, "erase", erased)
+    monkeypatch.setattr(erasing, "erase_person", erased)
     async with visiting(app, await key_of(app)) as one:
         for path in (f"/people/{bo.id}", f"/people/{bo.id}/forget", f"/people/{bo.id}/forget.json"):
             assert (await one.get(path)).status_code == 200
@@ -102,7 +102,7 @@ async def test_whoever_looks_what_would_go_keeps_nobody_from_saying_something(
 ) -> None:
     await village(app)
     bo = next(one for one in await app.participants(app.operator) if one.name.casefold() == "bo")
-    looking, looked, really = asyncio.Event(), asyncio.Event(), erasing.erase
+    looking, looked, really = asyncio.Event(), asyncio.Event(), erasing.erase_person
 
     async def slowly(*args: Any, **rest: Any) -> Any:
         done = await really(*args, **rest)
@@ -110,7 +110,7 @@ async def test_whoever_looks_what_would_go_keeps_nobody_from_saying_something(
         await looked.wait()
         return done
 
-    monkeypatch.setattr(erasing, "erase", slowly)
+    monkeypatch.setattr(erasing, "erase_person", slowly)
     async with visiting(app, await key_of(app)) as one, asyncio.timeout(15):
         path = f"/people/{bo.id}/forget"
         look = asyncio.create_task(one.send(f"{path}/look", on=path))
@@ -133,7 +133,7 @@ async def test_whoever_looks_what_would_go_keeps_nobody_from_saying_something(
 
 
 async def test_a_good_key_that_asks_for_what_is_not_there_is_no_guess(app: App) -> None:
-    asgi, key = whole(await village(app), Ways(), clock=Clock()), await key_of(app, None)
+    asgi, key = whole(await village(app), EnabledSurfaces(), clock=Clock()), await key_of(app, None)
     async with calling(asgi, cookies={"roomlore_key": key}) as one:
         told = [(await one.get("/?as=nobody-of-that-name")).status_code for _ in range(35)]
         assert set(told) == {404}
@@ -143,7 +143,7 @@ async def test_a_good_key_that_asks_for_what_is_not_there_is_no_guess(app: App) 
 
 
 async def test_who_looks_at_the_form_with_an_old_cookie_guesses_nothing(app: App) -> None:
-    asgi, key = whole(await village(app), Ways(), clock=Clock()), await key_of(app)
+    asgi, key = whole(await village(app), EnabledSurfaces(), clock=Clock()), await key_of(app)
     async with calling(asgi) as one:
         for _ in range(40):
             assert (await one.get("/signin", headers={"cookie": "roomlore_key=old"})).status_code == 200
@@ -153,7 +153,7 @@ async def test_who_looks_at_the_form_with_an_old_cookie_guesses_nothing(app: App
 async def test_a_database_that_is_away_makes_no_key_a_guess(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asgi, key = whole(await village(app), Ways(), clock=Clock()), await key_of(app)
+    asgi, key = whole(await village(app), EnabledSurfaces(), clock=Clock()), await key_of(app)
 
     async def away(*_: object) -> None:
         raise DatabaseUnavailable("the database is away", cure="wait")
@@ -166,8 +166,8 @@ async def test_a_database_that_is_away_makes_no_key_a_guess(
         assert (await one.get("/")).status_code == 200
 
 
-def behind(*proxies: str) -> Ways:
-    return Ways(proxies=frozenset(proxies))
+def behind(*proxies: str) -> EnabledSurfaces:
+    return EnabledSurfaces(proxies=frozenset(proxies))
 
 
 async def test_behind_a_trusted_proxy_one_who_guesses_does_not_lock_out_all(app: App) -> None:
@@ -186,7 +186,7 @@ async def test_behind_a_trusted_proxy_one_who_guesses_does_not_lock_out_all(app:
 
 
 async def test_a_forwarded_address_is_believed_of_nobody_else(app: App) -> None:
-    for ways in (Ways(), behind("192.0.2.77")):
+    for ways in (EnabledSurfaces(), behind("192.0.2.77")):
         async with calling(whole(await village(app), ways, clock=Clock())) as one:
             last = await one.get("/signin")
             for n in range(40):
@@ -196,8 +196,8 @@ async def test_a_forwarded_address_is_believed_of_nobody_else(app: App) -> None:
 
 
 async def test_guesses_in_forms_at_the_same_time_are_no_more_than_one_after_the_other(app: App) -> None:
-    limits = Limits(guesses=0.5, first_guesses=2)
-    asgi = whole(await village(app), Ways(), limits=limits, clock=Clock())
+    limits = RequestLimits(failed_auth_rate=0.5, failed_auth_burst=2)
+    asgi = whole(await village(app), EnabledSurfaces(), limits=limits, clock=Clock())
     async with calling(asgi) as one:
         forms = [one.client.post("/signin", data={"key": f"rlk_{number}"}) for number in range(8)]
         told = sorted(response.status_code for response in await asyncio.gather(*forms))
@@ -208,7 +208,10 @@ async def test_guesses_in_forms_at_the_same_time_are_no_more_than_one_after_the_
 
 
 async def test_forms_that_do_not_arrive_shut_nobody_out(app: App) -> None:
-    asgi, key = whole(await village(app), Ways(), limits=Limits(patience=15)), await key_of(app)
+    asgi, key = (
+        whole(await village(app), EnabledSurfaces(), limits=RequestLimits(body_timeout_seconds=15)),
+        await key_of(app),
+    )
     begun, ended = asyncio.Semaphore(0), asyncio.Event()
 
     async def slow() -> AsyncGenerator[bytes]:
@@ -236,7 +239,7 @@ async def test_forms_that_do_not_arrive_shut_nobody_out(app: App) -> None:
 async def test_those_without_a_key_leave_places_to_those_who_have_one(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asgi, key = whole(await village(app), Ways()), await key_of(app)
+    asgi, key = whole(await village(app), EnabledSurfaces()), await key_of(app)
     entered, ended = asyncio.Semaphore(0), asyncio.Event()
     really = App.sign_in
 
@@ -264,18 +267,23 @@ async def test_those_without_a_key_leave_places_to_those_who_have_one(
 
 
 async def test_what_is_refused_before_the_door_looks_like_a_page_of_ours(app: App) -> None:
-    asgi = whole(await village(app), Ways(local=True), limits=Limits(rate=0.5, burst=1), clock=Clock())
+    asgi = whole(
+        await village(app),
+        EnabledSurfaces(local=True),
+        limits=RequestLimits(rate=0.5, burst=1),
+        clock=Clock(),
+    )
     async with calling(asgi) as one:
         await one.get("/")
         told = await one.get("/")
     assert told.status_code == 429
-    for name, value in doors.HEADERS.items():
+    for name, value in authentication.HEADERS.items():
         assert told.headers[name] == value, name
 
 
 async def test_only_streams_have_the_places_of_streams(app: App) -> None:
-    limits = Limits(streams=0)
-    async with calling(whole(await village(app), Ways(local=True), limits=limits)) as one:
+    limits = RequestLimits(streams=0)
+    async with calling(whole(await village(app), EnabledSurfaces(local=True), limits=limits)) as one:
         room = (await app.rooms(app.operator))[0].id
         assert (await one.get(f"/r/{room}/events")).status_code == 503
         assert (await one.get("/people/events")).status_code == 404

@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from app.village import ANA, BO, PIP, SQUARE, village
 from conftest import TellOnce
 from ingest.stories import at, author, message, room
-from roomlore.app import App
-from roomlore.app.voices import LATELY
-from roomlore.store import timeline as store
+from operations.village import ANA, BO, PIP, SQUARE, village
+from roomlore.db import timeline as store
+from roomlore.operations import App
+from roomlore.operations.speakers import CACHE_SECONDS
 from surfaces.web.conftest import Visitor, visiting
 from surfaces.web.stories import ids_by_mark, ids_in, in_square, key_of, room_id, square
 
@@ -203,7 +203,7 @@ async def test_rooms_are_paged_and_a_form_names_them_without_counting(app: App):
 
 
 async def test_whoever_says_little_is_found_far_back_page_by_page(app: App, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(store, "LOOKED_AT", 40)
+    monkeypatch.setattr(store, "MAX_SCANNED", 40)
     said = [
         message(
             f"n{number}",
@@ -237,15 +237,15 @@ async def test_colours_of_new_rows_are_those_of_the_page_and_who_spoke_is_not_co
     app: App, monkeypatch: pytest.MonkeyPatch
 ):
     told = await square(app)
-    assert LATELY > 0
+    assert CACHE_SECONDS > 0
     asked: list[object] = []
-    spoke = store.spoke
+    spoke = store.speaker_counts
 
     async def counted(*words):
         asked.append(words)
         return await spoke(*words)
 
-    monkeypatch.setattr(store, "spoke", counted)
+    monkeypatch.setattr(store, "speaker_counts", counted)
     async with visiting(app) as visitor:
         page = await visitor.twin(f"/r/{told.room}.json")
         for _ in range(5):

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Browser, expect
 
-from app.village import ANA, EVE
 from conftest import TellOnce
 from ingest.stories import at, message
-from roomlore.app import App
-from roomlore.app.timeline import Line
+from operations.village import ANA, EVE
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId, uuid7
-from roomlore.domain.records import Message, Placed, Reply
-from roomlore.surfaces.web.replygraph import LANES, MOST, reply_graph
-from roomlore.surfaces.web.rows import Row
+from roomlore.domain.records import AssignedMessage, Message, Reply
+from roomlore.operations import App
+from roomlore.operations.timeline import TimelineLine
+from roomlore.web.reply_graph import LANES, MAX_NODES, reply_graph
+from roomlore.web.rows import Row
 from surfaces.web.conftest import Visitor, visiting, window
 from surfaces.web.stories import ATTIC, Told, ids_in, in_square, key_of, square, timeless
 
@@ -89,7 +89,11 @@ async def test_of_a_long_conversation_the_newest_is_shown_and_the_rest_page_by_p
         twin = await visitor.twin(f"/c/message:{told.ids['s9']}.json")
         here, count = f"/c/{twin['conversation']['id']}", twin["conversation"]["message_count"]
         assert count > 130
-        assert [len(twin["rows"]), len(twin["graph"]["nodes"]), twin["graph"]["omitted"]] == [100, MOST, 40]
+        assert [len(twin["rows"]), len(twin["graph"]["nodes"]), twin["graph"]["omitted"]] == [
+            100,
+            MAX_NODES,
+            40,
+        ]
         page = await visitor.page(here)
         assert f"The newest 100 of {count}" in page
         assert "40 older ones not drawn" in page
@@ -129,8 +133,8 @@ def _row(place: int, parent: int | None, ids: list[MessageId]) -> Row:
     edge = None
     if parent is not None:
         edge = Reply(child_id=ids[place], parent_id=ids[parent], method="explicit", confidence=1.0)
-    line = Line(
-        placed=Placed(message=said, answers=edge, conversation_id=None),
+    line = TimelineLine(
+        placed=AssignedMessage(message=said, answers=edge, conversation_id=None),
         is_cut=False,
         attached=(),
         answered=None,

@@ -16,12 +16,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from app.village import ANA, EVERYWHERE, PEOPLE, SQUARE, STORY, say, village
 from conftest import OpenApp
-from roomlore.app import App
+from operations.village import ANA, EVERYWHERE, PEOPLE, SQUARE, STORY, say, village
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.surfaces.web.site import KINDS
+from roomlore.operations import App
+from roomlore.web.site import PAGE_GROUPS
 from surfaces.web.conftest import Visitor, visiting
 
 #: Streams have no end; who is told of which event has tests of its own, as have the tools of the MCP.
@@ -180,7 +180,7 @@ def links(page: str) -> Iterator[str]:
 
 def guesses(world: World) -> Iterator[tuple[str, str]]:
     """Give every address that somebody could think of who knows every id, with what was put where."""
-    paths = [route.path for kind in KINDS for route in kind.routes if "GET" in (route.methods or ())]
+    paths = [route.path for kind in PAGE_GROUPS for route in kind.routes if "GET" in (route.methods or ())]
     for path in paths:
         if path in ENDLESS:
             continue

@@ -16,16 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Browser
 
-from app.village import village
 from conftest import OpenApp
-from roomlore.app import App
-from roomlore.app.peoplelist import PeopleList
-from roomlore.store.cluster import Cluster
-from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.http.server import build
-from roomlore.surfaces.serving import Ways, compose
-from roomlore.surfaces.web import admission, doors
-from roomlore.surfaces.web.doors import LARGEST, within
+from operations.village import village
+from roomlore.db.cluster import Cluster
+from roomlore.http.application import build
+from roomlore.http.limits import RequestLimits
+from roomlore.operations import App
+from roomlore.operations.people import PeopleDirectory
+from roomlore.web import authentication
+from roomlore.web import limits as web_limits
+from roomlore.web.authentication import MAX_FORM_BYTES, local_path
+from roomlore.web.gateway import EnabledSurfaces, compose
 from surfaces.http.test_serving import address, database, process
 from surfaces.test_cli import TRACEBACK, roomlore
 from surfaces.web.conftest import HERE, LOCAL, Visitor, listening, site, visiting, window
@@ -56,9 +57,9 @@ async def calling(asgi: Any, *, client: tuple[str, int] = HERE, **rest: Any) -> 
         yield Visitor(one)
 
 
-def whole(app: App, ways: Ways, *, limits: Limits | None = None, clock: Any = None) -> Any:
+def whole(app: App, ways: EnabledSurfaces, *, limits: RequestLimits | None = None, clock: Any = None) -> Any:
     """All ways in, as they are served."""
-    limits = limits or Limits()
+    limits = limits or RequestLimits()
     return compose(build(app, limits=limits), app, ways, limits=limits, clock=clock or Clock())
 
 
@@ -128,7 +129,7 @@ async def test_local_pages_let_nobody_sign_in(local: Visitor) -> None:
 async def test_forms_of_other_sites_do_nothing(app: App, path: str, sent: dict[str, str]) -> None:
     key = await key_of(app, None)
     async with visiting(app, key) as one:
-        token = doors.token_of(key)
+        token = authentication.form_token(key)
         told = await one.client.post(path, data={"token": token, "theme": "dark", "key": key}, headers=sent)
     assert told.status_code == 403
     assert "set-cookie" not in told.headers
@@ -145,7 +146,9 @@ async def test_a_form_without_its_token_does_nothing(app: App, token: str) -> No
 async def test_the_token_of_one_key_is_not_that_of_another(app: App) -> None:
     mine, theirs = await key_of(await village(app)), await key_of(app, "cy")
     async with visiting(app, mine) as one:
-        told = await one.client.post("/theme", data={"token": doors.token_of(theirs), "theme": "dark"})
+        told = await one.client.post(
+            "/theme", data={"token": authentication.form_token(theirs), "theme": "dark"}
+        )
     assert told.status_code == 403
 
 
@@ -199,7 +202,7 @@ async def test_an_address_to_go_on_to_leads_nowhere_else(app: App, where: str) -
 
 @given(st.text())
 def test_whatever_is_said_to_go_on_to_is_within(where: str) -> None:
-    found = httpx2.URL(LOCAL).join(within(where))
+    found = httpx2.URL(LOCAL).join(local_path(where))
     assert (found.scheme, found.host, found.port) == ("http", "localhost", 7171)
 
 
@@ -425,7 +428,7 @@ async def test_nothing_that_was_sent_comes_back_as_markup(app: App, path: str) -
 
 async def test_a_form_that_is_too_large_or_does_not_say_how_large_is_not_read(app: App) -> None:
     async with visiting(await village(app), await key_of(app)) as one:
-        large = await one.client.post("/theme", content=b"a" * (LARGEST + 1), headers=FORM)
+        large = await one.client.post("/theme", content=b"a" * (MAX_FORM_BYTES + 1), headers=FORM)
         assert large.status_code == 400
 
         async def endless() -> AsyncGenerator[bytes]:
@@ -461,7 +464,10 @@ async def test_a_slow_form_is_not_waited_for(app: App) -> None:
         await ended.wait()
         yield b"x"
 
-    async with calling(whole(app, Ways(), limits=Limits(patience=0.2))) as one, asyncio.timeout(20):
+    async with (
+        calling(whole(app, EnabledSurfaces(), limits=RequestLimits(body_timeout_seconds=0.2))) as one,
+        asyncio.timeout(20),
+    ):
         head = FORM | {"content-length": "5", "cookie": f"roomlore_key={key}"}
         told = await one.client.post("/signin", content=slow(), headers=head)
     ended.set()
@@ -471,7 +477,7 @@ async def test_a_slow_form_is_not_waited_for(app: App) -> None:
 async def test_who_guesses_keys_is_slowed_down_and_nobody_else(app: App) -> None:
     clock = Clock()
     await village(app)
-    asgi, known = whole(app, Ways(), clock=clock), await key_of(app)
+    asgi, known = whole(app, EnabledSurfaces(), clock=clock), await key_of(app)
     async with calling(asgi) as one:
         assert (await one.client.post("/signin", data={"key": known})).status_code == 303
         one.client.cookies.clear()
@@ -494,7 +500,9 @@ async def test_who_guesses_keys_is_slowed_down_and_nobody_else(app: App) -> None
 
 async def test_a_visitor_who_asks_too_often_is_told_when_to_come_again(app: App) -> None:
     clock = Clock()
-    asgi = whole(await village(app), Ways(local=True), limits=Limits(rate=0.5, burst=2), clock=clock)
+    asgi = whole(
+        await village(app), EnabledSurfaces(local=True), limits=RequestLimits(rate=0.5, burst=2), clock=clock
+    )
     async with calling(asgi) as one:
         told = [await one.get("/") for _ in range(3)]
         assert [response.status_code for response in told] == [200, 200, 429]
@@ -507,9 +515,9 @@ async def test_a_visitor_who_asks_too_often_is_told_when_to_come_again(app: App)
 
 
 async def test_one_visitor_does_not_take_all_there_is(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "OF_ONE", 2)
+    monkeypatch.setattr(web_limits, "MAX_PER_KEY", 2)
     await village(app)
-    asgi, first, second = whole(app, Ways()), await key_of(app), await key_of(app, "cy")
+    asgi, first, second = whole(app, EnabledSurfaces()), await key_of(app), await key_of(app, "cy")
     async with calling(asgi) as one:
         cookies = [{"cookie": f"roomlore_key={key}"} for key in (first, second)]
         for cookie in cookies:
@@ -525,7 +533,7 @@ async def test_one_visitor_does_not_take_all_there_is(app: App, monkeypatch: pyt
 
 
 async def test_programs_get_the_api_and_people_the_pages(app: App) -> None:
-    async with calling(whole(await village(app), Ways(local=True))) as one:
+    async with calling(whole(await village(app), EnabledSurfaces(local=True))) as one:
         assert (await one.get("/")).headers["content-type"].startswith("text/html")
         api = await one.get("/v1/rooms")
         assert (api.status_code, api.headers["content-type"]) == (401, "application/problem+json")
@@ -540,10 +548,10 @@ async def test_programs_get_the_api_and_people_the_pages(app: App) -> None:
 @pytest.mark.parametrize("path", ["/v1", "/v1/rooms", "/metrics", "/mcp", "/mcp/x"])
 async def test_what_is_closed_is_not_there(app: App, path: str) -> None:
     key = {"authorization": f"Bearer {await key_of(await village(app), None)}"}
-    async with calling(whole(app, Ways(api=False))) as one:
+    async with calling(whole(app, EnabledSurfaces(api=False))) as one:
         assert (await one.get(path, headers=key)).status_code == 404
         assert (await one.get("/health/live")).status_code == 200
-    async with calling(whole(app, Ways(pages=False))) as one:
+    async with calling(whole(app, EnabledSurfaces(pages=False))) as one:
         assert (await one.get("/people", headers=key)).status_code == 404
         assert (await one.get("/v1/rooms", headers=key)).status_code == 200
 
@@ -551,7 +559,7 @@ async def test_what_is_closed_is_not_there(app: App, path: str) -> None:
 async def test_measures_name_routes_and_not_what_was_asked(app: App) -> None:
     room = (await (await village(app)).rooms(app.operator))[0].id
     key = {"authorization": f"Bearer {await key_of(app, None)}"}
-    async with calling(whole(app, Ways())) as one:
+    async with calling(whole(app, EnabledSurfaces())) as one:
         for path in (f"/r/{room}", "/people?named=secretword", "/search?q=secretword", "/secretword"):
             await one.get(path, headers=key)
         measured = (await one.get("/metrics", headers=key)).text
@@ -567,7 +575,7 @@ async def test_a_fault_is_told_without_details(
         raise ValueError("what somebody said")
 
     await village(app)
-    monkeypatch.setattr(PeopleList, "page", broken)
+    monkeypatch.setattr(PeopleDirectory, "page", broken)
     async with calling(site(app, local=True)) as one:
         page, twin = await one.get("/people"), await one.get("/people.json")
     assert (page.status_code, twin.status_code) == (500, 500)

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
-import roomlore.surfaces.cli
-from roomlore.app import App
+import roomlore.cli
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
-from roomlore.surfaces.web.doors import SIGN_IN
+from roomlore.operations import App
+from roomlore.web.authentication import SIGN_IN
 from surfaces.web.conftest import Window, listening, site
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-DEMO = Path(roomlore.surfaces.cli.__file__).with_name("demo.jsonl")
+DEMO = Path(roomlore.cli.__file__).with_name("demo.jsonl")
 MANY = 10_000
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = [
@@ -76,7 +76,7 @@ def _said(number: int, source: random.Random, room: IncomingRoom) -> IncomingMes
 
 async def pages(app: App, *, by_operator: bool) -> list[str]:
     """Return the addresses of every kind of page that there is something on."""
-    viewer = app.desk.caller
+    viewer = app.access.principal
     room = (await app.rooms(viewer))[0].id
     said = await app.messages(viewer, str(room), limit=30)
     conversation = (await app.conversations.all(viewer, str(room)))[0].id

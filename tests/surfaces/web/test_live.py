@@ -6,9 +6,9 @@ import re
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
-from app.village import BO
-from roomlore.app import App
-from roomlore.surfaces.web.doors import SIGN_IN
+from operations.village import BO
+from roomlore.operations import App
+from roomlore.web.authentication import SIGN_IN
 from surfaces.web.conftest import listening, site, window
 from surfaces.web.stories import in_square, square
 

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from app.village import village
-from roomlore.app import App
+from operations.village import village
+from roomlore.operations import App
 from surfaces.web.conftest import Visitor, visiting
 from surfaces.web.test_people_pages import key_of
 

@@ -10,13 +10,13 @@ from playwright.async_api import Browser
 
 from conftest import TellOnce
 from ingest.stories import at, author, message, room
-from retrieval.telling import closed, tell
-from roomlore.app import App
-from roomlore.app.browsing import Browsing
 from roomlore.domain.errors import NotFound
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.records import Memory
-from roomlore.surfaces.web.routes.memories import SHOWN
+from roomlore.operations import App
+from roomlore.operations.memories import MemoryBrowser
+from roomlore.web.routes.memories import SHOWN
+from search.telling import closed, tell
 from surfaces.web.conftest import Visitor, visiting, window
 
 ANA, ANA_HOME, BO, CY, DEE, EVE = map(author, ("ana", "ana_home", "bo", "cy", "dee", "eve"))
@@ -244,7 +244,7 @@ async def test_an_operator_is_told_exactly_who_may_read_what_a_memory_rests_on(m
     for word, memory in kept.items():
         if word == "monday":
             continue
-        audience = await Browsing(desk=mill.desk).audience(mill.operator, str(memory.id))
+        audience = await MemoryBrowser(access=mill.access).audience(mill.operator, str(memory.id))
         may = {name for name in PEOPLE if word in recalls[name]}
         # Two accounts of one person are one.
         persons = {"ana" if name == "ana_home" else name for name in may}
@@ -261,7 +261,7 @@ async def test_nobody_learns_of_others_from_who_may_see_a_memory(mill: App) -> N
         viewer = await mill.viewer(name)
         known = {account for one in await mill.participants(viewer) for account in one.accounts}
         for word in await recalled_by(mill, kept, name):
-            audience = await Browsing(desk=mill.desk).audience(viewer, str(kept[word].id))
+            audience = await MemoryBrowser(access=mill.access).audience(viewer, str(kept[word].id))
             assert {one.id for one in audience.readers} <= known
             rooms = {room.name for room in await mill.rooms(viewer)}
             assert {one.room_name for one in audience.origins} <= rooms | {None}

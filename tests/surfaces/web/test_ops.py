@@ -10,18 +10,18 @@ import psycopg
 import pytest
 from playwright.async_api import Browser
 
-from app.village import ANA, SQUARE, say, village
 from conftest import OpenApp
-from roomlore.app import App, projecting
+from jobs.copying import Shelf
+from operations.village import ANA, SQUARE, say, village
+from roomlore.db import work_queue
 from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.ids import uuid7
-from roomlore.store import heartbeats
-from roomlore.surfaces.web.routes import operations
-from roomlore.workers import project
-from roomlore.workers.beating import Pulse
-from roomlore.workers.project import ProjectWorker
+from roomlore.jobs import projection
+from roomlore.jobs.projection import ProjectionWorker
+from roomlore.jobs.scheduler import HeartbeatTask
+from roomlore.operations import App, projection_service
+from roomlore.web.routes import monitoring
 from surfaces.web.conftest import visiting, window
-from workers.copying import Shelf
 
 DEEDS = {"/ops/retry": {}, "/ops/embedding": {"room": "square", "policy": "exchange"}}
 
@@ -35,7 +35,7 @@ async def seen_at(app: App, worker: UUID, at: timedelta) -> None:
     """Let a worker have been seen so long ago."""
     now = datetime.now(UTC)
     await app.db.change(
-        app.org_id, partial(heartbeats.beat, org_id=app.org_id, worker_id=worker, started_at=now)
+        app.org_id, partial(work_queue.record_heartbeat, org_id=app.org_id, worker_id=worker, started_at=now)
     )
 
     async def age(conn: psycopg.AsyncConnection) -> None:
@@ -78,7 +78,7 @@ async def test_each_room_has_its_line_and_the_twin_says_the_same(app: App) -> No
 
 
 async def test_many_rooms_are_shown_page_by_page(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "SHOWN", 2)
+    monkeypatch.setattr(monitoring, "SHOWN", 2)
     await village(app)
     async with visiting(app) as visitor:
         first, second = [await visitor.twin(f"/ops.json?page={number}") for number in (1, 2)]
@@ -93,7 +93,7 @@ async def test_many_rooms_are_shown_page_by_page(app: App, monkeypatch: pytest.M
 @pytest.fixture(name="shelf")
 def _shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     held = Shelf()
-    monkeypatch.setattr(projecting, "open_projection", lambda _settings, _target: held)
+    monkeypatch.setattr(projection_service, "open_projection", lambda _settings, _target: held)
     return held
 
 
@@ -111,9 +111,9 @@ async def test_copies_and_models_are_shown_with_what_waits_and_fails_and_no_addr
         assert "no projection" not in page
         await app.ingest(say(99, ANA, SQUARE))
         shelf.is_down = True
-        worker = ProjectWorker(db=app.db, projection=shelf, stage="qdrant")
+        worker = ProjectionWorker(db=app.db, projection=shelf, queue="qdrant")
         with pytest.raises(BackendUnavailable):
-            await project.drain(worker, only_org=app.org_id)
+            await projection.drain(worker, only_org=app.org_id)
         page, twin = await visitor.page("/ops"), await visitor.twin("/ops.json")
     [told] = twin["copies"]
     assert (told["copy"], told["waiting"], told["error"]) == (copy, 1, "the shelf fell down")
@@ -132,13 +132,13 @@ async def test_copies_and_models_are_shown_with_what_waits_and_fails_and_no_addr
 async def test_a_copy_that_is_being_built_is_shown_to_be(app: App, shelf: Shelf) -> None:
     await village(app)
     await app.drain()
-    worker = ProjectWorker(db=app.db, projection=shelf, stage="qdrant")
+    worker = ProjectionWorker(db=app.db, projection=shelf, queue="qdrant")
     await worker.build(app.org_id, model="fake-hash-384", dimensions=384)
     async with visiting(app) as visitor:
         page = await visitor.page("/ops")
         assert "asking what it is to hold" in page
         assert "none yet; the database alone" in page
-        await worker.look_after(app.org_id)
+        await worker.advance_build(app.org_id)
         assert "12 to write" in await visitor.page("/ops")
 
 
@@ -147,7 +147,7 @@ async def test_a_copy_that_is_being_built_is_shown_to_be(app: App, shelf: Shelf)
 
 async def test_a_worker_is_seen_while_it_works_and_leaves_no_trace(app: App) -> None:
     stop, worker = asyncio.Event(), uuid7()
-    pulse = Pulse(db=app.db, worker_id=worker, started_at=datetime.now(UTC), every=0.02)
+    pulse = HeartbeatTask(db=app.db, worker_id=worker, started_at=datetime.now(UTC), interval=0.02)
     running = asyncio.create_task(pulse.run(stop))
     async with visiting(app) as visitor, asyncio.timeout(30):
         while not (found := (await visitor.twin("/ops.json"))["workers"]):

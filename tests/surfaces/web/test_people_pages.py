@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 from playwright.async_api import Browser
 
-from app.village import ANA, PEOPLE, PIP, SQUARE, say, village
 from ingest.stories import author
-from roomlore.app import App
-from roomlore.surfaces.web.routes import receipts
+from operations.village import ANA, PEOPLE, PIP, SQUARE, say, village
+from roomlore.operations import App
+from roomlore.web.routes import receipts
 from surfaces.web.conftest import Visitor, visiting, window
 
 

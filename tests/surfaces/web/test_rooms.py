@@ -3,8 +3,8 @@
 import pytest
 from playwright.async_api import Browser
 
-from app.village import village
-from roomlore.app import App
+from operations.village import village
+from roomlore.operations import App
 from surfaces.web.conftest import Visitor, window
 
 

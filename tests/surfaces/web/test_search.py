@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Browser
 
-from app.village import EVERYWHERE, PEOPLE, village
 from ingest.stories import at, author, message, room
-from retrieval.telling import tell
-from roomlore.app import App
-from roomlore.surfaces.web.routes.finding import pieces
+from operations.village import EVERYWHERE, PEOPLE, village
+from roomlore.operations import App
+from roomlore.web.routes.search import pieces
+from search.telling import tell
 from surfaces.mcp.speaking import beside, text_of
 from surfaces.web.conftest import Visitor, visiting, window
 

@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Browser, expect
 
-from app.village import ANA, BO, EVE, PEOPLE, SQUARE, village
 from conftest import TellOnce
 from ingest.stories import at, message
-from roomlore.app import App
-from roomlore.app.timeline import MOST, Timeline
-from roomlore.app.windows import Part
+from operations.village import ANA, BO, EVE, PEOPLE, SQUARE, village
 from roomlore.domain.errors import BadInput
-from roomlore.surfaces.web.prose import beginning, prose
+from roomlore.operations import App
+from roomlore.operations.timeline import MAX_LINES, Timeline, WindowRequest
+from roomlore.web.rendering import beginning, prose
 from surfaces.web.conftest import Visitor, listening, site, visiting, window
 from surfaces.web.stories import (
     ATTIC,
@@ -284,15 +283,15 @@ async def test_lines_are_asked_for_by_ids_and_not_by_too_many(operator: Visitor,
     assert re.findall(r'<li id="m-([0-9a-f-]+)"', part) == [told.ids["s1"], told.ids["s2"]]
     assert "<html" not in part
     assert (await operator.get(f"/r/{told.room}/lines?ids=x")).status_code == 400
-    many = ",".join(str(uuid4()) for _ in range(MOST + 1))
+    many = ",".join(str(uuid4()) for _ in range(MAX_LINES + 1))
     assert (await operator.get(f"/r/{told.room}/lines?ids={many}")).status_code == 400
 
 
 async def test_a_window_has_its_limits(app: App):
-    timeline = Timeline(desk=app.desk)
-    for limit in (0, MOST + 1):
+    timeline = Timeline(access=app.access)
+    for limit in (0, MAX_LINES + 1):
         with pytest.raises(BadInput):
-            await timeline.window(app.operator, "square", Part(), limit=limit)
+            await timeline.window(app.operator, "square", WindowRequest(), limit=limit)
 
 
 # Who may see it

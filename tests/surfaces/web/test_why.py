@@ -10,12 +10,12 @@ import pytest
 from playwright.async_api import Browser
 
 from ingest.stories import at, author, message, room
-from retrieval.telling import closed, tell
-from roomlore.app import App
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.surfaces.web.candidates import Candidate, Remembered
-from roomlore.surfaces.web.drawing import MOST, drawn
+from roomlore.operations import App
+from roomlore.web.candidates import Candidate, MemoryCandidate
+from roomlore.web.context_graph import MAX_DOTS, context_graph
+from search.telling import closed, tell
 from surfaces.web.conftest import visiting, window
 
 ANA, BO, EVE = map(author, ("ana", "bo", "eve"))
@@ -265,7 +265,7 @@ def test_a_picture_has_a_row_for_each_message_and_every_line_within_it() -> None
     before: Sequence[Candidate] = [
         candidate(number, via=trigger.message_id, included=number % 3 == 0) for number in range(200)
     ]
-    memory = Remembered(
+    memory = MemoryCandidate(
         memory_id=MemoryId(uuid4()),
         text="rain",
         included=True,
@@ -274,16 +274,16 @@ def test_a_picture_has_a_row_for_each_message_and_every_line_within_it() -> None
         weight=0.5,
         reason="weighty",
     )
-    picture = drawn([*before, trigger], (), [memory])
-    assert len(picture.dots) == MOST
-    assert picture.not_drawn == 201 - MOST
+    picture = context_graph([*before, trigger], (), [memory])
+    assert len(picture.dots) == MAX_DOTS
+    assert picture.not_drawn == 201 - MAX_DOTS
     assert {dot.candidate.message_id for dot in picture.dots} >= {
         one.message_id for one in before if one.included
     }
     rows = [*(dot.y for dot in picture.dots), *(one.y for one in picture.diamonds)]
     assert rows == sorted(set(rows))
     assert max(rows) < picture.height
-    assert len(picture.arcs) == MOST
+    assert len(picture.arcs) == MAX_DOTS
     for arc in picture.arcs:
         x, start, edge, *_, _, end = [float(number) for number in re.findall(r"-?\d+", arc.path)]
         # A curve goes three quarters of the way to where it is drawn.

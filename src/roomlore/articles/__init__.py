@@ -1,0 +1,1 @@
+"""Articles that messages link to: fetched with care, read as text."""

@@ -1,0 +1,92 @@
+"""Finds the article in a page: a program of its own, started by `articles` for each page and never imported.
+
+Pages are made by strangers and parsed by large libraries. In a process of its own a page that sends them
+round in circles, eats memory or crashes them ends nothing but itself, and can be stopped at any instant.
+
+In comes one line of JSON (`media_type`, `charset`, `characters`), then the page as it came; out goes one JSON
+object with `title` and `text`, which are empty where there is no article.
+"""
+
+import codecs
+import contextlib
+import json
+import logging
+import re
+import sys
+from typing import IO, Any
+
+_MEMORY = 1024**3
+_CPU_SECONDS = 20
+#: A page states its charset within this many bytes.
+_CHARSET_BYTES = 4096
+_META = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+#: Python takes these for charsets; no page has them, and some take time that grows with the square.
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "utf-7"})
+#: What pages mean when they say so.
+_CHARSET_ALIASES = {"iso8859-1": "cp1252", "ascii": "cp1252"}
+_LONGEST_TITLE = 300
+
+
+def main() -> None:
+    """Read a page from standard input and write its article to standard output."""
+    _limit_resources()
+    request = json.loads(sys.stdin.buffer.readline())
+    article = article_of(
+        sys.stdin.buffer, request["media_type"], charset=request["charset"], characters=request["characters"]
+    )
+    sys.stdout.buffer.write(json.dumps(article).encode("ascii"))
+
+
+def article_of(page: IO[bytes], media_type: str, *, charset: str, characters: int) -> dict[str, str]:
+    """Return title and text of a page, each as far as it is kept; both are empty where there is no article."""
+    written = decode_page(page.read(), charset)
+    if media_type == "text/plain":
+        return {"title": "", "text": written[:characters]}
+    found = _extracted(written)
+    title, text = (found.title, found.text) if found else ("", "")
+    return {"title": (title or "")[:_LONGEST_TITLE], "text": (text or "")[:characters]}
+
+
+def decode_page(body: bytes, charset: str) -> str:
+    """Return the letters of a page: by its mark, by the server's word, by its own, or as they look."""
+    stated = _META.search(body[:_CHARSET_BYTES])
+    marked = next((name for mark, name in _MARKS if body.startswith(mark)), "")
+    for name in (marked, charset, stated[1].decode("ascii") if stated else ""):
+        if usable := _charset(name):
+            return body.decode(usable, "replace").removeprefix("\ufeff")
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        return body.decode("cp1252", "replace")
+
+
+def _charset(name: str) -> str:
+    """Return the name under which Python knows a charset, or nothing where it is none that pages have."""
+    try:
+        known = codecs.lookup(name).name if name else ""
+        b"a".decode(known or "utf-8", "replace")  # what is no charset at all, like zip, is refused here
+    except (LookupError, ValueError):
+        return ""
+    return "" if known.replace("_", "-") in _NO_CHARSETS else _CHARSET_ALIASES.get(known, known)
+
+
+def _extracted(written: str) -> Any:
+    import trafilatura  # noqa: PLC0415  only once memory is bounded, and not for plain text
+
+    logging.getLogger("trafilatura").disabled = True
+    # Text, never bytes: bytes that look packed would be unpacked without bounds.
+    return trafilatura.bare_extraction(written, include_comments=False, with_metadata=True)
+
+
+def _limit_resources() -> None:
+    """Bound memory and processor time, where the system can."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource  # noqa: PLC0415  Windows has none
+
+        resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+
+
+if __name__ == "__main__":
+    main()

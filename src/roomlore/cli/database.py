@@ -1,0 +1,36 @@
+"""Verbs about the database itself: whether all is well with it, and bringing it to the schema of this version."""
+
+import asyncio
+
+import click
+
+from roomlore import doctor as examination
+from roomlore import operations as composition
+from roomlore.cli.session import Session
+
+
+@click.command()
+@click.option("--stop", is_flag=True, help="Stop the embedded database of the data folder.")
+@click.option("--force", is_flag=True, help="With --stop: even while another process uses it.")
+@click.pass_obj
+def doctor(session: Session, stop: bool, force: bool) -> None:  # noqa: FBT001  click passes flags by name
+    """Look whether everything needed is there, and say how to mend what is not."""
+    if stop:
+        stopped = asyncio.run(examination.stop_database(session.settings, force=force))
+        session.output.chatter.print("stopped" if stopped else "was not running")
+        return
+    findings = asyncio.run(examination.run_checks(session.settings))
+    session.output.findings(findings)
+    if not all(finding.is_well for finding in findings):
+        raise click.exceptions.Exit(1)
+
+
+@click.command()
+@click.pass_obj
+def migrate(session: Session) -> None:
+    """Bring the database to the schema of this version."""
+    applied = asyncio.run(composition.prepare(session.settings))
+    if session.output.as_json:
+        session.output.json({"applied": applied})
+    else:
+        session.output.text(f"applied: {', '.join(applied)}" if applied else "nothing to do")

@@ -1,0 +1,464 @@
+"""The walk from a trigger message through the room: what belongs to it, and why.
+
+Two things tie messages together: somebody answered somebody, however long ago, and people talk within
+minutes of each other. In a busy room they tell different things: replies lead through the trigger's own
+conversation, and time through whatever was said around it. So the walk first follows replies from the trigger alone.
+Then it takes turns: a level of replies, then a neighbour in time on each open side, until the limit is reached
+or nothing is added. A pause longer than the gap seals that side. Nothing later than the trigger ever enters.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby, pairwise
+from statistics import median
+from typing import Literal
+
+from roomlore.context.limits import DEFAULT_LIMITS, ExpansionLimits
+from roomlore.domain.ids import MessageId
+from roomlore.domain.ports import MessageSource
+from roomlore.domain.records import Message, Reply
+
+Direction = Literal["before", "after"]
+#: `conversation`: the trigger's own, tied to it by replies alone; `room`: whatever was said around that.
+ContextPart = Literal["conversation", "room"]
+SelectionRule = Literal["trigger", "recent", "reply", "temporal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selected:
+    """A message that the walk reached, and why."""
+
+    message: Message
+    part: ContextPart
+    rule: SelectionRule
+    #: The message it was reached from; None for the trigger alone.
+    via: MessageId | None
+    #: The reply over which it was reached, in whichever direction; None where it was not by a reply.
+    reply: Reply | None = None
+    #: The turn of the walk that added it; the trigger and the most recent messages are turn 0.
+    step: int
+    #: Edges between it and the trigger along the way it was reached.
+    hops: int
+
+    @property
+    def is_reply_parent(self) -> bool:
+        """Whether the message it was reached from answers it."""
+        return self.reply is not None and self.reply.child_id == self.via
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether the platform itself ties it to the message it was reached from."""
+        return self.reply is not None and self.reply.method in {"explicit", "thread"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeBoundary:
+    """A direction in which the walk stopped because nobody spoke for too long."""
+
+    message_id: MessageId
+    direction: Direction
+    gap: timedelta
+    #: The message on the far side of the pause, which is not in.
+    beyond: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expansion:
+    """What a walk found, in the order of the room."""
+
+    trigger_id: MessageId
+    selected: tuple[Selected, ...]
+    #: Reached and left out because the limit was met.
+    over_limit: tuple[Selected, ...]
+    boundaries: tuple[TimeBoundary, ...]
+    #: Turns taken, the start not counted.
+    steps: int
+
+
+DIRECTIONS: tuple[Direction, ...] = ("before", "after")
+#: A silence is long by the room's own pace: so many times the usual pause, within these bounds.
+SILENCE_FACTOR = 30
+SHORTEST_SILENCE = timedelta(minutes=30)
+LONGEST_SILENCE = timedelta(hours=12)
+
+_METHODS = ("explicit", "thread", "mention", "inferred")
+
+
+class Neighbourhood:
+    """A room as far as one walk has seen it: nothing of another room, and nothing later than the trigger."""
+
+    def __init__(self, source: MessageSource, trigger: Message, limits: ExpansionLimits) -> None:
+        self._source = source
+        self._trigger = trigger
+        self._limits = limits
+        self._messages: dict[MessageId, Message] = {trigger.id: trigger}
+        self._useless: set[MessageId] = set()
+        #: Who stands next to whom; None where the room, or the time up to the trigger, ends.
+        self._neighbours: dict[tuple[MessageId, Direction], MessageId | None] = {(trigger.id, "after"): None}
+        self._edges: dict[MessageId, dict[MessageId, Reply]] = {}
+        #: Messages whose edges need not be asked for any more.
+        self._known_ids: set[MessageId] = set()
+        self._silence = SHORTEST_SILENCE
+
+    def __getitem__(self, key: MessageId) -> Message:
+        """Return a message that was seen."""
+        return self._messages[key]
+
+    async def fetch_near(self) -> list[Message]:
+        """Return what was said just before the trigger, newest first, and learn the replies around it.
+
+        A source may hand out fewer than asked for: it is asked again until those are there that must be in.
+        """
+        limits = self._limits
+        near: list[Message] = []
+        wanted = max(limits.near, limits.min_recent)
+        while wanted > len(near):
+            page = await self._page(near[-1] if near else self._trigger, "before", wanted - len(near))
+            near += page
+            if not page or len(near) >= limits.min_recent:
+                break
+        ids = [self._trigger.id, *(message.id for message in near)]
+        self._add_explicit_replies(ids)
+        self._silence = _silence([self._trigger, *near])
+        if await self._fetch_replies(ids, limits.near_replies) < limits.near_replies:
+            self._known_ids.update(ids)
+        return near
+
+    def is_known(self, key: MessageId) -> bool:
+        """Return whether the replies to and by a message are known without a call."""
+        return key in self._known_ids
+
+    async def replies_of(self, ids: Iterable[MessageId]) -> dict[MessageId, list[tuple[Message, Reply]]]:
+        """Return for each of these messages those that a reply ties to it, with that reply, in a fixed order.
+
+        Replies not certain enough are left out, and of several between two messages all but the most certain.
+        """
+        asked = sorted(set(ids))
+        if unknown := [key for key in asked if key not in self._known_ids]:
+            await self._fetch_replies(unknown, self._limits.max_replies)
+            self._known_ids.update(unknown)
+        self._add_explicit_replies(asked)
+        await self._fetch_ends(asked)
+        return {
+            key: [
+                (self._messages[other], edge)
+                for other, edge in sorted(self._edges.get(key, {}).items())
+                if other in self._messages and self._is_sure(edge)
+            ]
+            for key in asked
+        }
+
+    async def neighbour(self, message: Message, direction: Direction) -> Message | None:
+        """Return who stands next to a message, None where nobody does."""
+        if (message.id, direction) not in self._neighbours:
+            await self._page(message, direction, self._limits.page)
+        key = self._neighbours[message.id, direction]
+        return None if key is None else self._messages[key]
+
+    async def _fetch_replies(self, ids: Sequence[MessageId], limit: int) -> int:
+        asked = set(ids)
+        edges = (await self._source.replies(sorted(asked), limit))[:limit]
+        for edge in edges:
+            if not asked.isdisjoint((edge.child_id, edge.parent_id)):
+                self._add_reply(edge)
+        return len(edges)
+
+    def _add_explicit_replies(self, ids: Iterable[MessageId]) -> None:
+        for key in ids:
+            if (parent := self._messages[key].reply_to) is not None:
+                self._add_reply(Reply(child_id=key, parent_id=parent, method="explicit", confidence=1.0))
+
+    def _add_reply(self, edge: Reply) -> None:
+        """Keep an edge that may be followed; of several between two messages the most certain one."""
+        child, parent = edge.child_id, edge.parent_id
+        if child == parent or edge.confidence < self._limits.min_confidence:
+            return
+        known = self._edges.get(child, {}).get(parent)
+        if known is None or _by_confidence(edge) < _by_confidence(known):
+            self._edges.setdefault(child, {})[parent] = edge
+            self._edges.setdefault(parent, {})[child] = edge
+
+    def _is_sure(self, edge: Reply) -> bool:
+        """Say whether an edge between messages that were seen is sure enough for the time between them."""
+        apart = abs(self._messages[edge.child_id].sent_at - self._messages[edge.parent_id].sent_at)
+        return apart <= self._silence or edge.confidence >= self._limits.min_confidence_across_silence
+
+    async def _fetch_ends(self, asked: Iterable[MessageId]) -> None:
+        """See the other ends of these messages' edges, and with them at once what else is known by its edge alone."""
+        if all(
+            other in self._messages or other in self._useless
+            for key in asked
+            for other in self._edges.get(key, ())
+        ):
+            return
+        wanted = sorted(self._edges.keys() - self._messages.keys() - self._useless)
+        for message in await self._source.messages(wanted):
+            if message.id in self._edges and self._is_eligible(message):
+                self._messages[message.id] = message
+        self._useless.update(key for key in wanted if key not in self._messages)
+
+    async def _page(self, anchor: Message, direction: Direction, limit: int) -> list[Message]:
+        """Return up to `limit` messages going away from the anchor, and learn who stands next to whom."""
+        if direction == "before":
+            rows = await self._source.before(anchor, limit)
+            near = [m for m in rows if self._is_eligible(m) and m.position < anchor.position]
+        else:
+            rows = await self._source.after(anchor, limit)
+            near = [m for m in rows if self._is_eligible(m) and m.position > anchor.position]
+        page = _unique_messages(near, newest_first=direction == "before")[:limit]
+        self._add_order([anchor, *page], direction)
+        at_trigger = direction == "after" and any(m.position >= self._trigger.position for m in rows)
+        if not page or at_trigger:
+            self._neighbours[(page[-1] if page else anchor).id, direction] = None
+        return page
+
+    def _add_order(self, chain: Sequence[Message], direction: Direction) -> None:
+        opposite: Direction = "after" if direction == "before" else "before"
+        for message in chain:
+            self._messages.setdefault(message.id, message)
+        for one, other in pairwise(chain):
+            self._neighbours[one.id, direction] = other.id
+            self._neighbours[other.id, opposite] = one.id
+
+    def _is_eligible(self, message: Message) -> bool:
+        """Say whether a message is of the trigger's room and was there before the trigger."""
+        return message.room_id == self._trigger.room_id and message.position < self._trigger.position
+
+
+def _by_confidence(edge: Reply) -> tuple[float, int, MessageId, MessageId]:
+    return (-edge.confidence, _METHODS.index(edge.method), edge.child_id, edge.parent_id)
+
+
+def _silence(newest_first: Sequence[Message]) -> timedelta:
+    """Return how long a silence is a long one, by the usual pause between messages."""
+    pauses = [(later.sent_at - earlier.sent_at).total_seconds() for later, earlier in pairwise(newest_first)]
+    usual = timedelta(seconds=median(pauses) if pauses else 0.0)
+    return min(max(SILENCE_FACTOR * usual, SHORTEST_SILENCE), LONGEST_SILENCE)
+
+
+def _unique_messages(messages: Iterable[Message], *, newest_first: bool) -> list[Message]:
+    by_id = {message.id: message for message in messages}
+    return sorted(by_id.values(), key=lambda m: m.position, reverse=newest_first)
+
+
+__all__ = ["DEFAULT_LIMITS", "ExpansionLimits", "expand"]
+
+
+async def expand(
+    source: MessageSource, trigger: Message, *, limits: ExpansionLimits = DEFAULT_LIMITS
+) -> Expansion:
+    """Return the messages that belong to the trigger, in the order of the room, each with its reason.
+
+    The most recent messages are in, always: min_recent of them, less only where the room has fewer. Of the other
+    places the trigger's conversation has the first claim, and it may fill them all: what the platform itself says is
+    answered on the way from the trigger, then what is near, then what is further away, each with fewer replies to the
+    trigger before more, and the newest before the rest. What the conversation leaves goes to what was said around it.
+
+    The result depends on what the source holds and not on the order in which it hands rows out. With
+    R = min_recent, N = max(near, R), M = max_messages, P = page and E = max_replies, one walk makes at most
+
+        max(1, R)  (near)  +  1  (the edges there)  +  2·M  (edges and messages, for each level of the conversation)
+        +  2·M  (the same for each step around it)  +  2·M  (sides)
+
+    source calls. These return at most D = E + 2·near + 2·M·E edges, a message for the other end of each, the
+    explicit parents of the N + 1 messages known at first and of 2·M that are followed, and N + 2·M·P neighbours: in all
+    2·D + 2·N + 2·M + 1 + 2·M·P rows, however large the room.
+    """
+    walker = _Expander(source, trigger, limits)
+    await walker.start()
+    while walker.remaining > 0:
+        added = await walker.follow_replies()
+        if walker.remaining > 0:
+            added += await walker.follow_time()
+        if not added:
+            break
+    return walker.result()
+
+
+class _Expander:
+    """The state of one walk: what is in, and which ends are still loose."""
+
+    def __init__(self, source: MessageSource, trigger: Message, limits: ExpansionLimits) -> None:
+        self._neighbourhood = Neighbourhood(source, trigger, limits)
+        self._trigger = trigger
+        self._limits = limits
+        self._selected: dict[MessageId, Selected] = {}
+        self._over_limit: dict[MessageId, Selected] = {}
+        #: Of the conversation, but further away than what is near.
+        self._waiting: dict[MessageId, Selected] = {}
+        self._boundaries: list[TimeBoundary] = []
+        self._unfollowed: list[Selected] = []
+        self._unscanned: list[Selected] = []
+        self._step = 0
+
+    @property
+    def remaining(self) -> int:
+        """How many messages may still come in."""
+        return self._limits.max_messages - len(self._selected)
+
+    async def start(self) -> None:
+        """Take in the trigger, its conversation, and the most recent messages, whatever the pauses."""
+        recent = (await self._neighbourhood.fetch_near())[: self._limits.min_recent]
+        own = Selected(message=self._trigger, part="conversation", rule="trigger", via=None, step=0, hops=0)
+        await self._take_conversation(own, kept={message.id for message in recent})
+        for message in recent:
+            if message.id not in self._selected:
+                via = self._trigger.id
+                item = Selected(message=message, part="room", rule="recent", via=via, step=0, hops=1)
+                self._admit(item)
+                self._unfollowed.append(item)
+
+    async def _take_conversation(self, trigger: Selected, kept: set[MessageId]) -> None:
+        """Take in what replies alone tie to the trigger, level by level; the kept ones need no place of their own.
+
+        What is further away waits until all that is near is in. Where there is no place left, what is known without a
+        call still tells which of the kept are of the conversation.
+        """
+        self._admit(trigger)
+        places = self.remaining - len(kept)
+        level, answered = [trigger], {trigger.message.id}
+        while level or (self._waiting and places > 0):
+            if not level:
+                found, self._waiting = _nearest_first(self._waiting.values()), {}
+            else:
+                self._step += 1
+                found = _nearest_first(await self._reply_neighbours(level, "conversation"))
+                answered.update(
+                    item.message.id for item in found if item.is_reply_parent and item.via in answered
+                )
+                found.sort(key=lambda item: item.message.id not in answered)
+                found = self._postponed(found, answered)
+            level = list[Selected]()
+            for item in found:
+                key = item.message.id
+                if key in kept or places > 0:
+                    places -= key not in kept
+                    self._admit(item)
+                    level.append(item)
+                    continue
+                self._over_limit[key] = item
+                if self._neighbourhood.is_known(key):
+                    level.append(item)
+        self._over_limit |= self._waiting
+        self._waiting = {}
+
+    def _postponed(self, found: list[Selected], answered: set[MessageId]) -> list[Selected]:
+        """Return what need not wait: what is near, and what the trigger answers by the platform's own word."""
+        now: list[Selected] = []
+        for item in found:
+            key = item.message.id
+            if self._neighbourhood.is_known(key) or (key in answered and item.is_stated):
+                now.append(item)
+            else:
+                self._waiting[key] = item
+        return now
+
+    async def follow_replies(self) -> int:
+        """Take in whatever is one reply away from the newcomers; return how many came in."""
+        self._step += 1
+        origins, self._unfollowed = self._unfollowed, []
+        return self._take(await self._reply_neighbours(origins, "room"))
+
+    async def follow_time(self) -> int:
+        """Take in the next message on each side of the newcomers, or seal it; return how many came in.
+
+        Those nearest to the trigger come first, and further ones are not asked about once there are enough.
+        """
+        self._step += 1
+        origins, self._unscanned = _nearest_first(self._unscanned), []
+        found: dict[MessageId, Selected] = {}
+        for _, alike in groupby(origins, key=lambda item: item.hops):
+            if len(found) >= self.remaining:
+                break
+            for origin in alike:
+                for item in await self._time_neighbours(origin):
+                    found.setdefault(item.message.id, item)
+        return self._take(found.values())
+
+    def result(self) -> Expansion:
+        """Return what was found, in the order of the room."""
+        sealed = [seal for seal in self._boundaries if seal.beyond not in self._selected]
+        return Expansion(
+            trigger_id=self._trigger.id,
+            selected=tuple(_chronological(self._selected.values())),
+            over_limit=tuple(_chronological(self._over_limit.values())),
+            boundaries=tuple(
+                sorted(sealed, key=lambda s: (self._neighbourhood[s.message_id].position, s.direction))
+            ),
+            steps=self._step,
+        )
+
+    def _admit(self, item: Selected) -> None:
+        self._selected[item.message.id] = item
+        self._unscanned.append(item)
+
+    async def _reply_neighbours(self, origins: Iterable[Selected], part: ContextPart) -> list[Selected]:
+        """Return what is new and one reply away, over the way that is nearest, and of several the newest."""
+        ordered = _nearest_first(origins)
+        ties = await self._neighbourhood.replies_of(origin.message.id for origin in ordered)
+        found: dict[MessageId, Selected] = {}
+        for origin in ordered:
+            for message, reply in ties[origin.message.id]:
+                if not self._is_reached(message.id):
+                    item = self._item(message, origin, part=part, rule="reply", reply=reply)
+                    found.setdefault(message.id, item)
+        return list(found.values())
+
+    def _is_reached(self, key: MessageId) -> bool:
+        return key in self._selected or key in self._over_limit or key in self._waiting
+
+    async def _time_neighbours(self, origin: Selected) -> list[Selected]:
+        """Return what is new and stands next to a message, and seal the sides with a pause."""
+        found: list[Selected] = []
+        for direction in DIRECTIONS:
+            neighbour = await self._neighbourhood.neighbour(origin.message, direction)
+            if neighbour is None or neighbour.id in self._selected:
+                continue
+            gap = abs(neighbour.sent_at - origin.message.sent_at)
+            if gap <= self._limits.gap:
+                found.append(self._item(neighbour, origin, part="room", rule="temporal"))
+                continue
+            seal = TimeBoundary(
+                message_id=origin.message.id, direction=direction, gap=gap, beyond=neighbour.id
+            )
+            self._boundaries.append(seal)
+        return found
+
+    def _item(
+        self,
+        message: Message,
+        origin: Selected,
+        *,
+        part: ContextPart,
+        rule: SelectionRule,
+        reply: Reply | None = None,
+    ) -> Selected:
+        return Selected(
+            message=message,
+            part=part,
+            rule=rule,
+            via=origin.message.id,
+            reply=reply,
+            step=self._step,
+            hops=origin.hops + 1,
+        )
+
+    def _take(self, found: Iterable[Selected]) -> int:
+        """Admit the candidates nearest to the trigger, then the newest, as long as there is space."""
+        ranked, space = _nearest_first(found), self.remaining
+        for item in ranked[:space]:
+            self._admit(item)
+            self._unfollowed.append(item)
+        self._over_limit |= {item.message.id: item for item in ranked[space:]}
+        return min(space, len(ranked))
+
+
+def _chronological(items: Iterable[Selected]) -> list[Selected]:
+    return sorted(items, key=lambda item: item.message.position)
+
+
+def _nearest_first(items: Iterable[Selected]) -> list[Selected]:
+    """Return the items with fewer hops first, of those alike the newest first."""
+    newest_first = _chronological(items)[::-1]
+    return sorted(newest_first, key=lambda item: item.hops)

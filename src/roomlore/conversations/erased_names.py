@@ -1,0 +1,43 @@
+"""Leaves the names of erased persons out of what is derived, whoever still says them in plain words.
+
+No label has such a word; and no memory is drawn that says one, but for small words of English, which stand in every text.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from roomlore.conversations.message_text import tokens
+from roomlore.db import erased as db_erased
+from roomlore.db.disentanglement import ConversationText
+from roomlore.db.memory_writes import MemoryDraft
+from roomlore.db.queries import Connection
+from roomlore.domain.ids import OrgId
+from roomlore.domain.words import name_forms
+
+
+async def erased_name_words(conn: Connection, org_id: OrgId, texts: Iterable[str]) -> set[str]:
+    """Return the words of texts that are of names of erased persons."""
+    if not await db_erased.has_names(conn, org_id):
+        return set()
+    words = {word for text in texts for word in tokens(text)}
+    return await db_erased.erased_words(conn, org_id, {word: name_forms(word) for word in words})
+
+
+async def without_erased_names(
+    conn: Connection, org_id: OrgId, found: Sequence[ConversationText]
+) -> Sequence[ConversationText]:
+    """Return how conversations begin, with the names of erased persons among those that no label says."""
+    erased = await erased_name_words(conn, org_id, (body for one in found for body in one.told or ()))
+    return [replace(one, names=[*one.names, *sorted(erased)]) for one in found] if erased else found
+
+
+async def reject_erased_names(
+    conn: Connection, org_id: OrgId, drafts: Sequence[MemoryDraft]
+) -> Sequence[MemoryDraft]:
+    """Return those of some memories to be that say no name of an erased person."""
+    told = [" ".join((one.title, one.content, one.slot or "", *one.tags)) for one in drafts]
+    found = await erased_name_words(conn, org_id, told)
+    if not found:
+        return drafts
+    names = await db_erased.distinctive_words(conn, found)
+    return [one for one, text in zip(drafts, told, strict=True) if names.isdisjoint(tokens(text))]

@@ -1,0 +1,199 @@
+"""Memories injected into a room: which agents may get one, which they got, and the messages that carry them.
+
+Writes run for the operator. What an agent may be given is read for the agent, elsewhere.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from roomlore.db.outbox import remove_messages
+from roomlore.db.queries import Connection, Queries, RowCount
+from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
+
+QUERIES = Queries("injections")
+#: A message that was sent longer ago triggers no injection.
+MAX_TRIGGER_AGE = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InjectionTarget:
+    """A message that may trigger an injection, and an agent that may get one."""
+
+    message_id: MessageId
+    room_id: RoomId
+    is_whisper: bool
+    body: str
+    sent_at: datetime
+    agent_id: ParticipantId
+
+    @property
+    def destination(self) -> RoomId | MessageId:
+        """Where it would be answered."""
+        return self.message_id if self.is_whisper else self.room_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InjectedMemory:
+    """A memory as the message that carries it."""
+
+    id: MessageId
+    memory_id: MemoryId
+    body: str
+
+
+@QUERIES.query
+async def enqueue_added(conn: Connection, org_id: OrgId, *, max_age: timedelta = MAX_TRIGGER_AGE) -> RowCount:
+    """Enqueue the messages of the current batch that may trigger an injection. Old messages of an import do not."""
+    ...
+
+
+@QUERIES.query
+async def injection_targets(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId], *, rested_at: datetime
+) -> list[InjectionTarget]:
+    """Return the agents that may get a memory because of messages.
+
+    They are in the room, the message was addressed to them if it is a whisper, and they got no memory since `rested_at`.
+    """
+    ...
+
+
+@QUERIES.query
+async def delivered_ids(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    *,
+    agent_id: ParticipantId,
+    memory_ids: Collection[MemoryId],
+) -> set[MemoryId]:
+    """Return those of these memories that an agent got in a room since its context was last reset."""
+    ...
+
+
+@QUERIES.query
+async def delivered_by_messages(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> set[MemoryId]:
+    """Return the memories that messages carry, as far as the viewer may see them."""
+    ...
+
+
+@QUERIES.query
+async def is_cooled_down(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, agent_id: ParticipantId, since: datetime
+) -> bool:
+    """Return whether an agent got no memory in a room since a time."""
+    ...
+
+
+@QUERIES.query
+async def deliver(
+    conn: Connection,
+    org_id: OrgId,
+    memories: Sequence[InjectedMemory],
+    *,
+    trigger_id: MessageId,
+    agent_id: ParticipantId,
+    author_id: ParticipantId,
+    author_name: str,
+    at: datetime,
+) -> RowCount:
+    """Add messages that carry memories to an agent, just before the message that triggered them.
+
+    None is delivered twice before the context is reset, and none that is inactive or whose trigger was removed. The
+    transaction holds the lock of the room.
+    """
+    ...
+
+
+async def revoke(conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]) -> int:
+    """Remove the messages that carry memories; return how many."""
+    return await _delete(conn, org_id, await forget_memories(conn, org_id, memory_ids))
+
+
+async def revoke_from_agents(conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId]) -> int:
+    """Remove the messages that carry memories to agents; return how many."""
+    return await _delete(conn, org_id, await forget_agents(conn, org_id, agent_ids))
+
+
+async def revoke_inactive(conn: Connection, org_id: OrgId, *, limit: int) -> int:
+    """Remove up to `limit` messages that carry inactive memories, which no agent is shown any more; return how many."""
+    ids = await carrying_inactive(conn, org_id, limit=limit)
+    await forget_messages(conn, org_id, ids)
+    return await _delete(conn, org_id, ids)
+
+
+async def revoke_triggered_by(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
+    """Remove the messages that these messages triggered; return how many. The caller removes these messages themselves."""
+    return await _delete(conn, org_id, await forget_messages(conn, org_id, ids) - set(ids))
+
+
+@QUERIES.query
+async def forget_memories(
+    conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]
+) -> set[MessageId]:
+    """Delete the injections of memories; return the messages that carry them."""
+    ...
+
+
+@QUERIES.query
+async def forget_agents(
+    conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId]
+) -> set[MessageId]:
+    """Delete the injections to agents; return the messages that carry them."""
+    ...
+
+
+@QUERIES.query
+async def forget_messages(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> set[MessageId]:
+    """Delete the injections that these messages carry or triggered; return the messages that carry them."""
+    ...
+
+
+@QUERIES.query
+async def carrying_inactive(conn: Connection, org_id: OrgId, *, limit: int) -> set[MessageId]:
+    """Return messages that carry an inactive memory."""
+    ...
+
+
+@QUERIES.query
+async def reset_context(conn: Connection, org_id: OrgId, room_id: RoomId, *, at: datetime) -> None:
+    """Record that the agents of a room no longer have in their context what was injected before a time."""
+    ...
+
+
+@QUERIES.query
+async def set_enabled(conn: Connection, org_id: OrgId, room_id: RoomId, *, is_enabled: bool) -> None:
+    """Switch injection on or off for a room."""
+    ...
+
+
+async def _delete(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
+    if not ids:
+        return 0
+    await remove_messages(conn, org_id, list(ids))
+    await delete_replies(conn, org_id, ids)
+    await delete_audiences(conn, org_id, ids)
+    return await delete_messages(conn, org_id, ids)
+
+
+@QUERIES.query
+async def delete_replies(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> None:
+    """Delete the replies to and by messages."""
+    ...
+
+
+@QUERIES.query
+async def delete_audiences(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> None:
+    """Delete the audiences of messages."""
+    ...
+
+
+@QUERIES.query
+async def delete_messages(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount:
+    """Delete injected messages."""
+    ...

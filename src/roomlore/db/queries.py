@@ -1,0 +1,286 @@
+"""Named queries: a function with a typed signature and the statement of its name in `sql/*.sql`.
+
+    QUERIES = Queries("keys")
+
+    @QUERIES.query
+    async def revoke(conn: Connection, org_id: OrgId, key_id: KeyId, *, at: datetime) -> RowCount:
+        '''Revoke a key that is still valid.'''
+        ...
+
+The statement begins with `-- name: revoke` and takes the arguments by their names: `%(key_id)s`. Instead of a record it
+takes the fields of the record, and instead of a list of records one array for each field. The result type says how rows
+are read:
+
+| result | what the statement returns |
+|---|---|
+| `None`, `RowCount` | no rows; `RowCount` is how many it changed |
+| `Record`, `int`, `UUID`, … | one row: a record by its column names, anything else from its only column |
+| `X | None` | one row or none |
+| `list[X]`, `set[X]` | rows |
+| `dict[K, V]` | rows of two columns |
+| `BoundedPage[Record]` | rows until their texts reach `MAX_PAGE_BYTES`, where the database stops |
+"""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, ValuesView
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property, wraps
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    LiteralString,
+    NewType,
+    ParamSpec,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from psycopg import AsyncConnection, sql
+from psycopg.rows import class_row, dict_row, tuple_row
+
+from roomlore.domain import paging
+from roomlore.domain.fields import field_values
+from roomlore.domain.paging import BoundedPage
+from roomlore.domain.patterns import lazy_pattern
+
+Connection = AsyncConnection[Any]
+Record = TypeVar("Record")
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+#: Collections that the driver takes for an array only as a list.
+LISTED = (AbstractSet, ValuesView, tuple)
+#: How many rows a statement changed.
+RowCount = NewType("RowCount", int)
+
+#: Where the files are.
+FOLDER = Path(__file__).parent / "sql"
+HEADER = lazy_pattern(r"^-- name: (?P<name>\w+)(?: -> (?P<record>\w+))?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One named statement and the record that its rows fill; None where no rows come back."""
+
+    name: str
+    record: str | None
+    text: sql.SQL
+
+
+#: How the rows of a record become one, where that is not column by column.
+ROW_FACTORIES: dict[type[Any], Callable[..., Any]] = {}
+
+
+class Queries:
+    """The named queries of one file in `sql/`, which is read when the first of them is asked."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self.declared = dict[str, DeclaredQuery]()
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Query]:
+        """The queries by their names."""
+        text = (FOLDER / f"{self.module}.sql").read_text("utf-8")
+        return {query.name: query for query in _split(text)}
+
+    def query(
+        self, function: Callable[Parameters, Awaitable[Result]]
+    ) -> Callable[Parameters, Awaitable[Result]]:
+        """Make a function run the statement of its name."""
+        declared = DeclaredQuery(queries=self, function=function)
+        self.declared[declared.name] = declared
+
+        @wraps(function)
+        async def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            return await declared.run(*args, **kwargs)
+
+        return run
+
+    # Each is prepared when a connection first executes it: rewriting it under the policies takes longer than it does.
+    async def all(
+        self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
+    ) -> list[Record]:
+        """Return every row as a record."""
+        query, shape = self._row_type(name, record)
+        async with conn.cursor(row_factory=class_row(shape)) as cursor:
+            await cursor.execute(query.text, params, prepare=True)
+            return await cursor.fetchall()
+
+    async def page(
+        self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
+    ) -> BoundedPage[Record]:
+        """Return rows as records up to the one that brings them to `MOST_BYTES`, where the database stops.
+
+        The query takes that number as `most_bytes`; its column `reach` counts the bytes up to each row and with it.
+        """
+        query, shape = self._row_type(name, record)
+        async with conn.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(query.text, {**params, "most_bytes": paging.MAX_PAGE_BYTES}, prepare=True)
+            rows = await cursor.fetchall()
+        reached = [row.pop("reach") for row in rows]
+        return BoundedPage(
+            items=[shape(**row) for row in rows],
+            is_cut=bool(reached) and reached[-1] >= paging.MAX_PAGE_BYTES,
+        )
+
+    async def first(
+        self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
+    ) -> Record | None:
+        """Return the first row as a record, or None."""
+        rows = await self.all(conn, name, record, params)
+        return rows[0] if rows else None
+
+    def _row_type(self, name: str, record: type[Record]) -> tuple[Query, type[Record]]:
+        query = self.by_name[name]
+        assert query.record == record.__name__, f"{name} fills {query.record}, not {record.__name__}"
+        return query, cast("type[Record]", ROW_FACTORIES.get(record, record))
+
+    async def run(self, conn: Connection, name: str, params: Mapping[str, Any]) -> int:
+        """Execute a statement that returns no rows; return how many rows it changed."""
+        query = self.by_name[name]
+        assert query.record is None, f"{name} returns rows"
+        async with conn.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(query.text, params, prepare=True)
+            return cursor.rowcount
+
+    async def copy(self, conn: Connection, name: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Send rows to a table, by far the fastest way in."""
+        async with conn.cursor() as cursor, cursor.copy(self.by_name[name].text) as copy:
+            for row in rows:
+                await copy.write_row(row)
+
+
+class DeclaredQuery:
+    """The typed function of one statement."""
+
+    def __init__(self, *, queries: Queries, function: Callable[..., Any]) -> None:
+        self.queries, self.function, self.name = queries, function, function.__name__
+
+    async def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Execute the statement with the function's arguments; return its rows as the function's result type."""
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        conn, *values = bound.arguments.values()
+        params = dict[str, Any]()
+        for name, value in zip(self.parameters, values, strict=True):
+            params |= self._parameter(name, value)
+        return await self.fetch(conn, self.queries.by_name[self.name].text, params)
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """How the function is called."""
+        return inspect.signature(self.function)
+
+    @cached_property
+    def types(self) -> Mapping[str, Any]:
+        """The types of the arguments and of the result, as `return`."""
+        return get_type_hints(self.function)
+
+    @cached_property
+    def parameters(self) -> Sequence[str]:
+        """The arguments after the connection."""
+        return list(self.signature.parameters)[1:]
+
+    @cached_property
+    def placeholders(self) -> set[str]:
+        """The parameters of the statement."""
+        found = set[str]()
+        for name in self.parameters:
+            record = self._record_of(name)
+            found |= {name} if record is None else {field.name for field in fields(record)}
+        return found
+
+    @cached_property
+    def shape(self) -> tuple[str, Any]:
+        """How many rows the result holds (none, count, one, optional, list, set, dict or page), and of what."""
+        result = self.types["return"]
+        origin, parts = get_origin(result), get_args(result)
+        if result in {NoneType, RowCount}:
+            return ("none" if result is NoneType else "count"), None
+        if origin in {list, set, dict, BoundedPage}:
+            return ("page" if origin is BoundedPage else origin.__name__), parts[0]
+        if origin in {Union, UnionType} and NoneType in parts:
+            [item] = (one for one in parts if one is not NoneType)
+            return "optional", item
+        return "one", result
+
+    async def fetch(self, conn: Connection, text: sql.SQL, params: Mapping[str, Any]) -> Any:
+        """Execute a statement; return its rows as the result type says."""
+        kind, item = self.shape
+        if kind == "page":
+            return await _fetch_page(conn, text, item, params)
+        factory = cast(Any, class_row(row_factory(item)) if is_dataclass(item) else tuple_row)
+        async with conn.cursor(row_factory=factory) as cursor:
+            # Prepared at its first use: rewriting a statement under the policies takes longer than running it.
+            await cursor.execute(text, params, prepare=True)
+            if kind in {"none", "count"}:
+                return cursor.rowcount if kind == "count" else None
+            rows = await cursor.fetchall()
+        if kind == "dict":
+            return dict(rows)
+        items = rows if is_dataclass(item) else [value for (value,) in rows]
+        if kind in {"list", "set"}:
+            return items if kind == "list" else set(items)
+        assert items or kind == "optional", f"{self.name} returned no row"
+        return items[0] if items else None
+
+    def _parameter(self, name: str, value: Any) -> Mapping[str, Any]:
+        record = self._record_of(name)
+        if record is not None:
+            return field_values(value) if self.types[name] is record else columns(record, value)
+        return {name: list(cast(Iterable[Any], value)) if isinstance(value, LISTED) else value}
+
+    def _record_of(self, name: str) -> Any:
+        """Return the dataclass that an argument is, or is a list of; None for any other argument."""
+        kind = self.types[name]
+        parts = get_args(kind)
+        found = parts[0] if len(parts) == 1 else kind
+        return found if is_dataclass(found) else None
+
+
+async def _fetch_page(
+    conn: Connection, text: sql.SQL, record: Any, params: Mapping[str, Any]
+) -> BoundedPage[Any]:
+    """Return rows up to the one that brings them to `MAX_PAGE_BYTES`: the query takes that number as `most_bytes`.
+
+    The column `reach` counts the bytes up to and including each row.
+    """
+    shape = row_factory(record)
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(text, {**params, "most_bytes": paging.MAX_PAGE_BYTES}, prepare=True)
+        rows = await cursor.fetchall()
+    reached = [row.pop("reach") for row in rows]
+    return BoundedPage(
+        items=[shape(**row) for row in rows], is_cut=bool(reached) and reached[-1] >= paging.MAX_PAGE_BYTES
+    )
+
+
+def row_factory(record: Any) -> Any:
+    """Return what makes a record of the columns of a row."""
+    return ROW_FACTORIES.get(record, record)
+
+
+def columns(record: type[Any], rows: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the rows of a dataclass turned into one list per field, as batch statements take them."""
+    return {field.name: [getattr(row, field.name) for row in rows] for field in fields(record)}
+
+
+def _split(text: str) -> list[Query]:
+    heads = list(HEADER.finditer(text))
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    return [
+        Query(
+            name=head["name"],
+            record=head["record"],
+            # These files are part of the program, as literal as a string in the source.
+            text=sql.SQL(cast(LiteralString, text[head.end() : end].strip().rstrip(";"))),
+        )
+        for head, end in zip(heads, ends, strict=True)
+    ]

@@ -1,0 +1,489 @@
+-- Rooms, participants, identities, memberships and activity: who and where.
+-- `rows` arrive as parallel arrays; every statement works on a whole batch.
+
+-- name: lock_directory
+-- Only one writer at a time adds rooms or identities to an org.
+select pg_advisory_xact_lock(hashtextextended('directory ' || %(org_id)s::text, 0));
+
+-- name: lock_rooms
+-- Only one writer at a time adds messages to a room, so that a reply never misses its parent.
+select pg_advisory_xact_lock(hashtextextended('room ' || id::text, 0))
+from (select unnest(%(room_ids)s::uuid[]) as id order by 1) as sorted;
+
+-- name: rooms_by_external_id -> RoomKey
+-- The rooms known by these (platform, external id) pairs.
+select
+  rooms.platform, rooms.external_id, rooms.id, rooms.name, rooms.workspace, rooms.visibility
+from unnest(%(platform)s::text[], %(external_id)s::text[]) as asked (platform, external_id)
+join rooms
+  on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.external_id;
+
+-- name: add_rooms
+-- Add rooms; one that exists is left as it is.
+insert into rooms (
+  org_id, id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace
+)
+select
+  %(org_id)s, id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace
+from unnest(
+  %(id)s::uuid[], %(platform)s::text[], %(external_id)s::text[], %(name)s::text[], %(kind)s::text[],
+  %(visibility)s::text[], %(is_stated_closed)s::boolean[], %(topic)s::text[], %(workspace)s::text[]
+) as added (id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace)
+on conflict (org_id, platform, external_id) do nothing;
+
+-- name: identities_by_account -> AccountKey
+-- The participants behind these (platform, account, persona) triples.
+select
+  identities.platform, identities.account_id, identities.persona, identities.participant_id, participants.kind
+from unnest(%(platform)s::text[], %(account_id)s::text[], %(persona)s::text[])
+  as asked (platform, account_id, persona)
+join identities
+  on identities.org_id = %(org_id)s
+  and identities.platform = asked.platform
+  and identities.account_id = asked.account_id
+  and identities.persona = asked.persona
+join participants on participants.org_id = %(org_id)s and participants.id = identities.participant_id;
+
+-- name: add_participants
+-- Add participants, each with the name it first had.
+insert into participants (org_id, id, kind, name, named_at, first_name, first_named_at)
+select %(org_id)s, id, kind, name, '-infinity', name, 'infinity'
+from unnest(%(participant_id)s::uuid[], %(kind)s::text[], %(name)s::text[]) as added (id, kind, name);
+
+-- name: add_identities
+-- Add identities of participants that were just added.
+insert into identities (org_id, platform, account_id, persona, participant_id, bridged)
+select %(org_id)s, platform, account_id, persona, participant_id, bridged
+from unnest(
+  %(platform)s::text[], %(account_id)s::text[], %(persona)s::text[], %(participant_id)s::uuid[],
+  %(bridged)s::boolean[]
+) as added (platform, account_id, persona, participant_id, bridged);
+
+-- name: room_to_speak_in -> RoomForPosting
+-- A room as its platform describes it, and whether one of these participants may say something there now.
+select
+  rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  rooms.visibility = 'open' or exists (
+    select 1
+    from memberships
+    where memberships.org_id = rooms.org_id
+      and memberships.room_id = rooms.id
+      and memberships.participant_id = any (%(participant_ids)s::uuid[])
+      and memberships.joined_at <= %(at)s
+      and (memberships.left_at is null or memberships.left_at > %(at)s)
+  ) as is_present
+from rooms
+where rooms.org_id = %(org_id)s and rooms.id = %(room_id)s;
+
+-- name: note_names
+-- Keep what each participant is called: now by the newest name, at first by a list's or else the oldest; of two
+-- at the same time by the greater, at first by the lesser, so that the order of arrival does not matter. Rows are
+-- locked in order, so that writers do not deadlock.
+with noted as (
+  select
+    id, name, coalesce(named_at, '-infinity') as named_at, first_name,
+    coalesce(first_named_at, '-infinity') as first_named_at
+  from unnest(
+    %(participant_id)s::uuid[], %(name)s::text[], %(named_at)s::timestamptz[], %(first_name)s::text[],
+    %(first_named_at)s::timestamptz[]
+  ) as noted (id, name, named_at, first_name, first_named_at)
+),
+outdated as (
+  select participants.id
+  from participants
+  join noted on noted.id = participants.id
+  where participants.org_id = %(org_id)s
+    and (
+      (participants.named_at, participants.name collate "C") < (noted.named_at, noted.name collate "C")
+      or (noted.first_named_at, noted.first_name collate "C")
+        < (participants.first_named_at, participants.first_name collate "C")
+    )
+  order by participants.id
+  for no key update of participants
+)
+update participants
+set
+  (name, named_at) = (
+    select told.name, told.named_at
+    from (values (participants.name, participants.named_at), (noted.name, noted.named_at)) as told (name, named_at)
+    order by told.named_at desc, told.name collate "C" desc
+    limit 1
+  ),
+  (first_name, first_named_at) = (
+    select told.name, told.named_at
+    from (
+      values (participants.first_name, participants.first_named_at), (noted.first_name, noted.first_named_at)
+    ) as told (name, named_at)
+    order by told.named_at, told.name collate "C"
+    limit 1
+  )
+from noted
+where participants.org_id = %(org_id)s
+  and participants.id = noted.id
+  and participants.id in (select id from outdated);
+
+-- name: note_kinds
+-- Give participants the kind they have turned out to be of; an agent stays one.
+update participants
+set kind = noted.kind
+from unnest(%(participant_id)s::uuid[], %(kind)s::text[]) as noted (id, kind)
+where participants.org_id = %(org_id)s
+  and participants.id = noted.id
+  and participants.kind <> noted.kind
+  and participants.kind <> 'agent';
+
+-- name: note_author_kinds
+-- Give what these participants wrote the kind they have turned out to be of.
+-- Uses index: messages_by_author
+update messages
+set author_kind = participants.kind
+from participants
+where participants.org_id = %(org_id)s
+  and participants.id = any (%(participant_id)s)
+  and messages.org_id = %(org_id)s
+  and messages.author_id = participants.id
+  and messages.author_kind <> participants.kind;
+
+-- name: note_rooms
+-- Keep how rooms are called; a name that an operator gave stays, and so does whatever is not told: a name that is only the
+-- platform's id, no kind, no workspace. A direct room stays one. That a room is said to be open opens nothing.
+update rooms
+set
+  name = noted.name, kind = noted.kind, topic = noted.topic, workspace = noted.workspace,
+  is_stated_open = noted.is_stated_open
+from (
+  select
+    held.id,
+    case when held.is_named or told.name = held.external_id then held.name else told.name end as name,
+    case when held.kind in ('dm', 'group_dm') then held.kind else coalesce(told.kind, held.kind) end as kind,
+    told.topic,
+    coalesce(nullif(told.workspace, ''), held.workspace) as workspace,
+    held.is_stated_open or told.is_stated_open as is_stated_open
+  from unnest(
+    %(room_id)s::uuid[], %(name)s::text[], %(kind)s::text[], %(topic)s::text[], %(workspace)s::text[],
+    %(is_stated_open)s::boolean[]
+  ) as told (id, name, kind, topic, workspace, is_stated_open)
+  join rooms as held on held.org_id = %(org_id)s and held.id = told.id
+) as noted
+where rooms.org_id = %(org_id)s
+  and rooms.id = noted.id
+  and (rooms.name, rooms.kind, rooms.topic, rooms.workspace, rooms.is_stated_open)
+    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_open);
+
+-- name: narrow_rooms -> ClosedRoom
+-- Close rooms that are said to be for their members, where that is news or the room is direct; return those that
+-- were open or of which it was not known. A room that is once said to be direct is so from then on.
+update rooms
+set
+  visibility = 'members', is_stated_closed = true, is_stated_open = rooms.is_stated_open and not closed.is_newest,
+  kind = coalesce(closed.kind, rooms.kind)
+from (
+  select told.id, told.is_news, told.is_newest, case when held.kind in ('dm', 'group_dm') then held.kind else told.direct end as kind
+  from unnest(%(room_id)s::uuid[], %(direct)s::text[], %(is_news)s::boolean[], %(is_newest)s::boolean[])
+    as told (id, direct, is_news, is_newest)
+  join rooms as held on held.org_id = %(org_id)s and held.id = told.id
+) as closed
+where rooms.org_id = %(org_id)s
+  and rooms.id = closed.id
+  and (
+    not rooms.is_stated_closed
+    or closed.is_news
+    or (closed.is_newest and rooms.is_stated_open)
+    or (closed.kind is not null and (rooms.visibility = 'open' or rooms.kind <> closed.kind))
+  )
+returning rooms.id as room_id;
+
+-- name: state_memberships -> RoomMembership
+-- Record memberships that the platform states; what was only implied gives way, and of two ends of the
+-- same presence the earlier holds. Return who was where otherwise than was known.
+with stated as (
+  select room_id, participant_id, coalesce(joined_at, '-infinity') as joined_at, left_at
+  from unnest(
+    %(room_id)s::uuid[], %(participant_id)s::uuid[], %(joined_at)s::timestamptz[], %(left_at)s::timestamptz[]
+  ) as stated (room_id, participant_id, joined_at, left_at)
+  -- what an operator said of somebody stays, by whatever account
+  where not operator_decided(stated.room_id, stated.participant_id)
+),
+implied as (
+  delete from memberships
+  using stated
+  where memberships.org_id = %(org_id)s
+    and memberships.room_id = stated.room_id
+    and memberships.participant_id = stated.participant_id
+    and memberships.implied
+    and not exists (
+      select 1
+      from stated as same
+      where same.room_id = memberships.room_id
+        and same.participant_id = memberships.participant_id
+        and same.joined_at = memberships.joined_at
+    )
+  returning memberships.room_id, memberships.participant_id
+),
+told as (
+  insert into memberships (org_id, room_id, participant_id, joined_at, left_at)
+  select %(org_id)s, room_id, participant_id, joined_at, left_at
+  from stated
+  on conflict (org_id, room_id, participant_id, joined_at) do update
+  set left_at = least(memberships.left_at, excluded.left_at), implied = false
+  where memberships.implied
+    or memberships.left_at is distinct from least(memberships.left_at, excluded.left_at)
+  returning room_id, participant_id
+)
+select room_id, participant_id from implied
+union
+select room_id, participant_id from told;
+
+-- name: members_told -> MemberListTime
+-- When the members of these rooms were last told, where they ever were.
+select id as room_id, members_at as told_at
+from rooms
+where org_id = %(org_id)s and id = any (%(room_ids)s) and members_at is not null;
+
+-- name: present_members -> RoomMembership
+-- Who is stated to be in these rooms, without an end.
+select distinct room_id, participant_id
+from memberships
+where org_id = %(org_id)s and room_id = any (%(room_ids)s) and not implied and left_at is null;
+
+-- name: note_members_told
+-- Keep when the members of rooms were last told.
+update rooms
+set members_at = told.told_at
+from unnest(%(room_id)s::uuid[], %(told_at)s::timestamptz[]) as told (room_id, told_at)
+where rooms.org_id = %(org_id)s
+  and rooms.id = told.room_id
+  and (rooms.members_at is null or rooms.members_at < told.told_at);
+
+-- name: end_memberships -> RoomMembership
+-- End the stated presence of everybody whom these lists of members leave out; return whose.
+update memberships
+set left_at = greatest(memberships.joined_at, told.told_at)
+from unnest(%(room_id)s::uuid[], %(told_at)s::timestamptz[]) as told (room_id, told_at)
+where memberships.org_id = %(org_id)s
+  and memberships.room_id = told.room_id
+  and memberships.left_at is null
+  and not memberships.implied
+  and not memberships.by_operator
+  and (memberships.room_id, memberships.participant_id) not in (
+    select * from unnest(%(listed_room_id)s::uuid[], %(participant_id)s::uuid[])
+  )
+returning memberships.room_id, memberships.participant_id;
+
+-- name: imply_memberships -> RoomMembership
+-- Whoever writes in a room was there: where no membership is stated, it begins with the first message. Return for whom
+-- that is news.
+with spoke as (
+  select * from unnest(%(room_id)s::uuid[], %(participant_id)s::uuid[], %(first_at)s::timestamptz[])
+    as spoke (room_id, participant_id, first_at)
+),
+earlier as (
+  update memberships
+  set joined_at = spoke.first_at
+  from spoke
+  where memberships.org_id = %(org_id)s
+    and memberships.room_id = spoke.room_id
+    and memberships.participant_id = spoke.participant_id
+    and memberships.implied
+    and memberships.joined_at > spoke.first_at
+  returning memberships.room_id, memberships.participant_id
+),
+added as (
+  insert into memberships (org_id, room_id, participant_id, joined_at, implied)
+  select %(org_id)s, spoke.room_id, spoke.participant_id, spoke.first_at, true
+  from spoke
+  where not exists (
+      select 1
+      from memberships
+      where memberships.org_id = %(org_id)s
+        and memberships.room_id = spoke.room_id
+        and memberships.participant_id = spoke.participant_id
+    )
+    -- whoever was removed does not come back by another account
+    and not operator_decided(spoke.room_id, spoke.participant_id)
+  returning room_id, participant_id
+)
+select room_id, participant_id from earlier
+union
+select room_id, participant_id from added;
+
+-- name: add_activity
+-- Count new messages per room and participant.
+insert into activity (org_id, room_id, participant_id, message_count, first_at, last_at)
+select %(org_id)s, room_id, participant_id, message_count, first_at, last_at
+from unnest(
+  %(room_id)s::uuid[], %(participant_id)s::uuid[], %(message_count)s::bigint[],
+  %(first_at)s::timestamptz[], %(last_at)s::timestamptz[]
+) as added (room_id, participant_id, message_count, first_at, last_at)
+on conflict (org_id, room_id, participant_id) do update
+set
+  message_count = activity.message_count + excluded.message_count,
+  first_at = least(activity.first_at, excluded.first_at),
+  last_at = greatest(activity.last_at, excluded.last_at);
+
+-- name: rooms_for_operator -> Room
+-- Every room of the org with its maintained counts, most recently active first.
+select
+  rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  coalesce(counted.message_count, 0) as message_count,
+  counted.last_activity_at,
+  rooms.keep_for,
+  case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at
+from rooms
+left join (
+  select room_id, sum(message_count)::bigint as message_count, max(last_at) as last_activity_at
+  from activity
+  where org_id = %(org_id)s
+  group by room_id
+) as counted on counted.room_id = rooms.id
+where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
+order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
+
+-- name: rooms_for_viewer -> Room
+-- The rooms a viewer may see, counting only the messages the viewer may see; an erased place counts no more.
+select
+  rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  coalesce(counted.message_count, 0) as message_count,
+  counted.last_activity_at,
+  rooms.keep_for,
+  case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at
+from rooms
+left join (
+  select room_id, count(*) as message_count, max(sent_at) as last_activity_at
+  from messages
+  where org_id = %(org_id)s and erased_at is null
+  group by room_id
+) as counted on counted.room_id = rooms.id
+where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
+order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
+
+-- name: room_names -> RoomName
+-- What these rooms are called among all.
+select id, called_room(workspace, name) as name, platform from rooms where org_id = %(org_id)s and id = any (%(room_ids)s);
+
+-- name: find_rooms -> RoomKey
+-- Rooms meant by a word: id, beginning of an id, external id, name, or workspace and name.
+select platform, external_id, id, name, workspace, visibility
+from rooms
+where org_id = %(org_id)s
+  and (
+    external_id = %(word)s
+    or lower(name) = lower(%(word)s)
+    or (workspace <> '' and lower(workspace || '/' || name) = lower(%(word)s))
+    or (length(%(word)s) >= 4 and starts_with(id::text, lower(%(word)s)))
+  )
+order by id;
+
+-- name: participants_for_operator -> Participant
+-- Every person of the org, or of one room, with the maintained counts of all their accounts. The author of
+-- erased places is nobody.
+select
+  (array_agg(participants.id order by participants.id))[1] as id,
+  array_agg(participants.id order by participants.id) as accounts,
+  (array_agg(participants.name order by participants.named_at desc, participants.name collate "C" desc))[1] as name,
+  case
+    when bool_and(participants.kind = 'agent') then 'agent'
+    else min(participants.kind) filter (where participants.kind <> 'agent')
+  end as kind,
+  coalesce(sum(counted.message_count), 0)::bigint as message_count,
+  min(counted.first_seen_at) as first_seen_at,
+  max(counted.last_seen_at) as last_seen_at
+from participants
+left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
+left join (
+  select
+    participant_id, sum(message_count) as message_count, min(first_at) as first_seen_at,
+    max(last_at) as last_seen_at
+  from activity
+  where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
+  group by participant_id
+) as counted on counted.participant_id = participants.id
+where participants.org_id = %(org_id)s and participants.id <> %(org_id)s
+group by coalesce(merges.person_id, participants.id)
+having %(room_id)s::uuid is null or sum(counted.message_count) > 0
+order by message_count desc, name, id;
+
+-- name: participants_for_viewer -> Participant
+-- The persons a viewer may know of, named and counted by the messages the viewer may see. Accounts stand
+-- together as far as the viewer may know that they are one person's.
+select
+  (array_agg(participants.id order by participants.id))[1] as id,
+  array_agg(participants.id order by participants.id) as accounts,
+  coalesce(
+    (
+      array_agg(counted.name order by counted.last_seen_at desc, participants.id)
+      filter (where counted.name is not null)
+    )[1],
+    (array_agg(participants.first_name order by participants.id))[1]
+  ) as name,
+  case
+    when bool_and(participants.kind = 'agent') then 'agent'
+    else min(participants.kind) filter (where participants.kind <> 'agent')
+  end as kind,
+  coalesce(sum(counted.message_count), 0)::bigint as message_count,
+  min(counted.first_seen_at) as first_seen_at,
+  max(counted.last_seen_at) as last_seen_at
+from participants
+left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
+left join (
+  select
+    author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at,
+    (array_agg(author_name order by sent_at desc, native_order desc, id desc))[1] as name
+  from messages
+  where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
+  group by author_id
+) as counted on counted.author_id = participants.id
+where participants.org_id = %(org_id)s and participants.id <> %(org_id)s
+group by coalesce(merges.person_id, participants.id)
+having %(room_id)s::uuid is null or sum(counted.message_count) > 0
+order by message_count desc, name, id;
+
+-- name: find_participants -> ParticipantKey
+-- Participants meant by a word: id, beginning of an id, account id, or the name the viewer knows.
+select distinct called.id, called.name, called.kind, merges.person_id
+from known_participants as called
+left join identities on identities.org_id = called.org_id and identities.participant_id = called.id
+left join merges on merges.org_id = called.org_id and merges.participant_id = called.id
+where called.org_id = %(org_id)s
+  and (
+    lower(called.name) = lower(%(word)s)
+    or (identities.account_id = %(word)s and identities.persona = '')
+    or (length(%(word)s) >= 4 and starts_with(called.id::text, lower(%(word)s)))
+  )
+order by called.id;
+
+-- name: accounts -> ParticipantKey
+-- The accounts of the same person as this participant, itself included, or every one, as far as they are visible.
+select called.id, called.kind, merges.person_id, called.name
+from known_participants as called
+left join merges on merges.org_id = called.org_id and merges.participant_id = called.id
+where called.org_id = %(org_id)s
+  and (
+    %(participant_id)s::uuid is null
+    or called.id = %(participant_id)s
+    or merges.person_id = (
+      select mine.person_id from merges as mine
+      where mine.org_id = %(org_id)s and mine.participant_id = %(participant_id)s
+    )
+  )
+order by called.id;
+
+-- name: identities -> ExternalAccount
+-- How platforms name these participants.
+-- Uses index: identities_of_participant
+select platform, account_id, persona, participant_id, bridged
+from identities
+where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+order by platform, account_id, persona;
+
+-- name: merge
+-- Make participants accounts of one person.
+insert into merges (org_id, participant_id, person_id)
+select %(org_id)s, id, %(person_id)s
+from unnest(%(participant_ids)s::uuid[]) as merged (id)
+on conflict (org_id, participant_id) do update
+set person_id = excluded.person_id;
+
+-- name: split
+-- Make participants persons of their own.
+delete from merges where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);

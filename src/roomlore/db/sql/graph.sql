@@ -1,0 +1,236 @@
+-- What the graph of people, messages and memories answers, as far as the viewer may see it. Memories are those that stand.
+
+-- name: bots -> ParticipantRef
+-- The agents of whom the viewer may know.
+select id from participants where org_id = %(org_id)s and kind = 'agent' order by id;
+
+-- name: said_by -> MessageRef
+-- What some participants said, newest first. Each is looked up by itself, so that the newest are read and no more.
+-- Uses index: messages_by_author
+select said.id
+from unnest(%(participant_ids)s::uuid[]) as asked (id)
+cross join lateral (
+  select messages.id, messages.sent_at, messages.native_order
+  from messages
+  where messages.org_id = %(org_id)s
+    and messages.author_id = asked.id
+    and messages.kind in ('message', 'whisper')
+    and messages.redacted_at is null
+  order by messages.sent_at desc, messages.native_order desc, messages.id desc
+  limit %(limit)s
+) as said
+order by said.sent_at desc, said.native_order desc, said.id desc
+limit %(limit)s;
+
+-- name: said_among -> MessageRef
+-- Those of these messages that some participants said, newest first.
+select messages.id
+from messages
+where messages.org_id = %(org_id)s
+  and messages.id = any (%(among)s::uuid[])
+  and messages.author_id = any (%(participant_ids)s::uuid[])
+  and messages.kind in ('message', 'whisper')
+  and messages.redacted_at is null
+order by messages.sent_at desc, messages.native_order desc, messages.id desc
+limit %(limit)s;
+
+-- name: known_among -> MemoryRef
+-- Those of these memories that name some participants in one of these roles, newest first.
+select memories.id
+from memories
+where memories.org_id = %(org_id)s
+  and memories.status = 'active'
+  and memories.id in (
+    select ties.memory_id
+    from ties_of(%(among)s::uuid[]) as ties
+    where ties.role = any (%(roles)s) and ties.participant_id = any (%(participant_ids)s::uuid[])
+  )
+order by memories.valid_from desc, memories.id desc
+limit %(limit)s;
+
+-- name: talks -> ConversationPartner
+-- Whom some participants answered or were answered by: of each message the one that it answers counts.
+-- Uses index: messages_by_author, replies_from, replies_to
+with said as materialized (
+  select messages.id, messages.sent_at
+  from messages
+  where messages.org_id = %(org_id)s
+    and messages.author_id = any (%(participant_ids)s::uuid[])
+    and messages.kind in ('message', 'whisper')
+    and messages.redacted_at is null
+),
+talk as (
+  select answered.parent_id as other_id, said.sent_at
+  from said
+  cross join lateral (
+    select edge.parent_id
+    from exchange_edges as edge
+    where edge.org_id = %(org_id)s and edge.child_id = said.id
+    order by edge.parent_id
+    limit 1
+  ) as answered
+  union all
+  select below.child_id, null
+  from said
+  cross join lateral (
+    select edge.child_id
+    from exchange_edges as edge
+    where edge.org_id = %(org_id)s
+      and edge.parent_id = said.id
+      and edge.parent_id = (
+        select above.parent_id
+        from exchange_edges as above
+        where above.org_id = %(org_id)s and above.child_id = edge.child_id
+        order by above.parent_id
+        limit 1
+      )
+    offset 0
+  ) as below
+)
+select
+  other.author_id as participant_id, count(*) as count, max(coalesce(talk.sent_at, other.sent_at)) as last
+from talk
+-- Looked up one by one, and never by going through the messages.
+cross join lateral (
+  select messages.author_id, messages.sent_at
+  from messages
+  where messages.org_id = %(org_id)s
+    and messages.id = talk.other_id
+    and messages.kind in ('message', 'whisper')
+    and messages.redacted_at is null
+  offset 0
+) as other
+where other.author_id <> all (%(participant_ids)s::uuid[])
+  and (%(among)s::uuid[] is null or other.author_id = any (%(among)s::uuid[]))
+group by other.author_id
+order by count(*) desc, max(coalesce(talk.sent_at, other.sent_at)) desc, other.author_id
+limit %(limit)s;
+
+-- name: memories_near -> RelatedMemory
+-- The memories about some participants or that involve them, the weightiest first.
+-- Uses index: memory_participants_of_participant
+with named as materialized (
+  select
+    held.memory_id,
+    max(case held.role when 'subject' then %(about)s::integer else 0 end)
+      + max(case held.role when 'involved' then %(involves)s::integer else 0 end) as count
+  from memory_participants as held
+  where held.org_id = %(org_id)s
+    and held.participant_id = any (%(participant_ids)s::uuid[])
+    and held.role in ('subject', 'involved')
+    and (%(among)s::uuid[] is null or held.memory_id = any (%(among)s::uuid[]))
+  group by held.memory_id
+)
+select memories.id as memory_id, memories.kind, named.count
+from named
+join memories on memories.org_id = %(org_id)s and memories.id = named.memory_id
+where memories.status = 'active'
+order by named.count desc, memories.id desc
+limit %(limit)s;
+
+-- name: tags_near -> TagCount
+-- How many of the memories about some participants, or that involve them, have which tag.
+-- Uses index: memory_participants_of_participant
+select ties.tag, count(distinct ties.memory_id) as count
+from ties_of(
+  array(
+    select memories.id
+    from memories
+    where memories.org_id = %(org_id)s
+      and memories.status = 'active'
+      and memories.id in (
+        select held.memory_id
+        from memory_participants as held
+        where held.org_id = %(org_id)s
+          and held.participant_id = any (%(participant_ids)s::uuid[])
+          and held.role in ('subject', 'involved')
+      )
+  )
+) as ties
+where ties.tag is not null
+group by ties.tag;
+
+-- name: present_in -> ConversationAuthor
+-- Who wrote in a conversation that the viewer may follow, the most talkative first.
+select messages.author_id as participant_id, count(*) as count, max(messages.sent_at) as last
+from said_in(%(conversation_id)s) as held (message_id)
+join messages on messages.org_id = %(org_id)s and messages.id = held.message_id
+where messages.kind in ('message', 'whisper')
+  and messages.redacted_at is null
+  and (%(among)s::uuid[] is null or messages.author_id = any (%(among)s::uuid[]))
+group by messages.author_id
+order by count(*) desc, max(messages.sent_at) desc, messages.author_id
+limit %(limit)s;
+
+-- name: memories_for -> RelatedMemory
+-- The memories that rest on a conversation that the viewer may follow, or name some of those present, the weightiest
+-- first. One that shares a tag with what rests on the conversation weighs more.
+with said as materialized (
+  select held.message_id as id from said_in(%(conversation_id)s) as held (message_id)
+),
+resting as materialized (
+  select distinct memories.id
+  from resting_on(array(select said.id from said)) as rests
+  join memories on memories.org_id = %(org_id)s and memories.id = rests.memory_id
+  where memories.status = 'active'
+),
+topic as materialized (
+  select distinct ties.tag
+  from ties_of(array(select resting.id from resting)) as ties
+  where ties.tag is not null
+),
+named as materialized (
+  select
+    held.memory_id as id,
+    sum(case held.role when 'subject' then %(about)s::integer else %(involves)s::integer end) as count
+  from memory_participants as held
+  where held.org_id = %(org_id)s
+    and held.participant_id = any (%(participant_ids)s::uuid[])
+    and held.role in ('subject', 'involved')
+    and exists (select from said)
+  group by held.memory_id
+),
+meant as materialized (
+  select memories.id, memories.kind, coalesce(named.count, 0) as named, (resting.id is not null) as rests
+  from named
+  full join resting on resting.id = named.id
+  join memories on memories.org_id = %(org_id)s and memories.id = coalesce(named.id, resting.id)
+  where memories.status = 'active' and (%(among)s::uuid[] is null or memories.id = any (%(among)s::uuid[]))
+),
+alike as (
+  select distinct ties.memory_id as id
+  from ties_of(array(select meant.id from meant)) as ties
+  join topic on topic.tag = ties.tag
+)
+select
+  meant.id as memory_id, meant.kind,
+  meant.named
+    + case when meant.rests then %(rests_on)s::integer else 0 end
+    + case when alike.id is null then 0 else %(tagged)s::integer end as count
+from meant
+left join alike on alike.id = meant.id
+order by 3 desc, meant.id desc
+limit %(limit)s;
+
+-- name: rests_on -> SourceRow
+-- The messages that these memories rest on.
+select message_id, memory_id
+from memory_sources
+where org_id = %(org_id)s and memory_id = any (%(memory_ids)s::uuid[]);
+
+-- name: called -> ParticipantName
+-- What the viewer may call these participants.
+select id, name, kind
+from known_participants
+where org_id = %(org_id)s and id = any (%(participant_ids)s::uuid[]);
+
+-- name: persons -> ParticipantRef
+-- These participants, and every other account of theirs that the viewer may know of.
+select asked.id
+from unnest(%(participant_ids)s::uuid[]) as asked (id)
+union
+select other.participant_id
+from unnest(%(participant_ids)s::uuid[]) as asked (id)
+join merges as mine on mine.org_id = %(org_id)s and mine.participant_id = asked.id
+join merges as other on other.org_id = %(org_id)s and other.person_id = mine.person_id
+order by id;

@@ -1,0 +1,171 @@
+-- What a copy that is walked as a graph holds.
+
+-- name: users -> UserRow
+-- Participants; the author of holes is nobody.
+select id, kind from participants where org_id = %(org_id)s and id = any (%(ids)s::uuid[]) and id <> org_id;
+
+-- name: stays -> MembershipRow
+-- In which rooms participants were: since the first time, until the last.
+-- Uses index: memberships_of_participant
+select
+  participant_id, room_id,
+  nullif(min(joined_at), '-infinity') as joined_at,
+  case when bool_and(left_at is not null) then nullif(max(left_at), 'infinity') end as left_at
+from memberships
+where org_id = %(org_id)s and participant_id = any (%(ids)s::uuid[])
+group by participant_id, room_id
+order by room_id;
+
+-- name: talks -> ReplyCount
+-- How often participants answered whom, with what is still there to what is still there.
+-- Uses indexes: messages_by_author, replies_from
+select said.author_id as participant_id, parent.author_id as other_id, count(*) as count, max(said.sent_at) as last_at
+from messages as said
+cross join lateral (
+  select edge.parent_id
+  from exchange_edges as edge
+  where edge.org_id = said.org_id and edge.child_id = said.id
+  order by edge.parent_id
+  limit 1
+) as answered
+join messages as parent on parent.org_id = said.org_id and parent.id = answered.parent_id
+where said.org_id = %(org_id)s
+  and said.author_id = any (%(ids)s::uuid[])
+  and said.kind in ('message', 'whisper')
+  and said.redacted_at is null
+  and parent.kind in ('message', 'whisper')
+  and parent.redacted_at is null
+  and parent.author_id <> said.author_id
+group by said.author_id, parent.author_id
+order by parent.author_id;
+
+-- name: rooms -> RoomRow
+-- Rooms.
+select id, visibility = 'open' as is_open from rooms where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
+
+-- name: conversations -> ConversationRow
+-- Conversations.
+select id, room_id from conversations where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
+
+-- name: messages -> MessageRow
+-- What was said, or told by a platform, and is still there, with what it answers that is still there. A notice answers
+-- nothing.
+-- Uses index: replies_from
+select
+  said.id, said.room_id, said.sent_at, said.native_order, said.author_id, said.kind, standing.conversation_id,
+  parent.id as reply_to,
+  case when said.kind = 'whisper' then coalesce(addressed.ids, '{}') end as audience
+from messages as said
+left join placements as standing on standing.org_id = said.org_id and standing.message_id = said.id
+left join lateral (
+  select edge.parent_id
+  from exchange_edges as edge
+  where edge.org_id = said.org_id and edge.child_id = said.id
+  order by edge.parent_id
+  limit 1
+) as answered on true
+left join messages as parent
+  on parent.org_id = said.org_id
+  and parent.id = answered.parent_id
+  and said.kind <> 'system'
+  and parent.kind in ('message', 'whisper')
+  and parent.redacted_at is null
+left join lateral (
+  select array_agg(audience.participant_id order by audience.participant_id) as ids
+  from message_audience as audience
+  where audience.org_id = said.org_id and audience.message_id = said.id
+) as addressed on true
+where said.org_id = %(org_id)s
+  and said.id = any (%(ids)s::uuid[])
+  and said.kind in ('message', 'whisper', 'system')
+  and said.redacted_at is null;
+
+-- name: memories -> MemoryRow
+-- Memories, with whom they name, their tags, and what they rest on that is still there.
+select
+  held.id, held.kind, held.status = 'active' as is_active, held.valid_from, held.superseded_by,
+  held.audience = 'org' and resting.room_ids is null as is_for_org,
+  case
+    when resting.room_ids is null then held.asserted_in
+    when cardinality(resting.room_ids) = 1 then resting.room_ids[1]
+  end as room_id,
+  coalesce(named.roles, '{}') as roles,
+  coalesce(named.ids, '{}') as participant_ids,
+  array(
+    select tagged.tag
+    from memory_tags as tagged
+    where tagged.org_id = held.org_id and tagged.memory_id = held.id
+    order by tagged.tag
+  ) as tags,
+  coalesce(resting.ids, '{}') as source_ids
+from memories as held
+left join lateral (
+  select
+    array_agg(link.role order by link.participant_id, link.role) as roles,
+    array_agg(link.participant_id order by link.participant_id, link.role) as ids
+  from memory_participants as link
+  where link.org_id = held.org_id and link.memory_id = held.id
+) as named on true
+left join lateral (
+  select
+    array_agg(distinct said.room_id) as room_ids,
+    array_agg(said.id order by said.id) filter (
+      where said.kind in ('message', 'whisper', 'system') and said.redacted_at is null
+    ) as ids
+  from memory_sources as source
+  join messages as said on said.org_id = source.org_id and said.id = source.message_id
+  where source.org_id = held.org_id and source.memory_id = held.id
+) as resting on true
+where held.org_id = %(org_id)s and held.id = any (%(ids)s::uuid[]);
+
+-- name: ids_after -> SubjectRef
+-- What is to have a node, behind an id, in the order of ids.
+with start as (
+  select coalesce(%(after)s::uuid, '00000000-0000-0000-0000-000000000000') as id
+)
+(
+  select participants.id
+  from participants
+  where participants.org_id = %(org_id)s
+    and participants.id > (select start.id from start)
+    and participants.id <> participants.org_id
+  order by participants.id
+  limit %(limit)s
+)
+union all
+(
+  select rooms.id
+  from rooms
+  where rooms.org_id = %(org_id)s and rooms.id > (select start.id from start)
+  order by rooms.id
+  limit %(limit)s
+)
+union all
+(
+  select conversations.id
+  from conversations
+  where conversations.org_id = %(org_id)s and conversations.id > (select start.id from start)
+  order by conversations.id
+  limit %(limit)s
+)
+union all
+(
+  select messages.id
+  from messages
+  where messages.org_id = %(org_id)s
+    and messages.id > (select start.id from start)
+    and messages.kind in ('message', 'whisper', 'system')
+    and messages.redacted_at is null
+  order by messages.id
+  limit %(limit)s
+)
+union all
+(
+  select memories.id
+  from memories
+  where memories.org_id = %(org_id)s and memories.id > (select start.id from start)
+  order by memories.id
+  limit %(limit)s
+)
+order by id
+limit %(limit)s;

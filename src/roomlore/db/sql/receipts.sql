@@ -1,0 +1,379 @@
+-- Receipts of erasures, and the second look: whatever it finds should be gone.
+
+-- name: add_receipt
+-- Keep a receipt.
+insert into receipts (
+  org_id, id, at, kind, room_id, message_id, participant_ids, since, until, key_id, viewer_id, removed, kept
+)
+values (
+  %(org_id)s, %(id)s, %(at)s, %(kind)s, %(room_id)s, %(message_id)s, %(participant_ids)s::uuid[], %(since)s,
+  %(until)s, %(key_id)s, %(viewer_id)s, %(removed)s::jsonb, %(kept)s::jsonb
+);
+
+-- name: note_checks
+-- Keep what a second look found.
+update receipts
+set checks = %(checks)s::jsonb, checked_at = %(checked_at)s
+where org_id = %(org_id)s and id = %(id)s;
+
+-- name: newest_receipts -> ReceiptRow
+-- The newest receipts that the viewer may see, newest first.
+select
+  id, at, kind, room_id, message_id, participant_ids, since, until, key_id, viewer_id, removed, kept, checks,
+  checked_at
+from receipts
+where org_id = %(org_id)s
+order by id desc
+limit %(limit)s;
+
+-- name: find_receipts -> ReceiptRow
+-- The receipts that an id, its beginning or its end means.
+select
+  id, at, kind, room_id, message_id, participant_ids, since, until, key_id, viewer_id, removed, kept, checks,
+  checked_at
+from receipts
+where org_id = %(org_id)s
+  and (
+    id between %(low)s and %(high)s
+    or id_from_end between %(end_low)s and %(end_high)s
+  )
+order by id
+limit 10;
+
+-- name: left_of_message -> Residual
+-- What is left of an erased message: everything must be nothing.
+select 'messages' as what, count(*) as found
+from messages
+where org_id = %(org_id)s
+  and id = %(message_id)s
+  and (
+    erased_at is null or author_id <> org_id or author_name <> '' or body <> '' or words <> ''
+    or edited_at is not null
+    or coalesce(mentions, attachments, reactions, metadata, raw) is not null
+  )
+union all
+select 'revisions', count(*) from revisions where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'audiences', count(*) from message_audience where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'embeddings', count(*) from message_embeddings where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'work', count(*)
+from work
+where org_id = %(org_id)s
+  and (subject_id = %(message_id)s or trigger_id = %(message_id)s)
+  -- what is still to go from copies is told beside
+  and stage not in ('qdrant', 'neo4j')
+union all
+select 'memories', count(*) from memory_sources where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'injections', count(*)
+from injections where org_id = %(org_id)s and (message_id = %(message_id)s or trigger_id = %(message_id)s)
+union all
+select 'readings', count(*) from reading_messages where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'placements', count(*) from placements where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'found replies', count(*)
+from replies
+where org_id = %(org_id)s
+  and (child_id = %(message_id)s or parent_id = %(message_id)s)
+  and method in ('mention', 'inferred')
+union all
+-- but for that it was erased
+select 'changes', count(*)
+from changes
+where org_id = %(org_id)s
+  and kind in ('message.added', 'message.revised', 'message.redacted')
+  and subject_ids @> array[%(message_id)s::uuid];
+
+-- name: left_of_range -> Residual
+-- What is left of an erased stretch of a room: everything must be nothing.
+with doomed as (
+  select id
+  from messages
+  where org_id = %(org_id)s
+    and room_id = %(room_id)s
+    and sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
+    and sent_at < %(until)s
+    -- what came in later is not what was erased, and what a room no longer keeps leaves earlier holes
+    and received_at <= %(at)s
+    and (%(kind)s = 'range' or erased_at is null)
+)
+select 'messages' as what, count(*) as found from doomed
+union all
+select 'revisions', count(*)
+from revisions where org_id = %(org_id)s and message_id in (select id from doomed)
+union all
+select 'embeddings', count(*)
+from message_embeddings as vectors
+where vectors.org_id = %(org_id)s
+  and vectors.room_id = %(room_id)s
+  and (
+    vectors.message_id in (select id from doomed)
+    or not exists (
+      select 1 from messages where messages.org_id = %(org_id)s and messages.id = vectors.message_id
+    )
+  )
+union all
+select 'work', count(*)
+from work
+where work.org_id = %(org_id)s
+  and work.stage in ('embed', 'reembed')
+  and (
+    work.subject_id in (select id from doomed)
+    or not exists (
+      select 1 from messages where messages.org_id = %(org_id)s and messages.id = work.subject_id
+      union all
+      select 1 from memories where memories.org_id = %(org_id)s and memories.id = work.subject_id
+    )
+  )
+union all
+select 'replies', count(*)
+from replies
+where org_id = %(org_id)s and (child_id in (select id from doomed) or parent_id in (select id from doomed))
+union all
+select 'memories', count(*)
+from memory_sources where org_id = %(org_id)s and message_id in (select id from doomed)
+union all
+select 'readings', count(*)
+from reading_messages where org_id = %(org_id)s and message_id in (select id from doomed)
+union all
+select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id in (select id from doomed)
+union all
+select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id in (select id from doomed)
+union all
+select 'placements', count(*)
+from placements where org_id = %(org_id)s and message_id in (select id from doomed)
+union all
+select 'conversations', count(*)
+from conversations
+where conversations.org_id = %(org_id)s
+  and conversations.room_id = %(room_id)s
+  and not exists (
+    select 1
+    from placements
+    where placements.org_id = %(org_id)s and placements.conversation_id = conversations.id
+  )
+union all
+select 'changes', count(*)
+from changes
+where org_id = %(org_id)s
+  and kind in ('message.added', 'message.revised', 'message.redacted', 'message.erased')
+  and room_id = %(room_id)s
+  and exists (
+    select
+    from unnest(subject_ids) as named
+    where not exists (select from messages where messages.org_id = %(org_id)s and messages.id = named)
+  );
+
+-- name: left_of_room -> Residual
+-- What is left of an erased room: everything must be nothing.
+select 'rooms' as what, count(*) as found from rooms where org_id = %(org_id)s and id = %(room_id)s
+union all
+select 'messages', count(*) from messages where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'replies', count(*) from replies where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'embeddings', count(*) from message_embeddings where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'conversations', count(*) from conversations where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'memberships', count(*) from memberships where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'activity', count(*) from activity where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'memories', count(*) from memories where org_id = %(org_id)s and asserted_in = %(room_id)s
+union all
+select 'readings', count(*) from readings where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'wishes', count(*) from wishes where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'injections', count(*) from injections where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'changes', count(*) from changes where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'erased ranges', count(*) from erased_ranges where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'calls', count(*) from asked_of_rooms where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'work', count(*)
+from work where org_id = %(org_id)s and subject_id = %(room_id)s and stage not in ('qdrant', 'neo4j');
+
+-- name: left_of_person -> Residual
+-- What is left of erased participants: everything must be nothing.
+with gone as (select unnest(%(participant_ids)s::uuid[]) as id)
+select 'participants' as what, count(*) as found
+from participants where org_id = %(org_id)s and id in (select id from gone)
+union all
+select 'identities', count(*)
+from identities where org_id = %(org_id)s and participant_id in (select id from gone)
+union all
+select 'messages', count(*) from messages where org_id = %(org_id)s and author_id in (select id from gone)
+union all
+select 'audiences', count(*)
+from message_audience where org_id = %(org_id)s and participant_id in (select id from gone)
+union all
+select 'wishes', count(*)
+from wishes
+where org_id = %(org_id)s
+  and (
+    author_id in (select id from gone)
+    or decided_by in (select id from gone)
+    or from_ids && %(participant_ids)s::uuid[]
+    or spared_ids && %(participant_ids)s::uuid[]
+    or of_ids && %(participant_ids)s::uuid[]
+  )
+union all
+select 'withheld', count(*)
+from withheld
+where org_id = %(org_id)s
+  and (from_ids && %(participant_ids)s::uuid[] or spared_ids && %(participant_ids)s::uuid[])
+union all
+select 'memberships', count(*)
+from memberships where org_id = %(org_id)s and participant_id in (select id from gone)
+union all
+select 'activity', count(*)
+from activity where org_id = %(org_id)s and participant_id in (select id from gone)
+union all
+select 'merges', count(*) from merges where org_id = %(org_id)s and participant_id in (select id from gone)
+union all
+select 'keys', count(*) from api_keys where org_id = %(org_id)s and participant_id in (select id from gone)
+union all
+select 'encounters', count(*)
+from encounters
+where org_id = %(org_id)s
+  and (agent_id in (select id from gone) or participant_id in (select id from gone))
+union all
+select 'injections', count(*) from injections where org_id = %(org_id)s and agent_id in (select id from gone)
+union all
+select 'memories', count(*)
+from memories where org_id = %(org_id)s and asserted_by in (select id from gone)
+union all
+select 'memory links', count(*)
+from memory_participants where org_id = %(org_id)s and participant_id in (select id from gone);
+
+-- name: left_in_holes -> Residual
+-- What is left of any erased message of the org: everything must be nothing.
+with holes as (
+  select id
+  from messages
+  where org_id = %(org_id)s and author_id = %(org_id)s
+)
+select 'words in holes' as what, count(*) as found
+from messages
+where org_id = %(org_id)s
+  and author_id = %(org_id)s
+  and (
+    erased_at is null or author_name <> '' or body <> '' or words <> ''
+    or coalesce(mentions, attachments, reactions, metadata, raw) is not null
+  )
+union all
+select 'revisions', count(*) from revisions where org_id = %(org_id)s and message_id in (select id from holes)
+union all
+select 'embeddings', count(*)
+from message_embeddings where org_id = %(org_id)s and message_id in (select id from holes)
+union all
+select 'work', count(*)
+from work
+where org_id = %(org_id)s
+  and (subject_id in (select id from holes) or trigger_id in (select id from holes))
+  and stage not in ('qdrant', 'neo4j')
+union all
+select 'memory sources', count(*)
+from memory_sources where org_id = %(org_id)s and message_id in (select id from holes)
+union all
+select 'readings', count(*)
+from reading_messages where org_id = %(org_id)s and message_id in (select id from holes)
+union all
+select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id in (select id from holes)
+union all
+select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id in (select id from holes)
+union all
+select 'placements', count(*)
+from placements where org_id = %(org_id)s and message_id in (select id from holes)
+union all
+select 'found replies', count(*)
+from replies
+where org_id = %(org_id)s
+  and (child_id in (select id from holes) or parent_id in (select id from holes))
+  and method in ('mention', 'inferred');
+
+-- name: accounts_named -> MentionedAccount
+-- Accounts that messages which were there at a time mention, or that reacted to them.
+select distinct rooms.platform, named.account_id
+from messages
+join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
+cross join lateral (
+  select jsonb_array_elements_text(messages.mentions)
+  where jsonb_typeof(messages.mentions) = 'array'
+  union all
+  select jsonb_array_elements_text(reaction -> 'by')
+  from jsonb_array_elements(
+    case when jsonb_typeof(messages.reactions) = 'array' then messages.reactions else '[]' end
+  ) as reaction
+  where jsonb_typeof(reaction -> 'by') = 'array'
+) as named (account_id)
+where messages.org_id = %(org_id)s
+  and messages.received_at <= %(at)s
+  and (messages.mentions is not null or messages.reactions is not null);
+
+-- name: digests_of -> AccountDigest
+-- The digests that one erasure left.
+select digest from erased_accounts where org_id = %(org_id)s and erased_at = %(at)s;
+
+-- name: still_copied -> PendingRemoval
+-- What was asked of copies by the second look and is still to be done there: to remove what is there no more, and to write
+-- the rest anew. Of somebody's own receipt only what bears ids of their own: the rest may be what they cannot see. A clock
+-- may be a minute slow.
+-- Uses index: work_asked
+select
+  held.target as store, held.failing_since, held.error,
+  count(left_over.id) filter (where left_over.is_gone) as to_remove,
+  count(left_over.id) filter (where not left_over.is_gone) as to_rewrite,
+  count(left_over.id) filter (where left_over.is_set_aside) as set_aside
+from projections as held
+left join lateral (
+  select
+    work.subject_id as id,
+    work.set_aside_at is not null as is_set_aside,
+    not exists (
+      select
+      from messages
+      where messages.org_id = work.org_id
+        and messages.id = work.subject_id
+        and messages.redacted_at is null
+        and messages.erased_at is null
+    )
+    and not exists (
+      select from memories where memories.org_id = work.org_id and memories.id = work.subject_id
+    )
+    and not exists (
+      select from participants where participants.org_id = work.org_id and participants.id = work.subject_id
+    )
+    and not exists (
+      select from conversations where conversations.org_id = work.org_id and conversations.id = work.subject_id
+    )
+    and not exists (select from rooms where rooms.org_id = work.org_id and rooms.id = work.subject_id) as is_gone
+  from work
+  where work.org_id = %(org_id)s
+    and work.stage = held.target
+    and work.asked_at <= coalesce(%(checked_at)s::timestamptz, now()) + interval '1 minute'
+    and (
+      not %(is_own)s
+      or work.subject_id = %(message_id)s::uuid
+      or work.subject_id = any (%(participant_ids)s::uuid[])
+      or work.subject_id in (
+        select holes.id
+        from messages as holes
+        where holes.org_id = %(org_id)s and holes.author_id = %(org_id)s and holes.erased_at = %(at)s
+      )
+    )
+) as left_over on true
+where held.org_id = %(org_id)s
+group by held.target, held.failing_since, held.error
+order by held.target;

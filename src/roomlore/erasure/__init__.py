@@ -1,1 +1,0 @@
-"""Removes messages, stretches of rooms and persons, everywhere, and says what was removed and what was kept."""

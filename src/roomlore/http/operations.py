@@ -1,0 +1,237 @@
+"""Routes made from declared operations: what a request holds, by the types of the method's arguments."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from http import HTTPStatus
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from fastapi import APIRouter, Query
+from msgspec import Meta
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, create_model
+from starlette.responses import Response
+
+from roomlore.http.authentication import AuthenticatedApp
+from roomlore.http.field_types import RequestBody, UtcTime
+from roomlore.http.responses import json_response
+from roomlore.operations.registry import MOST_WORDS, Operation, Parameter, Word, operations_of, without_none
+from roomlore.operations.services import SERVICES
+
+PREFIX = "/v1"
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def routers() -> list[APIRouter]:
+    """Return the routes of every operation that a service of an App declares."""
+    return [_router(attribute, service) for attribute, service in SERVICES.items()]
+
+
+def declared() -> Mapping[tuple[str, str], Operation]:
+    """Return every operation by method and path."""
+    found = (one for service in SERVICES.values() for one in operations_of(service).values())
+    return {(one.method, PREFIX + one.path): one for one in found}
+
+
+def _router(attribute: str, service: type) -> APIRouter:
+    router = APIRouter(prefix=PREFIX)
+    for one in operations_of(service).values():
+        answer = _answer(one)
+        router.add_api_route(
+            one.path,
+            _endpoint(attribute, one),
+            methods=[one.method],
+            name=one.name,
+            tags=[one.path.split("/")[1]],
+            response_model=answer,
+            status_code=HTTPStatus.NO_CONTENT
+            if answer is None
+            else one.declaration.get("status", HTTPStatus.OK),
+            description=description(one.function),
+        )
+    return router
+
+
+def description(function: Callable[..., Any]) -> str:
+    """Return what a docstring says before its sections."""
+    text = inspect.getdoc(function) or ""
+    for section in ("Args:", "Raises:", "Returns:"):
+        text = text.partition(f"\n{section}")[0]
+    return text.strip()
+
+
+def _endpoint(attribute: str, one: Operation) -> Callable[..., Any]:
+    in_path = [parameter for parameter in one.parameters if one.is_in_path(parameter)]
+    others = [parameter for parameter in one.parameters if not one.is_in_path(parameter)]
+    body = _body(one, others) if others and one.method not in {"GET", "DELETE"} else None
+
+    async def serve(**given: Any) -> Response:
+        app, sent = given.pop("app"), given.pop("body", None)
+        if sent is not None:
+            given |= {parameter.name: getattr(sent, parameter.name) for parameter in others}
+        arguments = {
+            parameter.name: _plain(given[parameter.name])
+            for parameter in one.parameters
+            if not (parameter.is_detail and given[parameter.name] is None)
+        }
+        viewer = [app.access.principal] if one.takes_viewer else []
+        result = await getattr(getattr(app, attribute), one.function.__name__)(*viewer, **arguments)
+        return _response(one, result)
+
+    asked = [
+        _argument("app", AuthenticatedApp),
+        *(_argument(p.name, request_type(without_none(p.type))) for p in in_path),
+    ]
+    if body is not None:
+        asked.append(_argument("body", body))
+    else:
+        asked += [_queried(parameter) for parameter in others]
+    serve.__signature__ = inspect.Signature(asked)  # type: ignore[attr-defined]
+    serve.__name__ = one.name
+    return serve
+
+
+def _response(one: Operation, result: Any) -> Response:
+    if one.result is type(None):
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+    shows, key = one.declaration.get("shows"), one.declaration.get("result_key")
+    if shows is not None:
+        is_list = isinstance(result, list)
+        result = [shows(item) for item in cast("list[Any]", result)] if is_list else shows(result)
+    status = HTTPStatus(one.declaration.get("status", HTTPStatus.OK))
+    return json_response(result if key is None else {key: result}, status=status)
+
+
+def _answer(one: Operation) -> Any:
+    """Return the type of what an operation's JSON is made from."""
+    shows, key, result = one.declaration.get("shows"), one.declaration.get("result_key"), one.result
+    if result is type(None):
+        return None
+    if shows is not None:
+        record = get_type_hints(shows)["return"]
+        return list[record] if get_origin(result) is list else record
+    return (
+        result if key is None else _made(f"{_titled(one.name)}Response", BaseModel, "", {key: (result, ...)})
+    )
+
+
+def _body(one: Operation, parameters: Sequence[Parameter]) -> type[RequestBody]:
+    return _model(f"{_titled(one.name)}Request", parameters, description(one.function).partition("\n")[0])
+
+
+def _model(name: str, parameters: Sequence[Parameter], about: str) -> type[RequestBody]:
+    made: dict[str, Any] = {}
+    for parameter in parameters:
+        kind = request_type(parameter.type)
+        if parameter.is_detail:
+            made[parameter.name] = (kind | None, None)
+        else:
+            made[parameter.name] = (kind, ... if parameter.is_required else _sent(parameter.default))
+    return _made(name, RequestBody, about, made)
+
+
+def _made(name: str, base: type[Model], about: str, made: Mapping[str, Any]) -> type[Model]:
+    create = cast("Callable[..., type[Model]]", create_model)
+    return create(name, __base__=base, __doc__=about, **made)
+
+
+@cache
+def _record(kind: type) -> type[RequestBody]:
+    """Return the model of a record in a request; what is left out is as by default."""
+    hints = get_type_hints(kind, include_extras=True)
+    parameters = [
+        Parameter(
+            name=one.name,
+            type=hints[one.name],
+            **({} if one.default is MISSING else {"default": one.default}),
+        )
+        for one in fields(kind)
+    ]
+    model = _model(kind.__name__, parameters, inspect.getdoc(kind) or "")
+    model.__record__ = kind  # type: ignore[attr-defined]
+    return model
+
+
+def _sent(default: Any) -> Any:
+    """Return a default as a request would hold it."""
+    if is_dataclass(default) and not isinstance(default, type):
+        return _record(type(default))()
+    return list(cast("tuple[Any, ...]", default)) if isinstance(default, tuple) else default
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a request as the method takes it."""
+    if not isinstance(value, BaseModel):
+        return value
+    record: type[Any] = getattr(type(value), "__record__")  # noqa: B009  set on the models of records alone
+    return record(**{name: _plain(getattr(value, name)) for name in type(value).model_fields})
+
+
+def request_type(kind: Any) -> Any:
+    """Return the type by which pydantic checks an argument, with its limits."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _limited(*parts)
+    if kind in FORMS:
+        return FORMS[kind]
+    if origin in {Union, UnionType}:
+        return Union[tuple(map(request_type, parts))]  # noqa: UP007  made while it runs
+    if origin in {Sequence, list}:
+        return Annotated[list[request_type(parts[0])], Field(max_length=MOST_WORDS)]
+    if origin is Mapping:
+        return dict[parts[0], parts[1]]
+    return _record(kind) if is_dataclass(kind) else kind
+
+
+def _limited(base: Any, *notes: Any) -> Any:
+    limits = [_field(note) if isinstance(note, Meta) else note for note in notes]
+    if base is timedelta:
+        return Annotated[float, *limits, SECONDS]
+    inner = base if base is str else request_type(base)
+    return Annotated[get_args(inner)[0] if get_origin(inner) is Annotated else inner, *limits]
+
+
+def _seconds(value: float) -> timedelta:
+    try:
+        return timedelta(seconds=value)
+    except OverflowError:
+        raise ValueError("is too long") from None
+
+
+#: Makes a duration of a number; its limits are in seconds.
+SECONDS = AfterValidator(_seconds)
+
+
+def _field(meta: Meta) -> Any:
+    names = ("gt", "ge", "lt", "le", "min_length", "max_length", "pattern", "description")
+    limits = {name: getattr(meta, name) for name in names if getattr(meta, name) is not None}
+    return Field(**limits)
+
+
+def _queried(parameter: Parameter) -> inspect.Parameter:
+    kind = request_type(without_none(parameter.type))
+    # In an address, an empty list is one empty word.
+    is_list = get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list
+    notes = (BeforeValidator(_unblank), Query()) if is_list else (Query(),)
+    default = None if parameter.is_detail else parameter.default
+    if default is None:
+        kind = kind | None
+    return _argument(parameter.name, Annotated[kind, *notes], default)
+
+
+def _unblank(value: Any) -> Any:
+    return [one for one in cast("list[Any]", value) if one != ""] if isinstance(value, list) else value
+
+
+def _argument(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+def _titled(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+#: Types that a request holds in another form.
+FORMS: Mapping[Any, Any] = {str: request_type(Word), datetime: UtcTime, timedelta: Annotated[float, SECONDS]}

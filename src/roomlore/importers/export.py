@@ -1,0 +1,334 @@
+"""An export as a set of named files, opened so that a hostile one can do no harm.
+
+Readers see names and byte streams only. Whether these come from one file, a folder or an archive, and what
+was refused on the way (links, unsafe names, bombs), is settled here and nowhere else.
+"""
+
+import io
+import os
+import stat
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Self
+
+from roomlore.domain.errors import BadInput, NotFound, UnknownFormat
+from roomlore.domain.incoming import SkippedRecord
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.ports import ExportFiles, Importer
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+#: Files in one export; a busy workspace of ten years has some 100,000.
+MAX_FILES = 200_000
+#: Uncompressed bytes of one archive member, and of all of them.
+MAX_MEMBER_BYTES = 4 * 2**30
+MAX_TOTAL_BYTES = 32 * 2**30
+#: Uncompressed bytes per compressed byte. Chat exports reach about 30; deflate can reach 1,032.
+MAX_RATIO = 200
+#: What a member may always unpack to, whatever the ratio: tiny files compress oddly.
+RATIO_FREE_BYTES = 2**20
+
+_DRIVE = lazy_pattern(r"^[A-Za-z]:(/|$)")
+_CONTROL = lazy_pattern(r"[\x00-\x1f\x7f]")
+#: What the system adds beside the export.
+_IGNORED_NAMES = ("__MACOSX", "Thumbs.db", "desktop.ini")
+_BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+
+
+class Export(ABC):
+    """An opened export; implements `domain.ports.Source` and counts bytes for a progress bar."""
+
+    def __init__(self, name: str, sizes: dict[str, int], refused: Sequence[SkippedRecord] = ()) -> None:
+        self._name = name
+        self._sizes = sizes
+        self._files = tuple(sorted(sizes))
+        self._furthest = dict.fromkeys(sizes, 0)
+        self._read = 0
+        #: What was left out on opening, for the report: links, unsafe names, locked members.
+        self.refused: tuple[SkippedRecord, ...] = tuple(refused)
+
+    @property
+    def name(self) -> str:
+        """File or folder name, without its path."""
+        return self._name
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Names of the files inside, sorted."""
+        return self._files
+
+    @property
+    def bytes_total(self) -> int:
+        """Uncompressed size of all files, as stated."""
+        return sum(self._sizes.values())
+
+    @property
+    def bytes_read(self) -> int:
+        """Uncompressed bytes read so far; a second pass over a file does not count again."""
+        return self._read
+
+    def open(self, file: str) -> IO[bytes]:
+        """Open one of the files for reading."""
+        if file not in self._sizes:
+            raise NotFound("file", file)
+        return io.BufferedReader(
+            _CountingStream(self._open(file), lambda position: self._report_position(file, position))
+        )
+
+    def close(self) -> None:  # noqa: B027  most exports hold nothing open
+        """Release what the export holds open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def _open(self, file: str) -> IO[bytes]: ...
+
+    def _report_position(self, file: str, position: int) -> None:
+        gain = position - self._furthest[file]
+        if gain > 0:
+            self._furthest[file] = position
+            self._read += gain
+
+
+class _FileExport(Export):
+    """One file, or the regular files of a folder."""
+
+    def __init__(self, name: str, paths: dict[str, Path], refused: Sequence[SkippedRecord] = ()) -> None:
+        super().__init__(name, {file: path.lstat().st_size for file, path in paths.items()}, refused)
+        self._paths = paths
+
+    def _open(self, file: str) -> IO[bytes]:
+        # The last component could have been swapped for a link since it was listed.
+        descriptor = os.open(self._paths[file], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        return os.fdopen(descriptor, "rb", buffering=0)
+
+
+class _ZipExport(Export):
+    """The members of an archive, with every limit counted on the bytes that really come out."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        members, refused = _members(archive)
+        super().__init__(path.name, {name: info.file_size for name, info in members.items()}, refused)
+        self._archive = archive
+        self._members = members
+        self._packed = path.stat().st_size
+        for name, info in members.items():
+            self._limit(name, info.file_size, info.file_size)
+        self._limit(path.name, 0, self.bytes_total)
+
+    def close(self) -> None:
+        self._archive.close()
+
+    def _open(self, file: str) -> IO[bytes]:
+        try:
+            return self._archive.open(self._members[file])
+        except _BROKEN_ARCHIVE as error:
+            raise OSError(f"damaged archive member: {type(error).__name__}") from error
+
+    def _report_position(self, file: str, position: int) -> None:
+        super()._report_position(file, position)
+        self._limit(file, position, self._read)
+
+    def _limit(self, file: str, member: int, total: int) -> None:
+        packed = min(self._members[file].compress_size if file in self._members else 0, self._packed)
+        too_large = member > MAX_MEMBER_BYTES or total > MAX_TOTAL_BYTES
+        too_dense = (
+            member > packed * MAX_RATIO + RATIO_FREE_BYTES
+            or total > self._packed * MAX_RATIO + RATIO_FREE_BYTES
+        )
+        if too_large or too_dense:
+            raise BadInput(
+                f"{self.name}: {file}",
+                "unpacks to far more than a chat export would; if you trust it, unpack it and import the folder",
+            )
+
+
+class _CountingStream(io.RawIOBase):
+    """Bytes of one file, each read reported by position."""
+
+    def __init__(self, inner: IO[bytes], passed: Callable[[int], None]) -> None:
+        super().__init__()
+        self._inner = inner
+        self._passed = passed
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        view = memoryview(buffer).cast("B")
+        try:
+            data = self._inner.read(len(view))
+        except _BROKEN_ARCHIVE as error:
+            raise OSError(f"damaged file: {type(error).__name__}") from error
+        view[: len(data)] = data
+        self._position += len(data)
+        self._passed(self._position)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._inner.close()
+        super().close()
+
+
+def open_export(path: str | os.PathLike[str]) -> Export:
+    """Open a file, a folder or a .zip as an export; close it when done.
+
+    Raises:
+        BadInput: nothing is there, it cannot be read, or the archive is broken or a bomb.
+    """
+    place = Path(path)
+    try:
+        real = place.resolve(strict=True)
+        name = place.name if place.name not in {"", ".", ".."} else real.name
+        mode = real.stat().st_mode
+        if stat.S_ISDIR(mode):
+            return _open_folder(real, name)
+        if not stat.S_ISREG(mode):
+            raise BadInput(str(place), "is neither a file nor a folder; save it as a file first")
+        if zipfile.is_zipfile(real):
+            return _open_archive(real)
+        if real.suffix.lower() == ".zip":
+            raise BadInput(str(place), "is not a complete zip archive; download it again")
+        with real.open("rb"):
+            return _FileExport(name, {name: real})
+    except FileNotFoundError as error:
+        raise BadInput(str(place), "no such file or folder; check the path") from error
+    except (OSError, RuntimeError, ValueError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise BadInput(str(place), f"cannot be read ({why}); check the path and its permissions") from error
+
+
+def _open_folder(root: Path, name: str) -> Export:
+    paths: dict[str, Path] = {}
+    refused: list[SkippedRecord] = []
+    # An unreadable folder inside is reported; an unreadable root is the caller's mistake.
+    os.scandir(root).close()
+    for place, entry in _entries(root, refused):
+        if len(paths) + len(refused) >= MAX_FILES:
+            raise BadInput(str(root), f"holds more than {MAX_FILES:,} files; import its parts one by one")
+        if entry.is_symlink():
+            refused.append(SkippedRecord(where=place, reason="link not followed"))
+        elif not entry.is_file(follow_symlinks=False):
+            refused.append(SkippedRecord(where=place, reason="not a regular file"))
+        else:
+            paths.setdefault(place, Path(entry.path))
+    return _FileExport(name, paths, refused)
+
+
+def _entries(root: Path, refused: list[SkippedRecord]) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    """Yield what lies below the root, but for clutter, with its relative name; folders are walked."""
+    waiting = [("", os.fspath(root))]
+    while waiting:
+        prefix, folder = waiting.pop()
+        try:
+            with os.scandir(folder) as listing:
+                found = sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            refused.append(
+                SkippedRecord(where=prefix, reason="unreadable folder", detail=error.strerror or "")
+            )
+            continue
+        for entry in found:
+            label = _CONTROL.sub("�", os.fsencode(entry.name).decode("utf-8", "replace"))
+            if label.startswith(".") or label in _IGNORED_NAMES:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append((f"{prefix}{label}/", entry.path))
+            else:
+                yield f"{prefix}{label}", entry
+
+
+def _open_archive(path: Path) -> Export:
+    try:
+        archive = zipfile.ZipFile(path)
+    except _BROKEN_ARCHIVE as error:
+        raise BadInput(str(path), "is not a readable zip archive; download it again") from error
+    try:
+        return _ZipExport(path, archive)
+    except BadInput:
+        archive.close()
+        raise
+
+
+def _members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], list[SkippedRecord]]:
+    listed = archive.infolist()
+    if len(listed) > MAX_FILES:
+        raise BadInput(
+            str(archive.filename), f"holds more than {MAX_FILES:,} files; import its parts one by one"
+        )
+    members: dict[str, zipfile.ZipInfo] = {}
+    refused: list[SkippedRecord] = []
+    for info in listed:
+        name = info.filename.replace("\\", "/")
+        if info.is_dir() or any(
+            part in _IGNORED_NAMES or part[:1] == "." for part in name.split("/") if part != ".."
+        ):
+            continue
+        reason = "name twice in archive" if name in members else _refusal_reason(name, info)
+        if reason:
+            refused.append(SkippedRecord(where=_CONTROL.sub("�", name)[:200], reason=reason))
+        else:
+            members[name] = info
+    return members, refused
+
+
+def _refusal_reason(name: str, info: zipfile.ZipInfo) -> str:
+    """Return why a member is refused; empty when it is fine."""
+    parts = name.split("/")
+    if name.startswith("/") or _DRIVE.match(name) or ".." in parts or "" in parts or _CONTROL.search(name):
+        return "unsafe name in archive"
+    if stat.S_ISLNK(info.external_attr >> 16):
+        return "link in archive"
+    if info.flag_bits & 0x1:
+        return "encrypted in archive"
+    return ""
+
+
+_MAX_SHOWN = 3
+
+
+def choose_importer(source: ExportFiles, readers: Sequence[Importer], name: str | None = None) -> Importer:
+    """Return the reader that recognises the export, or the one asked for by name.
+
+    Raises:
+        UnknownFormat: no reader of that name, none that recognises the export, or several: read as one
+            format, what is of another would be dropped without a word.
+    """
+    known = ", ".join(reader.name for reader in readers) or "none"
+    if name is not None:
+        for reader in readers:
+            if reader.name == name:
+                return reader
+        raise UnknownFormat(f"format {name!r}", f"not known; the formats are {known}")
+    found = [reader for reader in readers if reader.recognises(source)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(reader.name for reader in found)
+        raise UnknownFormat(source.name, f"holds several formats ({names}): import them apart, or name one")
+    raise UnknownFormat(
+        source.name,
+        f"not recognised: found {_file_list(source)}. The formats are {known}; name one if you know it",
+    )
+
+
+def _file_list(source: ExportFiles) -> str:
+    files = source.files
+    if not files:
+        return "no files"
+    shown = ", ".join(files[:_MAX_SHOWN])
+    rest = len(files) - _MAX_SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -1,0 +1,230 @@
+"""Takes single fields out of foreign records, where every one may be missing or of another type.
+
+What names a message (id, author, time, text) must be right or the record is skipped with a reason; what
+decorates it (reactions, files, embeds) is taken as far as it makes sense.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, cast
+
+from roomlore.domain.incoming import (
+    PLATFORM_METADATA,
+    IncomingAuthor,
+    IncomingMembership,
+    IncomingMessage,
+    ParsedItem,
+    RoomKind,
+    SkippedRecord,
+    TimestampPrecision,
+)
+from roomlore.domain.patterns import lazy_pattern
+
+#: Longest id that is taken; ids are index keys, and no platform's comes near.
+MAX_ID = 255
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_INTEGER = 2**63 - 1
+_ISO = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
+
+#: JSON kinds in words; true and false are numbers to Python, so they come first.
+_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (bool, "true or false"),
+    ((int, float), "a number"),
+    (str, "text"),
+    (list, "a list"),
+    (dict, "an object"),
+)
+
+Fields = Mapping[str, Any]
+
+
+class TooDeep:
+    """Stands for a value that is nested beyond `MAX_DEPTH`."""
+
+
+TOO_DEEP = TooDeep()
+
+
+class MalformedRecord(Exception):
+    """A record cannot be read; becomes one `Skipped` and never leaves its reader."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.detail = detail
+
+
+def build_or_skip(
+    value: Any, where: str, *, build: Callable[[Fields], IncomingMessage]
+) -> Iterator[ParsedItem]:
+    """Yield the message built from a foreign record, or the reason why there is none."""
+    try:
+        message = build(_record(value))
+    except MalformedRecord as error:
+        yield SkippedRecord(where=where, reason=error.reason, detail=error.detail)
+    else:
+        yield message
+
+
+def _record(value: Any) -> Fields:
+    if isinstance(value, TooDeep):
+        raise MalformedRecord("nested too deeply")
+    fields = as_object(value)
+    if fields is None:
+        raise MalformedRecord("not an object", f"found {json_type(value)}")
+    return fields
+
+
+def as_object(value: Any) -> Fields | None:
+    """Return the value if it is an object."""
+    return cast("Fields", value) if isinstance(value, dict) else None
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return the value if it is a list, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def json_type(value: Any) -> str:
+    """Return what a JSON value is, in words; never the value itself."""
+    for types, name in _KINDS:
+        if isinstance(value, types):
+            return name
+    return "nothing"
+
+
+def text_field(record: Fields, key: str) -> str:
+    """Return a text member; empty when it is missing or null."""
+    value = record.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedRecord("wrong type", f"{key} is {json_type(value)}, not text")
+    return value
+
+
+def first_text(record: Fields, *keys: str) -> str:
+    """Return the first of the members that is a text with something in it."""
+    for key in keys:
+        value = record.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def required_id(record: Fields, key: str, reason: str) -> str:
+    """Return a text member that must be there: an id."""
+    value = text_field(record, key)
+    if not value:
+        raise MalformedRecord(reason)
+    return checked_id(value, key)
+
+
+def checked_id(value: str, what: str) -> str:
+    """Return the id unchanged if it is of a sane length."""
+    if len(value) > MAX_ID:
+        raise MalformedRecord("id too long", f"{what} has {len(value)} characters")
+    return value
+
+
+def object_field(record: Fields, key: str) -> Fields:
+    """Return a member that is an object; an empty one when it is missing or anything else."""
+    return as_object(record.get(key)) or {}
+
+
+def object_list(record: Fields, key: str) -> list[Fields]:
+    """Return the objects of a member that is a list, leaving out whatever else stands there."""
+    return [fields for item in as_list(record.get(key)) if (fields := as_object(item)) is not None]
+
+
+def id_list(values: Any) -> list[str]:
+    """Return those of the values that can be ids, in order, each once."""
+    found = [item for item in as_list(values) if isinstance(item, str) and 0 < len(item) <= MAX_ID]
+    return list(dict.fromkeys(found))
+
+
+def integer_field(record: Fields, key: str) -> int | None:
+    """Return an integer member within 64 bits, if it is one."""
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_INTEGER:
+        return None
+    return value
+
+
+def native_order(digits: str, otherwise: int) -> int:
+    """Return a numeric id as a place in the room's order."""
+    if digits.isascii() and digits.isdigit() and len(digits) < len(str(_MAX_INTEGER)) + 1:
+        return min(int(digits), _MAX_INTEGER)
+    return otherwise
+
+
+def non_empty(**fields: Any) -> dict[str, Any]:
+    """Return the fields that say something."""
+    return {
+        key: value
+        for key, value in fields.items()
+        if value is not None and value is not False and value not in ("", [], {})
+    }
+
+
+def platform_metadata(**fields: Any) -> dict[str, Any]:
+    """Return metadata with the fields that say something, under the key that only operators are shown.
+
+    They may name people, rooms and messages of which a reader does not know.
+    """
+    told = non_empty(**fields)
+    return {PLATFORM_METADATA: told} if told else {}
+
+
+def unix_time(seconds: int, *, microseconds: int = 0) -> datetime:
+    """Return the moment so long after 1970."""
+    try:
+        return _EPOCH + timedelta(seconds=seconds, microseconds=microseconds)
+    except OverflowError as error:
+        raise MalformedRecord("no time", "out of range") from error
+
+
+def parse_iso_time(value: str, *, zone: tzinfo | None = None) -> datetime:
+    """Return an ISO 8601 time as UTC; one without a zone is of the zone given, or refused."""
+    if not _ISO.fullmatch(value):
+        raise MalformedRecord("no time", "not an ISO 8601 time")
+    try:
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            if zone is None:
+                raise MalformedRecord("no time zone")
+            moment = moment.replace(tzinfo=zone)
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise MalformedRecord("no time", "out of range") from error
+
+
+def parse_optional_time(value: Any, *, zone: tzinfo | None = None) -> datetime | None:
+    """Return a time that only decorates a message: none when it cannot be read."""
+    try:
+        return parse_iso_time(value, zone=zone) if isinstance(value, str) else None
+    except MalformedRecord:
+        return None
+
+
+def iso_precision(value: str) -> TimestampPrecision:
+    """Return how finely an ISO 8601 time is written."""
+    match = _ISO.fullmatch(value)
+    if match is None or match[1] is None:
+        return "min"
+    digits = len(match[2] or ".") - 1
+    return "s" if digits == 0 else "ms" if digits <= len("000") else "us"
+
+
+_SIDES = 2
+
+
+def direct_members(
+    kind: RoomKind | None, authors: Iterable[IncomingAuthor]
+) -> tuple[IncomingMembership, ...]:
+    """Return the two sides of a one-to-one room as its members since ever; nobody for any other room."""
+    known = {(author.account_id, author.persona): author for author in authors}
+    # With a third account in it the room is not what it is called, and its past not everybody's.
+    if kind != "dm" or len({account for account, _ in known}) > _SIDES:
+        return ()
+    return tuple(IncomingMembership(author=author) for author in known.values())

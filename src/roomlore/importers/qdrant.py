@@ -1,0 +1,507 @@
+"""Reads the points of chat memories kept in Qdrant: as its scroll answers with them, as a list, or one a line.
+
+Such memories keep what a person said and what a bot answered as two points, or as one. Either way the same two
+messages come out, the answer a millisecond after the question and in reply to it. Points are in no order and their ids
+are their own, so a message is named by when it was said, by which side, to whom and in which words.
+"""
+
+import hashlib
+import io
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any, Literal, cast
+
+from roomlore.domain.incoming import (
+    ASSUMED_UTC,
+    IncomingAuthor,
+    IncomingMessage,
+    IncomingRoom,
+    ParsedItem,
+    SkippedRecord,
+    TimestampPrecision,
+)
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
+from roomlore.importers.fields import (
+    Fields,
+    MalformedRecord,
+    TooDeep,
+    as_list,
+    as_object,
+    checked_id,
+    direct_members,
+    first_text,
+    iso_precision,
+    json_type,
+    object_field,
+    parse_iso_time,
+    platform_metadata,
+    text_field,
+    unix_time,
+)
+from roomlore.importers.json_stream import JsonShape, JsonStep, skipped_fault, walk, walk_file
+from roomlore.importers.text_lines import MAX_LINE_BYTES, matches_format, matching_files, read_lines
+
+Side = Literal["asked", "answered"]
+#: An answer stands so long after its question.
+REPLY_GAP = timedelta(milliseconds=1)
+_PAIR = "conversation_pair"
+_SIDES: dict[str, Side] = {
+    "user_message": "asked",
+    "user": "asked",
+    "human": "asked",
+    "bot_response": "answered",
+    "bot": "answered",
+    "ai": "answered",
+    "assistant": "answered",
+}
+#: Ids of points are numbers or UUIDs.
+_LONGEST_POINT_ID = 64
+_TALK = frozenset({"", "conversation"})
+#: What of a pair only one of its messages says.
+_QUESTION_KEYS, _ANSWER_KEYS = frozenset({"content", "user_message"}), frozenset({"bot_response"})
+#: Unix times from here on are in milliseconds: in seconds it would be the year 5138.
+_MILLISECONDS_FROM = 10**11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointMessage:
+    """One message that a point holds."""
+
+    side: Side
+    room: str
+    #: Whether nobody else is in the room.
+    is_direct: bool
+    #: The person who asked and is answered.
+    partner: str
+    author: IncomingAuthor
+    body: str
+    sent_at: datetime
+    precision: TimestampPrecision
+    zone_assumed: bool
+    #: What its platform calls it, and what it says that it answers.
+    native_id: str = ""
+    native_reply: str = ""
+    #: Of the answer of a pair: the question.
+    answers: str = ""
+    #: Of both sides of a pair: the id of the point that held them.
+    pair: str = ""
+    raw: Fields = field(default_factory=dict[str, Any])
+    where: str = ""
+
+    @property
+    def external_id(self) -> str:
+        """Return an id made of when, by which side, to whom and in which words it was said."""
+        told = f"{self.side}\0{self.partner}\0{self.body}"
+        digest = hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
+        return f"{self.sent_at:%Y%m%dT%H%M%S.%f}:{digest}"
+
+
+def is_chat_point(value: Any) -> bool:
+    """Return whether a value looks like a point of a chat memory."""
+    payload = object_field(as_object(value) or {}, "payload")
+    fields = {**object_field(payload, "metadata"), **payload}
+    return bool(
+        first_text(fields, "content", "user_message", "bot_response")
+        and {"user_id", "author_id"} & fields.keys()
+        and {"role", "source", "author_is_bot"} & fields.keys()
+    )
+
+
+def point_messages(point: Fields, *, bot: str, where: str) -> Iterator[PointMessage]:
+    """Yield the messages of a point.
+
+    Args:
+        point: As the server tells it.
+        bot: What the bot is called where the point does not say it.
+        where: What reports call the point.
+
+    Raises:
+        Malformed: there is none that can be taken.
+    """
+    payload = object_field(point, "payload")
+    if not payload:
+        raise MalformedRecord("no payload")
+    fields = {**object_field(payload, "metadata"), **payload}
+    if not {first_text(fields, "memory_type"), first_text(fields, "type")} <= _TALK:
+        raise MalformedRecord("not something said")
+    if _PAIR in (fields.get("source"), fields.get("role")):
+        yield from _question_and_answer(point, fields, bot=bot, where=where)
+    else:
+        yield _single_message(point, fields, bot=bot, where=where)
+
+
+def _single_message(point: Fields, fields: Fields, *, bot: str, where: str) -> PointMessage:
+    side = _side(fields)
+    author = _human_author(fields) if side == "asked" else _bot_author(fields, bot, is_author=True)
+    said = _point_message(fields, side, author, bot=bot, where=where)
+    body = text_field(fields, "content") or text_field(
+        fields, "user_message" if side == "asked" else "bot_response"
+    )
+    if not body:
+        raise MalformedRecord("no text")
+    return replace(
+        said,
+        body=body,
+        native_id=_id(fields, "message_id"),
+        native_reply=_id(fields, "reply_to_msg_id"),
+        raw=_raw(point, frozenset()),
+    )
+
+
+def _question_and_answer(point: Fields, fields: Fields, *, bot: str, where: str) -> Iterator[PointMessage]:
+    question = text_field(fields, "user_message") or text_field(fields, "content")
+    answer = text_field(fields, "bot_response")
+    if not question and not answer:
+        raise MalformedRecord("no text")
+    asked = replace(
+        _point_message(fields, "asked", _human_author(fields), bot=bot, where=where),
+        body=question,
+        native_id=_id(fields, "message_id"),
+        native_reply=_id(fields, "reply_to_msg_id"),
+        pair=_point_id(point),
+        raw=_raw(point, _ANSWER_KEYS),
+    )
+    try:
+        later = asked.sent_at + REPLY_GAP
+    except OverflowError as error:
+        raise MalformedRecord("no time", "out of range") from error
+    if question:
+        yield asked
+    if answer:
+        yield replace(
+            asked,
+            side="answered",
+            author=_bot_author(fields, bot, is_author=False),
+            body=answer,
+            sent_at=later,
+            precision="us" if asked.precision == "us" else "ms",
+            native_id="",
+            native_reply="",
+            answers=asked.external_id if question else "",
+            # Of two messages each must be able to go without leaving its words with the other.
+            raw=_raw(point, _QUESTION_KEYS),
+        )
+
+
+def _point_message(
+    fields: Fields, side: Side, author: IncomingAuthor, *, bot: str, where: str
+) -> PointMessage:
+    partner = _id(fields, "user_id") or author.account_id
+    channel = _id(fields, "channel_id")
+    with_whom = _bot_author(fields, bot, is_author=False).account_id
+    sent_at, precision, zone_assumed = _sent(fields)
+    return PointMessage(
+        side=side,
+        room=checked_id(channel or f"{with_whom} with {partner}", "the room's id"),
+        is_direct=not channel,
+        partner=partner,
+        author=author,
+        body="",
+        sent_at=sent_at,
+        precision=precision,
+        zone_assumed=zone_assumed,
+        where=where,
+    )
+
+
+def _side(fields: Fields) -> Side:
+    for key in ("source", "role"):
+        side = _SIDES.get(first_text(fields, key))
+        if side is not None:
+            return side
+    is_bot = fields.get("author_is_bot")
+    if not isinstance(is_bot, bool):
+        raise MalformedRecord("no author", "neither source nor role tells who speaks")
+    return "answered" if is_bot else "asked"
+
+
+def _human_author(fields: Fields) -> IncomingAuthor:
+    account = _id(fields, "author_id") or _id(fields, "user_id")
+    if not account:
+        raise MalformedRecord("no author")
+    name = first_text(fields, "author_name", "user_name") or account
+    return IncomingAuthor(
+        account_id=account, name=name, kind="agent" if fields.get("author_is_bot") is True else "human"
+    )
+
+
+def _bot_author(fields: Fields, otherwise: str, *, is_author: bool) -> IncomingAuthor:
+    """Return the bot; what a pair says of an author is about who asked."""
+    named = first_text(fields, "bot_name", "character_name", *(["author_name"] if is_author else []))
+    account = (_id(fields, "author_id") if is_author else "") or _id(fields, "bot_id")
+    account = account or checked_id(named or otherwise, "the bot's name")
+    return IncomingAuthor(account_id=account, name=named or account, kind="agent")
+
+
+def _id(fields: Fields, key: str) -> str:
+    value = fields.get(key)
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise MalformedRecord("wrong type", f"{key} is {json_type(value)}, not an id")
+    return checked_id(str(value), key)
+
+
+def _sent(fields: Fields) -> tuple[datetime, TimestampPrecision, bool]:
+    """Return the time, how finely it is told, and whether its zone had to be assumed."""
+    value = fields.get("timestamp")
+    if value is None:
+        value = fields.get("timestamp_unix")
+    if isinstance(value, str):
+        moment = parse_iso_time(value, zone=UTC)
+        return moment, iso_precision(value), datetime.fromisoformat(value).tzinfo is None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise MalformedRecord("no time", f"timestamp is {json_type(value)}")
+    in_seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
+    seconds, part = divmod(in_seconds, 1)
+    # A fraction of seconds is not exact to the microsecond; a millisecond is what tells question and answer apart.
+    return unix_time(int(seconds), microseconds=round(part * 1000) * 1000), "ms", False
+
+
+def _point_id(point: Fields) -> str:
+    """Return the id of a point, which says nothing of what was said."""
+    value = point.get("id")
+    is_id = isinstance(value, str | int) and not isinstance(value, bool)
+    return str(value)[:_LONGEST_POINT_ID] if is_id and value != "" else "unknown"
+
+
+def _raw(point: Fields, without: frozenset[str]) -> Fields:
+    payload = {key: value for key, value in object_field(point, "payload").items() if key not in without}
+    if "metadata" in payload:
+        inner = object_field(payload, "metadata")
+        payload["metadata"] = {key: value for key, value in inner.items() if key not in without}
+    return {"id": point.get("id"), "payload": payload}
+
+
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".txt")
+#: A point may come with its vectors, and these be long.
+_PEEK_BYTES = 2**18
+#: How many files, and how many lines of one, are looked at to recognise an export.
+_SNIFFED_FILES = 50
+_SPINE: JsonShape = {(): "any", ("result",): "any", ("result", "points"): "list", ("points",): "list"}
+#: Members of an answer of the server that hold points.
+_POINT_CONTAINERS = frozenset({"result", "points"})
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SAFE_ID = lazy_pattern(r"[\w-]{1,64}")
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What the first pass finds: which question an answer belongs to, and who speaks where."""
+
+    #: Questions by room, person and time; nothing where there are two.
+    questions: dict[tuple[str, str, datetime], str] = field(
+        default_factory=dict[tuple[str, str, datetime], str]
+    )
+    #: Messages by room and what their platform calls them.
+    ids: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    speakers: dict[str, dict[str, IncomingAuthor]] = field(default_factory=lambda: defaultdict(dict))
+    direct: set[str] = field(default_factory=set[str])
+
+    def note(self, said: PointMessage) -> None:
+        """Note one message."""
+        self.speakers[said.room].setdefault(said.author.account_id, said.author)
+        if said.is_direct:
+            self.direct.add(said.room)
+        if said.native_id:
+            self.ids.setdefault((said.room, said.native_id), said.external_id)
+        if said.side == "asked":
+            place = (said.room, said.partner, said.sent_at)
+            is_one = self.questions.get(place, said.external_id) == said.external_id
+            self.questions[place] = said.external_id if is_one else ""
+
+    def parent_of(self, said: PointMessage) -> str | None:
+        """Return what a message answers: what it says, else the one question that stands a millisecond before it."""
+        stated = said.answers or self.ids.get((said.room, said.native_reply), "")
+        if stated or said.side == "asked":
+            return stated if stated != said.external_id and stated else None
+        try:
+            before = said.sent_at - REPLY_GAP
+        except OverflowError:
+            # The first moment there is.
+            return None
+        return self.questions.get((said.room, said.partner, before)) or None
+
+    def rooms(self) -> dict[str, IncomingRoom]:
+        """Return the rooms; none may be read but by who speaks there, for the points do not say who else may."""
+        return {
+            room: IncomingRoom(
+                external_id=room,
+                name=room,
+                kind="dm" if room in self.direct else "channel",
+                visibility="members",
+                members=direct_members("dm" if room in self.direct else "channel", speakers.values()),
+            )
+            for room, speakers in self.speakers.items()
+        }
+
+
+def _sniff(source: ExportFiles) -> bool:
+    return any(matches_format(source, file, _is_point_file) is True for file in source.files[:_SNIFFED_FILES])
+
+
+def _is_point_file(source: ExportFiles, file: str) -> bool:
+    if len(source.files) > 1 and not file.lower().endswith(_SUFFIXES):
+        return False
+    with source.open(file) as stream:
+        head = stream.read(_PEEK_BYTES).removeprefix(_BYTE_ORDER_MARK).lstrip()
+    if head[:1] not in (b"{", b"["):
+        return False
+    parts = [head, *head.splitlines()[:_SNIFFED_FILES]]
+    return any(is_chat_point(value) for part in parts for _, value in _points(walk(io.BytesIO(part), _SPINE)))
+
+
+def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
+    del options  # the points say all there is to say
+    files, unreadable = matching_files(source, _is_point_file)
+    yield from unreadable
+    # The same for all pages of an export.
+    bot = PurePosixPath(source.name).stem or "bot"
+    survey = _Survey()
+    for file in files:
+        for item in _file_messages(source, file, bot):
+            if not isinstance(item, SkippedRecord):
+                survey.note(item)
+    build = partial(_message, survey=survey, rooms=survey.rooms())
+    for file in files:
+        for item in _file_messages(source, file, bot):
+            yield item if isinstance(item, SkippedRecord) else build(item)
+
+
+def _message(said: PointMessage, survey: _Survey, rooms: dict[str, IncomingRoom]) -> IncomingMessage:
+    return IncomingMessage(
+        platform="qdrant",
+        room=rooms[said.room],
+        external_id=said.external_id,
+        author=said.author,
+        body=said.body,
+        sent_at=said.sent_at,
+        precision=said.precision,
+        order=int(said.side == "answered"),
+        reply_to=survey.parent_of(said),
+        synthetic_id=True,
+        metadata=platform_metadata(time_zone=ASSUMED_UTC if said.zone_assumed else "", legacy_pair=said.pair),
+        raw=said.raw,
+        where=said.where,
+    )
+
+
+def _file_messages(source: ExportFiles, file: str, bot: str) -> Iterator[PointMessage | SkippedRecord]:
+    for where, value in _values(source, file):
+        if isinstance(value, SkippedRecord):
+            yield value
+            continue
+        try:
+            yield from point_messages(_point(value), bot=bot, where=where)
+        except MalformedRecord as error:
+            yield SkippedRecord(where=where, reason=error.reason, detail=error.detail)
+
+
+def _point(value: Any) -> Fields:
+    if isinstance(value, TooDeep):
+        raise MalformedRecord("nested too deeply")
+    fields = as_object(value)
+    if fields is None:
+        raise MalformedRecord("not an object", f"found {json_type(value)}")
+    return fields
+
+
+def _values(source: ExportFiles, file: str) -> Iterator[tuple[str, Any]]:
+    """Yield each point of a file after its place there, and what is no point as its report."""
+    try:
+        is_lined = _is_json_lines(source, file)
+    except OSError as error:
+        yield file, SkippedRecord(where=file, reason="unreadable file", detail=error.strerror or str(error))
+        return
+    if not is_lined:
+        yield from _with_place(walk_file(source, file, _SPINE), file)
+        return
+    for line in read_lines(source, file):
+        if isinstance(line, SkippedRecord):
+            yield file, line
+        elif line.text.strip():
+            stream = io.BytesIO(line.text.encode("utf-8", "replace"))
+            yield from _with_place(walk(stream, _SPINE), f"{file} line {line.number}")
+
+
+def _is_json_lines(source: ExportFiles, file: str) -> bool:
+    """Return whether each line of a file is a value of its own."""
+    first = b""
+    with source.open(file) as stream:
+        while data := stream.readline(MAX_LINE_BYTES):
+            line = data.removeprefix(_BYTE_ORDER_MARK).rstrip()
+            if not line:
+                continue
+            if first:
+                is_whole = first[-1:] in (b"}", b"]")
+                return is_whole or (line[:1] in (b"{", b"[") and first[-1:] not in (b",", b"[", b"{", b":"))
+            first = line
+    return False
+
+
+def _with_place(steps: Iterator[JsonStep], where: str) -> Iterator[tuple[str, Any]]:
+    count = 0
+    for step, value in _points(steps):
+        if isinstance(value, SkippedRecord):
+            yield where, value
+        elif step is not None and step.kind == "fault":
+            yield where, skipped_fault(step, where)
+        else:
+            count += 1
+            yield f"{where} {_point_label(value) or f'record {count}'}", value
+
+
+def _point_label(value: Any) -> str:
+    """Return a point's own id, if it can be told."""
+    given = cast("Fields", value).get("id") if isinstance(value, dict) else None
+    if isinstance(given, bool) or not isinstance(given, str | int):
+        return ""
+    return f"point {given}" if _SAFE_ID.fullmatch(str(given)) else ""
+
+
+def _points(steps: Iterator[JsonStep]) -> Iterator[tuple[JsonStep | None, Any]]:
+    """Yield the points that a walk passes, and its fault."""
+    root: dict[str, Any] = {}
+    is_page = False
+    for step in steps:
+        if step.kind == "fault":
+            yield step, None
+            return
+        if step.kind == "opened":
+            is_page = is_page or bool(step.place)
+        elif step.number:
+            yield from ((step, one) for one in _flatten(step.value))
+        elif step.key in _POINT_CONTAINERS:
+            is_page = True
+            yield (
+                step,
+                SkippedRecord(where=step.key, reason="not a list of points", detail=json_type(step.value)),
+            )
+        elif not step.place:
+            root[step.key] = step.value
+    if root and not is_page:
+        yield None, root
+
+
+def _flatten(value: Any) -> Iterator[Any]:
+    """Yield the points of a page in a list of pages; anything else as it is."""
+    fields = as_object(value)
+    if fields is None or "payload" in fields:
+        yield value
+        return
+    page = as_object(fields.get("result")) or fields
+    points = page.get("points", fields.get("result"))
+    if isinstance(points, list):
+        yield from as_list(points)
+    else:
+        yield value
+
+
+#: Points of chat memories in Qdrant.
+IMPORTER = Importer(name="qdrant", recognises=_sniff, read=_read)

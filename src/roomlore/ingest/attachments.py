@@ -1,0 +1,93 @@
+"""Writes what a message carries below its own words: embeds, forwards, files, polls, stickers and the like.
+
+Each part is quoted lines, begun by what it is: `> [forwarded from Ben] the tide is late`. So it is found and shown like
+everything said, and like every quotation it is not taken for its author's own words.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from roomlore.domain.rendering import QUOTE_PREFIX, without_trailing_quotes
+
+#: Characters of all parts of one message; all of it stands in the attachments.
+MAX_LENGTH = 50_000
+#: How some kinds of part are called; any other plain word is called as it is.
+_LABELS = {"forward": "forwarded", "photo": "file"}
+_MAX_LABEL = 20
+#: Whose address tells something; files have addresses with keys in them.
+_LINKED_KINDS = frozenset({"embed", "card", "forward"})
+
+
+def with_attachments(body: str, attachments: Sequence[Mapping[str, Any]]) -> str:
+    """Return a body with what its message carries below it; the same body where that stands there already."""
+    lines = list(_lines(without_trailing_quotes(body), attachments))
+    if not lines:
+        return body
+    block = _truncated("\n".join(lines))
+    if body == block or body.endswith(f"\n{block}"):
+        return body
+    return f"{body}\n{block}" if body.strip() else block
+
+
+def _truncated(block: str) -> str:
+    return (
+        block if len(block) <= MAX_LENGTH else block[:MAX_LENGTH].rpartition("\n")[0] + f"\n{QUOTE_PREFIX}…"
+    )
+
+
+def _lines(own: str, attachments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for part in attachments:
+        told = [one for one in dict.fromkeys(_description(part)) if not _repeats_body(one, part, own)]
+        lines = [line.rstrip() for one in told for line in one.splitlines() if line.strip()]
+        if lines:
+            yield from (QUOTE_PREFIX + line for line in [f"[{_label(part)}] {lines[0]}", *lines[1:]])
+
+
+def _repeats_body(one: str, part: Mapping[str, Any], own: str) -> bool:
+    """Return whether the author said the same, such as the address of a preview or the question of a poll."""
+    if part.get("type") == "forward":
+        return False
+    return one in own.splitlines() or (one == _first_line(part, "url") and one in own)
+
+
+def _label(part: Mapping[str, Any]) -> str:
+    kind = _first_line(part, "type")
+    is_plain = kind.replace(" ", "").isalpha() and len(kind) <= _MAX_LABEL
+    mark = _LABELS.get(kind, kind if is_plain else "file")
+    if kind == "forward" and _first_line(part, "author"):
+        return f"forwarded from {_one_line(_first_line(part, 'author'))}"
+    return f"forwarded {mark}" if part.get("forwarded") is True else mark
+
+
+def _description(part: Mapping[str, Any]) -> Iterator[str]:
+    kind = _first_line(part, "type")
+    if kind != "forward":
+        yield _first_line(part, "author")
+    yield " ".join(filter(None, (_first_line(part, "name"), _first_line(part, "emoji"))))
+    yield from (_first_line(part, key) for key in ("title", "pretext", "text"))
+    for field in _objects(part, "fields"):
+        yield ": ".join(filter(None, (_first_line(field, "name"), _first_line(field, "value"))))
+    yield from (f"- {option}" for option in _list(part, "options") if isinstance(option, str) and option)
+    yield _first_line(part, "footer")
+    if kind in _LINKED_KINDS:
+        yield _first_line(part, "url")
+
+
+def _first_line(part: Mapping[str, Any], key: str) -> str:
+    value = part.get(key)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("[", " ").replace("]", " ").split())[:100]
+
+
+def _list(part: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = part.get(key)
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
+
+
+def _objects(part: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    for item in _list(part, key):
+        if isinstance(item, Mapping):
+            yield cast("Mapping[str, Any]", item)

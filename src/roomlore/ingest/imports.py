@@ -1,0 +1,314 @@
+"""Reads an export into the store, batch by batch, and reports what it held.
+
+A record that cannot be read or stored is named in the report and left out; everything else goes in.
+Importing the same export again adds only what is missing.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from roomlore.domain.errors import UnknownFormat
+from roomlore.domain.incoming import (
+    ASSUMED_UTC,
+    PLATFORM_METADATA,
+    IncomingAuthor,
+    IncomingMessage,
+    IncomingRoom,
+    ParsedItem,
+    SkippedRecord,
+)
+from roomlore.domain.ports import Importer, ReadOptions
+from roomlore.importers.export import Export, choose_importer, open_export
+from roomlore.ingest.accept import IngestResult
+from roomlore.ingest.clean import REPLACEMENT, CleanRecord, RoomCleaner, clean, clean_room
+from roomlore.ingest.secrets import remove_secrets
+from roomlore.ingest.visibility import (
+    ExistingRooms,
+    ImportedRoom,
+    VisibilityOptions,
+    VisibilityResolver,
+    check_room_names,
+)
+
+Result = TypeVar("Result")
+BATCH = 2_000
+#: Characters after which a batch is closed too: giant messages come in smaller batches.
+LARGEST_BATCH = 16_000_000
+
+#: Called with the bytes read so far, the bytes in all, and the records read so far.
+Progress = Callable[[int, int, int], None]
+#: Stores one batch; None only looks.
+StoreBatch = Callable[[Sequence[IncomingMessage]], Awaitable[IngestResult]] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What a person may say about an import."""
+
+    #: Name of the format; None recognises it.
+    format: str | None = None
+    options: ReadOptions = field(default_factory=ReadOptions)
+    #: Account ids or display names of agents, for platforms that do not mark them.
+    agents: frozenset[str] = frozenset()
+    #: Who may read the rooms.
+    audience: VisibilityOptions = field(default_factory=VisibilityOptions)
+    #: Whether it is known that the rooms named in `audience` are in one of the exports that are imported.
+    is_checked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What an export held and what became of it."""
+
+    format: str
+    rooms: int
+    #: Every message record, system lines included.
+    messages: int
+    system: int
+    #: Distinct authors by kind; a platform's own notices have none.
+    authors: dict[str, int]
+    #: Replies and thread messages whose parent is in this export.
+    resolved: int
+    #: Replies whose parent is not in this export.
+    dangling: int
+    edits: int
+    skipped: Sequence[SkippedRecord]
+    secrets_stripped: int
+    #: Messages whose times name no zone and were taken as UTC, which may be hours wrong.
+    zone_assumed: int
+    #: Messages that hold characters that could not be read; each has U+FFFD in its place.
+    unreadable: int
+    #: What became of the records in the store: added, unchanged, revised, redacted; None on a dry run.
+    stored: dict[str, int] | None
+    #: Each room with who may read it and what that rests on.
+    audiences: Sequence[ImportedRoom] = ()
+    #: How many spoken requests were heard in it: carried out, proposed; None on a dry run.
+    wishes: dict[str, int] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {
+            "format": self.format,
+            "rooms": self.rooms,
+            "messages": self.messages,
+            "system": self.system,
+            "authors": self.authors,
+            "replies": {"resolved": self.resolved, "dangling": self.dangling},
+            "edits": self.edits,
+            "skipped": dict(sorted(Counter(skipped.reason for skipped in self.skipped).items())),
+            "secrets_stripped": self.secrets_stripped,
+            "zone_assumed": self.zone_assumed,
+            "unreadable": self.unreadable,
+            "stored": self.stored,
+            "wishes": self.wishes,
+            "audiences": [asdict(room) for room in self.audiences],
+        }
+
+
+async def import_export(
+    path: Path,
+    readers: Sequence[Importer],
+    *,
+    wish: ImportOptions,
+    store: StoreBatch,
+    there: ExistingRooms | None,
+    now: datetime,
+    progress: Progress,
+) -> ImportReport:
+    """Read an export, store it unless there is no store, and return the report.
+
+    Raises:
+        BadInput: the path cannot be read, or a room is named that is not in it.
+        UnknownFormat: no reader recognises it.
+    """
+    with open_export(path) as source:
+        reader = choose_importer(source, readers, wish.format)
+        tally = _Tally(format=reader.name)
+        tally.skipped.extend(_without_secrets(refused) for refused in source.refused)
+        check = _RecordFilter(
+            wish=wish,
+            tally=tally,
+            now=now,
+            rooms=RoomCleaner(clean_room),
+            agent_rooms=RoomCleaner(partial(_room_with_agents, agents=wish.agents)),
+        )
+        if wish.audience.names and not wish.is_checked:
+            check_room_names(wish.audience, await _in_thread(partial(_rooms, source, reader, wish)))
+        deciding = VisibilityResolver(options=wish.audience, stored=there)
+        batches = _batches(source, reader, check)
+        while batch := await _in_thread(partial(next, batches, None)):
+            progress(source.bytes_read, source.bytes_total, tally.messages)
+            decided = await deciding.resolve(batch)
+            if store is not None:
+                tally.note_stored(await store(decided))
+        progress(source.bytes_total, source.bytes_total, tally.messages)
+        if not tally.messages and not reader.recognises(source):
+            raise UnknownFormat(source.name, f"holds nothing of the format {reader.name!r}")
+        return replace(tally.report(dry_run=store is None), audiences=await deciding.report())
+
+
+def rooms_in(path: Path, readers: Sequence[Importer], wish: ImportOptions) -> list[IncomingRoom]:
+    """Return the rooms of an export.
+
+    Raises:
+        BadInput: the path cannot be read.
+        UnknownFormat: no reader recognises it.
+    """
+    with open_export(path) as source:
+        return _rooms(source, choose_importer(source, readers, wish.format), wish)
+
+
+def _rooms(source: Export, reader: Importer, wish: ImportOptions) -> list[IncomingRoom]:
+    messages = (item for item in reader.read(source, wish.options) if isinstance(item, IncomingMessage))
+    rooms = {(message.platform, message.room.external_id): message.room for message in messages}
+    return [clean_room(room) for room in rooms.values()]
+
+
+async def _in_thread(work: Callable[[], Result]) -> Result:
+    """Return what work beside the event loop returns; whoever gives up waits until it is done with the export."""
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
+def _batches(source: Export, reader: Importer, check: "_RecordFilter") -> Iterator[list[IncomingMessage]]:
+    batch: list[IncomingMessage] = []
+    size = 0
+    for item in reader.read(source, check.wish.options):
+        cleaned = check.accept(item)
+        if cleaned is not None:
+            batch.append(cleaned.message)
+            size += cleaned.size
+        if len(batch) == BATCH or size >= LARGEST_BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordFilter:
+    """Lets through what can be stored and counts everything."""
+
+    wish: ImportOptions
+    tally: "_Tally"
+    now: datetime
+    rooms: RoomCleaner
+    agent_rooms: RoomCleaner
+
+    def accept(self, item: ParsedItem) -> CleanRecord | None:
+        """Return the record fit to be stored, or None when it is left out."""
+        if isinstance(item, SkippedRecord):
+            self.tally.skipped.append(_without_secrets(item))
+            return None
+        cleaned = clean(self._with_agents(item), now=self.now, rooms=self.rooms)
+        if isinstance(cleaned, SkippedRecord):
+            self.tally.skipped.append(cleaned)
+            return None
+        self.tally.note(cleaned.message, cleaned.secrets_stripped)
+        return cleaned
+
+    def _with_agents(self, message: IncomingMessage) -> IncomingMessage:
+        if not self.wish.agents:
+            return message
+        agents = self.wish.agents
+        return replace(
+            message,
+            author=_as_agent(message.author, agents),
+            audience=tuple(_as_agent(author, agents) for author in message.audience),
+            room=self.agent_rooms.cleaned(message.room),
+        )
+
+
+def _without_secrets(skipped: SkippedRecord) -> SkippedRecord:
+    return replace(skipped, where=remove_secrets(skipped.where)[0], detail=remove_secrets(skipped.detail)[0])
+
+
+def _as_agent(author: IncomingAuthor, agents: frozenset[str]) -> IncomingAuthor:
+    named = not agents.isdisjoint({author.account_id, author.name})
+    return replace(author, kind="agent") if named and author.kind == "human" else author
+
+
+def _room_with_agents(room: IncomingRoom, agents: frozenset[str]) -> IncomingRoom:
+    members = [replace(member, author=_as_agent(member.author, agents)) for member in room.members]
+    return replace(room, members=tuple(members))
+
+
+#: Platform and external id.
+_Room = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts while reading."""
+
+    format: str
+    messages: int = 0
+    system: int = 0
+    edits: int = 0
+    secrets: int = 0
+    zone_assumed: int = 0
+    unreadable: int = 0
+    skipped: list[SkippedRecord] = field(default_factory=list[SkippedRecord])
+    ids: dict[_Room, set[str]] = field(default_factory=lambda: defaultdict(set))
+    parents: list[tuple[_Room, str]] = field(default_factory=list[tuple[_Room, str]])
+    authors: dict[tuple[str, str, str], str] = field(default_factory=dict[tuple[str, str, str], str])
+    stored: Counter[str] = field(default_factory=Counter[str])
+
+    def note(self, message: IncomingMessage, secrets: int) -> None:
+        """Count one record."""
+        self.messages += 1
+        self.system += message.kind == "system"
+        self.edits += message.edited_at is not None
+        self.secrets += secrets
+        facts = message.metadata.get(PLATFORM_METADATA)
+        if isinstance(facts, Mapping):
+            self.zone_assumed += cast("Mapping[str, Any]", facts).get("time_zone") == ASSUMED_UTC
+        self.unreadable += REPLACEMENT in message.body or REPLACEMENT in message.author.name
+        room = (message.platform, message.room.external_id)
+        self.ids[room].add(message.external_id)
+        parent = message.reply_to or message.thread_root
+        if parent is not None:
+            self.parents.append((room, parent))
+        author = message.author
+        if author.account_id or author.persona:
+            self.authors[message.platform, author.account_id, author.persona] = author.kind
+
+    def note_stored(self, accepted: IngestResult) -> None:
+        """Count what became of one batch."""
+        self.stored["added"] += len(accepted.added)
+        self.stored["unchanged"] += accepted.unchanged
+        self.stored["revised"] += accepted.revised
+        self.stored["redacted"] += accepted.redacted
+        self.skipped.extend(accepted.skipped)
+
+    def report(self, *, dry_run: bool) -> ImportReport:
+        """Return the counts as a report."""
+        resolved = sum(parent in self.ids[room] for room, parent in self.parents)
+        return ImportReport(
+            format=self.format,
+            rooms=len(self.ids),
+            messages=self.messages,
+            system=self.system,
+            authors=dict(sorted(Counter(self.authors.values()).items())),
+            resolved=resolved,
+            dangling=len(self.parents) - resolved,
+            edits=self.edits,
+            skipped=tuple(self.skipped),
+            secrets_stripped=self.secrets,
+            zone_assumed=self.zone_assumed,
+            unreadable=self.unreadable,
+            stored=None if dry_run else {name: self.stored[name] for name in STORED_OUTCOMES},
+        )
+
+
+STORED_OUTCOMES = ("added", "unchanged", "revised", "redacted")

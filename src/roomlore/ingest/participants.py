@@ -1,0 +1,321 @@
+"""Keeps up what follows from messages about people and rooms: presence, counts, names and kinds.
+
+Everything here comes out the same whatever the order in which records arrive: the newest record says how
+somebody or something is called, the narrower of two presences holds, an agent stays one.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import zip_longest
+
+from roomlore.db import directory, messages
+from roomlore.db import rooms as stored_rooms
+from roomlore.db.directory import (
+    MemberListTime,
+    NameUpdate,
+    NewActivity,
+    RoomClosure,
+    RoomMembership,
+    RoomUpdate,
+    StatedMembership,
+)
+from roomlore.db.queries import Connection
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, RoomKind
+from roomlore.domain.room_visibility import DIRECT_KINDS, is_stated_closed, is_stated_open, visibility_of
+from roomlore.ingest.resolve import ResolvedNames, RoomName, distinct_rooms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberList:
+    """All members of a closed room, and the times of the messages in a row that said so."""
+
+    room_id: RoomId
+    first_at: datetime
+    last_at: datetime
+    stated: Sequence[StatedMembership]
+
+
+def is_complete_list(room: IncomingRoom, *, is_closed: bool) -> bool:
+    """Return whether a room as described lists all who may read it, which not the description alone may close."""
+    return bool(room.members) and (is_closed or visibility_of(room).visibility == "members")
+
+
+async def update_member_lists(
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    names: ResolvedNames,
+    *,
+    closed: Collection[RoomId],
+) -> None:
+    """State the presences that complete lists give, and end those that they leave out; some rooms are closed already."""
+    said = [
+        message
+        for message in batch
+        if is_complete_list(message.room, is_closed=names.room(message) in closed)
+    ]
+    if not said:
+        return
+    told = await directory.member_list_times(conn, org_id, {names.room(message) for message in said})
+    lists = _member_lists(said, names, told)
+    # One list of every room at a time, oldest first: what a list says depends on those before it.
+    for turn in zip_longest(*(of_room for _, of_room in sorted(lists.items()))):
+        await _apply_lists(conn, org_id, [one for one in turn if one is not None], told)
+
+
+def _member_lists(
+    said: Sequence[IncomingMessage], names: ResolvedNames, told: Mapping[RoomId, datetime]
+) -> dict[RoomId, list[MemberList]]:
+    stated: dict[int, Sequence[StatedMembership]] = {}
+    lists: dict[RoomId, list[MemberList]] = {}
+    for message in sorted(said, key=lambda message: message.sent_at):
+        room, room_id, sent_at = message.room, names.room(message), message.sent_at
+        members = stated.get(id(room))
+        if members is None:
+            members = stated[id(room)] = _listed_memberships(message.platform, room, room_id, names)
+        of_room = lists.setdefault(room_id, [])
+        # What stands before the newest list known and what after it count differently.
+        is_first = room_id in told and of_room and of_room[-1].last_at < told[room_id] <= sent_at
+        if of_room and not is_first and of_room[-1].stated == members:
+            of_room[-1] = replace(of_room[-1], last_at=sent_at)
+        else:
+            of_room.append(MemberList(room_id=room_id, first_at=sent_at, last_at=sent_at, stated=members))
+    return lists
+
+
+def _listed_memberships(
+    platform: str, room: IncomingRoom, room_id: RoomId, names: ResolvedNames
+) -> Sequence[StatedMembership]:
+    ends: dict[tuple[ParticipantId, datetime | None], datetime | None] = {}
+    for member in room.members:
+        key = (names.author(platform, member.author), member.joined_at)
+        known = [end for end in (ends.get(key), member.left_at) if end is not None]
+        ends[key] = min(known, default=None)
+    return [
+        StatedMembership(room_id=room_id, participant_id=participant_id, joined_at=joined_at, left_at=left_at)
+        for (participant_id, joined_at), left_at in ends.items()
+    ]
+
+
+async def _apply_lists(
+    conn: Connection, org_id: OrgId, lists: Sequence[MemberList], told: Mapping[RoomId, datetime]
+) -> None:
+    newer = [one for one in lists if one.room_id not in told or one.first_at >= told[one.room_id]]
+    older = [one for one in lists if one.room_id in told and one.first_at < told[one.room_id]]
+    stated = [member for one in newer for member in one.stated]
+    if older:
+        present = await directory.present_members(conn, org_id, [one.room_id for one in older])
+        stated += [
+            member if (member.room_id, member.participant_id) in present else _ended_membership(member, told)
+            for one in older
+            for member in one.stated
+        ]
+    await directory.add_stated_memberships(conn, org_id, stated)
+    if not newer:
+        return
+    listed = {(member.room_id, member.participant_id) for one in newer for member in one.stated}
+    await directory.end_memberships(
+        conn,
+        org_id,
+        [MemberListTime(room_id=one.room_id, told_at=one.first_at) for one in newer],
+        [RoomMembership(room_id=room_id, participant_id=who) for room_id, who in sorted(listed)],
+    )
+    await directory.update_member_list_times(
+        conn, org_id, [MemberListTime(room_id=one.room_id, told_at=one.last_at) for one in newer]
+    )
+
+
+def _ended_membership(member: StatedMembership, told: Mapping[RoomId, datetime]) -> StatedMembership:
+    """Return the presence of somebody whom the newest list left out."""
+    told_at = told[member.room_id]
+    return member if member.left_at else replace(member, left_at=max(told_at, member.joined_at or told_at))
+
+
+async def update_participants(
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    fresh: Mapping[MessageId, IncomingMessage],
+    *,
+    names: ResolvedNames,
+) -> None:
+    """Keep up memberships, counts, names and kinds after a batch, of which `fresh` was not there before."""
+    rooms = distinct_rooms(batch)
+    await _update_members(conn, org_id, batch, rooms=rooms, names=names)
+    newest = await _newest_rooms(conn, org_id, fresh, names) if fresh else {}
+    closed = _stated_closed(rooms, fresh, names, newest=newest)
+    if closed:
+        await directory.close_rooms(conn, org_id, closed)
+    await directory.update_names(conn, org_id, _current_names(batch, rooms, names))
+    if names.changed_kinds:
+        await directory.update_kinds(conn, org_id, names.changed_kinds)
+    if fresh:
+        said = list(fresh.values())
+        activity = _activity(said, names)
+        await directory.add_activity(conn, org_id, activity)
+        spoken = [message for message in said if message.kind == "message"]
+        spoke = activity if len(spoken) == len(said) else _activity(spoken, names)
+        await directory.add_implied_memberships(conn, org_id, spoke)
+        await _update_rooms(conn, org_id, newest)
+
+
+async def _update_members(
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    *,
+    rooms: Sequence[tuple[RoomName, IncomingRoom]],
+    names: ResolvedNames,
+) -> None:
+    listing = {names.rooms[name] for name, room in rooms if room.members}
+    if not listing:
+        return
+    closed = await stored_rooms.closed_rooms(conn, org_id, listing)
+    partial = [
+        (name, room)
+        for name, room in rooms
+        if not is_complete_list(room, is_closed=names.rooms[name] in closed)
+    ]
+    stated = _stated_memberships(partial, names)
+    if stated:
+        await directory.add_stated_memberships(conn, org_id, stated)
+    await update_member_lists(conn, org_id, batch, names, closed=closed)
+
+
+def _stated_closed(
+    rooms: Sequence[tuple[RoomName, IncomingRoom]],
+    fresh: Mapping[MessageId, IncomingMessage],
+    names: ResolvedNames,
+    *,
+    newest: Mapping[RoomId, IncomingRoom],
+) -> list[RoomClosure]:
+    """Return the rooms that a batch says are for their members, and how new that is."""
+    direct: dict[RoomId, RoomKind | None] = {}
+    for name, room in rooms:
+        if is_stated_closed(room):
+            room_id = names.rooms[name]
+            direct[room_id] = room.kind if room.kind in DIRECT_KINDS else direct.get(room_id)
+    opened: set[RoomId] = set()
+    news: set[RoomId] = set()
+    for message in sorted(fresh.values(), key=lambda message: message.sent_at):
+        if is_stated_open(message.room):
+            opened.add(names.room(message))
+        elif is_stated_closed(message.room) and names.room(message) in opened:
+            news.add(names.room(message))
+    return [
+        RoomClosure(
+            room_id=room_id,
+            direct=kind,
+            is_news=room_id in news,
+            is_newest=room_id in newest and is_stated_closed(newest[room_id]),
+        )
+        for room_id, kind in sorted(direct.items())
+    ]
+
+
+def _stated_memberships(
+    rooms: Iterable[tuple[tuple[str, str], IncomingRoom]], names: ResolvedNames
+) -> list[StatedMembership]:
+    ends: dict[tuple[RoomId, ParticipantId, datetime | None], datetime | None] = {}
+    for name, room in rooms:
+        for member in room.members:
+            key = (names.rooms[name], names.author(name[0], member.author), member.joined_at)
+            known = [end for end in (ends.get(key), member.left_at) if end is not None]
+            ends[key] = min(known, default=None)
+    return [
+        StatedMembership(room_id=room_id, participant_id=participant_id, joined_at=joined_at, left_at=left_at)
+        for (room_id, participant_id, joined_at), left_at in ends.items()
+    ]
+
+
+def _activity(said: Sequence[IncomingMessage], names: ResolvedNames) -> list[NewActivity]:
+    times: dict[tuple[RoomId, ParticipantId], list[datetime]] = defaultdict(list)
+    for message in said:
+        times[names.room(message), names.author(message.platform, message.author)].append(message.sent_at)
+    return [
+        NewActivity(
+            room_id=room_id,
+            participant_id=participant_id,
+            message_count=len(sent),
+            first_at=min(sent),
+            last_at=max(sent),
+        )
+        for (room_id, participant_id), sent in sorted(times.items())
+    ]
+
+
+def _current_names(
+    batch: Sequence[IncomingMessage],
+    rooms: Iterable[tuple[tuple[str, str], IncomingRoom]],
+    names: ResolvedNames,
+) -> list[NameUpdate]:
+    """Return what everybody is called by the batch, at first and now.
+
+    Now by the newest message, at first by lists, which not only those see who may read a message, or else by the
+    oldest message. Of names at one time the greatest counts, at first the least.
+    """
+    written: dict[ParticipantId, list[tuple[datetime, str]]] = defaultdict(list)
+    for message in batch:
+        participant_id = names.author(message.platform, message.author)
+        written[participant_id].append((message.edited_at or message.sent_at, message.author.name))
+    listed: dict[ParticipantId, list[str]] = defaultdict(list)
+    for platform, author in _listed_names(batch, rooms):
+        listed[names.author(platform, author)].append(author.name)
+    return [
+        _name_update(participant_id, written.get(participant_id, ()), listed.get(participant_id, ()))
+        for participant_id in {**written, **listed}
+    ]
+
+
+def _name_update(
+    participant_id: ParticipantId, written: Sequence[tuple[datetime, str]], listed: Sequence[str]
+) -> NameUpdate:
+    named_at, name = max(written) if written else (None, max(listed))
+    first_named_at, first_name = (None, min(listed)) if listed else min(written)
+    return NameUpdate(
+        participant_id=participant_id,
+        name=name,
+        named_at=named_at,
+        first_name=first_name,
+        first_named_at=first_named_at,
+    )
+
+
+def _listed_names(
+    batch: Sequence[IncomingMessage], rooms: Iterable[tuple[tuple[str, str], IncomingRoom]]
+) -> Iterable[tuple[str, IncomingAuthor]]:
+    for (platform, _), room in rooms:
+        for member in room.members:
+            yield platform, member.author
+    for message in batch:
+        for author in message.audience:
+            yield message.platform, author
+
+
+async def _newest_rooms(
+    conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: ResolvedNames
+) -> dict[RoomId, IncomingRoom]:
+    """Return how rooms are described with their newest messages, where these have just come."""
+    room_ids = sorted({names.room(message) for message in fresh.values()})
+    newest = await messages.newest_of_rooms(conn, org_id, room_ids)
+    return {room_id: fresh[message_id].room for room_id, message_id in newest.items() if message_id in fresh}
+
+
+async def _update_rooms(conn: Connection, org_id: OrgId, newest: Mapping[RoomId, IncomingRoom]) -> None:
+    """Take over how rooms are called now."""
+    noted = [
+        RoomUpdate(
+            room_id=room_id,
+            name=room.name,
+            kind=room.kind,
+            topic=room.topic,
+            workspace=room.workspace,
+            is_stated_open=is_stated_open(room),
+        )
+        for room_id, room in newest.items()
+    ]
+    if noted:
+        await directory.update_rooms(conn, org_id, noted)

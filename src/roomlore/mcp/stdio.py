@@ -1,0 +1,138 @@
+"""Over standard input and output: one caller, who started this process.
+
+What the protocol says is all that stands on the output; whatever else is printed goes to the errors. Threads that
+nobody waits for read and write, so that we can end while they wait.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from mcp.server.stdio import stdio_server
+
+from roomlore.mcp.server import build
+from roomlore.operations import App
+
+Result = TypeVar("Result")
+
+#: Bytes of one message, as over HTTP; whoever sends more is cut off.
+LONGEST_LINE = 256 * 1024
+_CHUNK_SIZE = 64 * 1024
+
+
+class LineReader:
+    """The lines that come in, until the input ends."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    async def __aiter__(self) -> AsyncGenerator[str]:
+        """Yield each line; one that is too long ends it."""
+        held = b""
+        while piece := await _in_thread(lambda: os.read(self._fd, _CHUNK_SIZE)):
+            *lines, held = (held + piece).split(b"\n")
+            for line in lines:
+                yield line.decode("utf-8", "replace")
+            if len(held) > LONGEST_LINE:
+                return
+
+
+class LineWriter:
+    """Where lines go out, until nobody reads them any more."""
+
+    def __init__(self, fd: int, closed: asyncio.Event) -> None:
+        self._fd = fd
+        self._closed = closed
+
+    async def write(self, text: str) -> None:
+        """Write a text out."""
+        left = text.encode()
+        try:
+            while left:
+                left = left[await _in_thread(partial(os.write, self._fd, left)) :]
+        except OSError:
+            # Whoever started us has gone.
+            self._closed.set()
+
+    async def flush(self) -> None:
+        """Do nothing: what is written is out."""
+
+
+async def serve(app: App, *, allow_writes: bool, stop: asyncio.Event) -> None:
+    """Serve the caller of an App until the input ends, or until told to stop.
+
+    Args:
+        app: Acts on behalf of the one caller.
+        allow_writes: Whether anything may be written, if the caller has the right.
+        stop: Ends it once it is set; it is set when nobody reads the output any more.
+    """
+    with _own_stdout() as fd:
+        tasks: list[asyncio.Task[Any]] = [
+            asyncio.create_task(_serve_streams(app, fd, allow_writes=allow_writes, closed=stop)),
+            asyncio.create_task(stop.wait()),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+    for outcome in ended:
+        if isinstance(outcome, Exception):
+            raise outcome
+
+
+async def _serve_streams(app: App, fd: int, *, allow_writes: bool, closed: asyncio.Event) -> None:
+    server = build(lambda _: app, allow_writes=allow_writes)
+    # The SDK asks of these no more than they have.
+    lines, out = cast("Any", LineReader(sys.stdin.fileno())), cast("Any", LineWriter(fd, closed))
+    async with stdio_server(stdin=lines, stdout=out) as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+async def _in_thread(call: Callable[[], Result]) -> Result:
+    """Return what a call returns that may wait for ever; whoever stops waiting for it leaves it behind.
+
+    The event loop's own threads are waited for when it ends.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Result] = loop.create_future()
+
+    def settle(result: Result | None, error: OSError | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(cast("Result", result))
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        result, failed = None, None
+        try:
+            result = call()
+        except OSError as error:
+            failed = error
+        # The loop may have ended meanwhile.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, result, failed)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await done
+
+
+@contextmanager
+def _own_stdout() -> Generator[int]:
+    """Give a way to standard output that nothing else has: what others print there goes to standard error."""
+    own = os.dup(sys.stdout.fileno())
+    sys.stdout.flush()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        yield own
+    finally:
+        os.dup2(own, sys.stdout.fileno())
+        os.close(own)

@@ -1,0 +1,334 @@
+"""Finds what a group settled on: said outright, or proposed by one and agreed to by another.
+
+A proposal alone is no decision, and neither is what somebody else at once objected to. Agents neither decide nor
+agree.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from roomlore.domain.claims import Claim, Quote, SourceText
+from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, sentence_pattern
+from roomlore.domain.records import MemoryKind
+from roomlore.domain.rendering import without_trailing_quotes
+from roomlore.memories.clauses import Clause
+from roomlore.memories.lexicon import PROCESSES, TECHNICAL
+from roomlore.memories.patterns import (
+    CORRECTION_PREFIX,
+    JOKE,
+    is_disfluent,
+    is_unresolved_reference,
+    phrase_pattern,
+)
+from roomlore.memories.rendering import cleaned, name_list, needs_context, quoted_statement, title_of
+
+#: How many messages of others may stand between a proposal and what agrees to it.
+_MAX_DISTANCE = 5
+_MOST_CONFIDENT = 0.9
+_LONGEST_AGREEMENT = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionProposal:
+    """Something decided or proposed."""
+
+    #: What is to be done or was chosen, as it can be read alone; None where only the sentence itself can.
+    choice: str | None
+    clause: Clause
+    message: SourceText
+    confidence: float
+    #: Whether it needs somebody to agree.
+    needs_agreement: bool
+    #: Whether it only names a choice, so that there must have been something to choose.
+    names_choice: bool
+    #: Whether it is put as a question, to which a mere yes may only be an answer.
+    is_question: bool = False
+
+
+_JUST = r"(?:(?:just|finally|all|now|also|have|already|unanimously|then|officially) )*"
+_DO = (
+    r"(?:use|adopt|switch|move|make|require|keep|drop|rename|split|hold|meet|schedule|set|host|standardi[sz]e|migrate"
+    r"|replace|stop|start|stick|run|ship|hire|deploy|release|freeze|rotate|write|store|host|merge|allow|ban|limit"
+    r"|postpone|cancel|rewrite|separate|add|remove|support)"
+)
+#: Words of which no name of a choice is made up: "wherever it is", "I am sure it is".
+_NO_NAME = (
+    r"what\w*|how|who|that|this|so|as|where\w*|which|i|im|i'm|he|she|they|we|you|am|is|are|was|of|know|tell|see|think|guess"
+    r"|sure|doubt|believe|because|cause|not|but|when|if|like|love|say|said|ye\w*|no|ok|maybe|there|here|now|my|your|told|thinks?|suppose|hope|then|well|well"
+)
+_GROUP = r"(?:we|the (?:team|committee|board|group|council|club|jury|family))"
+#: How sure "X it is" is; a clause must begin with it.
+_NAMED = 0.72
+#: Each: how sure it is, whether it needs an answer, and its form.
+_FORMS: Sequence[tuple[float, bool, re.Pattern[str]]] = (
+    (
+        0.8,
+        False,
+        phrase_pattern(
+            rf"{_GROUP}(?:'ve| has| have)? {_JUST}(?:decided|agreed|voted|resolved|opted) (?:on |that (?!(?:on|in|at|already|before|last|yesterday|was|is)\b)|in favou?r of |for )?(?P<what>\w.+)"
+        ),
+    ),
+    (
+        0.75,
+        False,
+        phrase_pattern(
+            rf"{_GROUP}(?:'ve| has| have)? {_JUST}(?:chose|chosen|picked(?! up\b)|selected|settled on|elected|went with) (?P<what>\w.+)"
+        ),
+    ),
+    (
+        0.8,
+        False,
+        phrase_pattern(r"(?:final |our |the |group |team )?decision(?: is (?:to|that)|:)[ ,]*(?P<what>\w.+)"),
+    ),
+    (
+        0.75,
+        False,
+        phrase_pattern(
+            r"(?:it's|that's) (?:settled|decided|official|agreed)[\s,;:.-]+(?:then[\s,;:.-]+)?(?P<what>\w.+)"
+        ),
+    ),
+    (
+        _NAMED,
+        False,
+        phrase_pattern(
+            rf"(?P<what>(?:(?!(?:{_NO_NAME})\b)[\w@.+#/'-]+ ){{0,3}}(?!(?:{_NO_NAME})\b)[\w@.+#/'-]+) it is\W*$"
+        ),
+    ),
+    (0.65, False, phrase_pattern(r"let's (?P<what>(?:go|stick) with .+)")),
+    (0.7, False, phrase_pattern(r"(?:we're |we are )?(?P<what>going with (?!the flow).+)")),
+    (0.7, False, phrase_pattern(r"we'll (?P<what>(?:go|stick) with .+)")),
+    (0.6, True, phrase_pattern(rf"let's (?P<what>(?:all )?{_DO} \w.+)")),
+    (0.6, True, phrase_pattern(rf"we should (?:really |all )?(?P<what>{_DO} \w.+)")),
+    (0.6, True, phrase_pattern(r"we should (?P<never>never|always) (?P<what>\w.+)")),
+    (
+        0.6,
+        True,
+        phrase_pattern(
+            r"i (?:(?:propose|suggest)(?: that| we| to)*|(?:move|vote)(?: that| we| to| for)+) (?P<what>(?!let's)\w+ \w.+)"
+        ),
+    ),
+    (
+        0.6,
+        True,
+        phrase_pattern(r"(?:my )?(?:proposal|suggestion|motion)(?: is|:) (?:that |to |we )*(?P<what>\w.+)"),
+    ),
+    (
+        0.6,
+        True,
+        phrase_pattern(
+            rf"(?:how|what) about (?:if )?(?:we )?(?P<what>(?:{_DO}|using|moving|switching|making|having) .+)"
+        ),
+    ),
+)
+_PROCESS = sentence_pattern(rf"(?i)\b(?:{PROCESSES})\b")
+_TECHNICAL = sentence_pattern(rf"(?i)(?<!\w)(?:{TECHNICAL})(?!\w)")
+#: To go somewhere or with something is not the language.
+_GOING = sentence_pattern(r"(?i)\bgo (?=with|to|for|by|on|back|ahead)")
+_CLOSING = sentence_pattern(r"\s*(?:ok(?:ay)?|alright|all right|right|fine|great|cool)\b", re.IGNORECASE)
+_AGREES = sentence_pattern(
+    r"\W*(?:(?:ok(?:ay)?|yes|yeah|yep|yup|sure|great|oh|hm+|alright|perfect|absolutely|definitely|totally)[\s,.!]+)*"
+    r"(?:\+1\b|\+\s?one|agree[ds]?\b|i agree|i'?m (?:in|for it|fine with|good with|ok with)|sounds (?:good|great|fine|perfect|like a plan)"
+    r"|works for me|fine (?:by|with) me|good (?:idea|plan|call|with me|for me)|great (?:idea|plan)|ok (?:by|with|for) me|deal\b|lgtm|let'?s do (?:that|it|so)"
+    r"|makes sense|seconded|second(?:ed)? that|i second|approved|sold\b|convinced|count me in|all for it|no objections?|me too|same here"
+    r"|\U0001f44d|\u2705|\U0001f4af|:\+1:|:thumbsup:)",
+    re.IGNORECASE,
+)
+#: Enough by itself, and where the platform says that it answers the proposal.
+_BARE_AGREEMENT = sentence_pattern(
+    r"\W*(?:yes|yeah|yep|yup|sure|ok(?:ay)?|perfect|great|absolutely|definitely|of course)\W*(?:please|then|let'?s)?\W*$",
+    re.IGNORECASE,
+)
+_OBJECTS = sentence_pattern(
+    rf"\W*(?:(?:but|yes|yeah)[\s,.!]+)*{CORRECTION_PREFIX}"
+    r"(?:wait|please no|disagree|not again|don'?t\b|i don'?t think|rather not|i'?d rather"
+    r"|not (?:sure|convinced|a fan|really|yet)|are you (?:sure|serious)|why not|hold on|but\b|what about|how about|what would|actually)",
+    re.IGNORECASE,
+)
+#: Undoes what was agreed to before, whoever says it.
+#: Agrees to something else than was offered.
+_RESERVED = sentence_pattern(
+    r"(?i)\b(?:but|except|if|unless|not|instead|rather|though|later|\w+n['\u2019]?t)\b"
+)
+_ADDRESSED = sentence_pattern(r"^(?:@\S{1,40}|[\w|\[\]`^{}.-]{2,30}[:,])\s+")
+_REFUSES = sentence_pattern(
+    rf"(?i)\W*(?:but )?(?:{CORRECTION_PREFIX})(?:no+\b(?!\s+(?:objections?|problem|worries|strong|idea))|nope|nah|-1\b|veto|\U0001f44e)"
+    r"|.{0,60}\b(?:on second thoughts?|can(?:'?t|not) afford|(?:won'?t|don'?t|doesn'?t) work|i (?:disagree|object)|(?:bad|terrible|awful|horrible) idea"
+    r"|(?:forget|scrap|drop) (?:it|that|this)\b|(?:after all|\bno)\W*$|fell through|called (?:it )?off|cancel(?:led|ed)|changed (?:my|our) minds?)"
+)
+
+
+def match_proposal(clause: Clause, said: SourceText) -> DecisionProposal | None:
+    """Return what a clause decides or proposes, if it does."""
+    asked = clause.rest.rstrip().endswith("?")
+    for confidence, is_proposal, pattern in _FORMS:
+        match = pattern.match(clause.rest)
+        if match and (clause.is_first or confidence != _NAMED):
+            what = match["what"]
+            if (
+                is_unresolved_reference(what)
+                or _is_momentary(what)
+                or is_disfluent(clause.rest)
+                or (asked and not is_proposal)
+            ):
+                return None
+            return DecisionProposal(
+                choice=_standalone_choice(match, clause, said.body),
+                clause=clause,
+                message=said,
+                confidence=confidence,
+                needs_agreement=is_proposal,
+                names_choice=confidence == _NAMED,
+                is_question=asked,
+            )
+    return None
+
+
+_LEADING = sentence_pattern(
+    rf"^(?:(?:to|on|that)\s+)?(?:we(?:['\u2019]ll| will| should| need to| must|['\u2019]re going to| are going to|(?= {_DO}\b))\s+)?",
+    re.IGNORECASE,
+)
+#: Something that only those who were there can tell.
+_ONLY_THERE = sentence_pattern(r"(?:to )?(?:the|a|an) \w+\W*$|.*-$", re.IGNORECASE)
+_SHORTEST = 3
+#: What a group goes to: the next point, unless it is something to work with or by.
+_GOES_TO = sentence_pattern(r"(?i)(?:all )?(?:mov|go)(?:e|ing)? (?:back |over |on )?to\b")
+_MOMENTARY = sentence_pattern(
+    r"(?i)(?:is|was|are|were|has|had)\b|(?:go with )?(?:to )?(?:be|see|wait|try|start over|do (?:it|this|that|so)|use (?:it|this|that)|keep (?:it|this|that|going)"
+    r"|make (?:it|sure|this|that|an?|some|any|really)|move on|run (?:it|this|that)|set (?:it|this|that)|stop (?:it|this|that|here)|add (?:it|this)|the flow"
+    r"|(?:all )?(?:start|begin)(?:ning|ing)? (?:(?:with|by|from|off|on|at|over)\b|the (?:meeting|discussion))|start (?:it|this|that)|split up"
+    r"|go (?:home|out|back|ahead|there)|(?:have|eat) (?:breakfast|lunch|dinner|coffee)|leave\b|disagree|keep \w+ing|stop for\b|add \w+ to the (?:call|list|thread)"
+    r"|(?:tbd|tba|none|pending|open|unclear|nothing)\b|.*\bagain\W*$"
+    r"|(?:hav|tak|mak)(?:e|ing) (?:an? )?(?:(?:short|quick|little|small|brief) )*(?:break|look|chat|talk|rest|pause|round|vote)|meet (?:there|here)|stick (?:with|to) (?:it|that|this)|(?:go|stick) with (?:what\w*|how)|go with (?:(?:number|option|plan|choice|variant) \w|one|two|three|four|five|six|seven|\d|it|that|this|your|him|her|you|them))\b"
+)
+
+
+def _is_momentary(what: str) -> bool:
+    goes_on = _GOES_TO.match(what) and not (_PROCESS.search(what) or _TECHNICAL.search(what))
+    return bool(goes_on or _MOMENTARY.match(what) or _ONLY_THERE.match(what)) or len(what.strip()) < _SHORTEST
+
+
+def _standalone_choice(match: re.Match[str], clause: Clause, body: str) -> str | None:
+    start, end = match.span("what")
+    what = _LEADING.sub("", cleaned(body[clause.start + start : clause.start + end]), count=1)
+    if "never" in match.groupdict():
+        what = f"{match['never'].lower()} {what}"
+    return None if needs_context(what) else what
+
+
+def decided(offers: Sequence[DecisionProposal], said: Sequence[SourceText]) -> Iterator[Claim]:
+    """Yield what stands as decided, by the messages that came after each offer."""
+    places = {message.message_id: place for place, message in enumerate(said)}
+    answers: dict[MessageId, list[SourceText]] = {}
+    for message in said:
+        if message.answers is not None:
+            answers.setdefault(message.answers, []).append(message)
+    offering = {one.message.message_id for one in offers}
+    settled: dict[MessageId, str] = {}
+    for one in offers:
+        place = places[one.message.message_id]
+        if one.names_choice and not _had_alternatives(one, said[max(0, place - _MAX_DISTANCE) : place]):
+            continue
+        near = _possible_replies(one, said[place + 1 : place + 1 + _MAX_DISTANCE], offering)
+        agreed = _agreements(one, near, answers.get(one.message.message_id, ()))
+        if agreed is None or (one.needs_agreement and not agreed):
+            continue
+        words = (one.choice or "").casefold()
+        # Whoever agrees in the same words decides nothing more.
+        if words and words in settled.get(one.message.message_id, ""):
+            continue
+        settled.update((message.message_id, words) for message in agreed)
+        yield _decision_claim(one, agreed)
+
+
+def _possible_replies(
+    one: DecisionProposal, following: Sequence[SourceText], offering: set[MessageId]
+) -> list[SourceText]:
+    """Return what may answer an offer that it does not name: what follows it up to the next offer or question."""
+    near: list[SourceText] = []
+    for message in following:
+        if message.answers is None:
+            near.append(message)
+        if message.message_id in offering or _is_other_question(message, one):
+            break
+    return near
+
+
+def _is_other_question(message: SourceText, one: DecisionProposal) -> bool:
+    """Return whether somebody asks something else, which the next yes may answer."""
+    return message.author_id != one.message.author_id and without_trailing_quotes(
+        message.body
+    ).rstrip().endswith("?")
+
+
+def _had_alternatives(one: DecisionProposal, before: Sequence[SourceText]) -> bool:
+    """Return whether what is named was spoken of by others, or is named to close a matter: "ok, green it is"."""
+    if _CLOSING.match(one.clause.prefix):
+        return True
+    words = (one.choice or "").casefold()
+    return any(
+        words in message.body.casefold() for message in before if message.author_id != one.message.author_id
+    )
+
+
+def _agreements(
+    one: DecisionProposal, near: Sequence[SourceText], answers: Sequence[SourceText]
+) -> list[SourceText] | None:
+    """Return what agrees to an offer; None where somebody objects before anybody agrees, or undoes it afterwards."""
+    agreed: dict[ParticipantId, SourceText] = {}
+    for number, message in enumerate((*answers, *near)):
+        if message.author_kind != "human" or message.kind not in {"message", "whisper"}:
+            continue
+        plain = message.body.replace("\u2019", "'")
+        head = plain[:MAX_SENTENCE_LENGTH]
+        is_another = message.author_id != one.message.author_id
+        if is_another and _agrees(plain, is_answer=number <= len(answers) and not one.is_question):
+            agreed.setdefault(message.author_id, message)
+        elif _REFUSES.match(head) or (is_another and not agreed and _OBJECTS.match(head)):
+            return None
+    return list(agreed.values())
+
+
+def _agrees(body: str, *, is_answer: bool) -> bool:
+    first = body.strip().split("\n", 1)[0]
+    if JOKE.search(body) or first.rstrip().endswith("?") or len(first) > 4 * _LONGEST_AGREEMENT:
+        return False
+    match = _AGREES.match(first) or _AGREES.match(first := _without_address(first))
+    if match:
+        return not _RESERVED.search(first[match.end() : _LONGEST_AGREEMENT])
+    return is_answer and bool(_BARE_AGREEMENT.match(first))
+
+
+def _without_address(text: str) -> str:
+    return _ADDRESSED.sub("", text)
+
+
+def decision_kind(words: str) -> MemoryKind:
+    """Return of which kind a decision is, by its words: when and who before what with."""
+    is_technical = _TECHNICAL.search(_GOING.sub("", words)) and not _PROCESS.search(words)
+    return "technical_decision" if is_technical else "process_decision"
+
+
+def _decision_claim(one: DecisionProposal, agreed: Sequence[SourceText]) -> Claim:
+    sentence = one.clause.sentence
+    words = sentence.text
+    original = one.message.body[sentence.start : sentence.end]
+    names = [one.message.author_name, *(message.author_name for message in agreed)]
+    if one.choice is None:
+        agreeing = f" (agreed by {name_list(names[1:])})" if agreed else ""
+        content = quoted_statement(one.message.author_name, original) + agreeing
+    else:
+        content = f"Decided by {name_list(names)}: {one.choice}."
+    return Claim(
+        kind=decision_kind(words),
+        title=title_of(one.choice or original),
+        content=content,
+        quotes=[
+            Quote(message_id=one.message.message_id, start=sentence.start, end=sentence.end),
+            *(Quote(message_id=message.message_id, start=0, end=len(message.body)) for message in agreed),
+        ],
+        author_id=one.message.author_id,
+        involved_ids=frozenset(message.author_id for message in agreed),
+        confidence=min(_MOST_CONFIDENT, one.confidence + 0.1 * len(agreed)),
+    )

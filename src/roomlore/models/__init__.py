@@ -1,0 +1,1 @@
+"""Models: embeddings and language models, on this machine or behind HTTP."""

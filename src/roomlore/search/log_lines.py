@@ -1,0 +1,247 @@
+"""One line of a raw log as far as it can be understood: who said what, where and when.
+
+Our own JSON lines say all of that under fixed names. Others are taken by the names that such fields usually have;
+what a line does not say stays empty and is never guessed from the text.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from roomlore.db.erased import AccountName, RoomName
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.importers.fields import MalformedRecord, parse_iso_time, unix_time
+
+SCHEMA = "roomlore.message/1"
+#: Later lines of a file need not name the format again.
+_OWN_FORMAT_FIELDS = frozenset({"id", "room", "author", "text", "sent_at"})
+_TEXTS = ("text", "body", "content", "message", "msg")
+#: What may hold a message besides those, in logs of sessions with agents.
+_WRAPPER_FIELDS = ("payload", "item")
+#: Pieces of a message of a language model that are said, each a paragraph; pieces that nobody says.
+_BLOCKS = frozenset({"text", "input_text", "output_text"})
+_UNSPOKEN_BLOCKS = frozenset(
+    {"thinking", "reasoning", "tool_use", "tool_result", "tool_call", "function_call"}
+)
+#: Sides of a talk with a language model.
+_CHAT_ROLES = frozenset({"user", "assistant", "human", "ai"})
+_INNER_AUTHORS = ("author", "user", "sender", "from", "username", "nick")
+_AUTHORS = ("author", "user", "sender", "from", "username", "nick", "name", "display_name")
+_AUTHOR_IDS = ("author_id", "user_id", "sender_id", "from_id", "account_id")
+_ROOMS = ("room", "channel", "room_id", "channel_id", "room_name", "channel_name", "chat", "chat_id")
+#: A room that is stated in a way that is not understood; it is none that anything is mapped to.
+_SOME_ROOM = "?"
+_TIMES = ("sent_at", "timestamp", "time", "ts", "date", "datetime", "created_at", "@timestamp")
+_IDS = ("id", "message_id", "external_id", "msg_id", "ts", "client_msg_id", "event_id", "uuid")
+_NAMES = ("name", "display_name", "global_name", "username", "nick", "id")
+_KINDS = ("kind", "type", "subtype")
+_ADDRESSEES = ("to", "recipients", "recipient")
+_SECONDS = lazy_pattern(r"\d+(\.\d+)?")
+_MENTION = lazy_pattern(r"<@[!&]?([^>\s]{1,255})>|(?<!\w)@([\w.-]{1,255})")
+#: Numbers of seconds are smaller, in this millennium; of milliseconds larger.
+_SECONDS_BELOW = 100_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """What a line says."""
+
+    text: str
+    author_name: str = ""
+    #: Ids or names of the author; the first is surely an id where `is_exact`.
+    accounts: Sequence[str] = ()
+    persona: str = ""
+    #: Whom it mentions, by whatever the platform calls them.
+    mentions: Sequence[str] = ()
+    sent_at: datetime | None = None
+    platform: str = ""
+    room: str = ""
+    #: Whatever may be the platform's id of the message.
+    ids: Sequence[str] = ()
+    #: In our own format: the names of place and author are those under which they would be stored.
+    is_own_format: bool = False
+    #: That it says that the message is gone, of which there may be an earlier line.
+    is_deleted: bool = False
+    #: Neither a whisper nor a notice nor injected, and addressed to nobody in particular.
+    is_for_all: bool = True
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it says where it was said, by whom and under which id, in the platform's own names."""
+        return self.is_own_format and bool(self.platform and self.room and self.ids and self.accounts)
+
+    def possible_accounts(self, platforms: Sequence[str]) -> Iterator[AccountName]:
+        """Yield every account that may be the author's or be mentioned, on any of the platforms."""
+        for platform in platforms:
+            for account in (*self.accounts, *self.mentions):
+                yield platform, account, ""
+                if self.persona:
+                    yield platform, account, self.persona
+
+    def possible_rooms(self, mapped: RoomName | None) -> list[RoomName]:
+        """Return the rooms in which it may have been said: where its file is mapped to, and what it says.
+
+        What it does not say of platform and room is that of its file.
+        """
+        if mapped is None:
+            return [(self.platform, self.room)] if self.platform and self.room else []
+        stated = (self.platform or mapped[0], self.room or mapped[1])
+        return list(dict.fromkeys([mapped, stated]))
+
+
+def parse_line(line: bytes) -> LogRecord | None:
+    """Return what a line says; None where it is not JSON, or holds no text and does not say that one is gone."""
+    fields = parse_json(line)
+    return None if fields is None else parse_record(fields)
+
+
+def parse_json(line: bytes) -> Mapping[str, Any] | None:
+    """Return the JSON object that a line is; None where it is none."""
+    try:
+        value: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else None
+
+
+def parse_record(fields: Mapping[str, Any]) -> LogRecord | None:
+    """Return what a record says; None where it holds no text and does not say that one is gone."""
+    text, inner = _text(fields)
+    is_deleted = fields.get("deleted") is True
+    if not (text.strip() or is_deleted):
+        return None
+    author = _first_present(fields, _AUTHORS) or _first_present(inner, _INNER_AUTHORS)
+    role = _role(fields, inner)
+    is_ours = fields.get("schema") == SCHEMA or fields.keys() >= _OWN_FORMAT_FIELDS
+    return LogRecord(
+        text=_without_surrogates(text),
+        author_name=_without_surrogates(_name(author) or role),
+        accounts=[_without_surrogates(one) for one in _accounts(fields, author)],
+        persona=_string_field(author, "persona"),
+        mentions=[_without_surrogates(one) for one in _mentions(fields, text)],
+        sent_at=_time(_first_present(fields, _TIMES) or _first_present(inner, _TIMES)),
+        platform=_without_surrogates(_as_text(fields.get("platform"))) or ("jsonl" if is_ours else ""),
+        room=_without_surrogates(_room(fields) or _room(inner)),
+        ids=list(dict.fromkeys(_without_surrogates(word) for part in (fields, inner) for word in _ids(part))),
+        is_own_format=is_ours and bool(_id(fields.get("room"))),
+        is_deleted=is_deleted,
+        is_for_all=_is_public(fields, role) and _is_public(inner, role),
+    )
+
+
+def _text(fields: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the text, and the object within the line that holds it; nothing where the line itself does."""
+    for key in (*_TEXTS, *_WRAPPER_FIELDS):
+        value = fields.get(key)
+        words = "" if key in _WRAPPER_FIELDS else _text_of_blocks(value)
+        if words.strip():
+            return words, {}
+        if isinstance(value, dict):
+            inner = cast("Mapping[str, Any]", value)
+            words = next(
+                (found for name in ("text", "content") if (found := _text_of_blocks(inner.get(name)))), ""
+            )
+            words = words or _as_text(inner.get("text")) or _as_text(inner.get("content"))
+            if words:
+                return words, inner
+    return "", {}
+
+
+def _text_of_blocks(value: object) -> str:
+    """Return a text, or the texts of a list of pieces: not what was only thought, asked of a tool or answered by one."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    told: list[str] = []
+    for piece in cast("list[object]", value):
+        is_block = _string_field(piece, "type") in _BLOCKS
+        words = piece if isinstance(piece, str) else _string_field(piece, "text")
+        if words and _string_field(piece, "type") not in _UNSPOKEN_BLOCKS:
+            # Blocks stand apart; pieces of one text follow one another.
+            told += ["\n", words] if is_block and told else [words]
+    return "".join(told)
+
+
+def _role(fields: Mapping[str, Any], inner: Mapping[str, Any]) -> str:
+    """Return which side of a talk with a language model speaks, where a log names nobody."""
+    return _as_text(inner.get("role")) or _as_text(fields.get("role"))
+
+
+def _ids(fields: Mapping[str, Any]) -> Iterator[str]:
+    return (word for key in _IDS if (word := _as_text(fields.get(key))))
+
+
+def _is_public(fields: Mapping[str, Any], role: str) -> bool:
+    """Return whether this is an ordinary message to nobody in particular; what does not say is one."""
+    # No set: a log may have anything where its kind should be.
+    ordinary = ("message", role) if role in _CHAT_ROLES else ("message",)
+    is_ordinary = all(_is_empty(fields.get(key)) or fields[key] in ordinary for key in _KINDS)
+    return is_ordinary and all(_is_empty(fields.get(key)) for key in _ADDRESSEES) and "audience" not in fields
+
+
+def _is_empty(value: object) -> bool:
+    return value in (None, "", [], {})
+
+
+def _room(fields: Mapping[str, Any]) -> str:
+    """Return the room that is stated; empty where there is none."""
+    stated = next((fields[key] for key in _ROOMS if not _is_empty(fields.get(key))), None)
+    if stated is None:
+        return ""
+    return _id(stated) or _string_field(stated, "name") or _SOME_ROOM
+
+
+def _first_present(fields: Mapping[str, Any], keys: Sequence[str]) -> object:
+    return next((fields[key] for key in keys if fields.get(key) not in (None, "")), None)
+
+
+def _as_text(value: object) -> str:
+    """Return a text or a whole number as a text."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else ""
+
+
+def _string_field(value: object, key: str) -> str:
+    return _as_text(cast("Mapping[str, Any]", value).get(key)) if isinstance(value, dict) else ""
+
+
+def _id(value: object) -> str:
+    return _string_field(value, "id") or _as_text(value)
+
+
+def _name(author: object) -> str:
+    return next((name for key in _NAMES if (name := _string_field(author, key))), _as_text(author))
+
+
+def _accounts(fields: Mapping[str, Any], author: object) -> list[str]:
+    """Return whatever may name the author's account, surest first."""
+    inner = [_string_field(author, key) for key in ("id", *_NAMES)]
+    outer = [_as_text(fields.get(key)) for key in (*_AUTHOR_IDS, *_AUTHORS)]
+    return [word for word in dict.fromkeys([*inner, *outer]) if word]
+
+
+def _mentions(fields: Mapping[str, Any], text: str) -> list[str]:
+    stated = fields.get("mentions")
+    listed = [_id(one) for one in cast("list[object]", stated)] if isinstance(stated, list) else []
+    marked = [word for match in _MENTION.finditer(text) for word in match.groups() if word]
+    return [word for word in dict.fromkeys([*listed, *marked]) if word]
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        if isinstance(value, str) and not _SECONDS.fullmatch(value):
+            return parse_iso_time(value)
+        number = float(_as_text(value) or "nan")
+        seconds = number if number < _SECONDS_BELOW else number / 1000
+        return unix_time(int(seconds), microseconds=round(seconds % 1 * 1_000_000))
+    except (MalformedRecord, ValueError, OverflowError):
+        return None
+
+
+def _without_surrogates(text: str) -> str:
+    """Return a text without halves of surrogate pairs and NUL, which the database could not be asked for."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", " ")

@@ -1,0 +1,134 @@
+"""The picture of what answers what: messages from top to bottom, each under what it answers, branches side by side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from roomlore.domain.ids import MessageId
+from roomlore.domain.records import ReplyMethod
+from roomlore.domain.rendering import with_mention_names
+from roomlore.web.rendering import beginning
+from roomlore.web.rows import INFERRED_METHODS, Row
+
+#: So many messages are still told apart.
+MAX_NODES = 60
+#: Branches side by side; others share the last.
+LANES = 10
+#: Of the picture, in units of its own.
+WIDTH, ROW, LANE, EDGE = 400, 26, 16, 12
+#: Letters of a name and of words beside it.
+LABEL = 38
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A message in the picture."""
+
+    id: MessageId
+    x: int
+    y: int
+    colour: int
+    author_name: str
+    time: str
+    beginning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A line from a message down to one that answers it."""
+
+    path: str
+    method: ReplyMethod
+    is_found: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyGraph:
+    """The picture of a conversation."""
+
+    nodes: Sequence[Node]
+    edges: Sequence[Edge]
+    width: int
+    height: int
+    #: Where words begin.
+    words_x: int
+    #: How many messages are left out, the oldest.
+    omitted: int
+
+
+def reply_graph(rows: Sequence[Row]) -> ReplyGraph:
+    """Return the picture of the newest of these messages."""
+    said = rows[-MAX_NODES:]
+    above = {
+        row.line.message.id: row.line.placed.answers.parent_id
+        for row in said
+        if row.line.placed.answers is not None
+    }
+    order = {row.line.message.id: place for place, row in enumerate(said)}
+    lanes = _lanes([row.line.message.id for row in said], order, above)
+    points = {one: (EDGE + LANE * lanes[one], ROW * place + ROW // 2) for one, place in order.items()}
+    edges = [
+        Edge(
+            path=_path(points[answers.parent_id], points[row.line.message.id]),
+            method=answers.method,
+            is_found=answers.method in INFERRED_METHODS,
+        )
+        for row in said
+        if (answers := row.line.placed.answers) is not None and answers.parent_id in points
+    ]
+    return ReplyGraph(
+        nodes=[_node(row, *points[row.line.message.id]) for row in said],
+        edges=edges,
+        width=WIDTH,
+        height=ROW * len(said),
+        words_x=2 * EDGE + LANE * max(lanes.values(), default=0),
+        omitted=len(rows) - len(said),
+    )
+
+
+def _node(row: Row, x: int, y: int) -> Node:
+    message = row.line.message
+    return Node(
+        id=message.id,
+        x=x,
+        y=y,
+        colour=row.colour,
+        author_name=message.author_name,
+        time=f"{message.sent_at:%H:%M}",
+        beginning=beginning(with_mention_names(message), max(LABEL - len(message.author_name), LABEL // 3))
+        or "without words",
+    )
+
+
+def _lanes(
+    said: Sequence[MessageId], order: Mapping[MessageId, int], above: Mapping[MessageId, MessageId]
+) -> dict[MessageId, int]:
+    """Return the lane of each message: that of what it answers while nothing else came into it, else a free one."""
+    lanes: dict[MessageId, int] = {}
+    last_answers = {parent: order[child] for child, parent in above.items()}
+    #: The last message of each lane.
+    ends: list[MessageId] = []
+    for message_id in said:
+        place, parent = order[message_id], above.get(message_id)
+        if parent is not None and parent in lanes and ends[lanes[parent]] == parent:
+            lane = lanes[parent]
+        else:
+            # Free since what is answered was said, so that the line down meets nothing.
+            since = order.get(parent, place) if parent is not None else place
+            free = (
+                lane
+                for lane, end in enumerate(ends)
+                if order[end] < since and last_answers.get(end, -1) <= place
+            )
+            lane = next(free, min(len(ends), LANES - 1))
+        if lane == len(ends):
+            ends.append(message_id)
+        ends[lane] = message_id
+        lanes[message_id] = lane
+    return lanes
+
+
+def _path(start: tuple[int, int], end: tuple[int, int]) -> str:
+    (x, y), (to_x, to_y) = start, end
+    if x == to_x:
+        return f"M{x} {y}V{to_y}"
+    return f"M{x} {y}C{x} {y + ROW} {to_x} {y} {to_x} {y + ROW}V{to_y}"

@@ -1,0 +1,192 @@
+"""Why this context: what somebody reads before they answer a message, and why each candidate is in it or out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roomlore.context.expansion import TimeBoundary
+from roomlore.context.limits import DEFAULT_BUDGET
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.domain.ids import MessageId
+from roomlore.domain.records import Viewer
+from roomlore.http.schemas import ContextGiven, context_given
+from roomlore.operations.memories import MemoryBrowser, MessagePlace
+from roomlore.operations.people import PeopleDirectory
+from roomlore.web.candidates import (
+    Candidate,
+    ContextTextLine,
+    MemoryCandidate,
+    TokenShare,
+    candidates_of,
+    lines_of,
+    memory_candidates_of,
+    token_shares_of,
+)
+from roomlore.web.context_graph import ContextGraph, context_graph
+from roomlore.web.pages import PageRoutes
+from roomlore.web.request_context import RequestContext
+from roomlore.web.rows import colours
+
+PAGES = PageRoutes()
+#: Tokens that a form may ask for.
+MOST_TOKENS = 200_000
+#: That a form offers by name.
+MOST_NAMES = 200
+#: What those are called who read as themselves.
+OPERATOR, YOU = "the operator", "you"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSide:
+    """A context as one viewer has it."""
+
+    viewer_name: str
+    given: ContextGiven
+    lines: Sequence[ContextTextLine]
+    spent: Sequence[TokenShare]
+    candidates: Sequence[Candidate]
+    #: What an agent remembers, in or out; empty for those who are no agents.
+    memories: Sequence[MemoryCandidate]
+    sealed: Sequence[TimeBoundary]
+
+    @property
+    def colours(self) -> Mapping[Any, int]:
+        """The colour of each who speaks."""
+        return colours(one.author_id for one in self.candidates)
+
+    @property
+    def picture(self) -> ContextGraph:
+        """How the candidates hang together."""
+        return context_graph(self.candidates, self.sealed, self.memories)
+
+    @property
+    def included(self) -> Mapping[MessageId, Candidate]:
+        """The messages that are in."""
+        return {one.message_id: one for one in self.candidates if one.included}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateDifference:
+    """A message of one context that is not in the other, and why it is out there; None: it was no candidate."""
+
+    candidate: Candidate
+    #: Whether the first has it, and not the second.
+    is_first: bool
+    elsewhere: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextComparison:
+    """How another viewer's context differs; `side` is None where they may not read the message."""
+
+    viewer_name: str
+    side: ContextSide | None
+    in_both: int
+    differences: Sequence[CandidateDifference]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextExplanationPage:
+    """Why a context is what it is."""
+
+    message_id: MessageId
+    external_id: str
+    room_name: str
+    budget: int
+    #: As whom it is read, where an operator says so, and whom it is compared with.
+    viewer: str | None
+    against: str | None
+    #: Whether it is read for their own eyes, and not to be posted.
+    is_private: bool
+    #: Whom a form offers; empty for those who read as themselves alone.
+    names: Sequence[str]
+    side: ContextSide
+    compared: ContextComparison | None
+
+
+@PAGES.page("/x/{message}", "why.html")
+async def explain_context(visit: RequestContext, message: str) -> ContextExplanationPage:
+    """Return what is read before a message is answered, and why."""
+    viewer_word, against_word = visit.word("viewer"), visit.word("against")
+    budget = visit.number("budget", DEFAULT_BUDGET, most=MOST_TOKENS)
+    is_private = visit.word("private") is not None
+    place = await MemoryBrowser(access=visit.app.access).message(visit.viewer, message)
+    if place.room_name is None:
+        raise NotFound("message", message)
+    reader = visit.viewer if viewer_word is None else await visit.app.viewer(viewer_word)
+    own = OPERATOR if visit.viewer.is_operator else visit.viewing_as or YOU
+    side = await _side(visit, reader, place, name=viewer_word or own, budget=budget, private=is_private)
+    compared = None
+    if against_word is not None:
+        compared = await _compare(visit, side, place, word=against_word, budget=budget, private=is_private)
+    return ContextExplanationPage(
+        message_id=place.message.id,
+        external_id=place.message.external_id,
+        room_name=place.room_name,
+        budget=budget,
+        viewer=viewer_word,
+        against=against_word,
+        is_private=is_private,
+        names=await _names(visit),
+        side=side,
+        compared=compared,
+    )
+
+
+async def _names(visit: RequestContext) -> list[str]:
+    if not visit.viewer.is_operator:
+        return []
+    crowd = await PeopleDirectory(access=visit.app.access).page(visit.viewer, limit=MOST_NAMES)
+    return list(dict.fromkeys(one.name for one in crowd.people if one.kind != "system"))
+
+
+async def _side(
+    visit: RequestContext, reader: Viewer, place: MessagePlace, *, name: str, budget: int, private: bool
+) -> ContextSide:
+    where = (str(place.message.room_id), str(place.message.id))
+    try:
+        built = await visit.app.context(reader, *where, budget=budget, private=private)
+    except BadInput:
+        # Nothing can be posted in answer to it: the page shows what is read for one's own eyes, and says so.
+        built = await visit.app.context(reader, *where, budget=budget, private=True)
+    return ContextSide(
+        viewer_name=name,
+        given=context_given(built, explain=True),
+        lines=lines_of(built),
+        spent=token_shares_of(built),
+        candidates=candidates_of(built),
+        memories=memory_candidates_of(built),
+        sealed=built.sealed,
+    )
+
+
+async def _compare(
+    visit: RequestContext, side: ContextSide, place: MessagePlace, *, word: str, budget: int, private: bool
+) -> ContextComparison:
+    """Return how another's context differs.
+
+    Raises:
+        NotAllowed: whoever visits is no operator.
+    """
+    if not visit.viewer.is_operator:
+        raise NotAllowed("only an operator compares what others read")
+    reader = await visit.app.viewer(word)
+    try:
+        other = await _side(visit, reader, place, name=word, budget=budget, private=private)
+    except NotFound:
+        return ContextComparison(viewer_name=word, side=None, in_both=0, differences=())
+    return ContextComparison(
+        viewer_name=word,
+        side=other,
+        in_both=len(side.included.keys() & other.included.keys()),
+        differences=[*_differences(side, other, is_first=True), *_differences(other, side, is_first=False)],
+    )
+
+
+def _differences(one: ContextSide, other: ContextSide, *, is_first: bool) -> list[CandidateDifference]:
+    elsewhere = {candidate.message_id: candidate.reason for candidate in other.candidates}
+    return [
+        CandidateDifference(candidate=candidate, is_first=is_first, elsewhere=elsewhere.get(key))
+        for key, candidate in one.included.items()
+        if key not in other.included
+    ]

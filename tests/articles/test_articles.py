@@ -1,0 +1,640 @@
+"""Articles read from a real server on this machine, which is reached because these tests allow it."""
+
+import asyncio
+import contextlib
+import gzip
+import os
+import time
+from ipaddress import ip_network
+from types import SimpleNamespace
+
+import httpcore2
+import pytest
+
+from roomlore.articles import article_reader, fetching
+from roomlore.articles.article_reader import ReadLimits, open_reader
+from roomlore.articles.fetching import Fetcher, system_resolver
+from roomlore.articles.links import FetchLimits, NetworkPolicy
+from roomlore.domain.errors import BadInput
+from roomlore.domain.ports import Article, FetchFailure
+
+LOOPBACK = (ip_network("127.0.0.0/8"),)
+LINES = [f"Sentence number {n} tells why the harbour closes on Fridays at noon." for n in range(20)]
+STORY = "<html><head><title>Site</title></head><body><nav>Menu</nav><article><h1>The harbour</h1>{}</article></body></html>"
+PAGE = STORY.format("".join(f"<p>{line}</p>" for line in LINES))
+
+
+def answer(body, *, status="200 OK", kind="text/html; charset=utf-8", **headers):
+    """Write an HTTP answer; a header whose value is None is left out."""
+    body = body.encode() if isinstance(body, str) else body
+    fields = {"Content-Type": kind, "Content-Length": str(len(body))}
+    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value is not None)
+    return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
+
+
+def text(body="One line"):
+    """Write an answer that takes no parser."""
+    return answer(body, kind="text/plain")
+
+
+def moved(to, status="302 Found", **headers):
+    return answer("", status=status, Location=to, **headers)
+
+
+class Site:
+    """Answers each path with bytes, or with what a function writes."""
+
+    def __init__(self):
+        self.paths = {}
+        self.requests = []
+        self.port = 0
+        self.closing = asyncio.Event()
+
+    def url(self, path="/", host="127.0.0.1"):
+        return f"http://{host}:{self.port}{path}"
+
+    async def serve(self, reader, writer):
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.requests.append(head)
+            given = self.paths.get(head.split()[1], answer("", status="404 Not Found"))
+            if callable(given):
+                await given(writer)
+            else:
+                writer.write(given)
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+
+@contextlib.asynccontextmanager
+async def running(site):
+    server = await asyncio.start_server(site.serve, "127.0.0.1", 0)
+    site.port = server.sockets[0].getsockname()[1]
+    yield site
+    site.closing.set()
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.fixture
+async def site():
+    async with running(Site()) as one:
+        yield one
+
+
+@pytest.fixture
+def read(site):
+    """Read a path of the site, or a whole address, with loopback allowed unless told."""
+
+    async def read_one(
+        link, *, allowed=LOOPBACK, ports=None, resolve=system_resolver, parse_seconds=20.0, **limits
+    ):
+        reach = NetworkPolicy(allowed_networks=allowed, ports=frozenset(ports or {site.port, 80, 443}))
+        bounds = ReadLimits(fetch=FetchLimits(**limits), parse_seconds=parse_seconds)
+        reader = open_reader(reach=reach, limits=bounds, resolve=resolve)
+        return await reader.read(site.url(link) if link.startswith("/") else link)
+
+    return read_one
+
+
+def resolver(*answers):
+    """Resolve any name to one list of addresses after the other, and keep what was asked."""
+    waiting = list(answers)
+
+    async def resolve(host, port):
+        resolve.asked.append((host, port))
+        return waiting.pop(0)
+
+    resolve.asked = []
+    return resolve
+
+
+# What is read
+
+
+async def test_an_article_comes_without_what_surrounds_it(site, read):
+    site.paths["/story"] = answer(PAGE)
+
+    article = await read("/story")
+
+    assert isinstance(article, Article)
+    assert article.url == site.url("/story")
+    assert article.title == "The harbour"
+    assert all(line in article.text for line in LINES)
+    assert "Menu" not in article.text
+
+
+async def test_plain_text_is_read_as_it_stands(site, read):
+    site.paths["/a.txt"] = answer("One <b>line</b>\nand more", kind="text/plain")
+
+    assert await read("/a.txt") == Article(url=site.url("/a.txt"), title="", text="One <b>line</b>\nand more")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("Größe €".encode(), "text/plain"),
+        ("Größe €".encode("cp1252"), "text/plain; charset=ISO-8859-1"),
+        ("Größe €".encode("cp1252"), "text/plain"),
+        ("Größe €".encode("utf-16-le"), "text/plain; charset=utf-16le"),
+        (b"\xff\xfe" + "Größe €".encode("utf-16-le"), "text/plain; charset=utf-8"),
+        ("Größe €".encode(), "text/plain; charset=no-such"),
+        ("Größe €".encode(), "text/plain; charset=zip"),
+        ("Größe €".encode(), "text/plain; charset=punycode"),
+        ("Größe €".encode(), 'text/plain; charset="UTF-8"'),
+    ],
+)
+async def test_letters_survive_whatever_charset_the_server_means(site, read, body, kind):
+    site.paths["/a"] = answer(body, kind=kind)
+
+    assert (await read("/a")).text == "Größe €"
+
+
+async def test_a_page_may_state_its_charset_itself(site, read):
+    page = PAGE.replace("<head>", '<head><meta charset="windows-1251">').replace("harbour", "гавань")
+    site.paths["/a"] = answer(page.encode("cp1251"), kind="text/html")
+
+    assert "гавань" in (await read("/a")).text
+
+
+async def test_a_packed_page_is_unpacked(site, read):
+    site.paths["/a"] = answer(gzip.compress(PAGE.encode()), Content_Encoding="gzip")
+
+    assert (await read("/a")).title == "The harbour"
+
+
+@pytest.mark.parametrize(
+    "status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"]
+)
+async def test_a_redirect_is_followed(site, read, status):
+    site.paths |= {"/old/a": moved("../new?x=1", status=status), "/new?x=1": text("new")}
+
+    article = await read("/old/a")
+
+    assert (article.text, article.url) == ("new", site.url("/old/a"))
+
+
+async def test_a_server_learns_nothing_but_the_address(site, read):
+    site.paths |= {"/a": moved("/b", Set_Cookie="seen=1; Path=/"), "/b": text()}
+
+    await read("/a#private")
+
+    for request in site.requests:
+        names = {line.partition(":")[0].lower() for line in request.splitlines()[1:] if line}
+        assert names == {"host", "user-agent", "accept", "accept-encoding", "connection"}
+        assert "private" not in request
+        assert "User-Agent: roomlore\r\n" in request
+
+
+async def test_a_proxy_out_of_the_environment_is_not_asked(site, read, monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    site.paths["/a"] = text()
+
+    assert isinstance(await read("/a"), Article)
+
+
+# Where links may lead
+
+
+async def refused(site, read, link, **options):
+    outcome = await read(link, **options)
+
+    assert isinstance(outcome, FetchFailure)
+    assert outcome.reason == "its address is not open to all the world"
+    assert site.requests == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "localhost."])
+async def test_this_machine_is_refused_unless_it_is_allowed(site, read, host):
+    await refused(site, read, site.url("/", host=host), allowed=())
+
+
+async def test_all_addresses_behind_a_name_must_be_open(site, read):
+    resolve = resolver(["127.0.0.1", "10.0.0.1"])
+
+    await refused(site, read, site.url("/", host="two.example"), resolve=resolve)
+
+
+async def test_the_reason_does_not_tell_what_a_name_stands_for(read):
+    outcome = await read("http://db.example/", allowed=(), resolve=resolver(["10.20.30.40"]))
+
+    assert "10.20" not in outcome.reason
+
+
+async def test_a_name_is_resolved_once_and_what_was_checked_is_connected_to(site, read):
+    site.paths["/a"] = text()
+    resolve = resolver(["127.0.0.1"], ["169.254.169.254"])
+
+    article = await read(site.url("/a", host="rebinding.example"), resolve=resolve)
+
+    assert isinstance(article, Article)
+    assert resolve.asked == [("rebinding.example", site.port)]
+    assert f"Host: rebinding.example:{site.port}\r\n" in site.requests[0]
+
+
+async def test_a_name_that_changes_between_two_requests_is_checked_again(site, read):
+    site.paths["/a"] = moved("/b")
+    resolve = resolver(["127.0.0.1"], ["10.0.0.1"])
+
+    outcome = await read(site.url("/a", host="rebinding.example"), resolve=resolve)
+
+    assert outcome.reason == "its address is not open to all the world"
+    assert len(resolve.asked) == 2
+    assert len(site.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "reason"),
+    [
+        ("http://169.254.169.254/latest/meta-data/", "its address is not open to all the world"),
+        ("http://[::1]/", "its address is not open to all the world"),
+        ("http://[::ffff:10.0.0.1]/", "its address is not open to all the world"),
+        ("//10.0.0.1/", "its address is not open to all the world"),
+        ("http://2852039166/", "not a plainly spelt address"),
+        ("http://127.1/", "not a plainly spelt address"),
+        ("http://10.0.0.1:22/", "at a port that is not allowed"),
+        ("http://a:b@10.0.0.1/", "names an account"),
+        ("file:///etc/passwd", "neither http nor https"),
+        ("ftp://10.0.0.1/", "neither http nor https"),
+        ("http://[", "a redirect to nowhere"),
+        ("", "a redirect to nowhere"),
+        (None, "a redirect to nowhere"),
+    ],
+)
+async def test_a_redirect_leads_nowhere_that_a_link_may_not(site, read, to, reason):
+    site.paths["/a"] = moved(to)
+
+    assert (await read("/a")).reason == reason
+    assert len(site.requests) == 1
+
+
+async def test_redirects_come_to_an_end(site, read):
+    site.paths["/a"] = moved("/a")
+
+    assert (await read("/a", redirects=5)).reason == "more than 5 redirects"
+    assert len(site.requests) == 6
+
+
+async def test_a_port_must_be_allowed(site, read):
+    assert (await read("/a", ports={80})).reason == "at a port that is not allowed"
+    assert site.requests == []
+
+
+async def test_the_next_address_is_tried_where_one_does_not_answer(site, read):
+    site.paths["/a"] = text()
+
+    outcome = await read(site.url("/a", host="two.example"), resolve=resolver(["127.0.0.2", "127.0.0.1"]))
+
+    assert isinstance(outcome, Article)
+
+
+@pytest.mark.parametrize("error", [OSError("no such host"), UnicodeError("label too long")])
+async def test_a_name_that_stands_for_nothing_is_a_reason(read, error):
+    async def resolve(*_):
+        raise error
+
+    assert (await read("http://nowhere.example/", resolve=resolve)).reason == "its name stands for no address"
+    assert (await read("http://a.example/", resolve=resolver([]))).reason == "its name stands for no address"
+
+
+class Wire(httpcore2.AsyncMockStream):
+    """Remembers the name that the certificate must bear."""
+
+    names = ()
+
+    async def start_tls(self, ssl_context, server_hostname=None, **_):
+        Wire.names = (*Wire.names, (server_hostname, ssl_context.check_hostname))
+        return self
+
+
+async def test_certificates_are_checked_against_the_name_and_not_the_address():
+    connected = []
+
+    class Inner(httpcore2.AsyncNetworkBackend):
+        async def connect_tcp(self, host, port, *_):
+            connected.append((host, port))
+            return Wire([answer(PAGE)])
+
+    fetcher = Fetcher(reach=NetworkPolicy(), limits=FetchLimits(), resolve=resolver(["8.8.8.8"]))
+    fetcher._network._inner = Inner()
+
+    page = await fetcher.fetch("https://name.example/a")
+
+    assert page.body == PAGE.encode()
+    assert connected == [("8.8.8.8", 443)]
+    assert Wire.names == (("name.example", True),)
+
+
+# Limits
+
+
+async def test_a_page_without_end_is_left(site, read):
+    async def endless(writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
+        while not site.closing.is_set():
+            writer.write(b"<p>more</p>" * 1000)
+            await writer.drain()
+
+    site.paths["/a"] = endless
+
+    assert (await read("/a", bytes=100_000)).reason == "larger than 100,000 bytes"
+
+
+async def test_a_page_said_to_be_too_large_is_not_begun(site, read):
+    async def only_head(writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000000\r\n\r\n")
+        await site.closing.wait()
+
+    site.paths["/a"] = only_head
+
+    assert (await read("/a")).reason == "larger than 2,097,152 bytes"
+
+
+async def test_what_unpacks_without_end_is_left(site, read, monkeypatch):
+    sizes = []
+    unpacked = fetching._GzipDecoder.decode
+
+    def watched(self, chunk, most):
+        sizes.append(len(out := unpacked(self, chunk, most)))
+        return out
+
+    monkeypatch.setattr(fetching._GzipDecoder, "decode", watched)
+    bomb = gzip.compress(bytes(64 * 1024 * 1024), compresslevel=1)
+    site.paths["/a"] = answer(bomb, Content_Encoding="gzip")
+
+    assert (await read("/a")).reason == "larger than 2,097,152 bytes"
+    assert sum(sizes) == 2_097_153
+
+
+async def test_a_packed_page_inside_a_packed_page_is_not_unpacked_again(site, read):
+    bomb = gzip.compress(gzip.compress(bytes(10 * 1024 * 1024), compresslevel=1))
+    site.paths["/a"] = answer(bomb, Content_Encoding="gzip")
+
+    assert isinstance(await read("/a"), FetchFailure)
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "deflate", "gzip, gzip", "compress"])
+async def test_what_is_packed_otherwise_is_left(site, read, encoding):
+    site.paths["/a"] = answer(PAGE, Content_Encoding=encoding)
+
+    assert (await read("/a")).reason == "packed in a way that was not asked for"
+
+
+@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(PAGE.encode())[:-20], b""])
+async def test_a_broken_packing_is_a_reason(site, read, body):
+    site.paths["/a"] = answer(body, Content_Encoding="gzip")
+
+    assert (await read("/a")).reason == "the page is broken off"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("application/pdf", "image/png", "application/json", "text/event-stream", "text/css", "text/htmlx"),
+        *("multipart/x-mixed-replace", "nonsense", "", None),
+    ],
+)
+async def test_only_pages_of_text_are_read(site, read, kind):
+    site.paths["/a"] = answer(PAGE, kind=kind)
+
+    assert (await read("/a")).reason == "not a page of text"
+
+
+@pytest.mark.parametrize(
+    "status", ["204 No Content", "206 Partial", "304 Not Modified", "403 Forbidden", "500 Oh"]
+)
+async def test_an_answer_without_a_page_is_a_reason(site, read, status):
+    site.paths["/a"] = answer(PAGE, status=status)
+
+    assert (await read("/a")).reason == f"the server answered {status[:3]}"
+
+
+async def test_a_server_that_drips_is_left_after_the_time(site, read):
+    async def drip(writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
+        while not site.closing.is_set():
+            writer.write(b"x")
+            await writer.drain()
+            try:
+                await asyncio.wait_for(site.closing.wait(), 0.01)
+            except TimeoutError:
+                continue
+
+    site.paths["/a"] = drip
+
+    assert (await read("/a", seconds=0.3)).reason == "took longer than 0.3 seconds"
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"]
+)
+async def test_a_server_that_falls_silent_is_left_after_the_time(site, read, said):
+    async def silent(writer):
+        writer.write(said)
+        await site.closing.wait()
+
+    site.paths["/a"] = silent
+
+    assert (await read("/a", seconds=0.2)).reason == "took longer than 0.2 seconds"
+
+
+async def test_a_name_that_takes_its_time_is_left(read):
+    async def resolve(*_):
+        await asyncio.Event().wait()
+
+    assert (await read("http://slow.example/", resolve=resolve, seconds=0.1)).reason == (
+        "took longer than 0.1 seconds"
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X-Long: " + b"x" * 300_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X-Many: x\r\n" * 30_000 + b"\r\n",
+    ],
+)
+async def test_a_server_that_breaks_the_protocol_is_a_reason(site, read, said):
+    site.paths["/a"] = said
+
+    assert (await read("/a")).reason == "the connection failed"
+
+
+async def test_nobody_there_is_a_reason(read):
+    async with running(Site()) as other:
+        gone = other.url("/a")
+        port = other.port
+
+    assert (await read(gone, ports={port})).reason == "the connection failed"
+
+
+# Parsing
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Keep the processes that parse."""
+    create = asyncio.create_subprocess_exec
+    kept = SimpleNamespace(processes=[], one=asyncio.Event())
+
+    async def keep(*arguments, **options):
+        kept.processes.append(await create(*arguments, **options))
+        kept.one.set()
+        return kept.processes[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", keep)
+    return kept
+
+
+async def test_a_page_that_takes_long_to_parse_is_left_and_its_process_is_gone(site, read, started):
+    site.paths["/a"] = answer(PAGE)
+
+    outcome = await read("/a", parse_seconds=0.01)
+
+    assert outcome.reason == "parsing it took longer than 0.01 seconds"
+    assert [process.returncode for process in started.processes] == [-9]
+
+
+async def test_whoever_stops_waiting_leaves_no_process_behind(site, read, started):
+    site.paths["/a"] = answer(PAGE)
+    reading = asyncio.create_task(read("/a"))
+    await started.one.wait()
+
+    reading.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert [process.returncode for process in started.processes] == [-9]
+
+
+async def test_whoever_stops_waiting_leaves_no_connection_behind(site, read):
+    asked, left = asyncio.Event(), asyncio.Event()
+
+    async def silent(writer):
+        asked.set()
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                await writer.drain()
+        left.set()
+
+    site.paths["/a"] = silent
+    reading = asyncio.create_task(read("/a"))
+    await asked.wait()
+
+    reading.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    await asyncio.wait_for(left.wait(), 60)
+
+
+HOSTILE = {
+    "deep": "<div>" * 150_000 + "text",
+    "wide": "<p>word</p>" * 150_000,
+    "tables": "<table><tr><td>" * 40_000,
+    "attributes": "<a " + " ".join(f"a{n}=1" for n in range(100_000)) + ">x</a>",
+    "entities": "&amp;" * 300_000,
+    "unclosed": "<" * 1_000_000,
+    "comments": "<!--" * 300_000,
+    "nothing": "",
+    "nul": "\x00" * 1000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_hostile_page_costs_no_more_than_its_time(site, read, name):
+    site.paths["/a"] = answer(HOSTILE[name])
+    began = time.monotonic()
+
+    outcome = await read("/a", parse_seconds=1.0)
+
+    assert isinstance(outcome, Article | FetchFailure)
+    assert time.monotonic() - began < 60
+
+
+async def test_a_page_cannot_make_the_parser_open_a_file(site, read):
+    entity = '<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+    site.paths["/a"] = answer(entity + PAGE.replace("at noon", "&a; at noon"), kind="application/xhtml+xml")
+
+    article = await read("/a")
+
+    assert "Sentence number 7" in article.text
+    assert "root:" not in article.text
+
+
+async def test_the_event_loop_goes_on_while_a_page_is_parsed(site, read):
+    site.paths["/a"] = answer(HOSTILE["wide"])
+    began = last = time.monotonic()
+    longest = 0.0
+    reading = asyncio.create_task(read("/a", parse_seconds=1.0))
+    while not reading.done():
+        await asyncio.sleep(0.001)
+        longest, last = max(longest, time.monotonic() - last), time.monotonic()
+
+    assert longest < (last - began) / 2
+
+
+async def test_the_parser_is_given_no_secret_of_the_environment(monkeypatch):
+    monkeypatch.setenv("ROOMLORE_KEY", "secret")
+    monkeypatch.setenv("ROOMLORE_DATABASE_URL", "postgresql://ana:secret@host/db")
+
+    assert "secret" not in repr(article_reader._environment())
+    assert set(article_reader._environment()) <= {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT"}
+
+
+async def test_a_parser_that_cannot_start_or_answers_nonsense_is_a_reason(site, read, monkeypatch, tmp_path):
+    site.paths["/a"] = answer(PAGE)
+    monkeypatch.setattr(article_reader, "_EXTRACTION", tmp_path / "missing.py")
+    assert (await read("/a")).reason == "the page cannot be parsed"
+
+    monkeypatch.setattr(article_reader.sys, "executable", os.fspath(tmp_path / "missing"))
+    assert (await read("/a")).reason == "the parser does not start"
+
+
+async def test_long_articles_are_kept_as_far_as_the_limit(site):
+    site.paths["/a"] = text("word " * 1000)
+    reach = NetworkPolicy(allowed_networks=LOOPBACK, ports=frozenset({site.port}))
+    reader = open_reader(reach=reach, limits=ReadLimits(characters=50))
+
+    assert (await reader.read(site.url("/a"))).text == ("word " * 10)
+
+
+async def test_a_reader_works_on_few_pages_at_a_time(site):
+    inside, most = 0, 0
+    all_in = asyncio.Event()
+
+    async def counted(writer):
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        if inside == 2:
+            all_in.set()
+        await all_in.wait()
+        inside -= 1
+        writer.write(text("text"))
+
+    site.paths |= {f"/{n}": counted for n in range(6)}
+    reach = NetworkPolicy(allowed_networks=LOOPBACK, ports=frozenset({site.port}))
+    reader = open_reader(reach=reach, limits=ReadLimits(concurrency=2))
+
+    outcomes = await asyncio.gather(*(reader.read(site.url(f"/{n}")) for n in range(6)))
+
+    assert {outcome.text for outcome in outcomes} == {"text"}
+    assert most == 2
+
+
+def test_without_the_extra_the_cure_is_named(monkeypatch):
+    monkeypatch.setattr(article_reader, "find_spec", lambda name: None if name == "trafilatura" else object())
+
+    with pytest.raises(BadInput, match=r"needs trafilatura; run: pip install 'roomlore\[articles\]'"):
+        open_reader()

@@ -1,0 +1,472 @@
+"""Every reader against damage it was not written for.
+
+Whatever is read, only records and named skips come out, or `BadInput`; and what stands around the damage survives.
+"""
+
+import copy
+import io
+import json
+import math
+import zipfile
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from roomlore.domain.errors import BadInput
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
+from roomlore.domain.ports import ReadOptions
+from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers.export import choose_importer, open_export
+from roomlore.importers.json_stream import walk
+
+READERS = {module.IMPORTER.name: module.IMPORTER for module in (jsonl, discord, slack, telegram, irc)}
+FILES = {
+    "discord": "plans.json",
+    "slack": "general/2024-01-01.json",
+    "telegram": "result.json",
+    "irc": "2024-01-01.log",
+    "jsonl": "a.jsonl",
+}
+RECORDS = {
+    "discord": {
+        "id": "5",
+        "type": "Reply",
+        "timestamp": "2024-05-01T10:00:00+00:00",
+        "timestampEdited": "2024-05-01T10:00:00+00:00",
+        "content": "hi",
+        "author": {"id": "1", "name": "ana", "discriminator": "0000", "nickname": "Ana", "isBot": True},
+        "attachments": [{"id": "1", "url": "u", "fileName": "f", "fileSizeBytes": 1}],
+        "embeds": [{"title": "t", "description": "d"}],
+        "stickers": [{"name": "s"}],
+        "reactions": [{"emoji": {"name": "x"}, "count": 1, "users": [{"id": "1"}]}],
+        "mentions": [{"id": "1"}],
+        "reference": {"type": "Default", "messageId": "4", "channelId": "9"},
+        "forwardedMessage": {"content": "x", "attachments": []},
+        "interaction": {"id": "1", "name": "roll", "user": {"id": "1"}},
+    },
+    "slack": {
+        "type": "message",
+        "subtype": "bot_message",
+        "ts": "1700000000.000100",
+        "thread_ts": "1600000000.000100",
+        "user": "U1",
+        "bot_id": "B1",
+        "username": "ana",
+        "icons": {"image_48": "x"},
+        "bot_profile": {"name": "Bridge"},
+        "user_profile": {"display_name": "Ana"},
+        "comment": {"user": "U1"},
+        "text": "<@U1> &lt; <http://x|y>",
+        "edited": {"user": "U1", "ts": "1700000001.0"},
+        "files": [{"name": "f", "size": 1, "mode": "hosted"}],
+        "attachments": [{"text": "t"}],
+        "reactions": [{"name": "x", "users": ["U1"], "count": 1}],
+    },
+    "telegram": {
+        "id": 5,
+        "type": "message",
+        "date": "2024-05-01T10:00:00",
+        "date_unixtime": "1700000000",
+        "edited_unixtime": "1700000000",
+        "from": "Ana",
+        "from_id": "user1",
+        "reply_to_message_id": 4,
+        "reply_to_peer_id": "channel9",
+        "forwarded_from": "Ben",
+        "text": ["a", {"type": "mention_name", "text": "b", "user_id": 3}],
+        "text_entities": [{"type": "text_link", "text": "b", "href": "x"}],
+        "photo": "p.jpg",
+        "file": "f.pdf",
+        "poll": {"question": "q", "answers": [{"text": "a"}]},
+        "reactions": [{"emoji": "x", "count": 1, "recent": [{"from_id": "user1"}]}],
+        "members": ["Ben"],
+    },
+    "jsonl": {
+        "schema": "roomlore.message/1",
+        "platform": "p",
+        "room": {
+            "id": "r",
+            "name": "R",
+            "kind": "dm",
+            "visibility": "members",
+            "members": [{"id": "a", "joined_at": 1}],
+        },
+        "id": "5",
+        "author": {"id": "a", "name": "A", "kind": "agent", "persona": "p", "bridged": False},
+        "kind": "message",
+        "text": "hi",
+        "sent_at": "2024-05-01T10:00:00Z",
+        "reply_to": "4",
+        "thread_root": "3",
+        "audience": ["b"],
+        "mentions": ["b"],
+        "attachments": [{"name": "f"}],
+        "reactions": [{"emoji": "x"}],
+        "edited_at": 1,
+        "deleted": False,
+        "metadata": {"k": 1},
+    },
+}
+OPTIONS = ReadOptions(day=date(2024, 1, 1))
+junk = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(
+        [
+            "",
+            "0",
+            "1e9",
+            "\0",
+            "x" * 300,
+            "9" * 40,
+            "2024-13-40T99:99:99Z",
+            "0001-01-01T00:00:00+14:00",
+            "9999-12-31T23:59:59-14:00",
+        ]
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+JSON_FORMATS = sorted(RECORDS)
+
+
+def dumped(value) -> str:
+    return json.dumps(value)
+
+
+def contents(name: str, records: list) -> str:
+    if name == "slack":
+        return dumped(records)
+    if name == "jsonl":
+        return "\n".join(dumped(record) for record in records)
+    if name == "discord":
+        return dumped(
+            {
+                "guild": {"id": "1"},
+                "channel": {"id": "9", "type": "DirectTextChat", "name": "x"},
+                "messages": records,
+            }
+        )
+    return dumped({"name": "x", "type": "private_group", "id": 9, "messages": records})
+
+
+def save(root: Path, name: str, data: str | bytes) -> Path:
+    path = root / name / FILES[name]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8", "replace"))
+    return root / name
+
+
+def read(name: str, path: Path) -> tuple[list[IncomingMessage], list[SkippedRecord]]:
+    """Read twice, check every record, and return what came out."""
+    runs = []
+    for _ in range(2):
+        with open_export(path) as source:
+            assert READERS[name].recognises(source) in {True, False}
+            runs.append(list(READERS[name].read(source, OPTIONS)))
+    assert repr(runs[0]) == repr(runs[1])
+    for item in runs[0]:
+        check(item)
+    messages = [item for item in runs[0] if isinstance(item, IncomingMessage)]
+    return messages, [item for item in runs[0] if isinstance(item, SkippedRecord)]
+
+
+def check(item) -> None:
+    if isinstance(item, SkippedRecord):
+        assert item.reason
+        assert item.where
+        return
+    assert isinstance(item, IncomingMessage)
+    assert item.external_id
+    assert len(item.external_id) <= 255
+    assert item.where
+    assert isinstance(item.body, str)
+    assert item.sent_at.utcoffset() == datetime.now(UTC).utcoffset()
+    assert -(2**63) <= item.order < 2**63
+    assert all(isinstance(who, IncomingAuthor) for who in item.audience)
+    assert all(isinstance(one, str) for one in item.mentions)
+    for author in (item.author, *(member.author for member in item.room.members)):
+        assert isinstance(author.name, str)
+        assert author.name
+        assert max(len(author.account_id), len(author.persona)) <= 255
+    stored = json.dumps(
+        [item.body, item.metadata, item.raw, list(item.attachments), list(item.reactions)], allow_nan=False
+    )
+    assert stored.encode("utf-8")
+
+
+def places(value, path=()):
+    """Return where a value can be replaced, itself included."""
+    found = [path]
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            found += places(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            found += places(inner, (*path, index))
+    return found
+
+
+def replaced(value, path, other):
+    if not path:
+        return other
+    changed = copy.deepcopy(value)
+    holder = changed
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = other
+    return changed
+
+
+def good(name: str, id_: int):
+    record = RECORDS[name]
+    if name == "slack":
+        return record | {"ts": f"{id_}.000001"}
+    return record | {"id": id_ if name == "telegram" else str(id_)}
+
+
+@pytest.mark.parametrize("name", JSON_FORMATS)
+def test_the_undamaged_records_read(tmp_path, name):
+    messages, skipped = read(name, save(tmp_path, name, contents(name, [good(name, 1), good(name, 2)])))
+    assert len(messages) == 2
+    assert skipped == []
+
+
+@pytest.mark.parametrize("name", JSON_FORMATS)
+@quick
+@given(data=st.data())
+def test_any_value_anywhere_in_a_record_costs_at_most_that_record(tmp_path, name, data):
+    path = data.draw(st.sampled_from(places(RECORDS[name])))
+    # Numbers that JSON or 64 bits cannot hold end a file, which is tested apart.
+    value = data.draw(junk.filter(storable))
+    damaged = replaced(RECORDS[name], path, value)
+    messages, skipped = read(
+        name, save(tmp_path, name, contents(name, [good(name, 1), damaged, good(name, 2)]))
+    )
+    assert len(messages) + len(skipped) == 3
+    assert len(skipped) <= 1
+    wanted = {"1.000001", "2.000001"} if name == "slack" else {"1", "2"}
+    assert wanted <= {message.external_id for message in messages}
+
+
+def storable(value) -> bool:
+    if isinstance(value, dict):
+        return all(map(storable, value.values()))
+    if isinstance(value, list):
+        return all(map(storable, value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) < 2**63
+
+
+@pytest.mark.parametrize("name", JSON_FORMATS)
+@quick
+@given(data=st.data())
+def test_any_value_anywhere_in_a_file_is_survived(tmp_path, name, data):
+    whole = json.loads(contents(name, [good(name, 1)]))
+    path = data.draw(st.sampled_from(places(whole)))
+    damaged = replaced(whole, path, data.draw(junk))
+    read(name, save(tmp_path, name, dumped(damaged)))
+
+
+@pytest.mark.parametrize("name", JSON_FORMATS)
+@quick
+@given(data=st.data())
+def test_a_file_cut_anywhere_yields_the_records_before_the_cut(tmp_path, name, data):
+    text = contents(name, [good(name, number) for number in (1, 2, 3)])
+    cut = data.draw(st.integers(0, len(text) - 1))
+    messages, skipped = read(name, save(tmp_path, name, text[:cut]))
+    assert len(skipped) <= 1
+    single = len(dumped(good(name, 1)))
+    starts = [text.index(dumped(good(name, number))) for number in (1, 2, 3)]
+    whole = sum(start + single <= cut for start in starts)
+    assert len(messages) == whole
+
+
+HALVES = {"escaped low": b"\\udc00", "escaped high": b"\\ud83d", "raw low": b"\xed\xb0\x80"}
+
+
+def value_at(value, path):
+    for step in path:
+        value = value[step]
+    return value
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("name", JSON_FORMATS)
+def test_half_a_surrogate_pair_anywhere_costs_at_most_its_record(tmp_path, name, half):
+    record = RECORDS[name]
+    texts = [path for path in places(record) if isinstance(value_at(record, path), str)]
+    damaged = [replaced(record, path, value_at(record, path) + "HALF") for path in texts]
+    data = contents(name, [good(name, 1), *damaged, good(name, 2)]).encode().replace(b"HALF", HALVES[half])
+    messages, skipped = read(name, save(tmp_path, name, data))
+    assert len(messages) + len(skipped) == len(damaged) + 2
+    wanted = {"1.000001", "2.000001"} if name == "slack" else {"1", "2"}
+    assert wanted <= {message.external_id for message in messages}
+    assert any("\ufffd" in message.author.name for message in messages)
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_half_a_surrogate_pair_in_a_point_or_a_log_is_replaced(tmp_path, half):
+    point = {
+        "id": 1,
+        "payload": {"role": "user", "user_id": "1", "content": "hiHALF", "timestamp": 1700000000},
+    }
+    path = tmp_path / "pip.json"
+    path.write_bytes(dumped([point]).encode().replace(b"HALF", HALVES[half]))
+    with open_export(path) as source:
+        [message] = qdrant.IMPORTER.read(source, OPTIONS)
+    assert message.body.rstrip("\ufffd") == "hi" != message.body
+    if half.startswith("raw"):
+        messages, _ = read(
+            "irc", save(tmp_path, "irc", b"[12:00] <ana> hi" + HALVES[half] + b"\n[12:01] <ben> ho")
+        )
+        assert [one.body.rstrip("\ufffd") for one in messages] == ["hi", "ho"]
+
+
+class Trickle(io.RawIOBase):
+    """Gives a few bytes at a time, as many as it is told."""
+
+    def __init__(self, data: bytes, at_once: int) -> None:
+        super().__init__()
+        self.left, self.at_once = data, at_once
+
+    def read(self, size: int = -1) -> bytes:  # noqa: ARG002  as many as it was told
+        given, self.left = self.left[: self.at_once], self.left[self.at_once :]
+        return given
+
+
+PIECES = [
+    r"\udc00",
+    r"\ud83d",
+    r"\ud83d\ude00",
+    "\\\\",
+    "\\\\" * 7,
+    r"\n",
+    "a",
+    "u",
+    r"\"",
+    "\u00e9",
+    r"\\udc00",
+    r"\u0041",
+]
+
+
+@quick
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=12), at_once=st.sampled_from([1, 3, 7, 50]))
+def test_halves_are_told_from_pairs_wherever_the_bytes_are_divided(pieces, at_once):
+    text = '["' + "".join(pieces) + '"]'
+    whole = json.loads(text)[0].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    found = list(walk(Trickle(text.encode(), at_once), {(): "list"}))
+    assert [step.value for step in found if step.kind == "value"] == [whole]
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+@quick
+@given(data=st.data())
+def test_flipped_bytes_never_raise(tmp_path, name, data):
+    text = (
+        "[12:00] <ana> hi\n=== ben left\n" * 3
+        if name == "irc"
+        else contents(name, [good(name, number) for number in (1, 2)])
+    )
+    damaged = bytearray(text.encode())
+    for place, value in data.draw(
+        st.lists(st.tuples(st.integers(0, len(damaged) - 1), st.integers(0, 255)), max_size=6)
+    ):
+        damaged[place] = value
+    read(name, save(tmp_path, name, bytes(damaged)))
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+@quick
+@given(data=st.binary(max_size=300))
+def test_arbitrary_bytes_never_raise(tmp_path, name, data):
+    messages, _ = read(name, save(tmp_path, name, data))
+    assert name == "irc" or messages == []
+
+
+@quick
+@given(
+    lines=st.lists(
+        st.from_regex(r"\[\d\d:\d\d\]  ?(<\w*>|\* \w+)? .{0,8}|=== .{0,8}|.{0,8}", fullmatch=True), max_size=8
+    )
+)
+def test_every_line_of_a_log_is_a_record_or_a_named_skip(tmp_path, lines):
+    text = "\n".join(lines)
+    expected = sum(bool(line.strip()) for line in text.encode("utf-8", "replace").decode().split("\n"))
+    messages, skipped = read("irc", save(tmp_path, "irc", text))
+    assert len(messages) + len(skipped) == expected
+
+
+@quick
+@given(data=st.data())
+def test_a_damaged_zip_is_read_as_far_as_it_goes_or_refused(tmp_path, data):
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("channels.json", dumped([{"id": "C1", "name": "general"}]))
+        for day in (1, 2):
+            archive.writestr(f"general/2024-01-0{day}.json", contents("slack", [good("slack", day)]))
+    damaged = bytearray(path.read_bytes())
+    for place, value in data.draw(
+        st.lists(st.tuples(st.integers(0, len(damaged) - 1), st.integers(0, 255)), min_size=1, max_size=4)
+    ):
+        damaged[place] = value
+    path.write_bytes(bytes(damaged))
+    try:
+        with open_export(path) as source:
+            reader = choose_importer(source, list(READERS.values()))
+            for item in reader.read(source, OPTIONS):
+                check(item)
+    except BadInput:
+        return
+
+
+def test_all_broken_files_at_once_are_reported_and_the_good_one_goes_in(tmp_path):
+    folder = tmp_path / "discord"
+    save(tmp_path, "discord", contents("discord", [good("discord", 1)]))
+    broken = {
+        "empty.json": b"",
+        "cut.json": contents("discord", [good("discord", 2)])[:-40].encode(),
+        "nul.json": b"\0" * 1000,
+        "utf16.json": contents("discord", [good("discord", 3)]).encode("utf-16"),
+        "latin1.json": contents("discord", [good("discord", 4) | {"content": "cafX"}])
+        .encode()
+        .replace(b"cafX", b"caf\xe9"),
+        "deep.json": b"[" * 100_000,
+        "html.json": b"<html>not what you asked for</html>",
+        "list.json": b"[1, 2, 3]",
+        "scalar.json": b'"text"',
+        "huge number.json": contents("discord", [good("discord", 5)])[:-2].encode()
+        + b","
+        + b"9" * 5000
+        + b"]}",
+        "deep record.json": contents("discord", [good("discord", 6)])[:-2].encode()
+        + b","
+        + b"[" * 90
+        + b"]" * 90
+        + b"]}",
+    }
+    for name, data in broken.items():
+        (folder / name).write_bytes(data)
+    messages, skipped = read("discord", folder)
+    assert sorted(message.external_id for message in messages) == ["1", "3", "4", "5", "6"]
+    assert {item.where.split(".json")[0] for item in skipped} == {
+        "empty",
+        "cut",
+        "nul",
+        "deep",
+        "html",
+        "list",
+        "scalar",
+        "huge number",
+        "deep record",
+    }
+    assert next(message.body for message in messages if message.external_id == "4") == "caf�"

@@ -1,0 +1,172 @@
+"""What could not be listened to in time is kept, tried again by the worker, and seen by operators until it is heard or given up."""
+
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from ingest.stories import message
+from roomlore.db.work_queue import RetrySchedule
+from roomlore.jobs import privacy_requests, runner
+from roomlore.jobs.privacy_requests import PrivacyRequestWorker
+from roomlore.operations import App
+from roomlore.operations.monitoring import Coverage
+from roomlore.privacy import recogniser, screening
+from search.telling import ANA, BO
+from surfaces.web.conftest import visiting
+
+REQUEST = "please forget that"
+TOLD = (message("1", "my wolfram account is 4412-9981", author=ANA), message("2", "I see", author=BO))
+ASKED = message("3", REQUEST, author=ANA)
+#: Two attempts, at once.
+EAGER = replace(runner.DRAIN_POLICY, retries=RetrySchedule(first_after=timedelta(0), last_attempt=2))
+
+SlowFor = Callable[[int], None]
+
+
+@pytest.fixture
+def slow_for(monkeypatch: pytest.MonkeyPatch) -> Generator[SlowFor]:
+    """Let the request take too long so many times, and then no more."""
+    let_go = threading.Event()
+
+    def set_slow(times: int) -> None:
+        left = iter(range(times))
+
+        def voices(text: str) -> bool:
+            if text == REQUEST and next(left, None) is not None:
+                let_go.wait(60)
+            return recogniser.may_hold_request(text)
+
+        monkeypatch.setattr(screening, "may_hold_request", voices)
+        monkeypatch.setattr(screening, "TEXT_TIMEOUT", 0.5)
+
+    yield set_slow
+    let_go.set()
+
+
+async def listened(app: App) -> Coverage:
+    return (await app.operations.numbers()).counts.listened
+
+
+async def recalled(app: App) -> set[str]:
+    hits = (await app.search(app.operator, "wolfram account", limit=50)).hits
+    return {one.external_id for hit in hits for one in hit.messages if "wolfram" in one.body}
+
+
+async def asked(app: App) -> None:
+    await app.ingest_batch(TOLD)
+    await app.drain()
+    await app.ingest(ASKED)
+
+
+async def again(app: App) -> runner.DrainResult:
+    return await runner.drain(app.db, PrivacyRequestWorker(db=app.db), only_org=app.org_id, policy=EAGER)
+
+
+async def test_what_is_slow_once_is_stored_at_once_waits_in_sight_and_is_heard_by_the_worker(
+    app: App, slow_for
+):
+    slow_for(1)
+    await asked(app)
+    assert [one.body for one in await app.messages(app.operator, "general")][-1] == REQUEST
+    assert await recalled(app) == {"1"}
+    assert await app.wishes.all(app.operator) == []
+    waits = await listened(app)
+    assert (waits.done, waits.waiting, waits.set_aside) == (2, 1, 0)
+    assert waits.oldest_at is not None
+
+    await app.drain()
+    assert await recalled(app) == set()
+    [wish] = await app.wishes.all(app.operator)
+    assert (wish.status, wish.body) == ("active", REQUEST)
+    assert {one.external_id for one in wish.covers} == {"1", "3"}
+    assert await listened(app) == Coverage(done=3, waiting=0, set_aside=0, oldest_at=None)
+
+
+async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_when_asked(app: App, slow_for):
+    slow_for(3)
+    await asked(app)
+    drained = await again(app)
+    assert (drained.done, drained.set_aside) == (0, 1)
+    assert (await listened(app)).set_aside == 1
+    assert [(one.stage, one.error) for one in (await app.operations.state()).failures] == [
+        ("listen", privacy_requests.DetectionTookTooLong.__name__)
+    ]
+    # Nothing is hidden meanwhile, and nothing else waits for it.
+    assert await recalled(app) == {"1"}
+    assert (await app.drain()).set_aside == 1
+    assert await app.wishes.all(app.operator) == []
+
+    assert await app.retry() == 1
+    await again(app)
+    assert await recalled(app) == set()
+    assert (await listened(app)).set_aside == 0
+
+
+async def test_a_running_worker_listens_again(app: App, slow_for):
+    slow_for(1)
+    await asked(app)
+    assert (await runner.step(app.db, PrivacyRequestWorker(db=app.db), only_org=app.org_id)).done == 1
+    assert await recalled(app) == set()
+
+
+async def test_an_edit_is_listened_to_in_place_of_what_was_said_before(app: App, slow_for):
+    slow_for(3)
+    await asked(app)
+    await again(app)
+    await app.intake.edit("3", "never mind")
+    assert await listened(app) == Coverage(done=3, waiting=0, set_aside=0, oldest_at=None)
+    assert await recalled(app) == {"1"}
+
+
+async def test_what_is_edited_while_it_is_listened_to_is_heard_as_it_stands(app: App, slow_for, monkeypatch):
+    slow_for(1)
+    await asked(app)
+    listen_to = screening.screen
+
+    async def meanwhile(texts):
+        told = await listen_to(texts)
+        await app.intake.edit("3", "never mind")
+        return told
+
+    monkeypatch.setattr(privacy_requests, "screen", meanwhile)
+    await again(app)
+    assert await app.wishes.all(app.operator) == []
+    assert await recalled(app) == {"1"}
+
+
+async def test_what_was_erased_is_listened_to_no_more(app: App, slow_for):
+    slow_for(9)
+    await asked(app)
+    await app.erasure.message("3")
+    assert (await listened(app)).waiting == 0
+    assert (await again(app)).set_aside == 0
+
+
+async def test_where_none_is_heard_nothing_waits(app: App, slow_for):
+    slow_for(9)
+    await app.wishes.set_mode("off")
+    await asked(app)
+    assert (await listened(app)).waiting == 0
+
+
+async def test_several_texts_wait_each_for_itself_and_the_others_are_heard_when_they_come(app: App, slow_for):
+    slow_for(1)
+    await app.ingest_batch([*TOLD, ASKED, message("4", "please forget what I said", author=BO)])
+    assert {one.body for one in await app.wishes.all(app.operator)} == {"please forget what I said"}
+    await app.drain()
+    assert len(await app.wishes.all(app.operator)) == 2
+
+
+async def test_the_page_of_operations_tells_of_what_could_not_be_listened_to(app: App, slow_for):
+    slow_for(9)
+    await asked(app)
+    key = (await app.keys.make("operator", name="a key")).key
+    async with visiting(app, key) as visitor:
+        assert "1 message could not be listened to in time" in " ".join((await visitor.page("/ops")).split())
+        await again(app)
+        page = " ".join((await visitor.page("/ops")).split())
+    assert "1 given up" in page
+    assert "DetectionTookTooLong" in page

@@ -1,0 +1,306 @@
+"""While a language model reads, it is told what stands already, for exactly the same people, and may say what it repeats."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ingest.stories import at, author, message
+from jobs.test_extract import draw, everything, hear, known, message_id
+from jobs.test_read import LATER, Scripted, reader, statement, talk
+from roomlore.memories.llm_extractor import memory_label
+from roomlore.operations import App
+from search.telling import closed
+
+MONTH = 30 * 24 * 60.0
+PARIS = "I live in Paris."
+LYON = "Lyon it is, I have moved over to Lyon now, boxes and all."
+MOVED = statement("Ana has moved over to Lyon now.", "I have moved over to Lyon now", "m1", kind="fact")
+
+
+def answering(*statements: Any) -> str:
+    return json.dumps({"wishes": [], "statements": statements})
+
+
+def later(where="general", *, said=(LYON,), start=MONTH, **fields: Any):
+    return [
+        replace(one, external_id=f"later-{one.external_id}", reply_to=None)
+        for one in talk(where, start=start, said=said, **fields)
+    ]
+
+
+async def read(app: App, answer: str, *, now=LATER + timedelta(days=60)) -> Scripted:
+    language_model = Scripted(lambda _: answer)
+    worker = reader(app, language_model)
+    while await worker.next(app.org_id, now=now) == "read":
+        pass
+    return language_model
+
+
+async def labels(app: App) -> dict[str, str]:
+    return {one.content: memory_label(one) for one in await app.memories.all(app.operator)}  # pyright: ignore[reportArgumentType]
+
+
+# Slots
+
+
+async def test_what_it_says_of_a_slot_takes_the_place_of_what_rules_found(app: App, admin):
+    await hear(app, talk(said=(PARIS,)))
+    await draw(app)
+    assert await known(admin, app) == ["Ana lives in Paris."]
+    await hear(app, later())
+    await read(app, answering(MOVED | {"slot": "home"}))
+    assert await known(admin, app) == [MOVED["content"]]
+    [old] = await app.memories.all(app.operator, statuses=["deprecated"])
+    assert old.content == "Ana lives in Paris."
+    await app.memories.restore(str(old.id))
+    assert await known(admin, app) == [MOVED["content"], "Ana lives in Paris."]
+
+
+async def test_said_before_it_is_history_at_once(app: App, admin):
+    await hear(app, later(said=(PARIS,)))
+    await draw(app, now=LATER + timedelta(days=60))
+    await hear(app, talk(said=(LYON,)))
+    await read(app, answering(MOVED | {"slot": "home"}))
+    assert await known(admin, app) == ["Ana lives in Paris."]
+
+
+@pytest.mark.parametrize("slot", [None, "", "employer", "shoe size"])
+async def test_without_a_slot_that_fits_both_stand(app: App, admin, slot):
+    await hear(app, talk(said=(PARIS,)))
+    await draw(app)
+    await hear(app, later())
+    await read(app, answering(MOVED | {"slot": slot}))
+    assert await known(admin, app) == [MOVED["content"], "Ana lives in Paris."]
+
+
+# The same, and instead of it
+
+
+async def told_of_tea(app: App) -> str:
+    """Have a language model remember what Ana prefers, and return by what label that goes."""
+    await hear(app, talk(said=("I prefer tea to coffee in the mornings.",)))
+    said = statement(
+        "Ana prefers tea to coffee in the mornings.", "I prefer tea to coffee in the mornings", "m1"
+    )
+    await read(app, answering(said))
+    return (await labels(app))[said["content"]]
+
+
+SAME_SAID = "tea to coffee in the mornings is what I prefer."
+SAME = statement(
+    "Tea to coffee in the mornings is what Ana prefers.",
+    "tea to coffee in the mornings is what I prefer",
+    "m1",
+)
+INSTEAD_SAID = "I drink coffee in the mornings, no more tea."
+INSTEAD = statement("Ana drinks coffee in the mornings.", "I drink coffee in the mornings", "m1")
+
+
+async def test_what_stands_is_shown_and_what_repeats_it_takes_its_place_undoably(app: App, admin):
+    label = await told_of_tea(app)
+    await hear(app, later(said=(SAME_SAID,)))
+    asked = await read(app, answering(SAME | {"same_as": label}))
+    assert f"{label}: Ana prefers tea to coffee" in asked.shown[-1]
+    assert await known(admin, app) == [SAME["content"]]
+    [old] = await app.memories.all(app.operator, statuses=["deprecated"])
+    [new] = await app.memories.all(app.operator)
+    assert old.superseded_by == new.id
+    why = await app.memories.why(app.operator, str(new.id))
+    assert [one.id for one in why.predecessors] == [old.id]
+    await app.memories.restore(str(old.id))
+    before = await everything(admin, app)
+    await app.extracting.extract()
+    await read(app, answering(SAME | {"same_as": label}))
+    assert len(await known(admin, app)) == 2
+    assert await known(admin, app) == [old.content, new.content]
+    assert (await everything(admin, app))["memories"] == before["memories"]
+
+
+async def test_what_replaces_it_does_and_when_that_goes_the_older_stands_again(app: App, admin):
+    label = await told_of_tea(app)
+    await hear(app, later(said=(INSTEAD_SAID,)))
+    await read(app, answering(INSTEAD | {"replaces": label}))
+    assert await known(admin, app) == [INSTEAD["content"]]
+    await app.erasure.redact(await message_id(app, "later-general-1"))
+    assert await known(admin, app) == ["Ana prefers tea to coffee in the mornings."]
+
+
+async def test_nothing_newer_is_replaced(app: App, admin):
+    await hear(app, later(said=("I prefer tea to coffee in the mornings.",)))
+    said = statement(
+        "Ana prefers tea to coffee in the mornings.", "I prefer tea to coffee in the mornings", "m1"
+    )
+    await read(app, answering(said))
+    label = (await labels(app))[said["content"]]
+    await hear(app, talk(said=(INSTEAD_SAID,)))
+    await read(app, answering(INSTEAD | {"replaces": label}))
+    assert len(await known(admin, app)) == 2
+
+
+@pytest.mark.parametrize("label", ["k00000000", "k1", "", "m1", "*"])
+async def test_what_was_not_shown_is_neither(app: App, admin, label):
+    await told_of_tea(app)
+    await hear(app, later(said=(INSTEAD_SAID,)))
+    await read(app, answering(INSTEAD | {"replaces": label, "same_as": label}))
+    assert len(await known(admin, app)) == 2
+
+
+async def test_the_same_answer_is_taken_again_and_changes_nothing(app: App, admin):
+    label = await told_of_tea(app)
+    await hear(app, later(said=(INSTEAD_SAID,)))
+    await read(app, answering(INSTEAD | {"replaces": label}))
+    before = await everything(admin, app)
+    asked = Scripted(lambda _: answering())
+    worker = reader(app, asked)
+    ids = [one.id for one in await app.conversations.all(app.operator)]
+    assert {one.outcome for one in await worker.extract(app.org_id, ids, now=LATER)} == {"read"}
+    assert asked.shown == []
+    assert (await everything(admin, app))["memories"] == before["memories"]
+    assert (await everything(admin, app))["memory_sources"] == before["memory_sources"]
+
+
+# For the same people only
+
+
+async def shown_to(app: App, said) -> str:
+    await hear(app, said)
+    return (await read(app, answering())).shown[0]
+
+
+async def test_nothing_of_a_closed_room_is_shown_with_another_nor_of_a_whisper(app: App, admin):
+    ana, bo = author("ana"), author("bo")
+    secret = "I prefer the smoky tea of the attic in the mornings."
+    attic = closed("attic", ana, bo)
+    await hear(app, [replace(one, room=attic) for one in talk("attic", said=(secret,))])
+    whisper = message(
+        "w",
+        "I prefer the whispered tea in the mornings.",
+        author=ana,
+        sent_at=at(5),
+        kind="whisper",
+        audience=(bo,),
+    )
+    await hear(app, [whisper])
+    await draw(app)
+    assert len(await known(admin, app)) == 2
+    for said in (
+        later(said=(INSTEAD_SAID,)),
+        [replace(one, room=closed("red", ana, bo)) for one in later("red")],
+    ):
+        text = await shown_to(app, said)
+        assert "remembered" not in text
+    inside = [
+        replace(one, room=attic) for one in later("attic", start=1.5 * MONTH, said=(f"{INSTEAD_SAID} Ever.",))
+    ]
+    text = await shown_to(app, inside)
+    assert "smoky tea" in text
+    assert "whispered tea" not in text
+
+
+async def test_what_a_wish_covers_is_asserted_sensitive_or_put_aside_is_not_shown(app: App, admin):
+    lines = ("I prefer green tea.", "I prefer black coffee.", "I prefer raw milk.", "I prefer still water.")
+    for number, line in enumerate(lines):
+        one = replace(talk(said=(line,))[0], external_id=f"d{number}", sent_at=at(number * 5_000))
+        await hear(app, [one])
+        await draw(app, now=LATER + timedelta(days=20))
+    assert len(await known(admin, app)) == 4
+    await app.memories.remember("Ana prefers warm cocoa.", sources=["d3"], about=["ana"])
+    by = {one.content: one for one in await app.memories.all(app.operator)}
+    await app.ingest_batch(
+        [message("f", "please forget what I said about green tea", author=author("ana"), sent_at=at(20_000))]
+    )
+    await app.memories.forget(str(by["Ana prefers black coffee."].id))
+    await app.conversations.mark("message:d2", "sensitive")
+    text = await shown_to(
+        app, later(said=("I prefer everything: tea, coffee, cocoa, milk and water, I drink.",))
+    )
+    assert "still water" in text
+    assert not any(word in text for word in ("green tea", "black coffee", "raw milk", "warm cocoa"))
+
+
+@pytest.mark.parametrize("how", ["redact", "erase", "edit", "person"])
+async def test_a_trace_goes_with_the_words_that_a_memory_in_it_rests_on(app: App, how):
+    await told_of_tea(app)
+    await hear(app, later("hall", said=(INSTEAD_SAID,)))
+    await read(app, answering())
+    assert sum("<remembered>" in one.material for one in await app.extracting.readings()) == 1
+    match how:
+        case "redact":
+            await app.erasure.redact(await message_id(app, "general-1"))
+        case "erase":
+            await app.erasure.message(await message_id(app, "general-1"))
+        case "edit":
+            await app.ingest_batch([replace(talk(said=("I drink.",))[0], edited_at=at(2))])
+        case _:
+            await app.erasure.person("ana")
+    assert not any("tea to coffee" in one.material for one in await app.extracting.readings())
+
+
+@pytest.mark.parametrize("how", ["redact", "wish"])
+async def test_what_goes_during_the_call_takes_the_answer_along(app: App, admin, how):
+    label = await told_of_tea(app)
+    await hear(app, later("hall", said=(INSTEAD_SAID,)))
+
+    async def change() -> str:
+        if how == "redact":
+            await app.erasure.redact(await message_id(app, "general-1"))
+        else:
+            await app.ingest_batch(
+                [message("f", "please forget what I said about tea", author=author("ana"), sent_at=at(1))]
+            )
+        return answering(INSTEAD | {"replaces": label})
+
+    worker = reader(app, Scripted(lambda _: change()))
+    assert await worker.next(app.org_id, now=LATER + timedelta(days=60)) == "changed"
+    assert INSTEAD["content"] not in await known(admin, app)
+    assert not any(label in one.material for one in await app.extracting.readings())
+
+
+# An answer that is taken again
+
+
+ECHO = statement("Ana prefers tea to coffee in the mornings.", "I prefer tea to coffee in the mornings", "m1")
+MORNING = "Good morning everybody, the kettle is on again in the kitchen."
+
+
+async def test_an_answer_that_knew_of_what_is_not_shown_here_is_not_taken(app: App, admin):
+    """It may hold the words of what it was told: elsewhere nothing would remove them with the messages they are from."""
+    await told_of_tea(app)
+    [tea] = await app.memories.all(app.operator)
+    await hear(app, later("hall", said=(f"{MORNING} Tea to coffee in the mornings?",)))
+    assert len((await read(app, answering(ECHO))).shown) == 1
+    await app.memories.forget(str(tea.id))
+    await hear(app, later("yard", start=1.5 * MONTH, said=(f"{MORNING} Tea to coffee in the mornings?",)))
+    assert len((await read(app, answering())).shown) == 1
+    await app.erasure.redact(await message_id(app, "general-1"))
+    rows = await admin.execute(
+        "select concat_ws(' ', material, answer, verdicts) from readings where org_id = %s", [app.org_id]
+    )
+    assert not any("I prefer tea" in row[0] for row in await rows.fetchall())
+
+
+async def test_an_answer_that_knew_of_the_same_is_taken_and_goes_with_it(app: App):
+    await told_of_tea(app)
+    lines = (f"{MORNING} Tea to coffee in the mornings?",)
+    await hear(app, [*later("hall", said=lines), *later("yard", start=1.5 * MONTH, said=lines)])
+    assert len((await read(app, answering(ECHO))).shown) == 1
+    assert sum(one.is_repeated for one in await app.extracting.readings()) == 1
+    await app.erasure.redact(await message_id(app, "general-1"))
+    assert await app.extracting.readings() == []
+
+
+async def test_an_answer_that_knew_of_what_a_wish_covers_by_now_is_not_taken(app: App):
+    await told_of_tea(app)
+    await hear(app, later("hall", said=(f"{MORNING} Tea to coffee in the mornings?",)))
+    await read(app, answering(ECHO))
+    await app.ingest_batch(
+        [message("f", "please forget what I said about tea", author=author("ana"), sent_at=at(1))]
+    )
+    asked = Scripted(lambda _: answering())
+    [hall] = await app.conversations.all(app.operator, room="hall")
+    await reader(app, asked).extract(app.org_id, [hall.id], now=LATER + timedelta(days=60))
+    assert len(asked.shown) == 1
+    assert [one.answer for one in await app.extracting.readings(str(hall.id))] == [answering()]

@@ -1,0 +1,391 @@
+"""Rooms come out the same however they came in, and nothing that a person placed is moved."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from ingest.stories import MISSING, at, author, message, room
+from jobs.rooms import busy_room, untangled
+from roomlore.conversations.linker import WINDOW
+from roomlore.db import disentanglement
+from roomlore.domain.incoming import IncomingMessage
+from roomlore.domain.records import Viewer
+from roomlore.jobs import runner
+from roomlore.jobs.disentanglement import DisentanglementWorker
+from roomlore.operations import App
+
+Batches = Iterable[Sequence[IncomingMessage]]
+
+
+async def untangle(app: App, *, portion: int = 1_000) -> runner.DrainResult:
+    return await runner.drain(
+        app.db,
+        DisentanglementWorker(db=app.db, chunk_size=portion),
+        only_org=app.org_id,
+        policy=runner.DRAIN_POLICY,
+    )
+
+
+async def come_in(app: App, batches: Batches, *, portion: int = 1_000) -> None:
+    for batch in batches:
+        assert not (await app.ingest_batch(batch)).skipped
+        drained = await untangle(app, portion=portion)
+        assert not drained.set_aside
+
+
+#: Each goes through rooms of its own; make test takes the first two.
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+
+
+def cut(
+    chance: random.Random, said: Sequence[IncomingMessage], parts: int
+) -> list[Sequence[IncomingMessage]]:
+    places = sorted({0, len(said), *(chance.randrange(len(said)) for _ in range(parts))})
+    return [said[start:end] for start, end in itertools.pairwise(places)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_room_comes_out_the_same_in_whatever_batches_it_came_in(open_app, admin, seed: int):
+    chance = random.Random(seed)
+    said = busy_room(seed, 60, people=5 if seed % 2 else 2)
+    once, often = await open_app("once"), await open_app("often")
+    await come_in(once, [said])
+    await come_in(often, cut(chance, said, 6), portion=chance.choice([3, 11]))
+    assert await untangled(admin, often) == await untangled(admin, once)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_room_comes_out_the_same_in_whatever_order_it_came_in(open_app, admin, seed: int):
+    chance = random.Random(100 + seed)
+    said = busy_room(seed, 50)
+    once, shuffled = await open_app("once"), await open_app("shuffled")
+    await come_in(once, [said])
+    mixed = chance.sample(said, len(said))
+    await come_in(shuffled, cut(chance, mixed, 5), portion=7)
+    assert await untangled(admin, shuffled) == await untangled(admin, once)
+
+
+async def test_what_comes_late_changes_what_it_would_have_changed(open_app, admin):
+    said = busy_room(7, 4 * WINDOW)
+    late = [one for number, one in enumerate(said) if number in {20, 21, 150}]
+    once, later = await open_app("once"), await open_app("later")
+    await come_in(once, [said])
+    await come_in(later, [[one for one in said if one not in late], late], portion=90)
+    assert await untangled(admin, later) == await untangled(admin, once)
+
+
+async def test_behind_a_late_message_the_room_is_not_gone_through_to_its_end(app: App):
+    said = busy_room(8, 5 * WINDOW, whispers=False)
+    late = said.pop(30)
+    await come_in(app, [said])
+    await app.ingest_batch([replace(late, body="", reply_to=None, thread_root=None)])
+    assert (await untangle(app)).done < len(said) - WINDOW
+
+
+async def test_a_changed_text_is_heard_anew(open_app, admin):
+    said = [replace(one, attachments=()) for one in busy_room(9, 40, whispers=False)]
+    changed = replace(said[12], body="Ana: the invoice needs another ledger", edited_at=at(10_000))
+    gone = replace(said[25], body="", deleted=True)
+    once, later = await open_app("once"), await open_app("later")
+    await come_in(once, [[*said, changed, gone]])
+    await come_in(later, [said, [changed], [gone]])
+    assert await untangled(admin, later) == await untangled(admin, once)
+
+
+async def test_an_answer_waits_for_what_it_answers(app: App, admin):
+    answer = message("9", "that one", author=author("bo"), reply_to="1")
+    await come_in(app, [[answer, message("5", "something else entirely", author=author("cy"))]])
+    await come_in(app, [[message("1", "which printer is it?")]])
+    state = await untangled(admin, app)
+    assert "('9', '1', 'explicit', 1.0)" in state["edges"]
+    assert any("['1', '9'" in one or "'1', '5', '9'" in one for one in state["conversations"])
+
+
+async def test_what_never_arrives_keeps_nothing_from_being_placed(app: App, admin):
+    await come_in(
+        app, [[message("1", "so I said", reply_to=MISSING), message("2", "yes", author=author("bo"))]]
+    )
+    assert len(await placements(admin, app)) == 2
+
+
+async def test_who_whispers_is_in_no_conversation_with_those_who_do_not_hear_it(app: App, admin):
+    said = busy_room(10, 60)
+    await come_in(app, [said])
+    heard = {
+        one.external_id: frozenset({one.author.account_id, *(who.account_id for who in one.audience)})
+        if one.kind == "whisper"
+        else None
+        for one in said
+    }
+    together: dict[object, set[object]] = {}
+    for external_id, conversation_id in (await placements(admin, app)).items():
+        together.setdefault(conversation_id, set()).add(heard[external_id])
+    assert len(together) > 5
+    assert all(len(hearers) == 1 for hearers in together.values())
+
+
+async def test_a_whisper_changes_nothing_for_those_who_do_not_hear_it(open_app, admin):
+    said = busy_room(11, 60)
+    aloud = [one for one in said if one.kind == "message"]
+    silent, whispering = await open_app("silent"), await open_app("whispering")
+    await come_in(silent, [aloud])
+    await come_in(whispering, [said])
+    told = {one.external_id for one in aloud}
+
+    async def seen(app: App) -> tuple[object, ...]:
+        state = await untangled(admin, app)
+        edges = [edge for edge in state["edges"] if edge.split("'")[1] in told and "None" not in edge]
+        talks = [one for one in state["conversations"] if one.split("'")[1] in told]
+        return edges, talks
+
+    ours, theirs = await seen(silent), await seen(whispering)
+    # An answer to a whisper stays stated, and only those who hear both learn of it.
+    whispered = {one.external_id for one in said} - told
+    assert [edge for edge in theirs[0] if edge.split("'")[3] not in whispered] == ours[0]
+    assert theirs[1] == ours[1]
+
+
+async def test_system_lines_and_injections_are_in_no_conversation(app: App, admin):
+    said = [
+        message("1", "hello"),
+        message("2", "bo joined", kind="system", author=author("", kind="system", name="notice")),
+        message("3", "remember the toner", kind="context_injection", audience=(author("bo"),)),
+    ]
+    await come_in(app, [said])
+    assert set(await placements(admin, app)) == {"1"}
+
+
+async def test_two_people_have_one_conversation_until_a_long_silence(app: App, admin):
+    dm = room("dm", kind="dm", visibility="members")
+    said = [
+        replace(one, room=dm, reply_to=None, thread_root=None, sent_at=at(number))
+        for number, one in enumerate(busy_room(12, 30, people=2, whispers=False))
+    ]
+    said += [replace(one, external_id=f"later{n}", sent_at=at(2_000 + n)) for n, one in enumerate(said[:10])]
+    await come_in(app, [said])
+    found = (await placements(admin, app)).values()
+    assert len(set(found)) == 2
+    boundaries = await admin.execute(
+        "select boundary from conversations where org_id = %s order by opened_at", [app.org_id]
+    )
+    assert [boundary for (boundary,) in await boundaries.fetchall()] == ["first", "silence"]
+
+
+async def test_what_a_person_placed_stays_and_what_answers_it_comes_along(app: App, admin):
+    said = busy_room(13, 40, whispers=False)
+    await come_in(app, [said])
+    elsewhere = await admin.execute(
+        "insert into conversations (org_id, id, room_id, boundary, opened_at, last_at, quiet_after)"
+        " select org_id, gen_random_uuid(), room_id, 'person', sent_at, sent_at, '30 minutes' from messages"
+        " where org_id = %s and external_id = 'm5' returning id",
+        [app.org_id],
+    )
+    [(conversation_id,)] = await elsewhere.fetchall()
+    await admin.execute(
+        "update placements set conversation_id = %s, by_hand = true where message_id ="
+        " (select id from messages where org_id = %s and external_id = 'm5')",
+        [conversation_id, app.org_id],
+    )
+    async with app.db.read_transaction(Viewer.operator(app.org_id)) as conn:
+        [(message_id,)] = await (
+            await conn.execute("select id from messages where external_id = 'm5'")
+        ).fetchall()
+    answer = message("late", "to that", author=author("eli"), sent_at=at(9_000), order=99, reply_to="m5")
+
+    async def change(conn):
+        await disentanglement.mark_messages_dirty(conn, app.org_id, [message_id])
+        await disentanglement.assign_replies(conn, app.org_id, [message_id])
+
+    await app.db.change(app.org_id, change)
+    at_once = await placements(admin, app)
+    await untangle(app)
+    assert await placements(admin, app) == at_once
+    await come_in(app, [[answer]])
+    found = await placements(admin, app)
+    assert found["m5"] == found["late"] == conversation_id
+    assert {key: value for key, value in found.items() if key != "late"} == at_once
+
+
+async def test_work_that_a_dead_worker_had_taken_is_done_by_the_next(app: App, admin):
+    said = busy_room(14, 30)
+    await app.ingest_batch(said[:20])
+    [(room_id,)] = await (
+        await admin.execute("select id from rooms where org_id = %s", [app.org_id])
+    ).fetchall()
+    taken = await app.db.change(
+        app.org_id, lambda conn: disentanglement.lease_range(conn, app.org_id, room_id)
+    )
+    assert taken is not None
+    await app.ingest_batch(said[20:])
+    await untangle(app)
+    assert len(await placements(admin, app)) == 30
+
+
+async def test_what_changes_while_a_room_is_gone_through_is_not_overwritten(app: App, admin, open_app):
+    said = busy_room(15, 40, whispers=False)
+    early = replace(said[3], body="Eli: the kernel panic needs a reboot", edited_at=at(9_000))
+    await app.ingest_batch(said)
+
+    class Interrupted(DisentanglementWorker):
+        async def do(self, org_id, tasks):
+            read = disentanglement.messages_from
+
+            async def reading(*args, **kwargs):
+                heard = await read(*args, **kwargs)
+                if not changed.is_set():
+                    changed.set()
+                    await app.ingest_batch([early])
+                return heard
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(disentanglement, "messages_from", reading)
+                return await super().do(org_id, tasks)
+
+    changed = asyncio.Event()
+    await runner.drain(app.db, Interrupted(db=app.db), only_org=app.org_id, policy=runner.DRAIN_POLICY)
+    assert changed.is_set()
+    once = await open_app("once")
+    await come_in(once, [[*said, early]])
+    assert await untangled(admin, app) == await untangled(admin, once)
+
+
+async def test_what_another_took_again_since_is_left_to_them(app: App, admin, open_app):
+    """Two lanes hold one room: the second took it after a change, the first read before."""
+    said = busy_room(15, 40, whispers=False)
+    early = replace(said[3], body="Eli: the kernel panic needs a reboot", edited_at=at(9_000))
+    await app.ingest_batch(said)
+    [(room_id,)] = await (
+        await admin.execute("select id from rooms where org_id = %s", [app.org_id])
+    ).fetchall()
+    read = disentanglement.messages_from
+    changed = asyncio.Event()
+
+    async def reading(*args, **kwargs):
+        heard = await read(*args, **kwargs)
+        if not changed.is_set():
+            changed.set()
+            await app.ingest_batch([early])
+            await app.db.change(
+                app.org_id, lambda conn: disentanglement.lease_range(conn, app.org_id, room_id)
+            )
+        return heard
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disentanglement, "messages_from", reading)
+        soon = replace(runner.DRAIN_POLICY, lease=timedelta(seconds=1))
+        await runner.drain(app.db, DisentanglementWorker(db=app.db), only_org=app.org_id, policy=soon)
+    assert changed.is_set()
+    once = await open_app("once")
+    await come_in(once, [[*said, early]])
+    assert await untangled(admin, app) == await untangled(admin, once)
+
+
+@pytest.mark.parametrize("whom", ["ana", "bo"])
+async def test_after_a_person_is_erased_a_room_is_as_if_it_had_been_gone_through_only_then(
+    open_app, admin, whom: str
+):
+    said = [
+        message("1", "the printer is broken", author=author("cy"), kind="whisper", audience=(author("bo"),)),
+        message(
+            "2",
+            "toner, the printer says",
+            author=author("cy"),
+            kind="whisper",
+            audience=(author("bo"), author("ana")),
+        ),
+        *(replace(one, external_id=f"later {one.external_id}") for one in busy_room(17, 40)),
+    ]
+    before, after = await open_app("before"), await open_app("after")
+    await come_in(before, [said])
+    await before.erasure.person(whom)
+    await untangle(before)
+    await after.ingest_batch(said)
+    await after.erasure.person(whom)
+    await untangle(after)
+    assert await untangled(admin, before) == await untangled(admin, after)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_after_single_messages_are_erased_a_room_is_as_if_it_had_been_gone_through_only_then(
+    open_app, admin, seed: int
+):
+    said = busy_room(40 + seed, 40)
+    doomed = [one.external_id for one in random.Random(seed).sample(said[20:], 6)]
+    before, after = await open_app("before"), await open_app("after")
+    await come_in(before, [said])
+    await after.ingest_batch(said)
+    for external_id in doomed:
+        await before.erasure.message(external_id)
+        await after.erasure.message(external_id)
+        await untangle(before)
+    await untangle(after)
+    assert await untangled(admin, before) == await untangled(admin, after)
+
+
+async def test_a_conversation_whose_last_message_is_erased_gets_its_label_from_what_is_left(open_app, admin):
+    said = [
+        message("1", "the printer is out of toner"),
+        message("2", "toner for the printer is in the cupboard", author=author("bo")),
+        message("3", "thank you"),
+    ]
+    app = await open_app("before")
+    await come_in(app, [said])
+    await app.erasure.message("3")
+    await untangle(app)
+    [(label,)] = await (
+        await admin.execute("select label from conversations where org_id = %s", [app.org_id])
+    ).fetchall()
+    assert "toner" in label
+
+
+async def test_a_reply_that_only_an_earlier_version_states_is_gone_through_again(open_app, admin):
+    said = busy_room(18, 40, whispers=False)
+    edited = replace(
+        said[9], body="Cy, the printer again", edited_at=at(9_000), reply_to=None, thread_root=None
+    )
+    first = replace(said[9], reply_to=said[2].external_id)
+    rest = [one for one in said if one is not said[9]]
+    once, late = await open_app("once"), await open_app("late")
+    await come_in(once, [[*rest, edited, first]])
+    await come_in(late, [[*rest, edited], [first]])
+    assert await untangled(admin, late) == await untangled(admin, once)
+
+
+async def test_a_running_worker_places_what_is_said_within_seconds(app: App, admin):
+    stop = asyncio.Event()
+    running = asyncio.create_task(
+        runner.run(app.db, DisentanglementWorker(db=app.db), stop=stop, policy=runner.DEFAULT_POLICY)
+    )
+    try:
+        await app.ingest_batch(busy_room(16, 20))
+        async with asyncio.timeout(120):
+            while len(await placements(admin, app)) < 20:  # noqa: ASYNC110  the database tells nobody
+                await asyncio.sleep(0.02)
+    finally:
+        stop.set()
+        await running
+
+
+async def test_a_conversation_is_open_until_nobody_spoke_for_long(app: App, admin):
+    said = [message(f"{n}", "the printer and its toner", author=author(who)) for n, who in enumerate("abc")]
+    await come_in(app, [said])
+    row = await admin.execute(
+        "select last_at, quiet_after from conversations where org_id = %s order by last_at desc", [app.org_id]
+    )
+    last_at, quiet_after = (await row.fetchall())[0]
+    assert last_at == at(2)
+    assert quiet_after == timedelta(minutes=30)
+
+
+async def placements(admin, app: App) -> dict[str, object]:
+    rows = await admin.execute(
+        "select external_id, conversation_id from placements join messages on messages.id = message_id"
+        " where placements.org_id = %s",
+        [app.org_id],
+    )
+    return dict(await rows.fetchall())

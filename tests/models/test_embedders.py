@@ -1,0 +1,147 @@
+"""What every embedder promises, run on each of them."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from models.embeddingserver import embedding_server
+from roomlore.domain.ports import Embedder
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors
+from roomlore.models.fake import FakeEmbedder
+from roomlore.models.http_embedding import open_http_embedder
+
+ODD_TEXTS = [
+    "",
+    " \n\t ",
+    "\x00",
+    "before\x00after",
+    "lone \ud800 surrogate",
+    "😀" * 40,
+    "👩‍👩‍👧‍👦 with joiners",
+    "日本語のメッセージ",
+    "مرحبا بالجميع",
+    "e\u0301 and \ufb01 and \u00ad",
+    "[SEP] [MASK] [CLS] [PAD]",
+    "x" * 5000,
+    "https://example.org/" + "a/" * 300,
+    "word " * 20_000,
+    "\n" * 50_000 + "late",
+]
+CHAT = [
+    f"{name}: {text}"
+    for name in ("Ana", "Bo")
+    for text in ("ok", "see you at nine", "why? " * 30, "no " * 90)
+]
+
+
+@pytest.fixture(scope="module")
+def http():
+    with embedding_server() as server:
+        yield open_http_embedder(server.url, "small")
+
+
+@pytest.fixture(params=["local", "fake", "http"])
+def embedder(request):
+    """Every implementation of the port in turn."""
+    return FakeEmbedder() if request.param == "fake" else request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=["local", "fake"])
+def giver(request):
+    """Every one that gives tokens; the protocol of the other has none."""
+    return FakeEmbedder() if request.param == "fake" else request.getfixturevalue(request.param)
+
+
+def tokens_of(embedder: Embedder, texts: list[str]) -> list[TokenVectors]:
+    found = embedder.embed_with_tokens(texts).tokens
+    assert found is not None
+    return list(found)
+
+
+def test_it_fulfils_the_port(embedder: Embedder):
+    assert embedder.model_id
+    assert embedder.dimensions == 384
+
+
+def test_vectors_are_float32_rows_of_length_one(embedder: Embedder):
+    vectors = embedder.embed(CHAT + ODD_TEXTS)
+    assert vectors.shape == (len(CHAT + ODD_TEXTS), embedder.dimensions)
+    assert vectors.dtype == np.float32
+    assert np.isfinite(vectors).all()
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
+
+
+def test_no_texts_give_no_rows(embedder: Embedder):
+    assert embedder.embed([]).shape == (0, embedder.dimensions)
+
+
+def test_rows_keep_the_order_of_the_texts(embedder: Embedder):
+    texts = CHAT + ODD_TEXTS
+    assert np.array_equal(embedder.embed(texts[::-1])[::-1], embedder.embed(texts))
+
+
+def test_a_text_alone_and_among_others_gives_the_same_bits(embedder: Embedder):
+    texts = CHAT + ODD_TEXTS
+    alone = np.concatenate([embedder.embed([text]) for text in texts])
+    assert np.array_equal(embedder.embed(texts), alone)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(st.text(max_size=80), min_size=1, max_size=8), data=st.data())
+def test_any_texts_in_any_company_give_the_same_bits(embedder: Embedder, texts, data):
+    together = embedder.embed(texts)
+    order = data.draw(st.permutations(range(len(texts))))
+    cut = data.draw(st.integers(0, len(texts)))
+    shuffled = [texts[i] for i in order]
+    parts = np.concatenate([embedder.embed(shuffled[:cut]), embedder.embed(shuffled[cut:])])
+    assert np.array_equal(parts, together[order])
+
+
+def test_equal_texts_give_equal_vectors(embedder: Embedder):
+    first, _, second = embedder.embed(["the same words", "something else", "the same words"])
+    assert np.array_equal(first, second)
+
+
+def test_texts_that_share_words_are_nearer_than_texts_that_share_none(embedder: Embedder):
+    near, other, far = embedder.embed(
+        ["the tent leaks when it rains", "our tent leaks in the rain", "please review invoice 88 by Friday"]
+    )
+    assert near @ other > near @ far + 0.2
+
+
+def test_several_threads_may_embed_at_once(embedder: Embedder):
+    texts = [text for number in range(6) for text in (f"number {number}", f"and then {number} " * number * 5)]
+    expected = embedder.embed(texts)
+    with ThreadPoolExecutor(4) as threads:
+        for vectors in threads.map(embedder.embed, [texts] * 8):
+            assert np.array_equal(vectors, expected)
+
+
+def test_reading_gives_the_vectors_that_embedding_gives(embedder: Embedder):
+    texts = CHAT + ODD_TEXTS
+    assert np.array_equal(embedder.embed_with_tokens(texts).vectors, embedder.embed(texts))
+
+
+def test_every_token_is_a_row_of_bits_and_long_texts_have_no_more_than_128(giver: Embedder):
+    assert giver.has_token_vectors
+    found = tokens_of(giver, CHAT + ODD_TEXTS)
+    assert len(found) == len(CHAT + ODD_TEXTS)
+    assert {(each.dtype, each.shape[1]) for each in found} == {(np.dtype(np.int8), TOKEN_BYTES)}
+    assert max(map(len, found)) == 128
+    assert [len(each) for each in tokens_of(giver, ["", "Ana: ok", "why not"])][::2] == [0, 2]
+
+
+def test_no_texts_have_no_tokens(giver: Embedder):
+    assert tokens_of(giver, []) == []
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(st.text(max_size=80), min_size=1, max_size=8), data=st.data())
+def test_any_texts_in_any_company_give_the_same_tokens(giver: Embedder, texts, data):
+    together = tokens_of(giver, texts)
+    for place in data.draw(st.permutations(range(len(texts)))):
+        (alone,) = tokens_of(giver, [texts[place]])
+        assert np.array_equal(alone, together[place])
