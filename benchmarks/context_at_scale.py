@@ -1,13 +1,13 @@
-"""A context in a small and in a very large room: how long it takes, and how many rows the database reads for it.
+"""Time and rows read for a context in a small and in a very large room.
 
     python -m benchmarks.context_at_scale [--messages 1000 1000000] [--rounds 200] [--data DIR]
 
-Each room is closed, in one embedded database that is thrown away unless a folder is named, and made by statements over
-whole rooms. Replies are as in a busy room: of six messages five answer one, mostly among the hundred before, one in
-forty an old one; a quarter is stated, the rest found with some confidence. Triggers are drawn from the whole room.
+Each room is closed, in one embedded database, which is temporary unless a folder is named. SQL creates the rooms. As in a
+busy room, five of six messages answer another one, mostly among the hundred before, one in forty an old one; a quarter of
+the replies is stated, the rest inferred with some confidence. Triggers come from the whole room.
 
-The operator and a member ask about the same triggers. Figures are of the second time that each context is built. Rows are
-those that PostgreSQL itself counts as read from tables; to be bounded, they must not grow with the room.
+The operator and a member ask about the same triggers. Figures are of the second build of each context. Rows are those that
+PostgreSQL counts as read from tables; they are bounded if they do not grow with the room.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import psycopg
 from psycopg import sql
 
 from roomlore import App, IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom, Settings, Viewer
-from roomlore.context.expansion import DEFAULT_LIMITS
+from roomlore.context.limits import DEFAULT_LIMITS
 from roomlore.db.cluster import Cluster, start_cluster
 from roomlore.db.database import Database
 from roomlore.db.schema import migrate

@@ -1,8 +1,8 @@
-"""What the benchmarks of copies share: a server, an org, and messages and points as chat has them.
+"""Shared by the benchmarks of indexes: a server, an org, and realistic messages and points.
 
-The server is the engine of Qdrant behind a little HTTP (tests/projections/qdrant/shim.py, on the same cores, in a process
-of its own) unless --url names a real one, whose key is in QDRANT_KEY. Vectors are sums of the vectors of a message's
-words; words are as frequent as in chat.
+The server is the engine of Qdrant behind a small HTTP server (tests/projections/qdrant/shim.py, on the same cores, in its
+own process), unless --url names a real one, with its key in QDRANT_KEY. The vector of a message is the sum of the vectors
+of its words; word frequencies are those of chat.
 """
 
 import argparse
@@ -135,7 +135,7 @@ async def opened(servers: ProjectionClients, **named: Any) -> AsyncGenerator[App
 def messages(
     count: int, chance: random.Random, *, since: int = 0, says_members: bool = True
 ) -> list[IncomingMessage]:
-    """Return messages of a few rooms, every second one closed; who is a member there is said with the first ones."""
+    """Return messages of a few rooms, every second one closed; their first messages state the members."""
     people = [IncomingAuthor(account_id=f"u{i}", name=f"Person{i}") for i in range(PEOPLE)]
     members = [IncomingMembership(author=person) for person in people[: PEOPLE // 2] if says_members]
     rooms = [

@@ -1,11 +1,11 @@
-"""How much of the bare model's speed is left after tokenising, sorting, pooling and putting back in order.
+"""Embedding throughput of Roomlore beside the bare model.
 
     python -m benchmarks.embedding_throughput [FILE ...]
 
-Without files, made-up chat of mixed length; with files, their non-empty lines. The bare session gets ready-made
-arrays, sorted and batched in the same way, in the two ways that two cores can be used: several one-threaded
-runs at a time, and one run on several threads. Ours is held against the faster one: the embedder alone, and
-the whole worker, which takes the same texts from the database and writes the vectors back. Runs alternate.
+Without files the texts are made-up chat of mixed length; with files, their non-empty lines. The bare session gets
+ready-made arrays, sorted and batched in the same way, and uses two cores in two ways: several runs with one thread each,
+and one run with several threads. Roomlore is compared with the faster one: the embedder alone, and the whole worker, which
+reads the texts from the database and writes the vectors back. Runs alternate.
 """
 
 import argparse
@@ -127,7 +127,7 @@ def bare_session(threads: int) -> onnxruntime.InferenceSession:
 
 
 def messages(texts: list[str]) -> list[roomlore.IncomingMessage]:
-    """Return the texts as messages; the author is what stands before the first colon, as it is embedded."""
+    """Return the texts as messages; the author is the text before the first colon, as it is embedded."""
     room = roomlore.IncomingRoom(external_id="bench", name="bench")
     start = datetime.now(UTC) - timedelta(days=1)
     made: list[roomlore.IncomingMessage] = []

@@ -1,11 +1,11 @@
-"""What the rules draw from real rooms: how many memories of each kind, how many twice, how fast.
+"""Memories that the rules extract from real rooms: how many of each kind, how many duplicates, how fast.
 
     python -m benchmarks.extraction PATH [PATH...] [--sample N] [--out FILE]
 
-Each PATH is an export, or a folder with `messages.jsonl` in the layout of `evaluation/`. It comes into an org of its own on
-the embedded server, is untangled, and drawn from, without an embedding model. Two memories count as one twice where
-they stand and say nearly the same: nine in ten of their words shared, of the same people. `--sample` writes so many
-memories, chosen at random, with the words around their sources, for a person to judge.
+Each PATH is an export, or a folder with `messages.jsonl` in the layout of `evaluation/`. It is imported into its own org on
+the embedded server, disentangled, and extracted without an embedding model. Two active memories are duplicates if they are
+about the same people and share nine in ten of their words. `--sample` writes so many random memories, with the text
+around their sources, for a person to judge.
 """
 
 import argparse

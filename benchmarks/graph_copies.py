@@ -1,17 +1,16 @@
-"""Copies in Neo4j: how fast they are written beside the bare driver, and how fast they are rebuilt.
+"""Indexes in Neo4j: writing speed beside the bare driver, and rebuilding speed.
 
     python -m benchmarks.graph_copies put [--messages N] [--rounds N]
     python -m benchmarks.graph_copies rebuild [--messages N]
 
-On a server of its own (tests/projections/neo4j/running.py, on the same cores), or one that --url names, whose user and
-password are in NEO4J_USER and NEO4J_PASSWORD. What is compared is done in turns, and medians are told.
+The server is started for the benchmark (tests/projections/neo4j/running.py, on the same cores), or --url names one, with
+user and password in NEO4J_USER and NEO4J_PASSWORD. Compared runs alternate; figures are medians.
 
-put: our writing beside the official driver merging the same nodes and edges by the same constraint, as anybody would who
-writes what may be there already: rows ready-made, batches of the same nodes, a transaction for each, a statement for
-each label and kind of edge; without versions, digests, owners of edges, stubs that are swept, or turns among writers.
-First into an empty copy, then once more what is there already, then with a property of each node, and an edge of each
-message and person, other than before; the bare driver leaves there what an edge led to before.
-rebuild: a copy of N messages of an org in an embedded database, from the first question to it until the copy is read.
+put: Roomlore beside the official driver, which merges the same nodes and edges with the same constraint: ready-made rows,
+the same batches, a transaction for each, a statement for each label and kind of edge; without versions, digests, owners of
+edges, stubs, or locks. First into an empty index, then the same nodes again, then with one property of each node and one
+edge of each message and person changed; the bare driver leaves old edges.
+rebuild: an index of N messages of an org in an embedded database, from the first query until it is ready.
 """
 
 import argparse
@@ -47,7 +46,7 @@ from backends.neo4j.running import Server, class_path
 COPY = "put"
 #: Rows of statements, by their text.
 Rows = Mapping[str, list[dict[str, Any]]]
-#: How many messages one conversation has, and how many are said for each memory.
+#: Messages per conversation, and messages per memory.
 CONVERSATION, MEMORY = 20, 20
 TAGS = 40
 REPLYING = 0.6

@@ -1,10 +1,10 @@
-"""Search, context and ingest over HTTP beside the same calls in process: how long each takes, and where that goes.
+"""Latency of search, context and ingest over HTTP beside the same calls in process, and where the time goes.
 
     python -m benchmarks.http_overhead [--messages 10000] [--seconds 10] [--clients 1 50]
 
-One embedded database that is thrown away, one room of made-up messages, embedded; the server is this very process's
-twin, on loopback, with a key of a member. The same calls are made in process by as many tasks at a time. Both sign in by
-key: every call looks the key up anew. In process that is left out once more, to tell what it costs.
+One temporary embedded database with one room of made-up, embedded messages. The server runs in a second process, on
+loopback, with a member's key. The same number of tasks makes the same calls in process. Both authenticate with the key on
+every call. A second run in process leaves that out, to show what it costs.
 """
 
 import argparse

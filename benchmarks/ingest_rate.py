@@ -1,12 +1,11 @@
-"""How fast messages come in, held against PostgreSQL's own COPY of the very same rows.
+"""Ingest rate beside PostgreSQL's COPY of the same rows.
 
     python -m benchmarks.ingest_rate [--rounds N] [--messages N]
 
-Both write to the same tables with all their indexes and constraints, on the embedded server with its usual
-settings: every commit waits for the disk. Ours cleans, attributes, resolves replies, counts and queues work on
-the way, under row-level security; COPY gets the rows ready-made, as a superuser whom no policy binds: once the messages
-alone, and once every row that a batch writes, reply edges, counts and queue included. Rounds alternate, each from empty
-tables. To reach: a third of COPY's rate.
+Both write to the same tables with all indexes and constraints, on the embedded server with its usual settings: every commit
+waits for the disk. Roomlore cleans, attributes, resolves replies, counts and enqueues work, under row-level security. COPY
+gets ready-made rows, as a superuser without policies: once the messages alone, and once every row that a batch writes.
+Rounds alternate, each from empty tables. Target: a third of COPY's rate.
 """
 
 import argparse

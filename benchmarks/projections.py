@@ -1,18 +1,18 @@
-"""Copies in Qdrant: how fast they are written and rebuilt, how far they lag, and what searching them costs.
+"""Indexes in Qdrant: writing and rebuilding speed, lag, and the cost of searching them.
 
     python -m benchmarks.projections put [--messages N] [--rounds N]
     python -m benchmarks.projections lag [--seconds N] [--rate N] [--work copying|all]
     python -m benchmarks.projections rebuild [--messages N]
     python -m benchmarks.projections search [--messages N] [--rounds N]
 
-On a server as in `copied.py`. What is compared is done in turns, and medians are told.
+The server is that of `copied.py`. Compared runs alternate; figures are medians.
 
-put: our writing, with a condition on versions, beside the bare client writing the same points, ready-made.
-lag: messages come in steadily from another process while the worker embeds and copies them, or does all its work;
-`lag_seconds` is looked at five times a second.
-rebuild: a copy of N messages, from the first question to the database until it is read.
-search: a copy of N messages is built and given an index; then the nearest 20 and the best 40 by words from the copy
-beside the database's, and whole searches both ways; recall against every vector looked at.
+put: Roomlore, with its condition on versions, beside the bare client that writes the same ready-made points.
+lag: messages arrive steadily from another process while the worker embeds and indexes them, or does all its work;
+`lag_seconds` is read five times a second.
+rebuild: an index of N messages, from the first query until it is ready.
+search: an index of N messages; its nearest 20 and best 40 lexical matches beside those of the database, and whole searches
+with both; recall is measured against an exact scan.
 """
 
 import argparse
@@ -290,7 +290,7 @@ async def compared(app: App, viewer: Any, asked: Sequence[str], at: Server) -> d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """The copy and the database, asked for the same."""
+    """The index and the database, with the same query."""
 
     app: App
     viewer: Any

@@ -1,10 +1,10 @@
-"""A collection of Qdrant for each org, beside one for all with the org in its points.
+"""One Qdrant collection per org, beside one collection for all orgs.
 
     python -m benchmarks.qdrant_collections [--orgs 20] [--messages 2000] [--rounds 3]
 
-On a server as in `copied.py`; the bare client writes the same points to both, with the same indexes, and one more of the
-org that keeps what belongs together together (`is_tenant`). Looked for are the 20 nearest in three rooms of one org. Memory
-and disk are what they grew by.
+The server is that of `copied.py`. The bare client writes the same points to both, with the same indexes, and one more for
+the org, which stores points of an org together (`is_tenant`). The query is the 20 nearest in three rooms of one org. Memory
+and disk are how much they grew.
 """
 
 import argparse

@@ -1,19 +1,16 @@
-"""What it costs that a viewer sees only what the viewer may see.
+"""The cost of visibility: Roomlore beside the same database without row-level security.
 
     python -m benchmarks.safety [--messages 100000] [--rooms 50] [--rounds 100] [--data DIR] [--plans]
 
-Two databases on one embedded server hold the same bytes. `guarded` is as Roomlore runs it. `bare` is a copy
-without row-level security, where everything of the org is readable: what is left is what any product without
-visibility rules would do. Both are asked the same questions through the same calls, by turns, so that noise
-hits both. To reach: medians at most 1.3 times those of `bare`.
+Two databases on one embedded server hold the same bytes. `guarded` is Roomlore as it is. `bare` is a copy without row-level
+security, in which everything of the org is readable, as in a product without visibility rules. Both get the same questions
+through the same calls, alternating, so that noise affects both. Target: medians at most 1.3 times those of `bare`.
 
-Three viewers ask: the operator and a participant of an org whose rooms are all open, who must get the very
-same answers from both; and a member of an org of closed rooms, come, gone and come again, with whispers of
-others around, to whom `bare` shows more than it should. What is not there is then held against what the
-viewer may not see: both must take about as long to be refused.
+Three viewers ask: the operator and a participant of an org with open rooms, who must get equal answers from both; and a
+member of an org with closed rooms, who joined, left and joined again, with whispers of others around; `bare` shows this
+member too much. Missing things are then compared with invisible ones: both must take about as long to be refused.
 
-Messages are made of words with the frequencies of real text (Zipf), vectors by hashing them, so that no
-model's speed is measured here.
+Word frequencies are those of real text (Zipf), and vectors are hashes of words, so that no model's speed is measured.
 """
 
 import argparse
@@ -88,7 +85,7 @@ def people() -> list[IncomingAuthor]:
 
 
 def places(rooms: int, end: datetime, *, closed: bool) -> list[IncomingRoom]:
-    """Return the rooms; of closed ones each is kept from every fourth person, and some stay open."""
+    """Return the rooms; every closed one lacks a fourth of the people, and some are open."""
     return [
         IncomingRoom(
             external_id=f"r{i}",
@@ -191,7 +188,7 @@ class Asker:
     triggers: Sequence[tuple[str, str]]
 
     def calls(self) -> dict[str, list[Call]]:
-        """Return what is asked, kind by kind."""
+        """Return the questions by kind."""
         return {
             "search, org": [self.search(question) for question in self.questions],
             "search, largest room": [self.search(question, LARGEST) for question in self.questions],
@@ -214,7 +211,7 @@ class Asker:
 
 
 async def asker(app: App, name: str, told: Sequence[IncomingMessage], rounds: int) -> Asker:
-    """Return somebody who asks about what was told, from messages within sight."""
+    """Return a viewer who asks about visible messages."""
     viewer = app.operator if name == "operator" else await app.viewer(MEMBER)
     chance = random.Random(11)
     questions = [" ".join(chance.sample(message.body.split(), 3)) for message in chance.sample(told, rounds)]
@@ -258,7 +255,7 @@ async def compared(
         else:
             (second, right), (first, left) = await took(opposite, other), await took(call, one)
         alike = alike and left == right
-        # The first ones find cold caches and plans that are not kept yet.
+        # The first ones run with cold caches and without cached plans.
         if turn >= 10:
             here.append(first)
             there.append(second)
@@ -270,7 +267,7 @@ async def cost(guarded: App, bare: App, who: Asker) -> dict[str, object]:
     report: dict[str, object] = {}
     for what, calls in who.calls().items():
         here, there, alike = await compared(guarded, bare, [(call, call) for call in calls])
-        # Whoever may see everything is told the same by both; whoever may not is told less.
+        # Viewers who may see everything get equal answers; others get less from the guarded one.
         assert alike or who.name == "member", f"{what}, {who.name}: the two databases disagree"
         report[f"{what}, {who.name}"] = figures("guarded", here, "bare", there)
         print(what, who.name, report[f"{what}, {who.name}"], file=sys.stderr)
@@ -330,7 +327,7 @@ async def plans(cluster: Cluster, asking: Sequence[tuple[str, Asker]]) -> None:
 async def print_plans(cluster: Cluster, app: App, who: Asker, database: str) -> None:
     log = cluster.home / "postgres.log"
     for what, calls in who.calls().items():
-        # As in a long session: prepared, with whatever plans are kept.
+        # Prepared and with cached plans, as in a long session.
         for call in calls[:14]:
             await took(call, app)
         written = log.stat().st_size

@@ -1,9 +1,9 @@
-"""Search and context at scale: latency, and what a message costs on disk.
+"""Search and context at scale: latency, and disk space per message.
 
     python -m benchmarks.scale [--messages 100000] [--rooms 50] [--rounds 100]
 
-Messages are made of words with the frequencies of real text (Zipf), vectors by hashing them, so that no
-model's speed is measured here. The database is a fresh embedded one that is thrown away.
+Word frequencies are those of real text (Zipf), and vectors are hashes of words, so that no model's speed is measured. The
+database is embedded and temporary.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""Searches in a large org: how long they take beside the bare queries they are made of, and what a message costs on disk.
+"""Search latency in a large org beside the bare queries of a search, and disk space per message.
 
     python -m benchmarks.search_at_scale [--messages 1000000] [--rooms 50] [--rounds 100] [--data DIR]
 
-Rooms of very different sizes, every second one closed, made by statements over whole rooms; words as often as what is left of
-real messages without stop words (Zipf and Mandelbrot: the r-th has a share of 1 / (r + 2); 7 to a message, of which the first stands in
-a fifth of all, the tenth in 6 %, the fiftieth in 1.5 %, as in meetings and on IRC), vectors that are sums of the vectors of their words, so that no model's speed is measured here. The
-operator and a member ask, each question a few words of one message. Bare: the vector query alone through the index, and
-each word of the question alone, best by `ts_rank`, both without any rule of who may see what. Figures are of the second
-time a question is asked.
+Rooms have very different sizes, every second one is closed, and SQL creates them. Word frequencies are those of real
+messages without stop words (Zipf and Mandelbrot: the r-th word has a share of 1 / (r + 2); 7 words per message; the first
+word is in a fifth of all messages, the tenth in 6 %, the fiftieth in 1.5 %, as in meetings and on IRC). The vector of a
+message is the sum of the vectors of its words, so that no model's speed is measured. The operator and a member ask; each
+question is a few words of one message. Bare queries are the vector query alone through the index, and each word of the
+question alone, best by `ts_rank`, both without visibility rules. Figures are of the second time a question is asked.
 """
 
 import argparse

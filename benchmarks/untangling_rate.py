@@ -1,9 +1,9 @@
-"""How fast messages are linked: pure linking, one core, no database.
+"""Speed of linking messages: no database, one core.
 
     OMP_NUM_THREADS=1 python -m benchmarks.untangling_rate [--messages 5000] [--rounds 3]
 
-A made-up room of many people in which several talk at once, names called half the time. The best round counts: what
-else runs on the machine only makes it slower. To reach: at most 200 microseconds a message.
+A made-up room of many people in which several conversations run at once; half of the messages name somebody. The best round
+counts, because other programs only make a round slower. Target: at most 200 microseconds per message.
 """
 
 import argparse
@@ -12,8 +12,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from roomlore.conversations.linker import ReplyLinker
-from roomlore.conversations.records import ConversationMessage
+from roomlore.conversations.disentangler import ReplyLinker
+from roomlore.conversations.window import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -1,11 +1,11 @@
-"""How fast rooms are untangled from the database and back into it, at steady state.
+"""Rate of disentangling rooms in the database at steady state.
 
     python -m benchmarks.untangling_worker [--messages N] [--arriving N]
 
-A busy room of made-up talk comes in little by little, as it would from a live platform, on the embedded server with its
-usual settings; after each batch the worker reads what is new with the window before it, links it, places it, says what
-its conversations are about, and writes all of that. Timed is the worker alone, by the clock and by its own
-processor time. To keep up with: 2,000 messages a second on one core.
+Made-up messages arrive in a busy room in small batches, as from a live platform, on the embedded server with its usual
+settings. After each batch the worker reads the new messages and the window before them, links and assigns them, labels
+their conversations, and writes all of that. Only the worker is timed, by the clock and by its processor time. Target:
+2,000 messages a second on one core.
 """
 
 import argparse

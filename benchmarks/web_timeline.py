@@ -1,10 +1,10 @@
-"""How long the page of a large room takes until its first byte: at its newest, in the middle, at its oldest, filtered.
+"""Time to the first byte of a large room's page: its newest, middle and oldest messages, and a filter.
 
     python -m benchmarks.web_timeline [--messages 10000] [--requests 200] [--data FOLDER]
 
-One embedded database, one room of made-up messages with replies, edits and whispers, gone through so that they stand in
-conversations; the pages are asked for within this process, by a member who came with a key and by the operator who sits
-at the machine. To reach: p95 below 300 ms.
+One embedded database with one room of made-up messages, replies, edits and whispers, disentangled into conversations. The
+requests come from the same process, from a member with a key and from the operator on the local machine. Target: p95
+below 300 ms.
 """
 
 import argparse

@@ -36,7 +36,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(asyncio|collections|contextlib|datetime|numpy|pathlib|typing|uuid|zoneinfo)(\..+)?"),
     ("py:class", r"(Path|UUID|date|datetime|timedelta|int|bool|str|float|bytes|ndarray|float32|Any)"),
     # What an answer holds, of whatever kind it is.
-    ("py:class", r"roomlore\.operations\.graph\.Item"),
+    ("py:class", r"roomlore\.operations\.graph\.Found"),
     # Limits of arguments, and aliases in annotations that are not evaluated.
     (
         "py:class",

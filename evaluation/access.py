@@ -1,6 +1,6 @@
 """The task `access`: messages arrive one by one, and each question is asked at its time by its asker.
 
-What was restricted or forgotten by then counts, and nothing later. Privacy requests that are only proposed are
+Only privacy requests until then count. Privacy requests that are only proposed are
 accepted at once: the task measures what they cover, not whether somebody confirms them.
 """
 
@@ -18,11 +18,9 @@ from roomlore.domain.incoming import IncomingMessage
 
 
 async def access(run: BenchmarkRun, *, now: datetime) -> Outcome:
-    """Return what search shows to whom at the time of each question: what it may and what it must not.
+    """Return how much of what each asker may and must not see is found at the time of each question.
 
-    Args:
-        run: Its App is empty.
-        now: When rooms without times end.
+    The App of the run is empty at first. Rooms without times end at `now`.
     """
     due: dict[str | None, list[Question]] = defaultdict(list)
     for question in run.gold.questions:

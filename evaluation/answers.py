@@ -29,14 +29,7 @@ class Answered:
 async def ask_all(
     app: App, questions: Sequence[Question], progress: Progress, *, viewers: Viewers
 ) -> list[Answered]:
-    """Return the outcome of each question, asked in its room, at its time, and answered by quotation.
-
-    Args:
-        app: Holds the messages.
-        questions: What is asked.
-        progress: Told of each question.
-        viewers: For whom each is asked.
-    """
+    """Return the outcome of each question, asked in its room, at its time, and answered by quotation."""
 
     async def answered(question: Question) -> Answered:
         viewer = viewers.of(question)
@@ -69,12 +62,7 @@ async def cited(app: App, viewer: Viewer, answer: Answer) -> list[str]:
 
 
 def score_answers(questions: Sequence[Question], answers: Sequence[Answered]) -> Report:
-    """Return how often questions are answered, by which tier, and how often the answer cites evidence.
-
-    Args:
-        questions: What was asked.
-        answers: The outcome of each, in their order.
-    """
+    """Return how often questions are answered, by which tier, and how often the answer cites evidence."""
     pairs = list(zip(questions, answers, strict=True))
     answered = [(question, one) for question, one in pairs if one.answered]
     cites_evidence = [

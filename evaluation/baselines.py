@@ -232,10 +232,7 @@ class Baselines:
     ) -> "Baselines":
         """Return the baselines on the stems of "name: text" and the stored vectors of the embedder.
 
-        Args:
-            app: Has the messages, and their vectors.
-            messages: In the order of their rooms.
-            embedder: None leaves out the methods that need vectors.
+        The messages are in the order of their rooms. Without an embedder the methods that need vectors are left out.
         """
         stems = await stems_of(app, [(message.author_name, message.text) for message in messages])
         vectors = {} if embedder is None else await message_vectors(app, embedder.model_id)

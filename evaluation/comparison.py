@@ -18,7 +18,7 @@ from evaluation.metrics import (
     shown_scores,
 )
 
-#: Search as anybody gets it, without an embedding model, and its lexical index alone.
+#: The usual search, search without an embedding model, and the lexical index alone.
 OURS, LEXICAL_ONLY, LEXICAL_INDEX = "ours", "lexical only", "lexical index"
 #: Begins the name of search after a switch to another embedding model.
 SWITCHED = "ours by "

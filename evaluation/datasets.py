@@ -154,9 +154,7 @@ def negatives(questions: Sequence[Question], *, most: int | None = None) -> list
 
     The same questions give the same negatives. They are asked at the end of the room. There are none of one room.
 
-    Args:
-        questions: The questions of a data set; the rooms are theirs.
-        most: A random sample of this size at most; None moves all.
+    `most` limits them to a random sample; None moves all.
     """
     chance = random.Random(_SEED)  # noqa: S311  a repeatable draw, not a secret
     rooms = sorted({question.room for question in questions})

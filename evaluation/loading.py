@@ -57,9 +57,7 @@ def incoming(messages: Sequence[DatasetMessage], *, now: datetime) -> Iterator[I
     message before. In a room without times a message comes every 20 seconds. A data set from the future moves
     into the past by whole weeks, because Roomlore refuses messages from the future.
 
-    Args:
-        messages: Rooms may be mixed.
-        now: When rooms without times end. No message is later.
+    Rooms may be mixed. Rooms without times end at `now`, and no message is later.
     """
     clocks = _clocks(messages)
     ahead = max((message.timestamp for message in messages if message.timestamp), default=now) - now

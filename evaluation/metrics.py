@@ -144,10 +144,7 @@ def auroc_interval(
 ) -> list[float] | None:
     """Return the 95 % bootstrap interval of how much higher an AUROC is than another of the same questions.
 
-    Args:
-        positive: Scores of what should score high.
-        negative: Scores of what should score low.
-        than: The same of the other, in the same order.
+    `positive` should score high and `negative` low; `than` has the scores of the other, in the same order.
     """
     if not positive or not negative:
         return None

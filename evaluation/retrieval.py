@@ -75,10 +75,10 @@ async def _comparison(run: BenchmarkRun, found: Sequence[Ranking], *, viewers: V
         systems |= others
         refusals |= others_refusals
     if run.options.ablations and run.embedder is not None:
-        for name, stages in ABLATIONS.items():
+        for name, features in ABLATIONS.items():
             with run.progress(f"asking with {name}", len(questions)) as progress:
                 systems[name] = await ablated_rankings(
-                    run.app, run.embedder, questions, progress, viewers=viewers, stages=stages
+                    run.app, run.embedder, questions, progress, viewers=viewers, features=features
                 )
     if run.options.switch is not None:
         systems[f"{SWITCHED}{run.options.switch}"] = await _switched(run, run.options.switch, viewers=viewers)

@@ -43,7 +43,7 @@ class Task:
 
     #: Measures it once the messages are stored; None for the task that stores them itself.
     measure: Callable[[BenchmarkRun], Awaitable[Outcome]] | None
-    #: The gold labels that it needs, by file.
+    #: The files with gold labels that it needs.
     needs: tuple[str, ...]
     #: Whether it searches, and so needs an embedding model.
     searches: bool = False
@@ -70,13 +70,7 @@ async def evaluate(
 ) -> Report:
     """Return the scores of one task on one data set.
 
-    Args:
-        task: One of TASKS.
-        folder: The data set.
-        now: When rooms without times end.
-        out: Where to write the predictions that were scored.
-        options: What else is measured.
-        progress: Shows the progress of each step.
+    Rooms without times end at `now`; `out` is the file for the predictions that were scored.
 
     Raises:
         BadInput: The folder is no data set or lacks what the task needs, the task is unknown, or the predictions

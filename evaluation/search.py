@@ -1,4 +1,4 @@
-"""Asks Roomlore the questions of a data set: by search as anybody gets it, and by search with stages left out."""
+"""Asks Roomlore the questions of a data set: with the usual search, and with some features left out."""
 
 import asyncio
 from collections import Counter
@@ -22,7 +22,7 @@ from roomlore.search.message_search import SearchQuery as Query
 from roomlore.search.ranking import ScoringFeatures
 from roomlore.search.records import Hit, SearchResult
 
-#: How a question is searched for, for a viewer.
+#: Searches for a question, for a viewer.
 Search = Callable[[App, Viewer, Question], Awaitable[SearchResult]]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -122,15 +122,7 @@ async def rankings(
     search: Search = search_room,
     viewers: Viewers | None = None,
 ) -> list[Ranking]:
-    """Return what search finds for each question, in its room, at its time.
-
-    Args:
-        app: Holds the messages.
-        questions: What is asked.
-        progress: Told of each question.
-        search: Another way to search than the usual one.
-        viewers: For whom each question is asked; the operator by default.
-    """
+    """Return what search finds for each question, in its room, at its time; by default for the operator."""
 
     async def ranking(question: Question) -> Ranking:
         found = await search(app, viewers.of(question) if viewers else app.operator, question)
@@ -146,7 +138,7 @@ async def lexical_rankings(
 
     async def ranking(question: Question) -> Ranking:
         query = Query(text=question.question, vector=None)
-        found = await _searched(app, viewers.of(question), question, query, stages=LEXICAL)
+        found = await _searched(app, viewers.of(question), question, query, features=LEXICAL)
         return Ranking(question_id=question.id, ranked=_with_terms(found.hits), score=found.confidence or 0.0)
 
     return await concurrently(questions, ranking, progress)
@@ -159,18 +151,9 @@ async def ablated_rankings(
     progress: Progress,
     *,
     viewers: Viewers,
-    stages: ScoringFeatures,
+    features: ScoringFeatures,
 ) -> list[Ranking]:
-    """Return what search finds for each question with some of its stages.
-
-    Args:
-        app: Holds the messages.
-        embedder: Its embedding model.
-        questions: What is asked.
-        progress: Told of each question.
-        viewers: For whom each is asked.
-        stages: The stages that count.
-    """
+    """Return what search finds for each question with only some of its features; `embedder` is that of the App."""
 
     async def ranking(question: Question) -> Ranking:
         read = await asyncio.to_thread(embedder.embed_with_tokens, [question.question])
@@ -179,7 +162,7 @@ async def ablated_rankings(
             vector=(embedder.model_id, read.vectors[0]),
             tokens=read.tokens[0] if read.tokens else None,
         )
-        found = await _searched(app, viewers.of(question), question, query, stages=stages)
+        found = await _searched(app, viewers.of(question), question, query, features=features)
         return Ranking(question_id=question.id, ranked=ranked(found.hits), score=found.confidence or 0.0)
 
     return await concurrently(questions, ranking, progress)
@@ -212,11 +195,11 @@ def _with_terms(hits: Sequence[Hit]) -> list[str]:
 
 
 async def _searched(
-    app: App, viewer: Viewer, question: Question, query: Query, *, stages: ScoringFeatures
+    app: App, viewer: Viewer, question: Question, query: Query, *, features: ScoringFeatures
 ) -> MessageSearchResult:
     async with app.db.read_transaction(viewer, generic_plan=True, apply_restrictions=True) as conn:
         scope = await _scope(conn, app, question)
-        return await search_messages(conn, viewer, query, scope=scope, limit=EXCHANGES, stages=stages)
+        return await search_messages(conn, viewer, query, scope=scope, limit=EXCHANGES, features=features)
 
 
 async def _scope(conn: Connection, app: App, question: Question) -> SearchFilter:

@@ -13,6 +13,7 @@ from uuid import uuid4
 from weakref import WeakSet
 
 import psycopg
+import psycopg.rows
 import pytest
 from hypothesis import Phase, settings
 
@@ -78,13 +79,46 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
         yield server
 
 
+class Superuser:
+    """One connection for all tests, since a new one costs the server more than most statements."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._conn: psycopg.AsyncConnection | None = None
+
+    async def connection(self) -> psycopg.AsyncConnection:
+        """Return it as a new one would be."""
+        if self._conn is None or self._conn.closed or self._conn.broken:
+            options = "-c search_path=roomlore,public -c timezone=UTC"
+            self._conn = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True, options=options)
+        return self._conn
+
+    async def reset(self) -> None:
+        """Undo what a test left behind in it."""
+        if self._conn is None or self._conn.closed:
+            return
+        await self._conn.rollback()
+        await self._conn.set_autocommit(True)
+        self._conn.row_factory = psycopg.rows.tuple_row
+        await self._conn.execute("reset session authorization; reset all; unlisten *; discard temp")
+
+    async def close(self) -> None:
+        if self._conn is not None:
+            await self._conn.close()
+
+
+@pytest.fixture(scope="session")
+async def superuser(cluster: Cluster) -> AsyncGenerator[Superuser]:
+    user = Superuser(cluster.admin_dsn)
+    yield user
+    await user.close()
+
+
 @pytest.fixture
-async def admin(cluster: Cluster) -> AsyncGenerator[psycopg.AsyncConnection]:
+async def admin(superuser: Superuser) -> AsyncGenerator[psycopg.AsyncConnection]:
     """A superuser, whom no policy binds: for what a test must know that Roomlore may not."""
-    async with await psycopg.AsyncConnection.connect(
-        cluster.admin_dsn, autocommit=True, options="-c search_path=roomlore,public -c timezone=UTC"
-    ) as conn:
-        yield conn
+    yield await superuser.connection()
+    await superuser.reset()
 
 
 @pytest.fixture(scope="session")
@@ -96,7 +130,7 @@ async def pool(cluster: Cluster) -> AsyncGenerator[Pool]:
 
 @pytest.fixture
 async def db(
-    cluster: Cluster, pool: Pool, tasks_of_test: WeakSet[asyncio.Task[Any]]
+    cluster: Cluster, pool: Pool, superuser: Superuser, tasks_of_test: WeakSet[asyncio.Task[Any]]
 ) -> AsyncGenerator[Database]:
     yield Database(pool, cluster.app_dsn)
     # As the end of a loop of its own would.
@@ -105,8 +139,8 @@ async def db(
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
     # The queue spans orgs: what a test leaves undone is not the next one's.
-    async with await psycopg.AsyncConnection.connect(cluster.admin_dsn, autocommit=True) as conn:
-        await conn.execute("delete from roomlore.work")
+    await superuser.reset()
+    await (await superuser.connection()).execute("delete from roomlore.work")
 
 
 @pytest.fixture(scope="session")

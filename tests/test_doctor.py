@@ -74,7 +74,7 @@ async def test_copies_without_a_server_are_spoken_of(app: App, cluster: Cluster,
         False,
         "no server is named, and 1 org want copies: what changes waits",
     )
-    assert "roomlore project drop neo4j" in found.cure
+    assert "roomlore index drop neo4j" in found.cure
 
 
 @pytest.mark.usefixtures("app")
@@ -125,7 +125,7 @@ async def test_a_copy_is_told_to_be_there_to_lag_or_to_be_gone(
     assert (found.is_well, found.cure) == (False, "run: roomlore worker --drain --retry")
     shelf.held_copies.clear()
     found = of(await examined(cluster, qdrant=QDRANT), "qdrant")
-    assert (found.is_well, found.cure) == (False, "run: roomlore project rebuild qdrant")
+    assert (found.is_well, found.cure) == (False, "run: roomlore index rebuild qdrant")
     assert "1 gone" in found.detail
     shelf.is_down = True
     found = of(await examined(cluster, qdrant=QDRANT), "qdrant")

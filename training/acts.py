@@ -3,7 +3,6 @@
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.conversations.mentions import mention_words
 from roomlore.conversations.message_text import (
     ACT_COUNT,
     BUCKETS,
@@ -13,6 +12,7 @@ from roomlore.conversations.message_text import (
     tokens,
 )
 from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.text.mentions import mention_words
 from training.rooms import TrainingRoom
 
 _STEPS, _RATE, _DECAY = 40, 0.02, 1e-3

@@ -11,11 +11,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from roomlore.conversations.mentions import aliases, mention_words
 from roomlore.conversations.message_text import BUCKETS, bucket, stem, tokens
-from roomlore.conversations.records import ConversationMessage
-from roomlore.conversations.window import COMMON_WORD_RARITY, WINDOW
+from roomlore.conversations.window import COMMON_WORD_RARITY, WINDOW, ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.text.mentions import aliases, mention_words
 
 #: So many messages before the first judged one are enough to fill the window.
 _LEAD = WINDOW + 50

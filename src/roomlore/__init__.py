@@ -43,9 +43,8 @@ else:
         {
             "roomlore.operations.application": ["App"],
             "roomlore.client.application": ["Client"],
-            "roomlore.client.context_fetcher": ["fetcher"],
             "roomlore.client.connection": ["open"],
-            "roomlore.client.protocols": ["Rooms"],
+            "roomlore.client.protocols": ["Rooms", "fetcher"],
             "roomlore.client.server": ["Server"],
             "roomlore.settings": ["Settings"],
             "roomlore.domain.errors": [

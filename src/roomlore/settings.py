@@ -1,8 +1,8 @@
-"""What can be set. Read once, by the app, and passed down as values."""
+"""The settings. The App reads them once and passes them down."""
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -14,151 +14,124 @@ from roomlore.domain.patterns import lazy_pattern
 DEFAULT_DATA = Path(".roomlore")
 DEFAULT_ORG = "default"
 DEFAULT_ANSWER_CALLS = 200
-#: Of calls to find what is stated in conversations: for each org and day, and for each room and day.
-DEFAULT_MEMORY_CALLS = 200
-DEFAULT_ROOM_CALLS = 50
-#: What the embedding model is called that ROOMLORE_MODEL or ROOMLORE_EMBEDDING_URL names, or that ships along.
+#: Extraction calls, for each org and day, and for each room and day.
+DEFAULT_MEMORY_CALLS, DEFAULT_ROOM_CALLS = 200, 50
+#: The name of the embedding model of ROOMLORE_MODEL or ROOMLORE_EMBEDDING_URL, or the built-in one.
 DEFAULT_EMBEDDING = "default"
-#: What other embedding models may be called.
-_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-#: No embedding model gives longer vectors.
+#: No embedding model has longer vectors.
 MAX_DIMENSIONS = 16_000
+_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = lazy_pattern("[A-Z_][A-Z0-9_]*")
+_API_URL = "https://host/v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModelSettings:
-    """A language model behind an address, and how often it may be asked."""
+    """A language model on a server, and how often it may be called."""
 
-    #: Where its API begins, like https://host/v1; it must speak OpenAI's chat completions.
+    #: The base URL of an API that speaks OpenAI's chat completions, like https://host/v1.
     url: str
     name: str
-    #: Shown to the server, and to nobody else.
     key: str | None = field(default=None, repr=False)
-    #: For each org and day, in UTC: to name conversations and to word answers.
+    #: For titles and answers, for each org and day in UTC.
     calls: int = DEFAULT_ANSWER_CALLS
-    #: For each org and day: to find what is stated in conversations.
+    #: For extraction, for each org and day, and for each room and day.
     memory_calls: int = DEFAULT_MEMORY_CALLS
-    #: Of these, for each room and day.
     room_calls: int = DEFAULT_ROOM_CALLS
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if not _is_plain_address(self.url):
-            raise BadInput(
-                "language model URL",
-                "must be like https://host/v1, without an account, a query or a fragment",
-            )
+        _check_server("language model", self.url, self.key, example=_API_URL)
         if not self.name.strip():
             raise BadInput("language model name", "must not be empty; set ROOMLORE_LANGUAGE_MODEL_NAME")
-        if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
-            raise BadInput("language model key", "must be printable ASCII; is there a line break in it?")
         if min(self.calls, self.memory_calls, self.room_calls) < 0:
             raise BadInput("language model calls", "must not be negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSettings:
-    """An embedding model behind an address, to which every message and memory is sent."""
+    """An embedding model on a server, which gets every message and memory."""
 
-    #: Where its API begins, like https://host/v1; it must speak OpenAI's embeddings.
+    #: The base URL of an API that speaks OpenAI's embeddings, like https://host/v1.
     url: str
     name: str
-    #: Shown to the server, and to nobody else.
     key: str | None = field(default=None, repr=False)
-    #: Asked of the server; None takes vectors as long as it gives them.
+    #: The length of vectors to request; None takes the server's.
     dimensions: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if not _is_plain_address(self.url):
-            raise BadInput(
-                "embedding URL", "must be like https://host/v1, without an account, a query or a fragment"
-            )
+        _check_server("embedding", self.url, self.key, example=_API_URL)
         if not self.name.strip():
             raise BadInput("embedding name", "must not be empty; set ROOMLORE_EMBEDDING_NAME")
-        if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
-            raise BadInput("embedding key", "must be printable ASCII; is there a line break in it?")
         if self.dimensions is not None and not 0 < self.dimensions <= MAX_DIMENSIONS:
             raise BadInput("embedding dimensions", f"must be from 1 to {MAX_DIMENSIONS:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QdrantSettings:
-    """A Qdrant server that may hold copies."""
+    """A Qdrant server for indexes."""
 
     #: Like http://host:6333.
     url: str
-    #: Shown to the server, and to nobody else.
     key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if not _is_plain_address(self.url):
-            raise BadInput(
-                "Qdrant URL", "must be like http://host:6333, without an account, a query or a fragment"
-            )
-        if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
-            raise BadInput("Qdrant key", "must be printable ASCII; is there a line break in it?")
+        _check_server("Qdrant", self.url, self.key, example="http://host:6333")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neo4jSettings:
-    """A Neo4j server that may hold copies."""
+    """A Neo4j server for indexes."""
 
     #: Like bolt://host:7687, or neo4j+s://host.
     url: str
     user: str = "neo4j"
-    #: Shown to the server, and to nobody else.
     password: str = field(repr=False)
-    #: None: the one that the server has for this user.
+    #: None is the user's default.
     database: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if not _is_plain_address(self.url, schemes={"bolt", "bolt+s", "neo4j", "neo4j+s"}):
-            raise BadInput(
-                "Neo4j URL", "must be like bolt://host:7687, without an account, a query or a fragment"
-            )
+        schemes = ("bolt", "bolt+s", "neo4j", "neo4j+s")
+        _check_server("Neo4j", self.url, None, example="bolt://host:7687", schemes=schemes)
         if not self.user or not self.password:
             raise BadInput("Neo4j password", "is missing; set ROOMLORE_NEO4J_PASSWORD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where the data lies and whose it is."""
+    """The settings of an App."""
 
-    #: Folder of the embedded database; not used when a database is named.
+    #: The folder of the embedded database, if no other database is set.
     data: Path = DEFAULT_DATA
-    #: URL of a PostgreSQL 16 or newer with pgvector; None starts the embedded one.
+    #: The URL of PostgreSQL 16 or newer with pgvector; None starts the embedded one.
     database: str | None = None
-    #: None is the org of the key, or the default one without a key.
+    #: None is the org of the key, or the default org without a key.
     org: str | None = None
-    #: Folder with another embedding model: model.onnx and tokenizer.json.
+    #: A folder with an embedding model: model.onnx and tokenizer.json.
     model: Path | None = None
-    #: An embedding model behind an address, in place of one in a folder; None keeps messages on this machine.
+    #: An embedding model on a server, instead of a local one.
     embedding: EmbeddingSettings | None = None
-    #: Other embedding models, by their names, that an org may be switched to: a folder, or a model behind an address.
+    #: More embedding models by name that an org may switch to: a folder or a server.
     embeddings: Mapping[str, EmbeddingSettings | Path] = field(
         default_factory=dict[str, EmbeddingSettings | Path]
     )
-    #: Folder with other PostgreSQL binaries than those that come along.
+    #: A folder with other PostgreSQL binaries than the bundled ones.
     binaries: Path | None = None
-    #: A key names the org and decides for whom is read; None is the operator.
+    #: A key names the org and the viewer; None is the operator.
     key: str | None = None
-    #: Names conversations, words answers and finds what is stated; None leaves all of it to words and rules, and
-    #: nothing leaves this machine.
+    #: Writes titles and answers and extracts memories; None uses rules, and nothing leaves this machine.
     language_model: LanguageModelSettings | None = None
-    #: Where copies are kept, if an org has any; None reads and writes none.
     qdrant: QdrantSettings | None = None
-    #: Where copies are kept that are walked as a graph, if an org has any; None reads and writes none.
     neo4j: Neo4jSettings | None = None
-    #: Folders of logs that nobody imported, as JSON lines: where an answer is looked for last, for operators.
+    #: Folders of JSON lines that were not imported. Answers are searched there last, for operators.
     raw_logs: Sequence[Path] = ()
-    #: In which room such files were written, as `platform/external id`, by patterns of their names such as
-    #: `logs/general-*.jsonl`; then whoever may read the room is answered from them, too.
+    #: The rooms of such files, as `platform/external id`, by patterns of file names such as `logs/general-*.jsonl`. The
+    #: readers of a room get answers from its files, too.
     raw_log_rooms: Mapping[str, str] = field(default_factory=dict[str, str])
-    #: What agents remember is looked up and logged for each context, and not put into it.
+    #: Memory sections are built and logged, but not added to contexts.
     shadow_blocks: bool = False
 
     def __post_init__(self) -> None:
@@ -172,7 +145,7 @@ class Settings:
         for name in self.embeddings:
             if name == DEFAULT_EMBEDDING:
                 raise BadInput(
-                    f"embedding model {name!r}", "is the one that is there without a name; choose another"
+                    f"embedding model {name!r}", "is the name of the default model; choose another"
                 )
             if not _NAME.fullmatch(name):
                 raise BadInput(
@@ -184,45 +157,46 @@ class Settings:
                     f"pattern of raw logs {pattern!r}", "must name the folder too, like bots/general-*.jsonl"
                 )
             platform, slash, external_id = room.partition("/")
-            if not (pattern and platform and slash and external_id):
+            if not (platform and slash and external_id):
                 raise BadInput(
                     f"room of raw logs {pattern!r}", "must be like discord/1234: platform/external id"
                 )
 
     def __repr__(self) -> str:
-        """Show everything but the key, and the database URL, which may hold a password."""
+        """Hide the key, and the database URL, which may hold a password."""
         place = f"data={str(self.data)!r}" if self.database is None else "database=…"
         return f"Settings({place}, org={self.org!r})"
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings that the environment gives in its ROOMLORE_… variables.
+    """Return the settings of the ROOMLORE_… variables.
 
     Raises:
-        BadInput: they cannot work; says which.
+        BadInput: a value cannot work.
     """
     env = os.environ if environment is None else environment
     return Settings(
         data=Path(env.get("ROOMLORE_DATA") or DEFAULT_DATA),
         database=env.get("ROOMLORE_DATABASE_URL") or None,
         org=env.get("ROOMLORE_ORG") or None,
-        model=_folder(env.get("ROOMLORE_MODEL")),
+        model=_path(env, "ROOMLORE_MODEL"),
         embedding=_embedding(env),
-        embeddings=_embeddings(_folder(env.get("ROOMLORE_EMBEDDINGS")), env),
-        binaries=_folder(env.get("ROOMLORE_PG_BIN")),
-        # An empty one, perhaps of a secret that is missing, is a key that is refused, and not the operator.
+        embeddings=_embeddings(_path(env, "ROOMLORE_EMBEDDINGS"), env),
+        binaries=_path(env, "ROOMLORE_PG_BIN"),
+        # An empty key, perhaps a missing secret, must be refused and not become the operator.
         key=env.get("ROOMLORE_KEY"),
         language_model=_language_model(env),
-        qdrant=_qdrant(env),
+        qdrant=QdrantSettings(url=url, key=env.get("ROOMLORE_QDRANT_KEY") or None)
+        if (url := env.get("ROOMLORE_QDRANT_URL"))
+        else None,
         neo4j=_neo4j(env),
         raw_logs=[Path(part) for part in env.get("ROOMLORE_RAW_LOGS", "").split(os.pathsep) if part],
-        raw_log_rooms=_raw_log_rooms(_folder(env.get("ROOMLORE_RAW_LOG_ROOMS"))),
+        raw_log_rooms=_raw_log_rooms(_path(env, "ROOMLORE_RAW_LOG_ROOMS")),
         shadow_blocks=_flag(env, "ROOMLORE_SHADOW_BLOCKS"),
     )
 
 
 def _json_object(what: str, file: Path) -> Mapping[str, object]:
-    """Return the JSON object that a file holds."""
     try:
         value: object = json.loads(file.read_bytes())
     except OSError as error:
@@ -244,46 +218,58 @@ def _raw_log_rooms(file: Path | None) -> Mapping[str, str]:
     return cast(Mapping[str, str], rooms)
 
 
+def _model_server(
+    env: Mapping[str, str], what: str, variables: tuple[str, str, str]
+) -> tuple[str, str, str | None] | None:
+    """Return the URL, name and key of a model from these variables; None without a URL."""
+    url_variable, name_variable, key_variable = variables
+    url, name = env.get(url_variable), env.get(name_variable)
+    if url:
+        return url, name or "", env.get(key_variable) or None
+    if name:
+        raise BadInput(f"{what} URL", f"is missing; set {url_variable}, or no name")
+    return None
+
+
 def _language_model(env: Mapping[str, str]) -> LanguageModelSettings | None:
-    url, name = env.get("ROOMLORE_LANGUAGE_MODEL_URL"), env.get("ROOMLORE_LANGUAGE_MODEL_NAME")
-    if not url:
-        if name:
-            raise BadInput("language model URL", "is missing; set ROOMLORE_LANGUAGE_MODEL_URL, or no name")
+    variables = "ROOMLORE_LANGUAGE_MODEL_URL", "ROOMLORE_LANGUAGE_MODEL_NAME", "ROOMLORE_LANGUAGE_MODEL_KEY"
+    server = _model_server(env, "language model", variables)
+    if server is None:
         return None
-    key = env.get("ROOMLORE_LANGUAGE_MODEL_KEY") or None
+
+    def calls(variable: str, default: int) -> int:
+        number = _number(env, variable, "language model calls")
+        return default if number is None else number
+
+    url, name, key = server
     return LanguageModelSettings(
         url=url,
-        name=name or "",
+        name=name,
         key=key,
-        calls=_call_limit(env, "ROOMLORE_LANGUAGE_MODEL_CALLS", DEFAULT_ANSWER_CALLS),
-        memory_calls=_call_limit(env, "ROOMLORE_LANGUAGE_MODEL_MEMORY_CALLS", DEFAULT_MEMORY_CALLS),
-        room_calls=_call_limit(env, "ROOMLORE_LANGUAGE_MODEL_ROOM_CALLS", DEFAULT_ROOM_CALLS),
+        calls=calls("ROOMLORE_LANGUAGE_MODEL_CALLS", DEFAULT_ANSWER_CALLS),
+        memory_calls=calls("ROOMLORE_LANGUAGE_MODEL_MEMORY_CALLS", DEFAULT_MEMORY_CALLS),
+        room_calls=calls("ROOMLORE_LANGUAGE_MODEL_ROOM_CALLS", DEFAULT_ROOM_CALLS),
     )
 
 
 def _embedding(env: Mapping[str, str]) -> EmbeddingSettings | None:
-    url, name = env.get("ROOMLORE_EMBEDDING_URL"), env.get("ROOMLORE_EMBEDDING_NAME")
-    if not url:
-        if name:
-            raise BadInput("embedding URL", "is missing; set ROOMLORE_EMBEDDING_URL, or no name")
+    variables = "ROOMLORE_EMBEDDING_URL", "ROOMLORE_EMBEDDING_NAME", "ROOMLORE_EMBEDDING_KEY"
+    server = _model_server(env, "embedding", variables)
+    if server is None:
         return None
-    wanted = env.get("ROOMLORE_EMBEDDING_DIMENSIONS") or None
-    is_number = wanted is None or (wanted.isascii() and wanted.isdecimal() and len(wanted) <= len("16000"))
-    if not is_number:
-        raise BadInput("embedding dimensions", "must be a number; see ROOMLORE_EMBEDDING_DIMENSIONS")
-    key = env.get("ROOMLORE_EMBEDDING_KEY") or None
-    dimensions = None if wanted is None else int(wanted)
-    return EmbeddingSettings(url=url, name=name or "", key=key, dimensions=dimensions)
+    dimensions = _number(env, "ROOMLORE_EMBEDDING_DIMENSIONS", "embedding dimensions")
+    url, name, key = server
+    return EmbeddingSettings(url=url, name=name, key=key, dimensions=dimensions)
 
 
 def _embeddings(file: Path | None, env: Mapping[str, str]) -> Mapping[str, EmbeddingSettings | Path]:
-    """Return the embedding models that a file names; their keys are in the environment."""
+    """Return the embedding models in a file; the environment holds their keys."""
     if file is None:
         return {}
     what = f"ROOMLORE_EMBEDDINGS {str(file)!r}"
     return {
-        name: _named_embedding(f"{what}: {name!r}", one, env)
-        for name, one in _json_object(what, file).items()
+        name: _named_embedding(f"{what}: {name!r}", entry, env)
+        for name, entry in _json_object(what, file).items()
     }
 
 
@@ -307,10 +293,10 @@ def _named_embedding(what: str, value: object, env: Mapping[str, str]) -> Embedd
         )
     assert isinstance(url, str)
     assert isinstance(name, str)
-    # An empty one would be sent as no key at all.
+    # An empty key would be sent as no key.
     key = env.get(variable) or None if isinstance(variable, str) else None
     if variable is not None and not _VARIABLE.fullmatch(cast(str, variable)):
-        # Perhaps the key itself: it is not shown.
+        # It may be the key itself, so it is not shown.
         raise BadInput(what, "key_from must be the name of an environment variable, like EMBEDDING_KEY")
     if variable is not None and key is None:
         raise BadInput(what, f"its key is to come from {variable}, which the environment does not have")
@@ -319,11 +305,6 @@ def _named_embedding(what: str, value: object, env: Mapping[str, str]) -> Embedd
         return EmbeddingSettings(url=url, name=name, key=key, dimensions=length)
     except BadInput as error:
         raise BadInput(what, f"{error.what} {error.why}") from None
-
-
-def _qdrant(env: Mapping[str, str]) -> QdrantSettings | None:
-    url, key = env.get("ROOMLORE_QDRANT_URL"), env.get("ROOMLORE_QDRANT_KEY") or None
-    return QdrantSettings(url=url, key=key) if url else None
 
 
 def _neo4j(env: Mapping[str, str]) -> Neo4jSettings | None:
@@ -338,11 +319,11 @@ def _neo4j(env: Mapping[str, str]) -> Neo4jSettings | None:
     )
 
 
-def _call_limit(env: Mapping[str, str], name: str, default: int) -> int:
-    calls = env.get(name) or str(default)
-    if not (calls.isascii() and calls.isdecimal() and len(calls) <= len("1000000000")):
-        raise BadInput("language model calls", f"must be a number; see {name}")
-    return int(calls)
+def _number(env: Mapping[str, str], name: str, what: str) -> int | None:
+    value = env.get(name) or None
+    if value is not None and not (value.isascii() and value.isdecimal() and len(value) <= len("1000000000")):
+        raise BadInput(what, f"must be a number; see {name}")
+    return None if value is None else int(value)
 
 
 def _flag(env: Mapping[str, str], name: str) -> bool:
@@ -352,15 +333,20 @@ def _flag(env: Mapping[str, str], name: str) -> bool:
     return word == "on"
 
 
-def _is_plain_address(url: str, *, schemes: Collection[str] = ("http", "https")) -> bool:
+def _path(env: Mapping[str, str], name: str) -> Path | None:
+    return Path(value) if (value := env.get(name)) else None
+
+
+def _check_server(
+    what: str, url: str, key: str | None, *, example: str, schemes: Sequence[str] = ("http", "https")
+) -> None:
     try:
         parts = urlsplit(url)
-        is_web = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+        is_address = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        return False
+        parts, is_address = urlsplit(""), False
     extras = (parts.username, parts.password, parts.query, parts.fragment)
-    return is_web and not any(extras) and url.isascii() and url.isprintable() and " " not in url
-
-
-def _folder(value: str | None) -> Path | None:
-    return Path(value) if value else None
+    if not is_address or any(extras) or not (url.isascii() and url.isprintable()) or " " in url:
+        raise BadInput(f"{what} URL", f"must be like {example}, without an account, a query or a fragment")
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise BadInput(f"{what} key", "must be printable ASCII; is there a line break in it?")

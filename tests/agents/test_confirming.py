@@ -47,7 +47,7 @@ async def asserts(app: App, name: str, *sources: str):
     ],
     ids=["one", "in a circle", "in a human's words", "by a quotation", "after a human who spoke to all"],
 )
-async def test_no_agent_raises_trust_in_another(app, lines):
+async def test_agents_do_not_confirm_each_other(app, lines):
     start = [said(1, POP, "the wheel squeaks"), said(2, PIP, "noted", reply_to="m1")]
     told = [said(number, who, body, reply_to=to) for number, (who, body, to) in enumerate(lines, start=3)]
     await tell(app, *start, *told)
@@ -57,7 +57,7 @@ async def test_no_agent_raises_trust_in_another(app, lines):
                 assert (one.confirmed, one.trust) == (0, 0.3), (agent, name)
 
 
-async def test_a_human_does(app):
+async def test_a_human_confirms_an_agent(app):
     await tell(
         app,
         said(1, POP, "the wheel squeaks"),
@@ -69,7 +69,7 @@ async def test_a_human_does(app):
     assert pop.trust > 0.3
 
 
-async def test_no_agent_lowers_trust_in_a_human_by_setting_them_right(app):
+async def test_agents_do_not_correct_humans(app):
     await tell(
         app,
         said(1, ANA, "the wheel squeaks"),
@@ -97,7 +97,7 @@ async def claimed(app: App) -> App:
     )
 
 
-async def test_what_an_agent_claims_weighs_less(claimed):
+async def test_an_agents_claim_has_half_the_confidence(claimed):
     assert (await asserts(claimed, "pop", "m1")).confidence == 0.5
     own = claimed.acting(await claimed.viewer("pop"))
     assert (await own.memories.remember("Pop hums.", about=["pop"], sources=["m1"])).confidence == 1
@@ -116,7 +116,7 @@ async def test_what_an_agent_claims_weighs_less(claimed):
     ],
     ids=["one", "all", "a doubt", "a question", "a quotation", "a report", "all of these by itself"],
 )
-async def test_what_agents_claim_after_each_other_is_no_surer(claimed, others):
+async def test_repeated_claims_of_agents_gain_no_confidence(claimed, others):
     first = await asserts(claimed, "pop", "m1")
     for name, source in others:
         # Another's experience would be another memory: as the operator has it, it is the org's.
@@ -126,7 +126,7 @@ async def test_what_agents_claim_after_each_other_is_no_surer(claimed, others):
         assert authors & {"Ana", "Bo"} == set()
 
 
-async def test_what_a_human_states_as_well_is_surer(claimed):
+async def test_a_human_source_raises_confidence(claimed):
     first = await asserts(claimed, "pop", "m1")
     again = await asserts(claimed, "pop", "m8")
     assert (again.id, {"Ana"} <= {one.name for one in again.participants}) == (first.id, True)

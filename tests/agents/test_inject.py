@@ -73,7 +73,7 @@ async def hears(app: App, clock: Clock, *said: IncomingMessage) -> int:
     """Let messages come in and the worker go through them."""
     assert (await app.ingest_batch(said)).skipped == []
     worker = InjectionWorker(db=app.db, now=clock)
-    return (await runner.drain(app.db, worker, only_org=app.org_id)).done
+    return (await runner.drain(worker, only_org=app.org_id)).done
 
 
 async def given(app: App, name: str | None = None, where: str = "general") -> list[str]:
@@ -86,7 +86,7 @@ async def given(app: App, name: str | None = None, where: str = "general") -> li
 ASKED = "does the kiln in the cellar still leak?"
 
 
-async def test_an_agent_is_given_what_fits_just_before_the_message(told, clock):
+async def test_a_relevant_memory_is_injected_before_the_message(told, clock):
     assert await hears(told, clock, now("n1", BO, ASKED)) == 1
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
     read = await told.messages(await told.viewer("pip"), "general", limit=100)
@@ -94,19 +94,13 @@ async def test_an_agent_is_given_what_fits_just_before_the_message(told, clock):
     assert (read[-2].kind, read[-2].author_name) == ("context_injection", "roomlore")
 
 
-async def test_the_first_message_of_a_room_gives_occasion(told, clock):
-    attic = room("attic", members=tuple(IncomingMembership(author=who) for who in (BO, PIP)))
-    assert await hears(told, clock, now("a1", BO, ASKED, attic)) == 1
-    assert await given(told, "pip", "attic") == [KILN]
-
-
-async def test_each_agents_is_for_that_agent_alone(told, clock):
+async def test_an_injected_message_is_for_one_agent(told, clock):
     await hears(told, clock, now("n1", BO, ASKED))
     assert len(await given(told)) == 2
     assert await given(told, "ana") == await given(told, "bo") == []
 
 
-async def test_nothing_is_given_of_what_not_everybody_there_may_see(told, clock):
+async def test_only_memories_visible_to_all_readers_are_injected(told, clock):
     """What an agent is given it may quote: into an open room nothing comes out of a closed one."""
     await told.memories.remember(SECRET, sources=["m4"])
     asked = "who has the cellar kiln key, is it behind the clock?"
@@ -123,7 +117,7 @@ async def test_nothing_is_given_of_what_not_everybody_there_may_see(told, clock)
     assert "clock" not in to_text(with_secret).replace("behind the clock?", "")
 
 
-async def test_what_was_injected_does_not_stand_in_the_memory_block_as_well(told, clock):
+async def test_an_injected_memory_is_not_repeated_in_the_section(told, clock):
     pip = await told.viewer("pip")
     leaks = "A kiln leaks in the cellar when it is cold"
     await told.acting(pip).memories.remember(leaks, kind="learning", sources=["m1"])
@@ -132,14 +126,14 @@ async def test_what_was_injected_does_not_stand_in_the_memory_block_as_well(told
     assert leaks in await given(told, "pip")
     context = await told.context(pip, "general", "n1")
     assert to_text(context).count(leaks) == 1
-    assert [one.reason for one in context.block.explain()] == ["stands among the messages already"]
+    assert [one.reason for one in context.block.explain()] == ["is among the messages already"]
     assert context.block.tokens + sum(line.tokens for line in context.lines) == context.tokens
     # The block alone has it still.
     block = await told.agents.block(pip, "general", "n1")
     assert [line.text for line in block.lines] == [leaks]
 
 
-async def test_the_message_leads_back_to_its_memory(told, clock, admin):
+async def test_an_injected_message_names_its_memory(told, clock, admin):
     await hears(told, clock, now("n1", BO, ASKED))
     rows = await (
         await admin.execute(
@@ -151,7 +145,7 @@ async def test_the_message_leads_back_to_its_memory(told, clock, admin):
     assert all(UUID(metadata["memory_id"]) == memory_id for metadata, memory_id in rows)
 
 
-async def test_it_is_given_once_until_the_room_is_compacted(told, clock):
+async def test_a_memory_is_injected_once_until_compaction(told, clock):
     await hears(told, clock, now("n1", BO, ASKED))
     clock.rest()
     await hears(told, clock, now("n2", ANA, ASKED))
@@ -163,7 +157,7 @@ async def test_it_is_given_once_until_the_room_is_compacted(told, clock):
     assert await given(told, "pip") == [KILN, KILN]
 
 
-async def test_an_agent_is_left_alone_for_a_while(told, clock):
+async def test_deliveries_have_a_cooldown(told, clock):
     await told.memories.remember("Bread rises slowly in winter", sources=["m1"])
     await hears(told, clock, now("n1", BO, ASKED))
     await hears(told, clock, now("n2", BO, "bread rises slowly in winter, or not?"))
@@ -173,14 +167,14 @@ async def test_an_agent_is_left_alone_for_a_while(told, clock):
     assert await given(told, "pip") == [KILN, "Bread rises slowly in winter"]
 
 
-async def test_at_most_three_at_a_time_and_nothing_that_would_fill_the_budget(told, clock):
+async def test_a_delivery_is_limited(told, clock):
     for number in range(5):
         await told.memories.remember(f"The kiln in the cellar has leak {number}", sources=["m1"])
     await hears(told, clock, now("n1", BO, ASKED))
     assert len(await given(told, "pip")) == 3
 
 
-async def test_a_redelivered_message_gives_nothing_twice(told, clock):
+async def test_a_redelivered_message_injects_nothing(told, clock):
     one = now("n1", BO, ASKED)
     await hears(told, clock, one)
     clock.rest()
@@ -189,7 +183,7 @@ async def test_a_redelivered_message_gives_nothing_twice(told, clock):
     assert await given(told, "pip") == [KILN]
 
 
-async def test_a_worker_that_dies_halfway_gives_the_rest_and_nothing_twice(told, clock, monkeypatch):
+async def test_a_crashed_worker_injects_nothing_twice(told, clock, monkeypatch):
     await told.ingest(now("n1", BO, ASKED))
     worker = InjectionWorker(db=told.db, now=clock)
     tasks = await waiting(told)
@@ -199,7 +193,7 @@ async def test_a_worker_that_dies_halfway_gives_the_rest_and_nothing_twice(told,
         with pytest.raises(TypeError):
             await worker.do(told.org_id, tasks)
     clock.rest()
-    await runner.drain(told.db, worker, only_org=told.org_id)
+    await runner.drain(worker, only_org=told.org_id)
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
 
 
@@ -208,42 +202,38 @@ async def waiting(app: App) -> list:
         return await work_queue.take(conn, "inject", app.org_id, per_org=9, total=9, lease=timedelta(0))
 
 
-async def test_several_workers_give_once(told, clock):
+async def test_concurrent_workers_inject_once(told, clock):
     await told.ingest_batch([now(f"n{number}", BO, ASKED) for number in range(6)])
     await asyncio.gather(
-        *(
-            runner.drain(told.db, InjectionWorker(db=told.db, now=clock), only_org=told.org_id)
-            for _ in range(4)
-        )
+        *(runner.drain(InjectionWorker(db=told.db, now=clock), only_org=told.org_id) for _ in range(4))
     )
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
 
 
-@pytest.mark.parametrize(
-    "body", ["bread and butter", "kiln", "we had a long talk about tides, sails, ropes and a kiln", "?!"]
-)
-async def test_what_does_not_fit_well_is_not_given(told, clock, body):
-    await hears(told, clock, now("n1", BO, body))
+async def test_irrelevant_memories_are_not_injected(told, clock):
+    for number, body in enumerate(
+        ["bread and butter", "kiln", "we had a long talk about tides, sails, ropes and a kiln", "?!"]
+    ):
+        await hears(told, clock, now(f"n{number}", BO, body))
     assert await given(told) == []
 
 
-async def test_what_was_just_said_in_the_room_is_not_given(told, clock):
+async def test_recent_messages_of_the_room_are_not_injected(told, clock):
     await told.ingest(now("n1", ANA, "the boiler in the attic drips oil"))
     await told.memories.remember("The boiler in the attic drips oil", sources=["n1"])
     await hears(told, clock, now("n2", BO, "does the boiler in the attic drip oil?"))
     assert await given(told) == []
 
 
-async def test_the_past_of_a_room_gives_no_occasion(told, clock):
-    assert await hears(told, clock, old(30, BO, ASKED)) == 0
-
-
-async def test_a_room_without_agents_asks_for_nothing(told, clock):
+async def test_a_new_message_is_a_trigger_in_any_room_with_agents(told, clock):
     quiet = room("quiet", members=(IncomingMembership(author=ANA),))
-    assert await hears(told, clock, now("n1", BO, ASKED, quiet)) == 0
+    attic = room("attic", members=tuple(IncomingMembership(author=who) for who in (BO, PIP)))
+    assert await hears(told, clock, old(30, BO, ASKED), now("n1", BO, ASKED, quiet)) == 0
+    assert await hears(told, clock, now("a1", BO, ASKED, attic)) == 1
+    assert await given(told, "pip", "attic") == [KILN]
 
 
-async def test_a_room_where_it_is_switched_off_is_left_alone(told, clock):
+async def test_injection_can_be_switched_off(told, clock):
     await told.agents.inject("general", on=False)
     assert await hears(told, clock, now("n1", BO, ASKED)) == 0
     await told.agents.inject("general", on=True)
@@ -252,12 +242,12 @@ async def test_a_room_where_it_is_switched_off_is_left_alone(told, clock):
         await told.acting(await told.viewer("pip")).agents.inject("general", on=False)
 
 
-async def test_a_whisper_gives_occasion_to_those_alone_who_hear_it(told, clock):
+async def test_a_whisper_triggers_only_its_recipients(told, clock):
     await hears(told, clock, now("n1", BO, ASKED, kind="whisper", audience=(PIP,)))
     assert (await given(told, "pip"), await given(told, "pop")) == ([KILN], [])
 
 
-async def test_agents_and_operators_compact_and_others_do_not(told):
+async def test_only_agents_and_operators_compact(told):
     assert await told.acting(await told.viewer("pip")).agents.compact("general")
     with pytest.raises(NotAllowed):
         await told.acting(await told.viewer("ana")).agents.compact("general")
@@ -277,7 +267,7 @@ async def held(admin, app: App) -> tuple:
 @pytest.mark.parametrize(
     "way", ["source", "person", "superseded", "put aside", "trigger", "redacted trigger"]
 )
-async def test_it_goes_when_its_memory_does(told, clock, admin, way):
+async def test_an_injected_message_is_removed_with_its_memory(told, clock, admin, way):
     [memory] = await told.memories.all(told.operator)
     asked = now("n1", BO, ASKED)
     await hears(told, clock, asked)
@@ -300,13 +290,13 @@ async def test_it_goes_when_its_memory_does(told, clock, admin, way):
     assert await held(admin, told) == (0, 0)
 
 
-async def test_it_goes_with_the_agent(told, clock, admin):
+async def test_injected_messages_are_removed_with_the_agent(told, clock, admin):
     await hears(told, clock, now("n1", BO, ASKED))
     await told.erasure.person("pip")
     assert await held(admin, told) == (1, 1)
 
 
-async def test_an_injected_message_can_be_erased_by_itself(told, clock, admin):
+async def test_an_injected_message_can_be_erased(told, clock, admin):
     await hears(told, clock, now("n1", BO, ASKED))
     [[key]] = await (
         await admin.execute(
@@ -318,7 +308,7 @@ async def test_an_injected_message_can_be_erased_by_itself(told, clock, admin):
     assert await held(admin, told) == (1, 1)
 
 
-async def test_an_agent_that_leaves_what_it_rests_on_is_shown_it_no_more(told, clock):
+async def test_an_agent_that_lost_access_no_longer_sees_the_injection(told, clock):
     await told.memories.remember(SECRET, sources=["m4"])
     asked = "the cellar kiln key hangs behind the clock?"
     await hears(told, clock, now("n1", ANA, asked, kind="whisper", audience=(PIP,)))
@@ -346,7 +336,7 @@ async def injected(told, clock) -> App:
     return told
 
 
-async def test_it_is_neither_embedded_nor_in_a_conversation_nor_counted(injected, admin):
+async def test_injected_messages_are_not_embedded_grouped_or_counted(injected, admin):
     directed = "select id from messages where org_id = %(org)s and is_directed"
     for table in ("message_embeddings", "placements", "revisions", "memory_sources"):
         query = f"select count(*) from {table} where message_id in ({directed})"
@@ -359,7 +349,7 @@ async def test_it_is_neither_embedded_nor_in_a_conversation_nor_counted(injected
     assert await (await admin.execute(query, {"org": injected.org_id})).fetchone() == (0, 0, 0)
 
 
-async def test_no_search_and_no_answer_finds_it(injected):
+async def test_injected_messages_are_not_searched(injected):
     for name in ("pip", "pop"):
         viewer = await injected.viewer(name)
         found = await injected.search(viewer, "known since kiln cellar gas", limit=50)
@@ -368,7 +358,7 @@ async def test_no_search_and_no_answer_finds_it(injected):
         assert "Known since" not in str(answer)
 
 
-async def test_nothing_is_drawn_from_it_and_nobody_may_rest_a_memory_on_it(injected, admin):
+async def test_injected_messages_are_no_source(injected, admin):
     [[key]] = await (
         await admin.execute(
             "select id from messages where org_id = %s and is_directed limit 1", [injected.org_id]
@@ -386,7 +376,7 @@ async def test_nothing_is_drawn_from_it_and_nobody_may_rest_a_memory_on_it(injec
     assert kinds == [("message",)]
 
 
-async def test_the_last_message_of_a_room_is_what_somebody_said(injected):
+async def test_an_injected_message_is_not_the_last_message(injected):
     context = await injected.context(await injected.viewer("pip"), "general")
     assert context.lines[-1].message.external_id == "n1"
     assert "(context) [roomlore]: Known since" in to_text(context)

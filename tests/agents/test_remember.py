@@ -45,14 +45,14 @@ async def noting(app: App, trigger: str, reply: str, *, by: str = "pip", where: 
 
 
 async def work_off(app: App) -> int:
-    return (await runner.drain(app.db, InteractionWorker(db=app.db), only_org=app.org_id)).done
+    return (await runner.drain(InteractionWorker(db=app.db), only_org=app.org_id)).done
 
 
 async def remembered(app: App, **looked) -> list:
     return await app.agents.memories(app.operator, "pip", kinds=["interaction"], **looked)
 
 
-async def test_an_answer_is_remembered_by_a_worker_with_both_its_messages(told):
+async def test_a_recorded_reply_becomes_a_memory(told):
     await noting(told, "m1", "m2")
     assert await remembered(told) == []
     assert await work_off(told) == 1
@@ -71,13 +71,13 @@ async def test_an_answer_is_remembered_by_a_worker_with_both_its_messages(told):
     assert [source.message.external_id for source in why.sources] == ["m1", "m2"]
 
 
-async def test_small_talk_is_not(told):
+async def test_small_talk_becomes_no_memory(told):
     await noting(told, "m3", "m4")
     assert await work_off(told) == 1
     assert await remembered(told) == []
 
 
-async def test_noting_it_again_changes_nothing(told):
+async def test_recording_again_changes_nothing(told):
     await asyncio.gather(*(noting(told, "m1", "m2") for _ in range(4)))
     await work_off(told)
     await noting(told, "m1", "m2")
@@ -85,7 +85,7 @@ async def test_noting_it_again_changes_nothing(told):
     assert len(await remembered(told)) == 1
 
 
-async def test_what_a_person_put_aside_stays_aside(told):
+async def test_an_archived_interaction_stays_archived(told):
     await noting(told, "m1", "m2")
     await work_off(told)
     [memory] = await remembered(told)
@@ -95,7 +95,7 @@ async def test_what_a_person_put_aside_stays_aside(told):
     assert await remembered(told) == []
 
 
-async def test_a_worker_that_dies_loses_no_answer(told, monkeypatch):
+async def test_a_crashed_worker_loses_no_reply(told, monkeypatch):
     await noting(told, "m1", "m2")
 
     async def die(*_: object) -> None:
@@ -111,7 +111,7 @@ async def test_a_worker_that_dies_loses_no_answer(told, monkeypatch):
 
 
 @pytest.mark.parametrize("gone", ["m1", "m2"])
-async def test_what_was_erased_meanwhile_is_not_remembered(told, gone):
+async def test_an_erased_reply_becomes_no_memory(told, gone):
     await noting(told, "m1", "m2")
     await told.erasure.message(gone)
     assert (await told.waiting("interact")).waiting == 0
@@ -120,14 +120,14 @@ async def test_what_was_erased_meanwhile_is_not_remembered(told, gone):
 
 
 @pytest.mark.parametrize("gone", ["m1", "m2"])
-async def test_it_goes_with_either_message(told, gone):
+async def test_an_interaction_is_erased_with_either_message(told, gone):
     await noting(told, "m1", "m2")
     await work_off(told)
     await told.erasure.message(gone)
     assert await remembered(told) == []
 
 
-async def test_it_is_seen_by_those_who_may_read_both(app):
+async def test_an_interaction_is_visible_to_readers_of_both_messages(app):
     question, answer = (
         message(one.external_id, one.body, author=one.author, sent_at=one.sent_at, room=DEN)
         for one in (QUESTION, ANSWER)
@@ -139,7 +139,7 @@ async def test_it_is_seen_by_those_who_may_read_both(app):
         assert len(await app.memories.all(await app.viewer(name))) == count
 
 
-async def test_only_an_agent_notes_and_only_its_own_answer_to_somebody_else(told):
+async def test_only_an_agent_records_its_own_reply(told):
     with pytest.raises(NotAllowed):
         await noting(told, "m1", "m2", by="ana")
     with pytest.raises(NotAllowed):
@@ -155,7 +155,7 @@ async def test_only_an_agent_notes_and_only_its_own_answer_to_somebody_else(told
         await noting(told, "den-1", "m2", where="attic")
 
 
-async def test_what_was_injected_is_no_answer_and_gives_no_occasion(told):
+async def test_an_injected_message_is_no_trigger(told):
     await told.ingest(said(5, BO, "Ana likes tea", kind="context_injection"))
-    with pytest.raises(BadInput, match="nothing that anybody said"):
+    with pytest.raises(BadInput, match="not a message or a whisper"):
         await noting(told, "m5", "m2")

@@ -45,7 +45,7 @@ async def decided(app: App, *lines, by: str = "pip", where: str = "general", at:
     return await app.agents.should_answer(await app.viewer(by), where, at)
 
 
-async def test_a_question_that_nobody_answered_is_answered_where_memories_bear_on_it(told):
+async def test_an_unanswered_question_with_relevant_memories_is_answered(told):
     question = said("q", ANA, QUESTION, minute=0)
     before = await decided(told, question)
     assert (before.answer, before.score) == (False, 0)
@@ -60,7 +60,7 @@ async def test_a_question_that_nobody_answered_is_answered_where_memories_bear_o
     assert answered.why.what == "somebody answered it"
 
 
-async def test_what_an_agent_asserted_for_itself_alone_is_no_reason_to_answer_others(told):
+async def test_own_assertions_are_no_reason_to_answer(told):
     pip = told.acting(await told.viewer("pip"))
     await pip.memories.remember(KEY, kind="learning")
     question = said("q", ANA, QUESTION, minute=0)
@@ -68,43 +68,35 @@ async def test_what_an_agent_asserted_for_itself_alone_is_no_reason_to_answer_ot
     assert not (await decided(told, by="pop")).answer
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+async def test_names_mentions_replies_and_whispers_address_the_agent_or_others(told):
+    await told.memories.remember(KEY, sources=["m1"])
+    to_pip = [
         {"body": "pip, are you there?"},
         {"mentions": ("pip",)},
         {"reply_to": "m2"},
         {"kind": "whisper", "audience": (PIP,)},
-    ],
-    ids=str,
-)
-async def test_it_is_called_by_name_by_mention_by_reply_and_in_a_whisper(told, fields):
-    line = said("q", ANA, fields.pop("body", "the kiln is hot"), minute=0, **fields)
-    assert (await decided(told, line)).why.what == "it is said to the agent"
+    ]
+    to_others = [{"body": f"bo, {QUESTION}"}, {"mentions": ("pop",)}, {"reply_to": "m1"}]
+    for why, cases in (("it is said to the agent", to_pip), ("it is said to somebody else", to_others)):
+        for number, fields in enumerate(cases):
+            line = said(f"{why}{number}", ANA, minute=number, **({"body": QUESTION} | fields))
+            assert (await decided(told, line, at=line.external_id)).why.what == why, fields
 
 
-@pytest.mark.parametrize(
-    "fields", [{"body": f"bo, {QUESTION}"}, {"mentions": ("pop",)}, {"reply_to": "m1"}], ids=str
-)
-async def test_so_are_others(told, fields):
-    await told.memories.remember(KEY, sources=["m1"])
-    line = said("q", ANA, fields.pop("body", QUESTION), minute=0, **fields)
-    assert (await decided(told, line)).why.what == "it is said to somebody else"
+async def test_small_talk_with_a_name_is_small_talk(told):
+    for number, body in enumerate(["thank you, Pip!", "ok pip", "@pip thanks"]):
+        agents = await decided(told, said(f"q{number}", POP, body, minute=2 * number))
+        assert agents.why.what == "it is small talk of an agent"
+        assert (await decided(told, said(f"r{number}", ANA, body, minute=2 * number + 1))).answer
 
 
-@pytest.mark.parametrize("body", ["thank you, Pip!", "ok pip", "@pip thanks"])
-async def test_small_talk_of_an_agent_is_small_talk_with_a_name_in_it_too(told, body):
-    assert (await decided(told, said("q", POP, body, minute=0))).why.what == "it is small talk of an agent"
-    assert (await decided(told, said("r", ANA, body, minute=1))).answer
-
-
-async def test_in_a_dm_everything_is_said_to_it(told):
+async def test_a_dm_addresses_the_agent(told):
     dm = room("dm", kind="dm", visibility="members", members=tuple(map(_member, (ANA, PIP))))
     decision = await decided(told, said("d1", ANA, "the kiln is hot", minute=0, where=dm), where="dm")
     assert decision.why.what == "it is said to the agent"
 
 
-async def test_agents_that_call_each_other_fall_silent(told):
+async def test_agents_stop_answering_each_other(told):
     speakers = {"pip": PIP, "pop": POP}
     silent: list[str] = []
     await told.ingest(said("l0", POP, "pip, what do you make of the kiln?", minute=0))
@@ -124,7 +116,7 @@ async def test_agents_that_call_each_other_fall_silent(told):
 
 
 @pytest.mark.parametrize("between", ["notices", "removed", "injected"])
-async def test_nothing_that_nobody_said_stands_between_agents_and_their_silence(told, admin, between):
+async def test_notices_and_removed_messages_do_not_reset_the_loop_guard(told, admin, between):
     """Who answers twice with a screenful between has answered twice."""
     notice = author("", kind="system", name="notice")
     who = {"notices": notice, "removed": BO, "injected": BO}[between]
@@ -140,8 +132,7 @@ async def test_nothing_that_nobody_said_stands_between_agents_and_their_silence(
             between
         ]
         await admin.execute(
-            f"update messages set {change} where org_id = %s and external_id like 'n%%-%%'",
-            [told.org_id],
+            f"update messages set {change} where org_id = %s and external_id like 'n%%-%%'", [told.org_id]
         )
     silent = await decided(told, at="l11")
     assert (silent.answer, silent.why.what) == (False, "the last 14 messages by agents alone")
@@ -151,7 +142,7 @@ async def test_nothing_that_nobody_said_stands_between_agents_and_their_silence(
 
 
 @pytest.mark.parametrize("by", ["pip", "pop"], ids=["as one who may not see it", "as one who may"])
-async def test_nothing_that_not_everybody_there_may_see_changes_what_an_agent_decides(told, by):
+async def test_invisible_messages_do_not_change_a_decision(told, by):
     """Every way in which something unseen might turn a decision; where everybody sees it, it does."""
     question = said("q", ANA, QUESTION, minute=0)
     first = await decided(told, question, by=by)
@@ -170,7 +161,7 @@ async def test_nothing_that_not_everybody_there_may_see_changes_what_an_agent_de
         assert (inside.answer, inside.why.memory_ids) == (True, [memory.id])
 
 
-async def test_whispers_of_humans_do_not_set_agents_going_that_do_not_hear_them(told):
+async def test_invisible_whispers_do_not_reset_the_loop_guard(told):
     lines = [
         said(f"l{number}", (POP, PIP)[number % 2], f"{('pip', 'pop')[number % 2]}: and?", minute=number)
         for number in range(7)
@@ -183,19 +174,19 @@ async def test_whispers_of_humans_do_not_set_agents_going_that_do_not_hear_them(
     assert (await decided(told, heard)).answer
 
 
-async def test_what_a_wish_keeps_from_it_is_not_there(told):
+async def test_restricted_memories_do_not_count(told):
     await told.memories.remember(KEY, sources=["m1"])
     assert (await decided(told, said("q", ANA, QUESTION, minute=0))).answer
     await told.ingest(said("f", BO, "forget what I said about the key of the cellar kiln", minute=1))
     assert not (await decided(told, at="q")).answer
 
 
-async def test_a_message_of_a_room_it_is_not_in_is_not_found(told):
+async def test_a_message_of_another_room_is_not_found(told):
     with pytest.raises(NotFound):
         await decided(told, said("d1", ANA, "pip, look", minute=0, where=DEN), where="den")
 
 
-async def test_only_an_agent_decides_and_for_itself_alone(told):
+async def test_only_an_agent_asks_for_itself(told):
     with pytest.raises(BadInput, match="Ana: is no agent"):
         await decided(told, said("q", ANA, QUESTION, minute=0), by="ana")
     with pytest.raises(BadInput, match="an operator: is no agent"):
@@ -205,7 +196,7 @@ async def test_only_an_agent_decides_and_for_itself_alone(told):
         await pop.agents.should_answer(await told.viewer("pip"), "general")
 
 
-async def test_what_was_removed_is_left_alone(told):
+async def test_a_removed_message_is_left_alone(told):
     await told.ingest(said("q", ANA, "pip: look", minute=0))
     await told.erasure.redact("q", room="general")
     assert (await decided(told, at="q")).why.what == "there is nothing that the agent may read"

@@ -33,17 +33,12 @@ def met(kind="human", *, conversations=0.0, exchanges=0.0, confirmed=0.0, correc
 
 
 everybody = st.builds(
-    met,
-    st.sampled_from(["human", "agent"]),
-    conversations=FEW,
-    exchanges=FEW,
-    confirmed=FEW,
-    corrected=FEW,
+    met, st.sampled_from(["human", "agent"]), conversations=FEW, exchanges=FEW, confirmed=FEW, corrected=FEW
 )
 
 
 @given(everybody)
-def test_trust_lies_between_none_and_full(one):
+def test_trust_is_between_0_and_1(one):
     assert 0 < trust(one) < 1
 
 
@@ -53,7 +48,7 @@ def test_a_stranger_is_trusted_half_and_an_agent_less():
 
 
 @given(conversations=FEW, exchanges=FEW)
-def test_being_around_alone_never_makes_much_trust(conversations, exchanges):
+def test_familiarity_alone_is_limited(conversations, exchanges):
     assert OF_HUMANS <= trust(met(conversations=conversations, exchanges=exchanges)) <= 0.75
 
 
@@ -68,7 +63,7 @@ def test_agreement_of_people_raises_trust_and_being_set_right_lowers_it():
     assert trust(met("agent", confirmed=3)) > OF_AGENTS
 
 
-def test_the_reasons_say_what_raised_and_lowered_it():
+def test_reasons_name_what_changed_trust():
     told = reasons(met(conversations=3, exchanges=5, confirmed=2, corrected=1))
     assert [reason.what for reason in told] == [
         "3 conversations, 5 answers between them",
@@ -79,7 +74,7 @@ def test_the_reasons_say_what_raised_and_lowered_it():
 
 
 @given(everybody)
-def test_every_reason_has_a_part_in_it(one):
+def test_every_reason_changes_trust(one):
     told = relationship(one)
     assert all(reason.by != 0 for reason in told.why)
     if not told.why:

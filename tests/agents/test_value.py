@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.agents.interactions import SALIENCE_THRESHOLD, Interaction, salience, salience_parts
+from roomlore.agents.interactions import SALIENCE_THRESHOLD, salience, salience_parts
+from roomlore.db.agents import AgentReply
 
 
-def exchange(trigger: str, reply: str, **fields) -> Interaction:
+def exchange(trigger: str, reply: str, **fields) -> AgentReply:
     known = {"other_kind": "human", "is_addressed": True, "has_met": True, **fields}
-    return Interaction(trigger=trigger, reply=reply, **known)
+    unread = set(AgentReply.__slots__) - {"trigger", "reply", *known}
+    return AgentReply(trigger=trigger, reply=reply, **known, **dict.fromkeys(unread, None))
 
 
 KEPT = [
@@ -47,12 +49,12 @@ PASSED_OVER = [
 
 
 @pytest.mark.parametrize(("trigger", "reply"), KEPT)
-def test_what_was_asked_decided_corrected_or_learnt_is_worth_keeping(trigger, reply):
+def test_questions_decisions_corrections_and_lessons_are_salient(trigger, reply):
     assert salience(exchange(trigger, reply)) >= SALIENCE_THRESHOLD
 
 
 @pytest.mark.parametrize(("trigger", "reply"), PASSED_OVER)
-def test_small_talk_is_not(trigger, reply):
+def test_small_talk_becomes_no_memory(trigger, reply):
     assert salience(exchange(trigger, reply, has_met=False)) < SALIENCE_THRESHOLD
 
 
@@ -80,7 +82,7 @@ def test_a_question_that_is_answered_with_a_question_is_not_answered():
 
 
 @given(trigger=st.text(max_size=3000), reply=st.text(max_size=3000))
-def test_a_value_lies_between_nothing_and_one_whatever_was_said(trigger, reply):
+def test_salience_is_between_0_and_1(trigger, reply):
     assert 0 <= salience(exchange(trigger, reply)) <= 1
 
 

@@ -116,11 +116,9 @@ def resolver(*answers):
 # What is read
 
 
-async def test_an_article_comes_without_what_surrounds_it(site, read):
+async def test_an_article_is_extracted_without_the_navigation(site, read):
     site.paths["/story"] = answer(PAGE)
-
     article = await read("/story")
-
     assert isinstance(article, Article)
     assert article.url == site.url("/story")
     assert article.title == "The harbour"
@@ -128,9 +126,8 @@ async def test_an_article_comes_without_what_surrounds_it(site, read):
     assert "Menu" not in article.text
 
 
-async def test_plain_text_is_read_as_it_stands(site, read):
+async def test_plain_text_is_unchanged(site, read):
     site.paths["/a.txt"] = answer("One <b>line</b>\nand more", kind="text/plain")
-
     assert await read("/a.txt") == Article(url=site.url("/a.txt"), title="", text="One <b>line</b>\nand more")
 
 
@@ -148,41 +145,27 @@ async def test_plain_text_is_read_as_it_stands(site, read):
         ("Größe €".encode(), 'text/plain; charset="UTF-8"'),
     ],
 )
-async def test_letters_survive_whatever_charset_the_server_means(site, read, body, kind):
+async def test_charsets_are_decoded(site, read, body, kind):
     site.paths["/a"] = answer(body, kind=kind)
-
     assert (await read("/a")).text == "Größe €"
 
 
-async def test_a_page_may_state_its_charset_itself(site, read):
+async def test_a_gzip_page_with_a_declared_charset_is_unpacked(site, read):
     page = PAGE.replace("<head>", '<head><meta charset="windows-1251">').replace("harbour", "гавань")
-    site.paths["/a"] = answer(page.encode("cp1251"), kind="text/html")
-
+    site.paths["/a"] = answer(gzip.compress(page.encode("cp1251")), kind="text/html", Content_Encoding="gzip")
     assert "гавань" in (await read("/a")).text
 
 
-async def test_a_packed_page_is_unpacked(site, read):
-    site.paths["/a"] = answer(gzip.compress(PAGE.encode()), Content_Encoding="gzip")
-
-    assert (await read("/a")).title == "The harbour"
-
-
-@pytest.mark.parametrize(
-    "status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"]
-)
+@pytest.mark.parametrize("status", ["301 Moved", "303 See Other", "308 Permanent"])
 async def test_a_redirect_is_followed(site, read, status):
     site.paths |= {"/old/a": moved("../new?x=1", status=status), "/new?x=1": text("new")}
-
     article = await read("/old/a")
-
     assert (article.text, article.url) == ("new", site.url("/old/a"))
 
 
-async def test_a_server_learns_nothing_but_the_address(site, read):
+async def test_a_request_reveals_only_the_address(site, read):
     site.paths |= {"/a": moved("/b", Set_Cookie="seen=1; Path=/"), "/b": text()}
-
     await read("/a#private")
-
     for request in site.requests:
         names = {line.partition(":")[0].lower() for line in request.splitlines()[1:] if line}
         assert names == {"host", "user-agent", "accept", "accept-encoding", "connection"}
@@ -190,11 +173,10 @@ async def test_a_server_learns_nothing_but_the_address(site, read):
         assert "User-Agent: roomlore\r\n" in request
 
 
-async def test_a_proxy_out_of_the_environment_is_not_asked(site, read, monkeypatch):
+async def test_a_proxy_of_the_environment_is_ignored(site, read, monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     site.paths["/a"] = text()
-
     assert isinstance(await read("/a"), Article)
 
 
@@ -203,47 +185,35 @@ async def test_a_proxy_out_of_the_environment_is_not_asked(site, read, monkeypat
 
 async def refused(site, read, link, **options):
     outcome = await read(link, **options)
-
     assert isinstance(outcome, FetchFailure)
-    assert outcome.reason == "its address is not open to all the world"
+    assert outcome.reason == "its address is not public"
     assert site.requests == []
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "localhost."])
-async def test_this_machine_is_refused_unless_it_is_allowed(site, read, host):
+async def test_loopback_is_refused_by_default(site, read, host):
     await refused(site, read, site.url("/", host=host), allowed=())
 
 
-async def test_all_addresses_behind_a_name_must_be_open(site, read):
+async def test_every_address_of_a_name_must_be_public(site, read):
     resolve = resolver(["127.0.0.1", "10.0.0.1"])
-
     await refused(site, read, site.url("/", host="two.example"), resolve=resolve)
 
 
-async def test_the_reason_does_not_tell_what_a_name_stands_for(read):
-    outcome = await read("http://db.example/", allowed=(), resolve=resolver(["10.20.30.40"]))
-
-    assert "10.20" not in outcome.reason
-
-
-async def test_a_name_is_resolved_once_and_what_was_checked_is_connected_to(site, read):
+async def test_a_name_is_resolved_once(site, read):
     site.paths["/a"] = text()
     resolve = resolver(["127.0.0.1"], ["169.254.169.254"])
-
     article = await read(site.url("/a", host="rebinding.example"), resolve=resolve)
-
     assert isinstance(article, Article)
     assert resolve.asked == [("rebinding.example", site.port)]
     assert f"Host: rebinding.example:{site.port}\r\n" in site.requests[0]
 
 
-async def test_a_name_that_changes_between_two_requests_is_checked_again(site, read):
+async def test_a_rebinding_name_is_checked_for_each_request(site, read):
     site.paths["/a"] = moved("/b")
     resolve = resolver(["127.0.0.1"], ["10.0.0.1"])
-
     outcome = await read(site.url("/a", host="rebinding.example"), resolve=resolve)
-
-    assert outcome.reason == "its address is not open to all the world"
+    assert outcome.reason == "its address is not public"
     assert len(resolve.asked) == 2
     assert len(site.requests) == 1
 
@@ -251,10 +221,10 @@ async def test_a_name_that_changes_between_two_requests_is_checked_again(site, r
 @pytest.mark.parametrize(
     ("to", "reason"),
     [
-        ("http://169.254.169.254/latest/meta-data/", "its address is not open to all the world"),
-        ("http://[::1]/", "its address is not open to all the world"),
-        ("http://[::ffff:10.0.0.1]/", "its address is not open to all the world"),
-        ("//10.0.0.1/", "its address is not open to all the world"),
+        ("http://169.254.169.254/latest/meta-data/", "its address is not public"),
+        ("http://[::1]/", "its address is not public"),
+        ("http://[::ffff:10.0.0.1]/", "its address is not public"),
+        ("//10.0.0.1/", "its address is not public"),
         ("http://2852039166/", "not a plainly spelt address"),
         ("http://127.1/", "not a plainly spelt address"),
         ("http://10.0.0.1:22/", "at a port that is not allowed"),
@@ -266,16 +236,14 @@ async def test_a_name_that_changes_between_two_requests_is_checked_again(site, r
         (None, "a redirect to nowhere"),
     ],
 )
-async def test_a_redirect_leads_nowhere_that_a_link_may_not(site, read, to, reason):
+async def test_redirect_targets_are_checked(site, read, to, reason):
     site.paths["/a"] = moved(to)
-
     assert (await read("/a")).reason == reason
     assert len(site.requests) == 1
 
 
-async def test_redirects_come_to_an_end(site, read):
+async def test_redirects_are_limited(site, read):
     site.paths["/a"] = moved("/a")
-
     assert (await read("/a", redirects=5)).reason == "more than 5 redirects"
     assert len(site.requests) == 6
 
@@ -285,21 +253,19 @@ async def test_a_port_must_be_allowed(site, read):
     assert site.requests == []
 
 
-async def test_the_next_address_is_tried_where_one_does_not_answer(site, read):
+async def test_the_next_address_is_tried_after_a_failure(site, read):
     site.paths["/a"] = text()
-
     outcome = await read(site.url("/a", host="two.example"), resolve=resolver(["127.0.0.2", "127.0.0.1"]))
-
     assert isinstance(outcome, Article)
 
 
 @pytest.mark.parametrize("error", [OSError("no such host"), UnicodeError("label too long")])
-async def test_a_name_that_stands_for_nothing_is_a_reason(read, error):
+async def test_an_unresolved_name_is_refused(read, error):
     async def resolve(*_):
         raise error
 
-    assert (await read("http://nowhere.example/", resolve=resolve)).reason == "its name stands for no address"
-    assert (await read("http://a.example/", resolve=resolver([]))).reason == "its name stands for no address"
+    assert (await read("http://nowhere.example/", resolve=resolve)).reason == "its name has no address"
+    assert (await read("http://a.example/", resolve=resolver([]))).reason == "its name has no address"
 
 
 class Wire(httpcore2.AsyncMockStream):
@@ -312,7 +278,7 @@ class Wire(httpcore2.AsyncMockStream):
         return self
 
 
-async def test_certificates_are_checked_against_the_name_and_not_the_address():
+async def test_certificates_are_checked_against_the_name():
     connected = []
 
     class Inner(httpcore2.AsyncNetworkBackend):
@@ -322,9 +288,7 @@ async def test_certificates_are_checked_against_the_name_and_not_the_address():
 
     fetcher = Fetcher(reach=NetworkPolicy(), limits=FetchLimits(), resolve=resolver(["8.8.8.8"]))
     fetcher._network._inner = Inner()
-
     page = await fetcher.fetch("https://name.example/a")
-
     assert page.body == PAGE.encode()
     assert connected == [("8.8.8.8", 443)]
     assert Wire.names == (("name.example", True),)
@@ -333,7 +297,7 @@ async def test_certificates_are_checked_against_the_name_and_not_the_address():
 # Limits
 
 
-async def test_a_page_without_end_is_left(site, read):
+async def test_an_endless_page_is_refused(site, read):
     async def endless(writer):
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
         while not site.closing.is_set():
@@ -341,21 +305,19 @@ async def test_a_page_without_end_is_left(site, read):
             await writer.drain()
 
     site.paths["/a"] = endless
-
     assert (await read("/a", bytes=100_000)).reason == "larger than 100,000 bytes"
 
 
-async def test_a_page_said_to_be_too_large_is_not_begun(site, read):
+async def test_a_declared_large_page_is_refused(site, read):
     async def only_head(writer):
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000000\r\n\r\n")
         await site.closing.wait()
 
     site.paths["/a"] = only_head
-
     assert (await read("/a")).reason == "larger than 2,097,152 bytes"
 
 
-async def test_what_unpacks_without_end_is_left(site, read, monkeypatch):
+async def test_a_gzip_bomb_is_refused(site, read, monkeypatch):
     sizes = []
     unpacked = fetching._GzipDecoder.decode
 
@@ -366,84 +328,57 @@ async def test_what_unpacks_without_end_is_left(site, read, monkeypatch):
     monkeypatch.setattr(fetching._GzipDecoder, "decode", watched)
     bomb = gzip.compress(bytes(64 * 1024 * 1024), compresslevel=1)
     site.paths["/a"] = answer(bomb, Content_Encoding="gzip")
-
     assert (await read("/a")).reason == "larger than 2,097,152 bytes"
     assert sum(sizes) == 2_097_153
 
 
-async def test_a_packed_page_inside_a_packed_page_is_not_unpacked_again(site, read):
-    bomb = gzip.compress(gzip.compress(bytes(10 * 1024 * 1024), compresslevel=1))
-    site.paths["/a"] = answer(bomb, Content_Encoding="gzip")
-
-    assert isinstance(await read("/a"), FetchFailure)
-
-
-@pytest.mark.parametrize("encoding", ["br", "zstd", "deflate", "gzip, gzip", "compress"])
-async def test_what_is_packed_otherwise_is_left(site, read, encoding):
-    site.paths["/a"] = answer(PAGE, Content_Encoding=encoding)
-
-    assert (await read("/a")).reason == "packed in a way that was not asked for"
-
-
-@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(PAGE.encode())[:-20], b""])
-async def test_a_broken_packing_is_a_reason(site, read, body):
-    site.paths["/a"] = answer(body, Content_Encoding="gzip")
-
-    assert (await read("/a")).reason == "the page is broken off"
-
-
 @pytest.mark.parametrize(
-    "kind",
+    ("reply", "reason"),
     [
-        *("application/pdf", "image/png", "application/json", "text/event-stream", "text/css", "text/htmlx"),
-        *("multipart/x-mixed-replace", "nonsense", "", None),
+        *(
+            (answer(PAGE, Content_Encoding=name), "packed in an unsupported way")
+            for name in ("br", "deflate", "gzip, gzip")
+        ),
+        *(
+            (answer(body, Content_Encoding="gzip"), "the page is incomplete")
+            for body in (b"not gzip", gzip.compress(PAGE.encode())[:-20], b"")
+        ),
+        *(
+            (answer(PAGE, kind=kind), "not a page of text")
+            for kind in (
+                "application/pdf",
+                "text/event-stream",
+                "text/css",
+                "text/htmlx",
+                "nonsense",
+                "",
+                None,
+            )
+        ),
+        *(
+            (answer(PAGE, status=status), f"the server answered {status[:3]}")
+            for status in ("204 No Content", "206 Partial", "304 Not Modified", "403 Forbidden", "500 Oh")
+        ),
     ],
 )
-async def test_only_pages_of_text_are_read(site, read, kind):
-    site.paths["/a"] = answer(PAGE, kind=kind)
-
-    assert (await read("/a")).reason == "not a page of text"
-
-
-@pytest.mark.parametrize(
-    "status", ["204 No Content", "206 Partial", "304 Not Modified", "403 Forbidden", "500 Oh"]
-)
-async def test_an_answer_without_a_page_is_a_reason(site, read, status):
-    site.paths["/a"] = answer(PAGE, status=status)
-
-    assert (await read("/a")).reason == f"the server answered {status[:3]}"
-
-
-async def test_a_server_that_drips_is_left_after_the_time(site, read):
-    async def drip(writer):
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
-        while not site.closing.is_set():
-            writer.write(b"x")
-            await writer.drain()
-            try:
-                await asyncio.wait_for(site.closing.wait(), 0.01)
-            except TimeoutError:
-                continue
-
-    site.paths["/a"] = drip
-
-    assert (await read("/a", seconds=0.3)).reason == "took longer than 0.3 seconds"
+async def test_other_answers_are_refused(site, read, reply, reason):
+    site.paths["/a"] = reply
+    assert (await read("/a")).reason == reason
 
 
 @pytest.mark.parametrize(
     "said", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"]
 )
-async def test_a_server_that_falls_silent_is_left_after_the_time(site, read, said):
+async def test_a_silent_server_times_out(site, read, said):
     async def silent(writer):
         writer.write(said)
         await site.closing.wait()
 
     site.paths["/a"] = silent
-
     assert (await read("/a", seconds=0.2)).reason == "took longer than 0.2 seconds"
 
 
-async def test_a_name_that_takes_its_time_is_left(read):
+async def test_a_slow_resolver_times_out(read):
     async def resolve(*_):
         await asyncio.Event().wait()
 
@@ -463,17 +398,15 @@ async def test_a_name_that_takes_its_time_is_left(read):
         b"HTTP/1.1 200 OK\r\n" + b"X-Many: x\r\n" * 30_000 + b"\r\n",
     ],
 )
-async def test_a_server_that_breaks_the_protocol_is_a_reason(site, read, said):
+async def test_protocol_errors_are_refused(site, read, said):
     site.paths["/a"] = said
-
     assert (await read("/a")).reason == "the connection failed"
 
 
-async def test_nobody_there_is_a_reason(read):
+async def test_a_refused_connection_is_a_failure(read):
     async with running(Site()) as other:
         gone = other.url("/a")
         port = other.port
-
     assert (await read(gone, ports={port})).reason == "the connection failed"
 
 
@@ -495,28 +428,24 @@ def started(monkeypatch):
     return kept
 
 
-async def test_a_page_that_takes_long_to_parse_is_left_and_its_process_is_gone(site, read, started):
+async def test_a_slow_extraction_is_killed(site, read, started):
     site.paths["/a"] = answer(PAGE)
-
     outcome = await read("/a", parse_seconds=0.01)
-
     assert outcome.reason == "parsing it took longer than 0.01 seconds"
     assert [process.returncode for process in started.processes] == [-9]
 
 
-async def test_whoever_stops_waiting_leaves_no_process_behind(site, read, started):
+async def test_cancellation_kills_the_extraction(site, read, started):
     site.paths["/a"] = answer(PAGE)
     reading = asyncio.create_task(read("/a"))
     await started.one.wait()
-
     reading.cancel()
-
     with pytest.raises(asyncio.CancelledError):
         await reading
     assert [process.returncode for process in started.processes] == [-9]
 
 
-async def test_whoever_stops_waiting_leaves_no_connection_behind(site, read):
+async def test_cancellation_closes_the_connection(site, read):
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def silent(writer):
@@ -530,9 +459,7 @@ async def test_whoever_stops_waiting_leaves_no_connection_behind(site, read):
     site.paths["/a"] = silent
     reading = asyncio.create_task(read("/a"))
     await asked.wait()
-
     reading.cancel()
-
     with pytest.raises(asyncio.CancelledError):
         await reading
     await asyncio.wait_for(left.wait(), 60)
@@ -551,13 +478,12 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_page_costs_no_more_than_its_time(site, read, name):
+async def test_a_hostile_page_takes_limited_time(site, read, name):
     site.paths["/a"] = answer(HOSTILE[name])
     began = time.monotonic()
-
     outcome = await read("/a", parse_seconds=1.0)
-
     assert isinstance(outcome, Article | FetchFailure)
     assert time.monotonic() - began < 60
 
@@ -565,14 +491,12 @@ async def test_a_hostile_page_costs_no_more_than_its_time(site, read, name):
 async def test_a_page_cannot_make_the_parser_open_a_file(site, read):
     entity = '<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
     site.paths["/a"] = answer(entity + PAGE.replace("at noon", "&a; at noon"), kind="application/xhtml+xml")
-
     article = await read("/a")
-
     assert "Sentence number 7" in article.text
     assert "root:" not in article.text
 
 
-async def test_the_event_loop_goes_on_while_a_page_is_parsed(site, read):
+async def test_extraction_does_not_block_the_event_loop(site, read):
     site.paths["/a"] = answer(HOSTILE["wide"])
     began = last = time.monotonic()
     longest = 0.0
@@ -580,36 +504,32 @@ async def test_the_event_loop_goes_on_while_a_page_is_parsed(site, read):
     while not reading.done():
         await asyncio.sleep(0.001)
         longest, last = max(longest, time.monotonic() - last), time.monotonic()
-
     assert longest < (last - began) / 2
 
 
-async def test_the_parser_is_given_no_secret_of_the_environment(monkeypatch):
+async def test_the_extraction_gets_no_secrets(monkeypatch):
     monkeypatch.setenv("ROOMLORE_KEY", "secret")
     monkeypatch.setenv("ROOMLORE_DATABASE_URL", "postgresql://ana:secret@host/db")
-
     assert "secret" not in repr(article_reader._environment())
     assert set(article_reader._environment()) <= {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT"}
 
 
-async def test_a_parser_that_cannot_start_or_answers_nonsense_is_a_reason(site, read, monkeypatch, tmp_path):
+async def test_a_failing_extraction_is_a_failure(site, read, monkeypatch, tmp_path):
     site.paths["/a"] = answer(PAGE)
     monkeypatch.setattr(article_reader, "_EXTRACTION", tmp_path / "missing.py")
     assert (await read("/a")).reason == "the page cannot be parsed"
-
     monkeypatch.setattr(article_reader.sys, "executable", os.fspath(tmp_path / "missing"))
     assert (await read("/a")).reason == "the parser does not start"
 
 
-async def test_long_articles_are_kept_as_far_as_the_limit(site):
+async def test_long_articles_are_cut(site):
     site.paths["/a"] = text("word " * 1000)
     reach = NetworkPolicy(allowed_networks=LOOPBACK, ports=frozenset({site.port}))
     reader = open_reader(reach=reach, limits=ReadLimits(characters=50))
-
     assert (await reader.read(site.url("/a"))).text == ("word " * 10)
 
 
-async def test_a_reader_works_on_few_pages_at_a_time(site):
+async def test_concurrency_is_limited(site):
     inside, most = 0, 0
     all_in = asyncio.Event()
 
@@ -626,15 +546,12 @@ async def test_a_reader_works_on_few_pages_at_a_time(site):
     site.paths |= {f"/{n}": counted for n in range(6)}
     reach = NetworkPolicy(allowed_networks=LOOPBACK, ports=frozenset({site.port}))
     reader = open_reader(reach=reach, limits=ReadLimits(concurrency=2))
-
     outcomes = await asyncio.gather(*(reader.read(site.url(f"/{n}")) for n in range(6)))
-
     assert {outcome.text for outcome in outcomes} == {"text"}
     assert most == 2
 
 
-def test_without_the_extra_the_cure_is_named(monkeypatch):
+def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setattr(article_reader, "find_spec", lambda name: None if name == "trafilatura" else object())
-
     with pytest.raises(BadInput, match=r"needs trafilatura; run: pip install 'roomlore\[articles\]'"):
         open_reader()

@@ -10,11 +10,11 @@ import roomlore
 from client.conftest import Village
 from ingest.stories import at
 from operations.village import ANA, ATTIC, BO, SQUARE, error_of, say
-from roomlore.client.intake import MOST_RECORDS
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, NotFound
 from roomlore.domain.ids import OrgId, uuid7
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.records import Viewer
+from roomlore.operations.intake import MOST_RECORDS
 
 
 async def test_what_is_said_is_stored_once_and_told(village: Village) -> None:

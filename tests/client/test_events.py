@@ -263,7 +263,7 @@ async def test_a_server_that_does_not_come_back_is_told() -> None:
 async def test_an_event_that_is_too_large_is_told_at_once_and_not_asked_for_again(end) -> None:
     content = b"data: " + b"x" * (5 * 1024 * 1024) + end
     stub = Stub(httpx2.Response(200, content=content, headers={"content-type": "text/event-stream"}))
-    with pytest.raises(ServerUnavailable, match="begin without `after`"):
+    with pytest.raises(ServerUnavailable, match="start without `after`"):
         await heard(stub, 1)
 
     assert len(stub.asked) == 1

@@ -99,7 +99,7 @@ async def test_receipts_rooms_and_edits_are_told_again(both: Village) -> None:
 
 async def test_a_secret_is_told_once_or_not_at_all(both: Village) -> None:
     async with leaky(both) as (app, _):
-        with pytest.raises(Conflict, match="it was done"):
+        with pytest.raises(Conflict, match="it succeeded"):
             await app.keys.make("member", name="phone", participant="bo")
 
     assert len([key for key in await both.app.keys.all() if key.name == "phone"]) == 1

@@ -33,6 +33,7 @@ async def test_the_examples_do_with_an_app_what_they_do_with_a_client(both: Vill
     assert {room.name for room in await both.app.rooms(both.app.caller)} >= {"square", "attic"}
 
 
+@pytest.mark.slow
 async def test_the_first_example_answers_from_a_server(both: Village) -> None:
     await both.app.ingest(say(70, BO, SQUARE, body="There is flour again on Friday."))
     await both.app.drain()

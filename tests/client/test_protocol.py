@@ -12,8 +12,7 @@ from typing import get_type_hints as hints_of
 import pytest
 
 from roomlore.client import Client, Rooms
-from roomlore.client.conversations import ConversationPages
-from roomlore.client.erasure import ClientErasures
+from roomlore.client.remote import ConversationPages, RemoteErasures
 from roomlore.operations import App
 from roomlore.operations.registry import Operation, operations_of
 from roomlore.operations.services import SERVICES
@@ -40,7 +39,7 @@ OUTSIDE = {
     "PrivacyRequests.with_request_counts": "told where an export is read",
 }
 #: Calls of a client that are not made from a declaration: they read page by page, or join several forms of one request.
-BY_HAND: dict[str, type] = {"Conversations": ConversationPages, "Erasures": ClientErasures}
+BY_HAND: dict[str, type] = {"Conversations": ConversationPages, "Erasures": RemoteErasures}
 
 
 def names(kind: type) -> set[str]:

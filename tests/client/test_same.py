@@ -22,6 +22,7 @@ from roomlore.domain import paging
 from roomlore.domain.errors import NotFound, RoomloreError
 from roomlore.domain.records import Viewer
 from roomlore.search.query_parser import Filters
+from surfaces.http.calling import mostly_slow
 
 NARROW = ExpansionLimits(min_recent=1, max_messages=3, gap=timedelta(minutes=5), near=5)
 #: Trust fades while it is asked for.
@@ -93,7 +94,7 @@ def reads(app: Rooms, viewer: Viewer) -> dict[str, Any]:
     return calls
 
 
-@pytest.mark.parametrize("name", ["operator", "pip", "cy"])
+@pytest.mark.parametrize("name", mostly_slow(["operator", "pip", "cy"], "pip"))
 async def test_what_is_read_is_the_same_record_for_record(both: Village, name) -> None:
     await remember(both)
     here, there = await both.here(name), await both.there(name)
@@ -104,7 +105,7 @@ async def test_what_is_read_is_the_same_record_for_record(both: Village, name) -
     assert {what: one for what, one in told.items() if one[0] != one[1]} == {}
 
 
-@pytest.mark.parametrize("name", ["ana", "eve"])
+@pytest.mark.parametrize("name", mostly_slow(["ana", "eve"], "eve"))
 async def test_an_operator_reads_as_others_the_same_way(both: Village, name) -> None:
     await remember(both)
     here, there = await both.here("operator"), await both.there("operator")
@@ -179,6 +180,7 @@ async def test_merging_is_refused_in_the_same_words(both: Village, name) -> None
     assert all(one[0][0] in {"BadInput", "NotFound", "NotAllowed"} for one in told)
 
 
+@pytest.mark.slow
 async def test_the_first_example_of_the_page_answers_from_a_database_too(
     both: Village, cluster: Cluster
 ) -> None:

@@ -186,6 +186,7 @@ async def test_an_agent_edits_what_it_said_and_nothing_else(village: Village) ->
     assert (await error_of(pip.intake.edit("m1", "Not mine.")))[0] is NotAllowed
 
 
+@pytest.mark.slow
 async def test_the_bot_of_the_readme_answers_what_is_said_to_it(
     both: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,7 +109,7 @@ async def test_what_a_server_refuses_is_the_error_that_an_app_raises(answer, err
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (problem(500, "fault", "a fault in Roomlore"), "a fault in Roomlore; ask its operator after request r-1"),
+        (problem(500, "fault", "a fault in Roomlore"), "a fault in Roomlore; ask its operator about request r-1"),
         (problem(404, "not-found", "no GET of this path"), "knows no such call"),
         (httpx2.Response(200, text="<html>"), "is no list"),
         (httpx2.Response(200, content=b"\xff\xfe"), "is no list"),

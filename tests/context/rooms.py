@@ -1,4 +1,4 @@
-"""Rooms made by hand or by chance, for the tests of the context."""
+"""Rooms for the tests of the context: made by hand or generated."""
 
 import random
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ def mid(number):
 
 
 def say(number, minute=None, **fields):
-    """Make message `number`, one minute after the other unless told; `by` is the author's number."""
+    """Make message `number`, by default at minute `number`; `by` is the author's number."""
     by = fields.pop("by", 1)
     reply_to = fields.pop("reply_to", None)
     values = {
@@ -57,13 +57,13 @@ def answer(child, parent, confidence=1.0, method="inferred"):
 
 
 def numbers(items):
-    """Return the numbers of messages, or of whatever carries a message."""
+    """Return the numbers of messages, or of items with a message."""
     return [getattr(item, "message", item).id.int - 10_000 for item in items]
 
 
 @dataclass
 class CountingSource:
-    """Passes everything on, in an order of its own and partly twice, and counts calls and rows."""
+    """Passes everything on, in another order if shuffled, and counts calls and rows."""
 
     inner: ListSource
     seed: int = 0
@@ -96,7 +96,7 @@ SHORT = st.text(max_size=30)
 
 @st.composite
 def rooms(draw, bodies=SHORT):
-    """Draw (messages, reply edges, trigger): cycles, replies to the future and to nowhere included."""
+    """Draw (messages, reply edges, trigger), with cycles, replies to later and to missing messages."""
     count = draw(st.integers(1, 45))
     pauses = draw(st.lists(st.sampled_from([0, 0, 1, 5, 29, 30, 31, 600]), min_size=count, max_size=count))
     target = st.none() | st.integers(0, count + 3)

@@ -3,10 +3,10 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from context.rooms import OPERATOR, START, answer, mid, person, say, viewer
+from context.rooms import OPERATOR, START, answer, say, viewer
 from roomlore.context.builder import build
 from roomlore.context.limits import ExpansionLimits
 from roomlore.context.render import FORMAT_NOTE, to_anthropic, to_openai, to_text
@@ -40,7 +40,7 @@ async def test_text_tells_citation_time_speaker_and_reply():
     ]
 
 
-async def test_what_was_only_said_around_the_conversation_is_marked_in_every_form():
+async def test_messages_outside_the_conversation_are_marked_in_every_form():
     messages = [say(0, by=1), say(1, by=2), say(2, by=2), say(3, by=3)]
     edges = [answer(3, 1, 0.7), answer(1, 0, 0.7)]
     context = await context_of(*messages, as_=viewer(2), edges=edges)
@@ -61,7 +61,7 @@ async def test_what_was_only_said_around_the_conversation_is_marked_in_every_for
     assert "(room)" in FORMAT_NOTE
 
 
-async def test_another_day_is_told():
+async def test_new_day_shows_its_date():
     context = await context_of(say(0, -2000), say(1))
     assert to_text(context).splitlines() == [
         "#m1 2026-02-28 23:40 (room) [P1]: text 0",
@@ -69,13 +69,14 @@ async def test_another_day_is_told():
     ]
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 3)), min_size=1, max_size=25),
     st.integers(1, 3),
     st.integers(100, 3000),
 )
 async def test_every_line_can_be_dated_in_every_form(told, reader, budget):
-    """Walked lines jump days, and whose they are decides which turn they take."""
+    """Lines can skip days, and the author decides the turn of a line."""
     minute, messages = 0, []
     for number, (pause, by) in enumerate(told):
         minute += pause
@@ -98,7 +99,7 @@ async def test_every_line_can_be_dated_in_every_form(told, reader, budget):
     assert sum(estimate_tokens(turn["content"]) for turn in to_openai(context)) <= context.tokens
 
 
-async def test_whispers_system_lines_injections_and_removed_messages_say_what_they_are():
+async def test_special_messages_are_marked():
     context = await context_of(
         say(0, kind="whisper", body="psst"),
         say(1, kind="system", author_kind="system", body="Ben joined"),
@@ -200,7 +201,7 @@ async def test_a_renamed_author_keeps_each_name_where_it_was_used():
         ("n" * 500, "n" * 80),
     ],
 )
-def test_names_lose_whatever_could_end_the_head_of_a_line(name, shown):
+def test_names_lose_characters_that_end_a_line_head(name, shown):
     assert safe_name(name) == shown
 
 
@@ -226,7 +227,7 @@ def test_bodies_keep_their_words_and_lose_our_marks(body, shown):
 
 
 @pytest.mark.parametrize("unseen", "\u00ad\u034f\u061c\u115f\u17b4\u180e\u200b\u2060\u3164\ufe0e\ufeff\uffa0")
-def test_marks_of_ours_are_lost_whatever_unseen_letters_stand_in_them(unseen):
+def test_typed_marks_with_invisible_letters_are_disarmed(unseen):
     marks = "#{0}m{0}1 [{0}message{0} {0}remo{0}ved] [{0}{0}no text]"
     assert safe_text(marks.format(unseen)) == marks.format(unseen).replace("#", "\uff03").replace(
         "[", "\uff3b"
@@ -277,6 +278,7 @@ EVIL = st.lists(
 KINDS = st.sampled_from(["message", "message", "whisper", "system", "context_injection"])
 
 
+@settings(max_examples=50)
 @given(
     st.lists(
         st.tuples(EVIL, EVIL, KINDS, st.integers(1, 3), st.none() | st.integers(0, 8)), min_size=1, max_size=8
@@ -312,8 +314,9 @@ async def test_no_body_and_no_name_can_pass_for_anybody_elses_line(said):
         assert owner.setdefault(line.speaker, line.message.author_id) == line.message.author_id
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(EVIL, st.integers(1, 3)), min_size=1, max_size=8))
-async def test_the_assistant_says_only_what_the_viewer_said(said):
+async def test_assistant_turns_hold_only_the_viewers_messages(said):
     messages = [say(n, body=body, by=by) for n, (body, by) in enumerate(said)]
     context = await context_of(*messages, as_=viewer(2))
     turns = to_openai(context)
@@ -324,12 +327,3 @@ async def test_the_assistant_says_only_what_the_viewer_said(said):
     assert all(one["role"] != other["role"] for one, other in pairwise(merged))
     assert all(turn["content"].strip() for turn in [*turns, *merged])
     json.dumps(merged).encode()
-
-
-async def test_the_note_on_the_format_names_what_the_lines_show():
-    context = await context_of(say(0, body="a\nb"))
-    assert "#m1" in FORMAT_NOTE
-    assert "bar" in FORMAT_NOTE
-    assert to_text(context) == "#m1 2026-03-02 09:00 [P1]: a\n  | b"
-    assert context.citations["m1"].message_id == mid(0)
-    assert context.citations["m1"].author_id == person(1)

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from roomlore.conversations.records import ConversationMessage
+from roomlore.conversations.window import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
 
 START = datetime(2024, 5, 6, 9, 0, tzinfo=UTC)
@@ -37,37 +37,10 @@ def told(*lines: tuple[str, str]) -> list[ConversationMessage]:
     return [said(number, name, body) for number, (name, body) in enumerate(lines)]
 
 
-_WORDS = (
-    *(
-        "anna:",
-        "bob",
-        "@carla",
-        "the",
-        "dd,",
-        "zoë",
-        "how",
-        "do",
-        "i",
-        "mount",
-        "this",
-        "drive",
-        "?",
-        "thanks",
-        "try",
-    ),
-    *(
-        "sudo",
-        "grub-install",
-        "/dev/sda1",
-        "yes",
-        "no",
-        "kernel",
-        "https://example.org/a",
-        "xorg",
-        "hello",
-        "日本",
-    ),
-)
+_WORDS = """
+    anna: bob @carla the dd, zoë how do i mount this drive ? thanks try sudo grub-install /dev/sda1 yes
+    no kernel https://example.org/a xorg hello 日本
+""".split()
 
 
 @st.composite

@@ -6,12 +6,13 @@ from uuid import UUID, uuid5
 from roomlore.conversations.disentangler import (
     LONGEST_SILENCE,
     SHORTEST_SILENCE,
+    Assignment,
     Disentangler,
+    ReplyLink,
     WhisperAudience,
     conversation_id_for,
 )
-from roomlore.conversations.linker import WINDOW
-from roomlore.conversations.records import Assignment, ConversationMessage, ReplyLink
+from roomlore.conversations.window import WINDOW, ConversationMessage
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -68,7 +69,7 @@ def went(
     return {one.body: untangler.assign(one, None, pinned_id=None) for one in lines}
 
 
-def test_what_answers_a_message_stands_where_it_stands():
+def test_an_answer_is_in_the_conversation_of_its_parent():
     found = went(
         [said("a", by="ana"), said("b", 1, by="bo"), said("c", 2, by="cy"), said("d", 3, by="bo")],
         {"d": ("a", 0.8)},
@@ -77,14 +78,14 @@ def test_what_answers_a_message_stands_where_it_stands():
     assert found["d"].boundary is None
 
 
-def test_what_answers_nothing_opens_a_conversation_and_tells_why():
+def test_a_message_without_a_parent_opens_a_conversation_with_a_reason():
     found = went(
         [said("a"), said("b", 1, by="bo"), said("c", 2, by="cy"), said("d", 200, by="cy")], {"b": (None, 0.5)}
     )
     assert [found[name].boundary for name in "abcd"] == ["first", None, "topic", "silence"]
 
 
-def test_two_people_stay_in_one_conversation_unless_the_topic_is_clearly_another():
+def test_two_people_stay_in_one_conversation_until_a_clear_new_topic():
     lines = [said(f"{n}", n, by="ana" if n % 2 else "bo") for n in range(10)]
     unsure = went(lines, {f"{n}": (None, 0.6) for n in range(10)})
     assert len({one.conversation_id for one in unsure.values()}) == 1
@@ -93,7 +94,7 @@ def test_two_people_stay_in_one_conversation_unless_the_topic_is_clearly_another
     assert sure["5"].conversation_id != sure["6"].conversation_id
 
 
-def test_between_two_people_nothing_found_reaches_over_a_long_silence():
+def test_a_predicted_parent_does_not_cross_a_long_silence():
     linker = Told({"b": ("a", 0.9)})
     untangler = Disentangler(linker)  # type: ignore[arg-type]
     first = untangler.assign(said("a"), None, pinned_id=None)
@@ -103,19 +104,19 @@ def test_between_two_people_nothing_found_reaches_over_a_long_silence():
     assert linker.remembered == ["b"]
 
 
-def test_what_the_platform_states_reaches_over_any_silence():
+def test_a_stated_parent_crosses_any_silence():
     found = went([said("a"), said("b", 5_000, by="bo", answers="a")])
     assert found["b"].conversation_id == found["a"].conversation_id
 
 
-def test_what_stands_far_back_is_known_when_it_is_told():
+def test_an_old_parent_is_known_once_it_is_set():
     untangler = Disentangler(Told({}))  # type: ignore[arg-type]
     elsewhere = ConversationId(UUID(int=5))
     untangler.set_conversation(message_id("old"), elsewhere)
     assert untangler.assign(said("b", answers="old"), None, pinned_id=None).conversation_id == elsewhere
 
 
-def test_what_a_person_placed_stays_and_what_answers_it_follows():
+def test_a_manual_assignment_stays_and_its_answers_follow():
     untangler = Disentangler(Told({"c": ("b", 0.9)}))  # type: ignore[arg-type]
     by_hand = ConversationId(UUID(int=6))
     untangler.assign(said("a", by="cy"), None, pinned_id=None)
@@ -124,7 +125,7 @@ def test_what_a_person_placed_stays_and_what_answers_it_follows():
     assert untangler.assign(said("c", 2), None, pinned_id=None).conversation_id == by_hand
 
 
-def test_one_line_goes_on_with_what_nobody_moved():
+def test_a_single_conversation_ignores_manual_assignments():
     untangler = Disentangler(Told(dict.fromkeys("abc", (None, 0.5))))  # type: ignore[arg-type]
     first = untangler.assign(said("a"), None, pinned_id=None)
     untangler.assign(said("b", 1, by="bo"), None, pinned_id=ConversationId(UUID(int=6)))
@@ -135,7 +136,7 @@ def whispered(names: str) -> WhisperAudience:
     return frozenset(person(name) for name in names.split())
 
 
-def test_whispers_go_on_only_among_the_same_people_and_nothing_is_guessed_of_them():
+def test_whispers_are_grouped_by_audience_without_prediction():
     linker = Told({})
     untangler = Disentangler(linker)  # type: ignore[arg-type]
     aloud = untangler.assign(said("a"), None, pinned_id=None)
@@ -148,7 +149,7 @@ def test_whispers_go_on_only_among_the_same_people_and_nothing_is_guessed_of_the
     assert linker.asked == ["a"]
 
 
-def test_what_others_whisper_meanwhile_changes_nothing():
+def test_other_peoples_whispers_change_nothing():
     untangler = Disentangler(Told({}))  # type: ignore[arg-type]
     one = untangler.assign(said("a"), whispered("ana bo"), pinned_id=None)
     for number in range(3 * WINDOW):
@@ -157,7 +158,7 @@ def test_what_others_whisper_meanwhile_changes_nothing():
     assert answer.conversation_id == one.conversation_id
 
 
-def test_a_silence_is_measured_by_the_pace_of_the_room():
+def test_the_long_silence_depends_on_the_pace_of_the_room():
     def silence(pause: float) -> timedelta:
         untangler = Disentangler(Told({}))  # type: ignore[arg-type]
         for number in range(20):
@@ -169,7 +170,7 @@ def test_a_silence_is_measured_by_the_pace_of_the_room():
     assert silence(600) == LONGEST_SILENCE
 
 
-def test_nothing_older_than_the_window_counts():
+def test_authors_outside_the_window_do_not_count():
     lines = [
         said("old", by="cy"),
         *(said(f"{n}", n, by="ana" if n % 2 else "bo") for n in range(1, WINDOW + 1)),
@@ -178,6 +179,6 @@ def test_nothing_older_than_the_window_counts():
     assert found["last"].boundary is None, "cy is forgotten, and two people are left"
 
 
-def test_the_id_of_a_conversation_is_always_the_same_and_is_not_that_of_the_message():
+def test_conversation_ids_are_stable_and_differ_from_message_ids():
     assert conversation_id_for(message_id("a")) == conversation_id_for(message_id("a"))
     assert conversation_id_for(message_id("a")) != message_id("a")

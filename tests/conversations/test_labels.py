@@ -2,8 +2,8 @@
 
 import pytest
 
-from roomlore.conversations.labels import asks_for_confidentiality, label_of
-from roomlore.conversations.message_text import BUCKETS, bucket, stem
+from roomlore.conversations.message_text import BUCKETS, bucket, label_of, stem
+from roomlore.text.recognisers import asks_for_confidentiality
 
 COMMON = "the a i you is it to and of in for we do not does any have what on with that this"
 
@@ -17,7 +17,7 @@ def rarity(**known: float) -> list[float]:
     return table
 
 
-def test_what_is_said_again_and_again_comes_first():
+def test_repeated_words_come_first():
     said = ["the printer is broken", "which printer do you have?", "a printer with toner", "the toner is in"]
     assert label_of(said, rarity=rarity()).split(", ")[:2] == ["printer", "toner"]
 
@@ -26,7 +26,7 @@ def test_words_of_every_conversation_tell_nothing():
     assert label_of(["what do you have", "i have it"], rarity=rarity()) == ""
 
 
-def test_who_takes_part_is_no_topic():
+def test_names_of_participants_are_no_topic():
     assert "marguerite" not in label_of(
         ["marguerite: the printer", "marguerite, marguerite!"], rarity=rarity(), names=["Marguerite"]
     )
@@ -49,26 +49,20 @@ def test_one_word_is_one_word_in_any_number():
 @pytest.mark.parametrize(
     "text",
     [
-        "this is confidential, please",
-        "off the record: the ferry is late",
-        "just between us, I am leaving",
-        "Don't tell anyone yet",
-        "please keep this to yourself",
+        *("this is confidential, please", "off the record: the ferry is late"),
+        *("just between us, I am leaving", "Don't tell anyone yet", "please keep this to yourself"),
         "I say it in confidence",
     ],
 )
-def test_who_asks_for_discretion_is_heard(text: str):
+def test_requests_for_confidentiality_are_recognised(text: str):
     assert asks_for_confidentiality(["hello", text])
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "the 95 % confidence interval",
-        "the difference between us and them",
-        "I have confidence in that release",
-        "it does not tell me anything",
-        "keep it running",
+        *("the 95 % confidence interval", "the difference between us and them"),
+        *("I have confidence in that release", "it does not tell me anything", "keep it running"),
     ],
 )
 def test_ordinary_talk_asks_for_no_discretion(text: str):

@@ -28,7 +28,7 @@ def test_loading_again_reads_nothing():
     assert load() is load()
 
 
-def test_shares_sum_to_one_and_empty_places_have_none():
+def test_probabilities_sum_to_one():
     model, scores, conversations = scores_of(
         ("anna", "how do i mount a drive?"), ("dd", "hello"), ("carla", "anna: with mount")
     )

@@ -4,6 +4,8 @@ import dataclasses
 import importlib
 import pkgutil
 import re
+import typing
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import resources
 
 import psycopg
@@ -16,7 +18,7 @@ import roomlore.db
 import roomlore.domain.records
 from roomlore.db import messages
 from roomlore.db.cluster import Cluster
-from roomlore.db.queries import DeclaredQuery, Queries, Query
+from roomlore.db.queries import Connection, DeclaredQuery, Queries, Query
 
 VOID = 2278
 
@@ -49,27 +51,44 @@ def described(conn: psycopg.Connection, query: Query) -> list[tuple[str, int]]:
     return [(result.fname(i).decode(), result.ftype(i)) for i in range(result.nfields)]
 
 
+def is_required(field: dataclasses.Field) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
 def check_declared(declared: DeclaredQuery, query: Query, columns: list[tuple[str, int]]) -> None:
     """Compare a statement's parameters and columns with those of its function."""
     text = query.text.as_string(None)
     kind, item = declared.shape
     extra = {"most_bytes"} if kind == "page" else set()
-    assert set(re.findall(r"%\((\w+)\)s", text)) == declared.placeholders | extra
+    used = set(re.findall(r"%\((\w+)\)s", text))
+    assert used <= declared.placeholders | extra
+    # A statement may leave out fields of a record and the org, which policies know, but no other argument.
+    assert not (declared.placeholders - used) & set(declared.parameters) - {"org_id"}
     names = [name for name, _ in columns]
     if kind in {"none", "count"}:
         assert all(of_type == VOID for _, of_type in columns)
+    elif typing.get_origin(item) is tuple:
+        assert len(names) == len(typing.get_args(item))
     elif dataclasses.is_dataclass(item):
-        extra = ["reach"] if kind == "page" else []
-        assert sorted(names) == sorted([*(field.name for field in dataclasses.fields(item)), *extra])
+        fields = {field.name: field for field in dataclasses.fields(item)}
+        needed = {name for name, field in fields.items() if is_required(field)}
+        extra = {"reach"} if kind == "page" else set()
+        assert len(names) == len(set(names))
+        assert needed | extra <= set(names) <= fields.keys() | extra
     else:
         assert len(names) == (2 if kind == "dict" else 1)
 
 
-@pytest.mark.parametrize(("module", "query"), CASES)
-def test_a_query_prepares_and_fills_its_record(module, query: Query, cluster: Cluster):
+@pytest.fixture(scope="module")
+def conn(cluster: Cluster) -> Iterator[psycopg.Connection]:
     with psycopg.connect(cluster.app_dsn, options="-c search_path=roomlore,public") as conn:
-        if query.name != "make_staging":
-            conn.execute(messages.QUERIES.by_name["make_staging"].text)
+        conn.execute(messages.QUERIES.by_name["make_staging"].text)
+        yield conn
+
+
+@pytest.mark.parametrize(("module", "query"), CASES)
+def test_a_query_prepares_and_fills_its_record(module, query: Query, conn: psycopg.Connection):
+    with conn.transaction(force_rollback=True):
         columns = described(conn, query)
     declared = module.QUERIES.declared.get(query.name)
     if declared is not None:
@@ -92,12 +111,9 @@ def test_every_file_of_queries_has_its_module():
     assert files == used
 
 
-def test_a_query_with_a_misspelt_column_is_noticed(cluster: Cluster):
+def test_a_query_with_a_misspelt_column_is_noticed(conn: psycopg.Connection):
     broken = Query(name="broken", record="Room", text=psycopg.sql.SQL("select nmae from rooms"))
-    with (
-        psycopg.connect(cluster.app_dsn, options="-c search_path=roomlore,public") as conn,
-        pytest.raises(AssertionError, match="nmae"),
-    ):
+    with conn.transaction(force_rollback=True), pytest.raises(AssertionError, match="nmae"):
         described(conn, broken)
 
 
@@ -116,3 +132,56 @@ def test_every_function_of_a_query_has_its_statement():
         assert set(module.QUERIES.declared) <= set(module.QUERIES.by_name), module.__name__
         for declared in module.QUERIES.declared.values():
             assert declared.function.__doc__, f"{module.__name__}.{declared.name} has no description"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    text: str
+    size: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    low: int
+    high: int
+
+    def composite(self) -> tuple[int, int]:
+        return self.low, self.high
+
+
+async def test_arguments_and_rows_follow_the_signature(admin):
+    queries = Queries("none")
+    texts = {
+        "words": "select %(text)s::text as text, %(number_1)s::integer + length(%(number_2)s::text) as size"
+        " union all select * from unnest(%(words_1)s::text[], %(words_2)s::integer[])",
+        "facts": "select %(facts)s ->> 'a', %(scope)s::text, %(ids)s::integer[]",
+        "by_text": "select unnest(%(text)s::text[]) as text, unnest(%(size)s::integer[]) as size",
+    }
+    queries.by_name = {
+        name: Query(name=name, record=None, text=psycopg.sql.SQL(text)) for name, text in texts.items()
+    }
+
+    @queries.query
+    async def words(
+        conn: Connection, word: Word, number: tuple[int, str], words: Collection[tuple[str, int]]
+    ) -> list[Word]:
+        """Return words."""
+
+    @queries.query
+    async def facts(
+        conn: Connection, facts: Mapping[str, str], scope: Range, ids: Collection[int]
+    ) -> tuple[str, str, list[int]] | None:
+        """Return facts."""
+
+    @queries.query
+    async def by_text(conn: Connection, words: Sequence[Word]) -> dict[str, Word]:
+        """Return words by their texts."""
+
+    a, b = Word(text="a", size=4), Word(text="b", size=2)
+    assert await words(admin, a, (1, "xyz"), {"b": 2}.items()) == [a, b]
+    assert await by_text(admin, (a, b)) == {"a": a, "b": b}
+    assert await facts(admin, {"a": "b"}, Range(low=1, high=2), {3, 1}) == (
+        "b",
+        "(1,2)",
+        [1, 3],
+    )

@@ -31,21 +31,18 @@ async def worded(
     return [bodies[key] for key in found.message_ids]
 
 
-@pytest.mark.parametrize("size", [SMALL, LARGE])
-async def test_a_rare_word_is_found_among_thousands_with_the_common_ones(app: App, size: FilterSize):
+async def test_rare_words_are_found_among_thousands_with_common_ones_and_common_ones_alone(app: App):
     said = [message(str(n), "the meeting is on friday") for n in range(2_500)]
     said += [message(str(n), "meeting friday xylophone") for n in range(2_500, 2_503)]
     await app.ingest_batch(said)
-    found = await worded(app, "meeting friday xylophone", size=size)
-    assert found[:3] == ["meeting friday xylophone"] * 3
-
-
-async def test_of_common_words_alone_something_is_found(app: App):
-    await app.ingest_batch([message(str(n), "the meeting is on friday") for n in range(2_500)])
+    for size in (SMALL, LARGE):
+        found = await worded(app, "meeting friday xylophone", size=size)
+        assert found[:3] == ["meeting friday xylophone"] * 3
     for question in ("friday", "meeting on friday"):
         assert len(await worded(app, question, size=LARGE)) == 60
 
 
+@pytest.mark.slow
 async def test_common_words_that_stand_together_are_found_whichever_of_them_is_the_rarest(app: App):
     said = ["anvil"] * 4_500 + ["bellows"] * 4_700 + ["candle"] * 5_000 + ["bellows candle"] * 30
     await app.ingest_batch([message(str(n), body) for n, body in enumerate(said)])
@@ -122,19 +119,19 @@ async def test_vectors_that_no_index_holds_are_found_in_large_orgs_too(app: App,
     assert near.similarity == 1
 
 
-@pytest.mark.parametrize("size", [LARGE, replace(LARGE, indexed_lengths=(384,))])
-async def test_what_few_said_is_found_among_what_many_said(app: App, size: FilterSize):
+async def test_what_few_said_is_found_among_what_many_said(app: App):
     others = [message(str(n), "the lantern is lit", author=BO) for n in range(200)]
     await tell(app, *others, message("ana", "a lantern for the boat", author=ANA))
     ana = next(one.id for one in await app.participants(app.operator) if one.name == "Ana")
-    asked = (app._embedder.model_id, app._embedder.embed(["the lantern is lit"])[0])
-    scope = SearchFilter(author_ids=[ana])
-    async with app.db.read_transaction(app.operator) as conn:
-        [near] = await search.dense_candidates(conn, asked, scope=scope, measure=size, wanted=5)
-    assert await worded(app, "lantern is lit", size=size, author_ids=[ana]) == ["a lantern for the boat"]
+    vector = (app._embedder.model_id, app._embedder.embed(["the lantern is lit"])[0])
     since = message("200", "").sent_at
-    assert await worded(app, "lantern", size=size, since=since, until=None) == []
-    assert near.similarity > 0
+    for size in (LARGE, replace(LARGE, indexed_lengths=(384,))):
+        async with app.db.read_transaction(app.operator) as conn:
+            scope = SearchFilter(author_ids=[ana])
+            [near] = await search.dense_candidates(conn, vector, scope=scope, measure=size, wanted=5)
+        assert near.similarity > 0
+        assert await worded(app, "lantern is lit", size=size, author_ids=[ana]) == ["a lantern for the boat"]
+        assert await worded(app, "lantern", size=size, since=since, until=None) == []
 
 
 async def test_what_few_said_is_looked_for_in_the_rooms_of_the_scope_alone(app: App):
@@ -153,6 +150,7 @@ async def test_what_few_said_is_looked_for_in_the_rooms_of_the_scope_alone(app: 
         assert "a lantern for the boat" in found
 
 
+@pytest.mark.slow
 async def test_what_was_said_later_changes_neither_rarities_nor_what_is_answered(app: App):
     said = [message(str(n), "is the lantern lit?", sent_at=at(n)) for n in range(2_000)]
     later = [message(str(n), "is the lantern lit?", sent_at=at(n)) for n in range(2_000, 9_000)]

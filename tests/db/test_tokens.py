@@ -52,7 +52,7 @@ async def seen(app: App, admin: psycopg.AsyncConnection, viewer: Viewer) -> dict
 
 async def drain(app: App, embedder: FakeEmbedder) -> int:
     done = await runner.drain(
-        app.db, EmbeddingWorker(db=app.db, embedder=embedder), only_org=app.org_id, policy=QUICK
+        EmbeddingWorker(db=app.db, embedder=embedder), only_org=app.org_id, policy=QUICK
     )
     return done.done
 
@@ -76,7 +76,7 @@ async def test_of_another_model_nothing_comes_back(app: App, admin):
         assert await search.token_vectors(conn, "another", list((await ids_of(admin, app)).values())) == {}
 
 
-@pytest.mark.parametrize("words", [1, 10, 20, 25, 40, 200])
+@pytest.mark.parametrize("words", [1, 25, 200])
 async def test_tokens_lie_outside_the_rows_that_are_scanned(app: App, admin, words: int):
     body = " ".join(f"word{number}" for number in range(words))
     await app.ingest_batch([message(str(number), body) for number in range(40)])

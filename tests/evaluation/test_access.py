@@ -1,4 +1,4 @@
-"""Rooms told message by message: what was wished by the time of a question counts, and nothing later."""
+"""Rooms replayed message by message: privacy requests until the time of a question count, later ones do not."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What search and context reached on conversations with known answers must not be lost again."""
+"""Lower bounds for search and context on data sets with known answers."""
 
 import asyncio
 from collections.abc import Sequence

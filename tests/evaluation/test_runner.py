@@ -1,4 +1,4 @@
-"""Whole measurements of small data sets: in at one end, figures and a run at the other."""
+"""Whole measurements of small data sets, with their reports and predictions."""
 
 import asyncio
 import json
@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from evaluation.__main__ import main
 from evaluation.benchmark import BenchmarkRun, Options
 from evaluation.clustering import Assignment, score_conversations, score_links
 from evaluation.datasets import Link, read_gold, read_messages
@@ -124,6 +126,7 @@ async def test_search_is_held_against_plain_methods_in_the_same_run(app, folder,
     assert json.loads(json.dumps(report)) == report
 
 
+@pytest.mark.slow
 async def test_search_is_measured_before_and_after_a_switch_side_by_side(app, folder):
     several = replace(app, _model_cache=ModelCache(provided={"small": FakeEmbedder(64)}))
     made = benchmark(several, folder, "retrieval", options=Options(switch="small"), embedder=FakeEmbedder())
@@ -196,6 +199,7 @@ async def test_an_answer_from_a_memory_cites_what_that_rests_on(app, folder):
     assert told["cites evidence"]["of answers to answerable questions"] == 1.0
 
 
+@pytest.mark.slow
 async def test_search_is_measured_without_each_of_its_stages_where_that_is_wanted(app, folder):
     report = (
         await measure(
@@ -318,21 +322,18 @@ def test_the_threshold_has_no_predictions_to_write(folder, tmp_path):
     assert "the task threshold has no predictions" in refusal("threshold", folder, tmp_path / "run.jsonl")
 
 
-def test_only_questions_are_answered(folder):
-    with pytest.raises(BadInput, match="--answers: is for the task retrieval; leave it out of context"):
-        asyncio.run(evaluate("context", folder, now=NOW, options=Options(answers=True)))
-
-
-def test_only_search_has_stages(folder):
-    with pytest.raises(BadInput, match="--ablations: is for the task retrieval; leave it out of links"):
-        asyncio.run(evaluate("links", folder, now=NOW, options=Options(ablations=True)))
-
-
-def test_only_search_is_measured_after_a_switch_and_to_a_model_that_there_is(folder):
-    with pytest.raises(BadInput, match="--switch: is for the task retrieval; leave it out of links"):
-        asyncio.run(evaluate("links", folder, now=NOW, options=Options(switch="small")))
-    with pytest.raises(BadInput, match="models are: none; see ROOMLORE_EMBEDDINGS"):
-        asyncio.run(evaluate("retrieval", folder, now=NOW, options=Options(switch="small")))
+@pytest.mark.parametrize(
+    ("task", "options", "reason"),
+    [
+        ("context", Options(answers=True), "--answers: is for the task retrieval; leave it out of context"),
+        ("links", Options(ablations=True), "--ablations: is for the task retrieval; leave it out of links"),
+        ("links", Options(switch="small"), "--switch: is for the task retrieval; leave it out of links"),
+        ("retrieval", Options(switch="small"), "models are: none; see ROOMLORE_EMBEDDINGS"),
+    ],
+)
+def test_options_of_another_task_and_unknown_models_are_refused(folder, task, options, reason):
+    with pytest.raises(BadInput, match=reason):
+        asyncio.run(evaluate(task, folder, now=NOW, options=options))
 
 
 # As a command
@@ -343,24 +344,20 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=250)
 
 
-def test_a_mistake_is_told_in_one_line(folder, tmp_path):
-    out = tmp_path / "nowhere" / "run.jsonl"
-    done = command("retrieval", folder, "--out", out)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.count("\n") == 1
-    assert f"evaluation: {out}: there is no folder" in done.stderr
-
-
-def test_an_unknown_task_is_wrong_usage(folder):
-    done = command("weather", folder)
-    assert done.returncode == 2
-    assert "'weather' is not one of" in done.stderr
-
-
-def test_only_retrieval_has_a_table(folder):
-    done = command("links", folder, "--markdown")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "the task links compares nothing" in done.stderr
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("retrieval", "--out", "nowhere/run.jsonl"), 1, "evaluation: nowhere/run.jsonl: there is no folder"),
+        (("weather",), 2, "'weather' is not one of"),
+        (("links", "--markdown"), 1, "the task links compares nothing"),
+    ],
+)
+def test_a_mistake_is_stated_and_ends_the_command(folder, arguments, code, reason):
+    task, *options = arguments
+    done = CliRunner().invoke(main, [task, str(folder), *options])
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert reason in done.stderr
+    assert code == 2 or done.stderr.count("\n") == 1
 
 
 @pytest.mark.slow

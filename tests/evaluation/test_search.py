@@ -1,4 +1,4 @@
-"""How questions are asked, and that baselines use the stems and vectors of search."""
+"""How questions are asked; baselines use the stems and vectors of search."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

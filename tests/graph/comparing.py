@@ -70,9 +70,7 @@ class Asking:
         talks = self._found(await graph.talked_to(viewer, str(one), limit=most))
         assert _counted(talks) == _counted(seen.talked_to(people)[:most])
         near = self._found(await graph.near(viewer, str(one), limit=most))
-        assert [(one.id, one.label, one.score) for one in near] == [
-            (one.id, one.label, one.score) for one in seen.near(people, most)
-        ]
+        assert [(one.id, one.label, one.score) for one in near] == seen.near(people, most)
 
     async def of_conversation(self, one: UUID) -> None:
         seen, viewer, most, graph = self.seen, self.seen.viewer, self.limit, self.graph

@@ -1,20 +1,16 @@
 """A copy that knows everything, tells it to everybody, and makes up some more."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from roomlore.db.graph import DatabaseGraph
 from roomlore.domain.errors import BackendUnavailable
-from roomlore.domain.graph import ConversationAuthor, ConversationPartner, RelatedMemory, RelatedTag
 from roomlore.domain.ids import uuid7
 from roomlore.domain.projections import VisibilityFilter
 from roomlore.operations import App
 from roomlore.operations.candidates import ProjectionClients
 from roomlore.settings import Settings
-
-LAST = datetime(2999, 1, 1, tzinfo=UTC)
 
 
 class Liar:
@@ -48,37 +44,6 @@ class Liar:
 
     async def memories_by_agents(self, *, limit: int) -> list[UUID]:
         return [uuid7(), *await self._all(lambda graph: graph.memories_by_agents(limit=limit))][:limit]
-
-    async def memories_by(self, ids: Sequence[Any], *, limit: int) -> list[UUID]:
-        return [uuid7(), *await self._all(lambda graph: graph.memories_by(ids, limit=limit))][:limit]
-
-    async def memories_about(self, ids: Sequence[Any], *, limit: int) -> list[UUID]:
-        return [uuid7(), *await self._all(lambda graph: graph.memories_about(ids, limit=limit))][:limit]
-
-    async def conversation_partners(self, ids: Sequence[Any], *, limit: int) -> list[ConversationPartner]:
-        lie = ConversationPartner(participant_id=uuid7(), count=999, last=LAST)  # pyright: ignore[reportArgumentType]
-        return [lie, *await self._all(lambda graph: graph.conversation_partners(ids, limit=limit))][:limit]
-
-    async def related_memories(self, ids: Sequence[Any], *, limit: int) -> list[RelatedMemory]:
-        lie = RelatedMemory(memory_id=uuid7(), kind="fact", count=999)  # pyright: ignore[reportArgumentType]
-        return [lie, *await self._all(lambda graph: graph.related_memories(ids, limit=limit))][:limit]
-
-    async def related_tags(self, ids: Sequence[Any], *, limit: int) -> list[RelatedTag]:
-        lie = RelatedTag(tag_id=uuid7(), count=999)
-        return [lie, *await self._all(lambda graph: graph.related_tags(ids, limit=limit))][:limit]
-
-    async def conversation_authors(self, conversation: Any, *, limit: int) -> list[ConversationAuthor]:
-        lie = ConversationAuthor(participant_id=uuid7(), count=999, last=LAST)  # pyright: ignore[reportArgumentType]
-        return [lie, *await self._all(lambda graph: graph.conversation_authors(conversation, limit=limit))][
-            :limit
-        ]
-
-    async def conversation_memories(
-        self, conversation: Any, ids: Sequence[Any], *, limit: int
-    ) -> list[RelatedMemory]:
-        lie = RelatedMemory(memory_id=uuid7(), kind="fact", count=999)  # pyright: ignore[reportArgumentType]
-        found = await self._all(lambda graph: graph.conversation_memories(conversation, ids, limit=limit))
-        return [lie, *found][:limit]
 
 
 class LyingServers(ProjectionClients):

@@ -10,16 +10,8 @@ import psycopg
 from hypothesis import strategies as st
 
 from db.worlds import Truth, World, load, made_id, merge, truth, worlds
+from roomlore.db.graph import ParticipantCount, RelatedMemory
 from roomlore.domain.audience import can_see_conversation, can_see_memory
-from roomlore.domain.graph import (
-    ConversationAuthor,
-    ConversationPartner,
-    Neighbour,
-    RelatedMemory,
-    RelatedTag,
-    nearest_neighbours,
-    sort_key,
-)
 from roomlore.domain.projections import tag_id
 from roomlore.domain.records import Viewer
 from roomlore.operations import App
@@ -196,7 +188,7 @@ class Seen:
         named = {key for key, who, role in self.facts.roles if who in people & self.known and role in roles}
         return sorted(named & self.memories, reverse=True)
 
-    def talked_to(self, people: set[UUID]) -> list[ConversationPartner]:
+    def talked_to(self, people: set[UUID]) -> list[ParticipantCount]:
         told, talks = self.facts.truth, Counter[UUID]()
         last: dict[UUID, datetime] = {}
         for child, parent in self._answers():
@@ -210,10 +202,10 @@ class Seen:
                 last[other] = max(sent, last.get(other, sent))
         return sorted(
             [
-                ConversationPartner(participant_id=key, count=count, last=last[key])
+                ParticipantCount(participant_id=key, count=count, last=last[key])
                 for key, count in talks.items()
             ],
-            key=sort_key,
+            key=_by_count,
         )
 
     def _answers(self) -> set[tuple[UUID, UUID]]:
@@ -242,24 +234,22 @@ class Seen:
             weights[key] += 2 if role == "subject" else 1
         return self._weighed(weights)
 
-    def tags_near(self, people: set[UUID]) -> list[RelatedTag]:
+    def near(self, people: set[UUID], limit: int) -> list[tuple[UUID, str, float]]:
         near = {key for key, *_ in self._near(people)}
-        counted = Counter(tag for key, tag in self.facts.tags if key in near)
         org_id = self.facts.truth.app.org_id
-        return sorted(
-            [RelatedTag(tag_id=tag_id(org_id, tag), count=count) for tag, count in counted.items()],
-            key=sort_key,
-        )
+        counts: dict[str, dict[UUID, int]] = {
+            "User": {one.participant_id: one.count for one in self.talked_to(people)[:limit]},
+            "Memory": {one.memory_id: one.count for one in self.memories_near(people)[:limit]},
+            "Tag": Counter(tag_id(org_id, tag) for key, tag in self.facts.tags if key in near),
+        }
+        scored = [
+            (key, label, count / max(found.values()))
+            for label, found in counts.items()
+            for key, count in found.items()
+        ]
+        return sorted(scored, key=lambda node: (-node[2], node[1], node[0]))[:limit]
 
-    def near(self, people: set[UUID], limit: int) -> list[Neighbour]:
-        return nearest_neighbours(
-            self.talked_to(people)[:limit],
-            self.memories_near(people)[:limit],
-            self.tags_near(people)[:limit],
-            limit=limit,
-        )
-
-    def present_in(self, conversation: UUID) -> list[ConversationAuthor]:
+    def present_in(self, conversation: UUID) -> list[ParticipantCount]:
         told = self.facts.truth
         held = [key for where, key in self.facts.placed if where == conversation and key in self.messages]
         counted = Counter(told.messages[key].author_id for key in held)
@@ -269,10 +259,10 @@ class Seen:
             last[message.author_id] = max(message.sent_at, last.get(message.author_id, message.sent_at))
         return sorted(
             [
-                ConversationAuthor(participant_id=key, count=count, last=last[key])
+                ParticipantCount(participant_id=key, count=count, last=last[key])
                 for key, count in counted.items()
             ],
-            key=sort_key,
+            key=_by_count,
         )
 
     def memories_for(self, conversation: UUID) -> list[RelatedMemory]:
@@ -291,5 +281,9 @@ class Seen:
         kinds = self.facts.kinds
         return sorted(
             [RelatedMemory(memory_id=key, kind=kinds[key], count=count) for key, count in weights.items()],
-            key=sort_key,
+            key=lambda one: (-one.count, -one.memory_id.int),
         )
+
+
+def _by_count(one: ParticipantCount) -> tuple[int, float, UUID]:
+    return -one.count, -one.last.timestamp(), one.participant_id

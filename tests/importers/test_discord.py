@@ -5,7 +5,6 @@ import pytest
 
 from roomlore.domain.room_visibility import visibility_of
 from roomlore.importers.discord import IMPORTER
-from roomlore.importers.export import open_export
 
 CHANNEL = {
     "id": "900",
@@ -346,11 +345,6 @@ def test_a_file_someone_sent_is_not_taken_for_an_export(read, write):
     )
     assert [message.external_id for message in result.messages] == ["1000"]
     assert sorted(result.reasons) == ["export among attachments", "not an export of this format"]
-
-
-def test_sniffing_knows_its_own(write):
-    with open_export(write({"a.json": export(said())})) as source:
-        assert IMPORTER.recognises(source)
 
 
 def test_a_channel_of_a_server_bears_its_name_and_category_and_a_direct_message_does_not(one):

@@ -85,8 +85,3 @@ def begins(app, admin, write):
 )
 async def test_members_of_a_private_room_begin_with_their_first_message(begins, files):
     assert await begins(files) == list(DAYS.values())
-
-
-@pytest.mark.parametrize("files", [discord("DirectTextChat"), telegram("personal_chat"), slack("D0ABCDEFGH")])
-async def test_the_two_sides_of_a_direct_room_were_always_there(begins, files):
-    assert await begins(files) == [None, None]

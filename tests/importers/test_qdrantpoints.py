@@ -27,7 +27,7 @@ TALK = [
     (60, "And back?", "At five; the last one."),
     (3600, "Thanks!", "Safe travels."),
 ]
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 Point = dict[str, Any]
 
@@ -337,13 +337,6 @@ def test_a_broken_line_costs_that_line(read: Read, write):
         assert [one.where for one in result.skipped] == [f"a.jsonl line {place + 1}"]
 
 
-def test_a_truncated_page_yields_what_stands_before_the_break(read: Read, write):
-    whole = json.dumps(answer(pairs()))
-    result = read(IMPORTER, write({"a.json": whole[: whole.index("Thanks!")]}))
-    assert len(result.messages) == 4
-    assert result.reasons == ["truncated JSON"]
-
-
 @pytest.mark.parametrize("value", [{"result": None}, {"result": {"points": 7}}, {"points": {}}, 7, [7]])
 def test_what_holds_no_points_is_told_of(read: Read, write, value):
     result = read(IMPORTER, write({"a.json": value}))
@@ -459,3 +452,10 @@ def test_arbitrary_bytes_never_raise(tmp_path: Path, data):
     path = tmp_path / "a.json"
     path.write_bytes(data)
     assert survived(path)[0] == []
+
+
+def test_a_truncated_page_yields_what_stands_before_the_break(read: Read, write):
+    whole = json.dumps(answer(pairs()))
+    result = read(IMPORTER, write({"a.json": whole[: whole.index("Thanks!")]}))
+    assert len(result.messages) == 4
+    assert result.reasons == ["truncated JSON"]

@@ -84,6 +84,7 @@ def test_slack(sample):
     )
 
 
+@pytest.mark.slow
 def test_slack_reads_in_well_under_a_second():
     started = time.perf_counter()
     with open_export(SAMPLES / "slack/houstondatavis") as source:

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 import pytest
 
 from roomlore.domain.room_visibility import visibility_of
-from roomlore.importers.export import open_export
 from roomlore.importers.slack import IMPORTER, NameResolver, mentions, render
 
 CHANNELS = [
@@ -465,13 +464,6 @@ def test_tokens_are_shown_as_people_saw_them(text, shown):
 
 def test_mentions_are_the_platforms_tokens_and_never_typed_text():
     assert mentions("<@U1> <@W2|x> <@U1> &lt;@U3&gt; @U4 <#C1>") == ["U1", "W2"]
-
-
-def test_sniffing_goes_by_names_alone(write):
-    with open_export(write({"general/2023-11-14.json": b"\0"})) as source:
-        assert IMPORTER.recognises(source)
-    with open_export(write({"general/2023-11-14.json": b"\0"}) / "general") as source:
-        assert not IMPORTER.recognises(source)
 
 
 def test_the_workspace_is_told_by_the_name_that_slack_gives_an_export(read, write, tmp_path):

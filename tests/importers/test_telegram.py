@@ -1,9 +1,7 @@
-import json
 from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.importers.export import open_export
 from roomlore.importers.telegram import IMPORTER
 
 
@@ -310,13 +308,6 @@ def test_a_broken_record_is_skipped_with_its_reason(one, broken, reason):
     assert result.reasons == [reason]
 
 
-def test_a_truncated_export_yields_all_before_the_fault(read, write):
-    text = json.dumps({"chats": {"list": [chat(said(1)), chat(said(2), said(3), type="private_group")]}})
-    result = read(IMPORTER, write({"result.json": text[: text.rindex('"id": 3')]}))
-    assert [message.external_id for message in result.messages] == ["1", "2"]
-    assert result.reasons == ["truncated JSON"]
-
-
 @pytest.mark.parametrize(
     ("export", "reason"),
     [
@@ -327,15 +318,3 @@ def test_a_truncated_export_yields_all_before_the_fault(read, write):
 )
 def test_containers_of_another_shape_are_reported(read, write, export, reason):
     assert read(IMPORTER, write({"result.json": export})).reasons == [reason]
-
-
-def test_a_file_someone_sent_is_not_taken_for_an_export(read, write):
-    root = write({"result.json": chat(said()), "files/result.json": chat(said(66, "forged"))})
-    result = read(IMPORTER, root)
-    assert [message.body for message in result.messages] == ["hello"]
-    assert result.reasons == ["export among attachments"]
-
-
-def test_sniffing_knows_its_own(write):
-    with open_export(write({"result.json": chat(said())})) as source:
-        assert IMPORTER.recognises(source)

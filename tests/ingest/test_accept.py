@@ -65,7 +65,7 @@ def orgs(cluster: Cluster):
 
 
 @settings(
-    max_examples=40, deadline=None, report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=20, deadline=None, report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(story=stories())
 def test_any_order_any_batches_any_repetition_leave_the_same_state(story: Story, orgs: Orgs):
@@ -160,6 +160,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_a_killed_writer_leaves_whole_batches_and_all_that_it_acknowledged(
     app: App, cluster: Cluster, admin
 ):
@@ -336,6 +337,7 @@ async def test_the_widest_ids_that_are_let_in_can_be_stored(app: App):
     assert (await app.rooms(app.operator))[0].message_count == 1
 
 
+@pytest.mark.slow
 async def test_ten_thousand_messages_at_once_take_seconds(app: App):
     said = [
         message(str(number % 5000 + 5000 * (number // 5000)), f"text {number}") for number in range(10_000)

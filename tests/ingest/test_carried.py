@@ -15,11 +15,11 @@ from roomlore.domain.ports import ReadOptions
 from roomlore.importers.export import choose_importer, open_export
 from roomlore.importers.jsonl import read_record
 from roomlore.ingest.attachments import MAX_LENGTH, with_attachments
-from roomlore.memories.sentences import own_sentences_of
 from roomlore.operations import App
 from roomlore.operations.imports import READERS, partition_storable
 from roomlore.privacy.mentions import NameIndex
 from roomlore.privacy.recogniser import recognise
+from roomlore.text.sentences import own_sentences_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -11,7 +11,10 @@ from ingest.stories import state
 from roomlore.operations import App
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
-pytestmark = pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not here")
+pytestmark = [
+    pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not here"),
+    pytest.mark.slow,
+]
 
 
 def expected() -> dict[str, dict[str, Any]]:

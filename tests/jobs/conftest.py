@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 import psycopg
 import pytest
 
-from conftest import fast_cluster, opened_pool
+from conftest import Superuser, fast_cluster, opened_pool
 from roomlore.db.cluster import Cluster
 from roomlore.db.database import Pool
 
@@ -23,6 +23,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
 async def pool(cluster: Cluster) -> AsyncGenerator[Pool]:
     async with opened_pool(cluster) as connections:
         yield connections
+
+
+@pytest.fixture(scope="session")
+async def superuser(cluster: Cluster) -> AsyncGenerator[Superuser]:
+    user = Superuser(cluster.admin_dsn)
+    yield user
+    await user.close()
 
 
 @pytest.fixture(autouse=True)

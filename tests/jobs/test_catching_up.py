@@ -149,7 +149,7 @@ async def test_a_worker_that_starts_fills_in_what_every_org_misses(open_app: Ope
             enough.set()
 
     worker = EmbeddingWorker(db=db, embedder=Other())
-    running = asyncio.create_task(runner.run(db, worker, stop=stop, progress=progress, policy=QUICK))
+    running = asyncio.create_task(runner.run(worker, stop=stop, progress=progress, policy=QUICK))
     await asyncio.wait_for(enough.wait(), 60)
     stop.set()
     await running
@@ -161,7 +161,7 @@ async def set_aside(app: App, db: Database) -> EmbeddingWorker:
     texts = ["poison one", "poison two", "venom", "fine"]
     await app.ingest_batch([message(str(n), text) for n, text in enumerate(texts)])
     worker = EmbeddingWorker(db=db, embedder=Broken())
-    assert (await runner.drain(db, worker, policy=QUICK)).set_aside == 3
+    assert (await runner.drain(worker, policy=QUICK)).set_aside == 3
     return worker
 
 
@@ -229,9 +229,7 @@ async def orgs_of_partition(db: Database, admin: psycopg.AsyncConnection, open_a
     for number in range(40):
         app = await open_app(str(number))
         await app.ingest(message("0", "first"))
-        await runner.drain(
-            db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=app.org_id, policy=QUICK
-        )
+        await runner.drain(EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=app.org_id, policy=QUICK)
         [(part,)] = await (
             await admin.execute(
                 "select tableoid::regclass::text from message_embeddings where org_id = %s", [app.org_id]
@@ -248,7 +246,7 @@ async def orgs_of_partition(db: Database, admin: psycopg.AsyncConnection, open_a
 async def fill(app: App, db: Database, count: int, embedder: FakeEmbedder) -> None:
     await app.ingest_batch([message(str(n), f"word {n}", sent_at=at(n)) for n in range(1, count + 1)])
     worker = EmbeddingWorker(db=db, embedder=embedder, min_index_size=10**9)
-    await runner.drain(db, worker, only_org=app.org_id, policy=QUICK)
+    await runner.drain(worker, only_org=app.org_id, policy=QUICK)
 
 
 async def build(db: Database, worth_it: int) -> int:

@@ -152,7 +152,7 @@ async def test_a_redaction_drops_the_vector(app: App, admin):
 async def test_a_redaction_while_the_vector_is_made_leaves_none(app: App, db: Database, admin):
     await app.ingest_batch(said(2))
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await app.erasure.redact("0")
     embedder.go.set()
@@ -164,13 +164,13 @@ async def test_a_redaction_while_the_vector_is_made_leaves_none(app: App, db: Da
 async def test_an_edit_while_the_vector_is_made_leaves_none_of_the_old_text(app: App, db: Database, admin):
     await app.ingest(message("1", "apples"))
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await app.ingest(message("1", "pears", edited_at=at(5)))
     embedder.go.set()
     await working
     assert await embedded(admin, app) == {}
-    await runner.drain(db, EmbeddingWorker(db=db, embedder=embedder), policy=QUICK)
+    await runner.drain(EmbeddingWorker(db=db, embedder=embedder), policy=QUICK)
     assert embedder.seen == {"Ana: apples": 1, "Ana: pears": 1}
     assert set(await embedded(admin, app)) == {"1"}
 
@@ -208,7 +208,7 @@ async def waits_for_a_lock(admin: psycopg.AsyncConnection) -> bool:
 async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Database, admin):
     await app.ingest_batch([*said(20), message("77", "poison")])
     worker = EmbeddingWorker(db=db, embedder=Watched(poison="poison"))
-    drained = await runner.drain(db, worker, policy=QUICK)
+    drained = await runner.drain(worker, policy=QUICK)
     assert (drained.done, drained.set_aside) == (20, 1)
     assert len(await embedded(admin, app)) == 20
     row = await (
@@ -220,7 +220,7 @@ async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Data
     assert row == (3, "ValueError", False)
     # Once the text is another, it is tried again.
     await app.ingest(message("77", "harmless", edited_at=at(100)))
-    assert (await runner.drain(db, worker, policy=QUICK)).set_aside == 0
+    assert (await runner.drain(worker, policy=QUICK)).set_aside == 0
     assert len(await embedded(admin, app)) == 21
 
 
@@ -231,7 +231,7 @@ async def test_a_missing_model_stops_the_worker_and_costs_no_attempt(app: App, d
 
     await app.ingest_batch(said(3))
     with pytest.raises(ModelUnavailable):
-        await runner.drain(db, EmbeddingWorker(db=db, embedder=Missing()), policy=QUICK)
+        await runner.drain(EmbeddingWorker(db=db, embedder=Missing()), policy=QUICK)
     rows = await (
         await admin.execute(
             "select attempts, due_at <= now() from work where org_id = %s and stage = 'embed'", [app.org_id]
@@ -240,11 +240,12 @@ async def test_a_missing_model_stops_the_worker_and_costs_no_attempt(app: App, d
     assert rows == [(0, True)] * 3
 
 
+@pytest.mark.slow
 async def test_two_workers_share_the_work_and_do_nothing_twice(app: App, db: Database, admin):
     await app.ingest_batch(said(600))
     embedders = [Watched(), Watched()]
     drained = await asyncio.gather(
-        *(runner.drain(db, EmbeddingWorker(db=db, embedder=one, batch=32), policy=QUICK) for one in embedders)
+        *(runner.drain(EmbeddingWorker(db=db, embedder=one, batch=32), policy=QUICK) for one in embedders)
     )
     assert sum(one.done for one in drained) == 600
     assert set((embedders[0].seen + embedders[1].seen).values()) == {1}
@@ -269,13 +270,14 @@ class Slow(FakeEmbedder):
 
 async def main():
     db = await Database.connect(sys.argv[1], size=2)
-    policy = replace(runner.DRAIN_POLICY, lease=timedelta(seconds=0.5))
-    await runner.drain(db, EmbeddingWorker(db=db, embedder=Slow(), batch=16), policy=policy)
+    pace = replace(runner.DRAIN_POLICY, lease=timedelta(seconds=0.5))
+    await runner.drain(EmbeddingWorker(db=db, embedder=Slow(), batch=16), policy=pace)
 
 asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, db: Database, cluster: Cluster, admin):
     await app.ingest_batch(said(200))
     process = await asyncio.create_subprocess_exec(
@@ -291,7 +293,7 @@ async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, db: Databas
         ).fetchone() or (0,)
     process.send_signal(signal.SIGKILL)
     await process.communicate()
-    await runner.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), policy=QUICK)
+    await runner.drain(EmbeddingWorker(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert len(await embedded(admin, app)) == 200
     assert (await app.waiting()).waiting == 0
 
@@ -302,7 +304,7 @@ async def test_a_busy_org_starves_nobody(open_app: OpenApp, db: Database, admin)
     for one in small:
         await one.ingest_batch(said(3))
     worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
-    await runner.step(db, worker)
+    await runner.step(worker)
     assert [len(await embedded(admin, one)) for one in small] == [3] * 5
     # The rest of the batch was not left empty.
     assert len(await embedded(admin, busy)) == worker.batch - 15
@@ -313,7 +315,6 @@ async def test_a_worker_wakes_at_once_and_stops_at_once(app: App, db: Database):
     patient = replace(runner.DEFAULT_POLICY, poll_seconds=30.0)
     worker = asyncio.create_task(
         runner.run(
-            db,
             EmbeddingWorker(db=db, embedder=embedder),
             stop=stop,
             progress=lambda _: woken.set(),
@@ -345,7 +346,6 @@ async def test_a_missed_notification_is_made_up_for_by_the_poll(app: App, db: Da
     )
     stop, woken = asyncio.Event(), asyncio.Event()
     worker = runner.run(
-        db,
         EmbeddingWorker(db=db, embedder=FakeEmbedder()),
         stop=stop,
         progress=lambda _: woken.set(),
@@ -363,7 +363,7 @@ async def test_cancelling_gives_everything_back_at_once(open_app: OpenApp, db: D
     for one in apps:
         await one.ingest_batch(said(10, author=author("bo")))
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     working.cancel()
     embedder.go.set()
@@ -378,7 +378,7 @@ async def test_cancelling_gives_everything_back_at_once(open_app: OpenApp, db: D
 
 async def test_a_large_partition_gets_its_index_once_nothing_is_waiting(app: App, db: Database, admin):
     await app.ingest_batch([message(f"m{i}", body=f"word {i}") for i in range(30)])
-    await runner.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder(), min_index_size=20), policy=QUICK)
+    await runner.drain(EmbeddingWorker(db=db, embedder=FakeEmbedder(), min_index_size=20), policy=QUICK)
     indexes = "select indexname from pg_indexes where indexname like 'message_embeddings_%_near_%'"
     try:
         assert len(await (await admin.execute(indexes)).fetchall()) >= 1

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -14,7 +14,6 @@ from roomlore.db import disentanglement, extraction_state
 from roomlore.domain.claims import Claim, NamedParticipant, Quote, SourceText
 from roomlore.domain.errors import NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.jobs import extraction
 from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor, WriteResult
 from roomlore.operations import App
 
@@ -440,7 +439,7 @@ async def test_no_connection_is_held_while_statements_are_looked_for(app: App, a
 async def test_a_running_worker_draws_what_ends(app: App, admin):
     await hear(app, talk("note: one"))
     stop = asyncio.Event()
-    running = asyncio.create_task(extraction.run(worker(app, scripted()), stop, interval=0.01))
+    running = asyncio.create_task(worker(app, scripted(), interval=0.01).run(stop))
     try:
         async with asyncio.timeout(60):
             # The database tells of no such event.
@@ -461,7 +460,7 @@ async def test_a_drain_draws_in_every_org_and_tells_how_much(open_app, admin):
 
 
 async def test_on_demand_it_does_not_wait_until_nobody_speaks_any_more(app: App, admin):
-    now = extraction.datetime.now(extraction.UTC)
+    now = datetime.now(UTC)
     fresh = [replace(one, sent_at=now + timedelta(seconds=n)) for n, one in enumerate(talk())]
     other = [replace(one, sent_at=now + timedelta(seconds=n)) for n, one in enumerate(talk(EDITOR, "other"))]
     await app.ingest_batch([*fresh, *other])

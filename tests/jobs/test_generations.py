@@ -112,7 +112,7 @@ async def test_the_same_again_changes_nothing_and_another_one_is_refused(both: A
     await told(third)
     await third.generations.switch(SMALL)
     assert (await third.generations.switch(SMALL)).waiting == 4
-    with pytest.raises(Conflict, match="embed back"):
+    with pytest.raises(Conflict, match="model revert"):
         await third.generations.switch("third")
     with pytest.raises(BadInput, match="default, small, third"):
         await third.generations.switch("fourth")
@@ -153,7 +153,7 @@ async def test_what_went_meanwhile_has_no_vector_of_either(both: App, admin):
     await told(both)
     await both.generations.switch(SMALL)
     worker = renewing(both, batch=1)
-    await runner.step(both.db, worker, only_org=both.org_id)
+    await runner.step(worker, only_org=both.org_id)
     await both.erasure.redact("0")
     await both.erasure.redact("3")
     await both.ingest(message("1", " ", edited_at=at(50)))
@@ -177,7 +177,7 @@ async def test_an_erasure_while_the_next_vector_is_made_leaves_none(both: App, a
         return plain(texts)
 
     new.embed = held_up  # ty: ignore
-    working = asyncio.create_task(runner.step(both.db, renewing(both), only_org=both.org_id))
+    working = asyncio.create_task(runner.step(renewing(both), only_org=both.org_id))
     await begun.wait()
     await both.erasure.redact("0")
     go.set()
@@ -225,7 +225,7 @@ async def test_an_old_vector_that_comes_after_the_switch_is_left_out_and_made_an
 async def test_back_while_it_is_filled_gives_it_up_and_drops_its_vectors(both: App, admin):
     await told(both)
     await both.generations.switch(SMALL)
-    await runner.step(both.db, renewing(both, batch=2), only_org=both.org_id)
+    await runner.step(renewing(both, batch=2), only_org=both.org_id)
 
     gone = await both.generations.back()
 
@@ -317,10 +317,10 @@ async def test_while_the_next_model_is_away_the_current_one_goes_on(both: App, a
 async def test_while_the_current_model_is_away_the_next_one_fills_and_finds(both: App, admin, old: Moody):
     await told(both)
     await both.generations.switch(SMALL)
-    await runner.step(both.db, renewing(both), only_org=both.org_id)
+    await runner.step(renewing(both), only_org=both.org_id)
     old.is_away = True
     await both.ingest(message("7", "cherries are dark"))
-    await runner.step(both.db, renewing(both), only_org=both.org_id)
+    await runner.step(renewing(both), only_org=both.org_id)
 
     hits, degraded = await found(both, "dark cherries")
 
@@ -336,8 +336,8 @@ async def test_what_only_the_next_model_knows_is_found_by_meaning_beside_the_res
     await both.generations.switch(SMALL)
     old.poison = "Ana: cherries"
     await both.ingest(message("7", "cherries are dark"))
-    await runner.drain(both.db, embedding(both), only_org=both.org_id)
-    await runner.step(both.db, renewing(both), only_org=both.org_id)
+    await runner.drain(embedding(both), only_org=both.org_id)
+    await runner.step(renewing(both), only_org=both.org_id)
 
     hits = (await both.search(both.operator, "cherries dark")).hits
 
@@ -345,6 +345,7 @@ async def test_what_only_the_next_model_knows_is_found_by_meaning_beside_the_res
     assert hits[0].why[hits[0].best.id].similarity is not None
 
 
+@pytest.mark.slow
 async def test_what_the_next_model_cannot_embed_holds_up_nothing_and_is_told(both: App, admin, new: Moody):
     new.poison = "Ana: plums"
     await told(both)
@@ -435,7 +436,7 @@ async def test_one_worker_serves_orgs_by_different_models_and_waits_for_none(ope
         await one.ingest(message("7", "cherries are dark"))
 
     worker = embedding(first)
-    await runner.drain(first.db, worker)
+    await runner.drain(worker)
 
     assert worker.failing == ["default: embedding model: the connection failed"]
     assert await waiting(admin, first) == {"embed": 1}
@@ -449,7 +450,7 @@ async def test_a_running_worker_takes_up_what_waited_for_a_model_once_it_is_back
     seconds = [0.0]
     worker = embedding(both, clock=lambda: seconds[0])
     await both.ingest(message("7", "cherries are dark"))
-    await runner.step(both.db, worker, only_org=both.org_id)
+    await runner.step(worker, only_org=both.org_id)
     assert worker.orgs_backing_off() == [both.org_id]
     await worker._watch_org(both.org_id)
     assert worker.orgs_backing_off() == [both.org_id], "it is left in peace for a while"
@@ -457,7 +458,7 @@ async def test_a_running_worker_takes_up_what_waited_for_a_model_once_it_is_back
     seconds[0] += BACKOFF_SECONDS
     await worker._watch_org(both.org_id)
     assert worker.orgs_backing_off() == []
-    await runner.step(both.db, worker, only_org=both.org_id)
+    await runner.step(worker, only_org=both.org_id)
     assert await waiting(admin, both) == {}
 
 
@@ -500,7 +501,7 @@ async def main():
     app = App(db=db, org_id=uuid.UUID(sys.argv[2]), settings=Settings(), _embedder=FakeEmbedder(),
               _model_cache=ModelCache(provided={"small": Slow(64)}))
     worker = EmbeddingVersionWorker(db=db, models=app.generations.models, queue="reembed", batch=16)
-    await runner.drain(db, worker, only_org=app.org_id)
+    await runner.drain(worker, only_org=app.org_id)
 
 asyncio.run(main())
 """
@@ -535,12 +536,13 @@ DEEDS = ["say", "edit", "redact", "step", "embed", "switch", "back", "finish"]
 
 @pytest.mark.slow
 @settings(
-    max_examples=20,
+    max_examples=8,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(story=st.lists(st.tuples(st.sampled_from(DEEDS), st.integers(0, 7)), max_size=14))
+@pytest.mark.slow
 async def test_at_every_moment_a_search_finds_what_it_found_before(
     story: list[tuple[str, int]], open_app: OpenApp, admin
 ):
@@ -563,9 +565,9 @@ async def test_at_every_moment_a_search_finds_what_it_found_before(
             # What is redacted comes back no more.
             gone.add(name)
         elif deed == "step":
-            await runner.step(app.db, renewing(app, batch=2), only_org=app.org_id)
+            await runner.step(renewing(app, batch=2), only_org=app.org_id)
         elif deed == "embed":
-            await runner.step(app.db, embedding(app, batch=2), only_org=app.org_id)
+            await runner.step(embedding(app, batch=2), only_org=app.org_id)
         else:
             with suppress(Conflict):
                 await _deed(app, deed)

@@ -62,7 +62,7 @@ async def asked(app: App) -> None:
 
 
 async def again(app: App) -> runner.DrainResult:
-    return await runner.drain(app.db, PrivacyRequestWorker(db=app.db), only_org=app.org_id, policy=EAGER)
+    return await runner.drain(PrivacyRequestWorker(db=app.db), only_org=app.org_id, policy=EAGER)
 
 
 async def test_what_is_slow_once_is_stored_at_once_waits_in_sight_and_is_heard_by_the_worker(
@@ -108,7 +108,7 @@ async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_whe
 async def test_a_running_worker_listens_again(app: App, slow_for):
     slow_for(1)
     await asked(app)
-    assert (await runner.step(app.db, PrivacyRequestWorker(db=app.db), only_org=app.org_id)).done == 1
+    assert (await runner.step(PrivacyRequestWorker(db=app.db), only_org=app.org_id)).done == 1
     assert await recalled(app) == set()
 
 
@@ -165,8 +165,10 @@ async def test_the_page_of_operations_tells_of_what_could_not_be_listened_to(app
     await asked(app)
     key = (await app.keys.make("operator", name="a key")).key
     async with visiting(app, key) as visitor:
-        assert "1 message could not be listened to in time" in " ".join((await visitor.page("/ops")).split())
+        assert "1 message could not be checked for requests in time" in " ".join(
+            (await visitor.page("/ops")).split()
+        )
         await again(app)
         page = " ".join((await visitor.page("/ops")).split())
-    assert "1 given up" in page
+    assert "1 failed" in page
     assert "DetectionTookTooLong" in page

@@ -1,8 +1,6 @@
 """Memories get their vectors from the work that gives messages theirs, and lose them with what they were made of."""
 
 import asyncio
-import signal
-import sys
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -12,13 +10,10 @@ import pytest
 
 from ingest.stories import at, message
 from jobs.models import SHORT, SMALL, Moody, served, states, waiting
-from jobs.test_embed import QUICK, Watched, begun
-from roomlore.db.cluster import Cluster
-from roomlore.db.database import Database
+from jobs.test_embed import Watched, begun
 from roomlore.domain.records import Memory
 from roomlore.jobs import runner
 from roomlore.jobs.embedding import EmbeddingWorker
-from roomlore.models.fake import FakeEmbedder
 from roomlore.operations import App
 
 OpenApp = Callable[[str], Awaitable[App]]
@@ -62,7 +57,7 @@ async def _both(app: App, old: Moody, new: Moody) -> App:
 async def held_up(app: App, change: Callable[[], Awaitable[object]]) -> None:
     """Change something after a worker has taken a memory and before it has written its vector."""
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(runner.step(app.db, EmbeddingWorker(db=app.db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=app.db, embedder=embedder)))
     await begun(embedder)
     await change()
     assert embedder.go is not None
@@ -176,85 +171,12 @@ async def test_what_is_put_aside_and_restored_while_its_vector_is_made_gets_one_
     assert await remembered(admin, both) == {OLD: {TEA}}
 
 
-async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Database, admin):
-    await told(app)
-    await made(app, "poison is kept in the cellar")
-    await made(app)
-    worker = EmbeddingWorker(db=db, embedder=Watched(poison="poison"))
-    drained = await runner.drain(db, worker, only_org=app.org_id, policy=QUICK)
-    assert (drained.done, drained.set_aside) == (1, 1)
-    assert await remembered(admin, app) == {OLD: {TEA}}
-    assert await app.retry() == 1
-    await app.drain()
-    assert len((await remembered(admin, app))[OLD]) == 2
-
-
 async def test_what_lacks_a_vector_is_found_by_the_sweep(both: App, admin):
     await made(both)
     await both.drain()
     await admin.execute("delete from memory_embeddings where org_id = %s", [both.org_id])
     assert (await both.drain()).done == 1
     assert await remembered(admin, both) == {OLD: {TEA}}
-
-
-async def test_an_outage_holds_memories_up_and_loses_none(both: App, old: Moody, admin):
-    old.is_away = True
-    await made(both)
-    assert (await both.drain()).unembedded == ["default: embedding model: the connection failed"]
-    assert await waiting(admin, both) == {"embed": 1}
-    old.is_away = False
-    await both.drain()
-    assert await remembered(admin, both) == {OLD: {TEA}}
-
-
-KILLED = """
-import asyncio, sys, time
-from datetime import timedelta
-from dataclasses import replace
-from roomlore.models.fake import FakeEmbedder
-from roomlore.db.database import Database
-from roomlore.jobs import runner
-from roomlore.jobs.embedding import EmbeddingWorker
-
-class Slow(FakeEmbedder):
-    def embed(self, texts):
-        print("begun", flush=True)
-        time.sleep(60)
-
-async def main():
-    db = await Database.connect(sys.argv[1], size=2)
-    policy = replace(runner.DRAIN_POLICY, lease=timedelta(seconds=0.5))
-    await runner.drain(db, EmbeddingWorker(db=db, embedder=Slow()), policy=policy)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.slow
-async def test_a_worker_killed_in_the_middle_loses_no_memory(app: App, db: Database, cluster: Cluster, admin):
-    await told(app)
-    await made(app)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", KILLED, cluster.app_dsn, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert await process.stdout.readline() == b"begun\n"
-    process.send_signal(signal.SIGKILL)
-    await process.communicate()
-    await runner.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), policy=QUICK)
-    assert await remembered(admin, app) == {OLD: {TEA}}
-    assert await waiting(admin, app) == {}
-
-
-async def test_an_org_full_of_memories_starves_nobody(open_app: OpenApp, db: Database, admin):
-    busy, small = await open_app("busy"), await open_app("small")
-    for one in (busy, small):
-        await told(one)
-    for number in range(12):
-        await made(busy, f"The berth number {number} is taken.")
-    await made(small)
-    await runner.step(db, EmbeddingWorker(db=db, embedder=FakeEmbedder(), batch=8))
-    assert await remembered(admin, small) == {OLD: {TEA}}
 
 
 async def test_a_switch_takes_memories_along(both: App, admin):
@@ -279,12 +201,13 @@ async def test_giving_a_switch_up_drops_the_vectors_of_memories_too(both: App, a
     await both.drain()
     await both.generations.switch(SMALL)
     worker = replace(both.generations._worker, batch=8)
-    await runner.step(both.db, worker, only_org=both.org_id)
+    await runner.step(worker, only_org=both.org_id)
     assert await remembered(admin, both) == {OLD: {TEA}, NEW: {TEA}}
     await both.generations.back()
     assert await remembered(admin, both) == {OLD: {TEA}}
 
 
+@pytest.mark.slow
 async def test_a_memory_that_the_next_model_refuses_holds_up_nothing(both: App, new: Moody, admin):
     await made(both)
     new.poison = "skipper"

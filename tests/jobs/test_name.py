@@ -22,10 +22,9 @@ from roomlore.db.conversation_titles import TitleBacklog
 from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.ports import LlmFailure
-from roomlore.jobs import llm_client
-from roomlore.jobs.llm_client import LONGEST_REST, LanguageModelCaller, backoff_after
+from roomlore.jobs.llm_client import MAX_BACKOFF, backoff_after
 from roomlore.jobs.titles import TitleWorker
-from roomlore.models.chat_model import open_language_model
+from roomlore.models.http_models import open_language_model
 from roomlore.operations import App
 from roomlore.settings import LanguageModelSettings
 
@@ -76,8 +75,7 @@ async def hear(app: App, said: list[IncomingMessage]) -> None:
 
 
 def namer(app: App, language_model=None, **fields) -> TitleWorker:
-    caller = LanguageModelCaller(db=app.db, language_model=language_model or Scripted(), purpose="titles")
-    return TitleWorker(caller=caller, **({"calls": 200} | fields))
+    return TitleWorker(db=app.db, language_model=language_model or Scripted(), **({"calls": 200} | fields))
 
 
 async def labels(admin, app: App) -> list[tuple[str, str]]:
@@ -364,10 +362,11 @@ async def test_each_org_has_its_own_calls(open_app):
         await hear(app, [*talk(), *talk("more", start=300)])
     language_model = Scripted()
     worker = namer(one, language_model, calls=1)
-    assert (await llm_client.drain(worker))["named"] == 2
+    assert (await worker.drain()).count("named") == 2
     assert [(await backlog(app)).waiting for app in (one, other)] == [1, 1]
 
 
+@pytest.mark.slow
 async def test_workers_side_by_side_make_one_call_at_a_time(app: App, server):
     for number in range(6):
         await hear(app, talk(f"room{number}", start=number * 200))
@@ -403,7 +402,7 @@ async def test_what_another_worker_named_since_it_was_chosen_is_not_asked_again(
 async def test_what_a_dead_worker_was_asking_is_asked_again_when_its_time_is_over(app: App):
     await hear(app, talk())
     worker = namer(app)
-    assert await app.db.change(app.org_id, lambda conn: worker._take(conn, app.org_id, LATER)) is not None
+    assert await app.db.change(app.org_id, lambda conn: worker._reserve(conn, app.org_id, LATER)) is not None
     assert await namer(app).next(app.org_id, now=LATER) == "nothing"
     assert await namer(app).next(app.org_id, now=LATER + timedelta(minutes=2)) == "named"
 
@@ -423,7 +422,7 @@ async def test_what_a_dead_worker_was_asking_is_asked_again_when_its_time_is_ove
 )
 def test_a_rest_grows_up_to_an_hour(failures, asked, rest):
     wanted = None if asked is None else timedelta(seconds=asked)
-    assert backoff_after(failures, wanted) == timedelta(seconds=rest) <= LONGEST_REST
+    assert backoff_after(failures, wanted) == timedelta(seconds=rest) <= MAX_BACKOFF
 
 
 async def test_calls_that_are_not_answered_come_seldom_and_are_seen(app: App, admin):
@@ -599,20 +598,13 @@ async def test_a_drain_with_a_server_in_trouble_does_everything_else(app: App, s
     assert len(server.asked) == 1
 
 
-async def test_without_a_language_model_nothing_is_asked(app: App, admin, server):
-    await app.ingest_batch(talk())
-    await app.drain()
-    assert server.asked == []
-    assert [by for _, by in await labels(admin, app)] == ["words"]
-
-
 async def test_a_language_model_that_breaks_stops_no_other_chore(app: App, caplog):
     def broken(_):
         raise RuntimeError(TALK[0])
 
     await hear(app, talk())
     stop = asyncio.Event()
-    running = asyncio.create_task(llm_client.run(namer(app, Scripted(broken)), stop, interval=0.01))
+    running = asyncio.create_task(namer(app, Scripted(broken), interval=0.01).run(stop))
     async with asyncio.timeout(120):
         while "RuntimeError" not in caplog.text:  # noqa: ASYNC110  a log tells of no event
             await asyncio.sleep(0.01)
@@ -629,7 +621,7 @@ async def test_an_outage_is_told_to_whoever_runs_it(app: App, monkeypatch):
     monkeypatch.setattr(calls, "is_blocked", away)
     await hear(app, talk())
     with pytest.raises(DatabaseUnavailable):
-        await llm_client.run(namer(app), asyncio.Event(), interval=0.01)
+        await namer(app, interval=0.01).run(asyncio.Event())
 
 
 async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(app: App):
@@ -642,11 +634,17 @@ async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(a
         return json.dumps({"title": "Fresh toner"})
 
     language_model = Scripted(lambda _: speak())
-    caller = LanguageModelCaller(db=app.db, language_model=language_model, purpose="titles")
-    worker = TitleWorker(caller=caller, calls=200)
+    worker = namer(app, language_model)
     assert await worker.next(app.org_id, now=LATER) == "changed"
     assert not any(one.label == "Fresh toner" for one in await app.conversations.all(app.operator))
     await app.untangle()
     while await worker.next(app.org_id, now=LATER + DAY) not in {"nothing", "failed"}:
         pass
     assert not any("out of toner again" in shown for shown in language_model.shown[1:])
+
+
+async def test_without_a_language_model_nothing_is_asked(app: App, admin, server):
+    await app.ingest_batch(talk())
+    await app.drain()
+    assert server.asked == []
+    assert [by for _, by in await labels(admin, app)] == ["words"]

@@ -39,7 +39,7 @@ def embedding(db: Database) -> EmbeddingWorker:
 @asynccontextmanager
 async def running(db: Database, pace: runner.RetryPolicy = QUICK) -> AsyncGenerator[asyncio.Task[None]]:
     stop = asyncio.Event()
-    worker = asyncio.create_task(runner.run(db, embedding(db), stop=stop, policy=pace))
+    worker = asyncio.create_task(runner.run(embedding(db), stop=stop, policy=pace))
     try:
         yield worker
         stop.set()
@@ -183,9 +183,7 @@ async def test_a_worker_that_hangs_is_abandoned_when_told_to_stop(app: App, db: 
     await app.ingest(message("1", "never embedded"))
     begun, stop = asyncio.Event(), asyncio.Event()
     monkeypatch.setattr(runner, "SHUTDOWN_TIMEOUT", 0.1)
-    worker = asyncio.create_task(
-        runner.run(db, Hanging(db=db, embedder=FakeEmbedder()), stop=stop, policy=QUICK)
-    )
+    worker = asyncio.create_task(runner.run(Hanging(db=db, embedder=FakeEmbedder()), stop=stop, policy=QUICK))
     await begun.wait()
     stop.set()
     await asyncio.wait_for(worker, 60)
@@ -199,7 +197,7 @@ async def test_a_drain_that_loses_the_database_says_so_and_costs_no_attempt(app:
 
     await app.ingest_batch([message("1", "one"), message("2", "two")])
     with pytest.raises(DatabaseUnavailable, match="terminating connection"):
-        await runner.drain(db, Unlucky(db=db, embedder=FakeEmbedder()), policy=QUICK)
+        await runner.drain(Unlucky(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert await queue(admin, "attempts, failures, due_at <= now()") == [(0, 0, True)] * 2
 
 
@@ -209,7 +207,7 @@ async def test_an_error_of_the_server_that_is_no_outage_counts_as_a_failure(app:
             raise psycopg.errors.DeadlockDetected
 
     await app.ingest(message("1", "one"))
-    drained = await runner.drain(db, Deadlocked(db=db, embedder=FakeEmbedder()), policy=QUICK)
+    drained = await runner.drain(Deadlocked(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert drained.set_aside == 1
     assert await queue(admin, "failures, error") == [(3, "DeadlockDetected")]
 
@@ -222,6 +220,7 @@ async def taken_and_lost(db: Database, admin: psycopg.AsyncConnection) -> list[T
     return tasks
 
 
+@pytest.mark.slow
 async def test_five_kills_cost_good_work_none_of_its_attempts(app: App, db: Database, admin):
     await app.ingest(message("1", "good"))
     for _ in range(5):
@@ -233,7 +232,7 @@ async def test_five_kills_cost_good_work_none_of_its_attempts(app: App, db: Data
                 raise OSError
             return await super().do(org_id, tasks)
 
-    drained = await runner.drain(db, Flaky(db=db, embedder=FakeEmbedder()), policy=QUICK)
+    drained = await runner.drain(Flaky(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert (drained.done, drained.set_aside) == (1, 0)
 
 

@@ -167,11 +167,11 @@ async def test_a_subject_that_changes_while_it_is_written_is_written_again_and_n
     copy = await build(app, shelf, "1")
     worker = worker_of(app, shelf)
     await worker.begin(app.org_id)
-    first = asyncio.create_task(runner.step(app.db, worker))
+    first = asyncio.create_task(runner.step(worker))
     await shelf.begun.wait()
 
     await app.ingest_batch([replace(said[2], body="", deleted=True)])
-    second = await runner.step(app.db, worker)
+    second = await runner.step(worker)
 
     assert second.taken == 0
     assert shelf.go is not None
@@ -193,7 +193,7 @@ async def test_what_the_server_never_takes_is_set_aside_and_the_rest_goes_throug
     )
     worker = worker_of(app, shelf)
     await worker.begin(app.org_id)
-    await runner.drain(app.db, worker, policy=pace)
+    await runner.drain(worker, policy=pace)
     await worker.advance_build(app.org_id)
 
     wanted = await expected(app, MODEL)
@@ -217,7 +217,7 @@ async def test_while_the_server_is_down_nothing_is_lost_or_blamed_on_what_was_to
 
     for _ in range(12):
         with pytest.raises(BackendUnavailable):
-            await runner.step(app.db, worker)
+            await runner.step(worker)
 
     held = await state(app)
     assert held.failing_since is not None
@@ -243,7 +243,7 @@ async def test_a_server_that_lost_everything_is_filled_anew_even_while_a_copy_is
     await projection.drain(worker)
     await build(app, shelf, "2")
     await worker.begin(app.org_id)
-    await runner.step(app.db, worker)
+    await runner.step(worker)
     shelf.held_copies.clear()
 
     await worker.advance_build(app.org_id)
@@ -311,7 +311,7 @@ async def test_what_somebody_else_finished_meanwhile_is_written_once_more(
     shelf.go = asyncio.Event()
     shelf.begun.clear()
     await app.ingest_batch([replace(said[2], body="what I meant was the harbour", edited_at=at(9000))])
-    late = asyncio.create_task(runner.step(app.db, worker))
+    late = asyncio.create_task(runner.step(worker))
     await shelf.begun.wait()
     # Its lease ran out: another worker took the message, erased by then, removed it from the copy and finished.
     held = next(point for point in shelf.held_copies[copy].values() if point.sent_at == said[2].sent_at)

@@ -14,9 +14,8 @@ import pytest
 from ingest.stories import at
 from jobs.test_extract import draw, hear, known
 from jobs.test_read import backlog, talk
-from roomlore.jobs.llm_client import LanguageModelCaller
 from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
-from roomlore.models.chat_model import open_language_model
+from roomlore.models.http_models import open_language_model
 from roomlore.operations import App
 
 LATER = at(0) + timedelta(days=1)
@@ -49,7 +48,8 @@ async def test_a_real_server_is_asked_and_keeps_the_shape(app: App, admin, url):
     await hear(app, talk())
     language_model = open_language_model(url, "smollm2", seconds=250, tokens=400)
     worker = LanguageModelExtractionWorker(
-        caller=LanguageModelCaller(db=app.db, language_model=language_model, purpose="statements"),
+        db=app.db,
+        language_model=language_model,
         calls=5,
         calls_of_room=5,
     )

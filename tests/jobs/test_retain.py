@@ -135,7 +135,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> set[UUID]:
             )
         return await erasure.expire(conn, org_id, room_id, **options)
 
-    monkeypatch.setattr(expiry, "expire_portion", expire_portion)
+    monkeypatch.setattr(expiry, "expire_batch", expire_portion)
     return rooms
 
 
@@ -200,7 +200,7 @@ async def test_an_outage_is_not_gone_on_from(app: App, db: Database, monkeypatch
     async def lose(conn: Connection, *_: object, **__: object) -> None:
         await conn.execute("select pg_terminate_backend(pg_backend_pid())")
 
-    monkeypatch.setattr(expiry, "expire_portion", lose)
+    monkeypatch.setattr(expiry, "expire_batch", lose)
     with pytest.raises(DatabaseUnavailable):
         await expiry.expire_everywhere(db, now=datetime.now(UTC), only_org=app.org_id)
 
@@ -212,9 +212,7 @@ async def test_a_running_worker_outlives_what_breaks_and_tries_again(app: App, d
     locked.add((await app.erasure.keep("general", HOUR)).room_id)
     worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
     chore = partial(expiry.run, db, interval=0.02, on_expired=counts.append)
-    running = asyncio.create_task(
-        runner.run(db, worker, stop=stop, policy=runner.DRAIN_POLICY, tasks=[chore])
-    )
+    running = asyncio.create_task(runner.run(worker, stop=stop, policy=runner.DRAIN_POLICY, tasks=[chore]))
     try:
 
         async def broke_twice() -> bool:
@@ -241,6 +239,7 @@ async def test_a_running_worker_outlives_what_breaks_and_tries_again(app: App, d
         await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_a_running_worker_expires_again_and_again_through_an_outage(
     app: App, db: Database, admin: psycopg.AsyncConnection
 ):
@@ -249,9 +248,7 @@ async def test_a_running_worker_expires_again_and_again_through_an_outage(
     await app.erasure.keep("general", HOUR)
     worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
     chore = partial(expiry.run, db, interval=0.05)
-    running = asyncio.create_task(
-        runner.run(db, worker, stop=stop, policy=runner.DRAIN_POLICY, tasks=[chore])
-    )
+    running = asyncio.create_task(runner.run(worker, stop=stop, policy=runner.DRAIN_POLICY, tasks=[chore]))
     try:
 
         async def expired() -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from ingest.stories import MISSING, at, author, message, room
 from jobs.rooms import busy_room, untangled
-from roomlore.conversations.linker import WINDOW
+from roomlore.conversations.window import WINDOW
 from roomlore.db import disentanglement
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.records import Viewer
@@ -24,7 +24,6 @@ Batches = Iterable[Sequence[IncomingMessage]]
 
 async def untangle(app: App, *, portion: int = 1_000) -> runner.DrainResult:
     return await runner.drain(
-        app.db,
         DisentanglementWorker(db=app.db, chunk_size=portion),
         only_org=app.org_id,
         policy=runner.DRAIN_POLICY,
@@ -60,6 +59,7 @@ async def test_a_room_comes_out_the_same_in_whatever_batches_it_came_in(open_app
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
 async def test_a_room_comes_out_the_same_in_whatever_order_it_came_in(open_app, admin, seed: int):
     chance = random.Random(100 + seed)
     said = busy_room(seed, 50)
@@ -247,7 +247,7 @@ async def test_what_changes_while_a_room_is_gone_through_is_not_overwritten(app:
                 return await super().do(org_id, tasks)
 
     changed = asyncio.Event()
-    await runner.drain(app.db, Interrupted(db=app.db), only_org=app.org_id, policy=runner.DRAIN_POLICY)
+    await runner.drain(Interrupted(db=app.db), only_org=app.org_id, policy=runner.DRAIN_POLICY)
     assert changed.is_set()
     once = await open_app("once")
     await come_in(once, [[*said, early]])
@@ -278,7 +278,7 @@ async def test_what_another_took_again_since_is_left_to_them(app: App, admin, op
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(disentanglement, "messages_from", reading)
         soon = replace(runner.DRAIN_POLICY, lease=timedelta(seconds=1))
-        await runner.drain(app.db, DisentanglementWorker(db=app.db), only_org=app.org_id, policy=soon)
+        await runner.drain(DisentanglementWorker(db=app.db), only_org=app.org_id, policy=soon)
     assert changed.is_set()
     once = await open_app("once")
     await come_in(once, [[*said, early]])
@@ -359,7 +359,7 @@ async def test_a_reply_that_only_an_earlier_version_states_is_gone_through_again
 async def test_a_running_worker_places_what_is_said_within_seconds(app: App, admin):
     stop = asyncio.Event()
     running = asyncio.create_task(
-        runner.run(app.db, DisentanglementWorker(db=app.db), stop=stop, policy=runner.DEFAULT_POLICY)
+        runner.run(DisentanglementWorker(db=app.db), stop=stop, policy=runner.DEFAULT_POLICY)
     )
     try:
         await app.ingest_batch(busy_room(16, 20))

@@ -41,28 +41,25 @@ async def standing(app, **wanted):
 # The same
 
 
-async def test_eight_writers_at_once_leave_one_memory_that_rests_on_all_they_had(told):
+async def test_concurrent_writers_store_one_memory_with_all_sources(told):
     said = ["1", "2", "3"]
-
     done = await asyncio.gather(
         *(
             kept(told, f"Ana {really}lives in Lisbon.", said[n % 3])
             for n, really in enumerate(["", "really "] * 4)
         )
     )
-
     assert len({one.memory_id for one in done}) == 1
     assert sorted(one.outcome for one in done) == ["added", *["same"] * 5, *["united"] * 2]
     [memory] = await now(told)
     assert len(memory.source_ids) == 3
 
 
-async def test_stated_again_it_gains_sources_tags_and_confidence_and_no_second_row(told):
+async def test_an_equal_claim_adds_sources_tags_and_confidence(told):
     first = await kept(told, HOMES["1"], "1", confidence=0.6, tags=frozenset({"home"}))
     again = await kept(
         told, "ana lives in lisbon", "4", by="bo", confidence=0.5, importance=4, tags=frozenset({"town"})
     )
-
     assert (again.memory_id, again.outcome) == (first.memory_id, "united")
     [memory] = await now(told)
     assert memory.content == HOMES["1"]
@@ -75,19 +72,17 @@ async def test_stated_again_it_gains_sources_tags_and_confidence_and_no_second_r
     }
 
 
-async def test_who_is_meant_states_it_once_they_say_so_themselves(told):
+async def test_the_subject_becomes_the_author_of_their_own_statement(told):
     await kept(told, HOMES["1"], "4", by="bo")
     await kept(told, HOMES["1"], "1")
-
     [memory] = await now(told)
     named = {(one.role, one.name) for one in memory.participants}
     assert named == {("author", "Ana"), ("subject", "Ana"), ("involved", "Bo")}
 
 
-async def test_agents_claims_weigh_half_and_agents_do_not_confirm_one_another(told):
+async def test_agents_claims_weigh_half_and_confirm_nobody(told):
     await kept(told, HOMES["1"], "5", by="pip", confidence=0.8)
     await kept(told, HOMES["1"], "6", by="pop", confidence=0.8)
-
     [claimed] = await now(told)
     assert claimed.confidence == pytest.approx(0.4)
     await kept(told, HOMES["1"], "4", by="bo", confidence=0.5)
@@ -95,25 +90,22 @@ async def test_agents_claims_weigh_half_and_agents_do_not_confirm_one_another(to
     assert confirmed.confidence == pytest.approx(0.7)
 
 
-async def test_drawn_again_from_the_same_words_it_changes_nothing(told):
+async def test_extracting_again_changes_nothing(told):
     await kept(told, HOMES["1"], "1")
     before = await now(told)
-
     again = await kept(told, HOMES["1"], "1")
-
     assert again.outcome == "same"
     assert await now(told) == before
 
 
-async def test_what_two_extractors_draw_from_the_same_words_is_kept_once(told):
+async def test_two_extractors_store_one_memory_of_the_same_words(told):
     first = await kept(told, HOMES["1"], "1")
     other = await kept(told, "Ana's home is Lisbon.", "1", extractor="some language model")
-
     assert (other.memory_id, other.outcome) == (first.memory_id, "same")
     assert await standing(told) == {HOMES["1"]}
 
 
-async def test_who_joins_later_recalls_what_they_heard_and_nobody_sees_it_twice(app):
+async def test_later_members_see_an_equal_memory_once(app):
     members = [
         IncomingMembership(author=who, joined_at=at(since)) for who, since in ((ANA, 0), (BO, 0), (CY, 5))
     ]
@@ -121,7 +113,6 @@ async def test_who_joins_later_recalls_what_they_heard_and_nobody_sees_it_twice(
     await tell(
         app, *(message(id_, id_, room=attic, author=ANA, sent_at=at(n)) for id_, n in (("e", 1), ("l", 9)))
     )
-
     for order in (("e", "l"), ("l", "e")):
         content = f"Ana keeps bees, says {order[0]}."
         for said in order:
@@ -131,12 +122,11 @@ async def test_who_joins_later_recalls_what_they_heard_and_nobody_sees_it_twice(
             assert len(seen) == 1, (order, name)
 
 
-async def test_what_is_for_others_is_another_memory(told):
+async def test_another_audience_has_another_memory(told):
     red = closed("red", ANA, BO)
     await tell(told, message("r", "in red", room=red, author=ANA, sent_at=at(8)))
     await kept(told, HOMES["1"], "1")
     await kept(told, HOMES["1"], "r")
-
     assert len(await now(told)) == 2
     assert len(await now(told, await told.viewer("cy"))) == 1
 
@@ -145,10 +135,9 @@ async def test_what_is_for_others_is_another_memory(told):
 
 
 @pytest.mark.parametrize("order", list(permutations("123")))
-async def test_in_whatever_order_they_come_in_the_newest_value_stands_and_the_others_lead_to_it(told, order):
+async def test_the_newest_value_is_active_in_any_order(told, order):
     for said in order:
         await kept(told, HOMES[said], said, slot="home")
-
     assert await standing(told) == {HOMES["3"]}
     history = {one.content: one for one in await now(told, statuses=STATUSES)}
     assert history[HOMES["1"]].superseded_by == history[HOMES["2"]].id
@@ -158,31 +147,28 @@ async def test_in_whatever_order_they_come_in_the_newest_value_stands_and_the_ot
     assert await standing(told, as_of=at(0)) == set()
 
 
-async def test_an_agents_claim_never_takes_the_place_of_ones_own_word(told):
+async def test_an_agents_claim_never_supersedes_an_own_statement(told):
     await kept(told, HOMES["1"], "1", slot="home")
     await kept(told, HOMES["2"], "5", by="pip", slot="home")
-
     assert await standing(told) == {HOMES["1"], HOMES["2"]}
     await kept(told, HOMES["3"], "3", slot="home")
     await kept(told, HOMES["2"], "6", by="pop", slot="home")
     assert await standing(told) == {HOMES["3"], HOMES["2"]}
 
 
-async def test_another_slot_person_or_audience_is_no_contradiction(told):
+async def test_another_slot_person_or_audience_does_not_supersede(told):
     await kept(told, HOMES["1"], "1", slot="home")
     await kept(told, "Ana works in Porto.", "2", slot="workplace")
     await kept(told, "Bo lives in Porto.", "4", by="bo", about=("bo",), slot="home")
     await tell(told, message("r", "in red", room=closed("red", ANA, BO), author=ANA, sent_at=at(8)))
     await kept(told, HOMES["2"], "r", slot="home")
-
     assert len(await now(told)) == 4
 
 
-async def test_a_person_takes_back_that_one_took_the_place_of_another_and_no_worker_does_it_again(told):
+async def test_a_restored_value_is_not_superseded_again(told):
     await kept(told, HOMES["1"], "1", slot="home")
     await kept(told, HOMES["2"], "2", slot="home")
     [old] = await now(told, statuses=["deprecated"])
-
     await told.memories.restore(str(old.id))
     for said in "12":
         assert (await kept(told, HOMES[said], said, slot="home")).outcome == "same"
@@ -194,13 +180,11 @@ async def test_a_person_takes_back_that_one_took_the_place_of_another_and_no_wor
         await told.memories.restore(str(newest.id))
 
 
-async def test_what_was_forgotten_is_neither_recalled_nor_drawn_again_until_it_is_restored(told):
+async def test_an_archived_memory_is_not_extracted_again(told):
     await kept(told, HOMES["1"], "1", slot="home")
     await kept(told, HOMES["2"], "2", slot="home")
     [memory] = await now(told)
-
     gone = await told.memories.forget(str(memory.id))
-
     assert gone.status == "archived"
     assert await standing(told) == set()
     for question in ("Where does Ana live in Porto?", "Where does Ana live in Lisbon?"):
@@ -214,28 +198,25 @@ async def test_what_was_forgotten_is_neither_recalled_nor_drawn_again_until_it_i
 # What is drawn no longer
 
 
-async def test_what_is_not_drawn_any_more_goes_unless_it_rests_on_something_else(told):
+async def test_a_memory_that_is_no_longer_extracted_is_dropped_unless_it_has_other_sources(told):
     only = await kept(told, HOMES["1"], "1", slot="home")
     both = await kept(told, HOMES["2"], "2", slot="home")
     await kept(told, HOMES["2"], "3", slot="home")
     messages = {one.source_ids[0] for one in await now(told, statuses=STATUSES)}
-
     gone = await told.db.change(
         told.org_id,
         partial(
             detach_messages, org_id=told.org_id, message_ids=messages, extractor="rules", still_extracted=[]
         ),
     )
-
     assert gone == 1
     [left] = await now(told, statuses=STATUSES)
     assert left.id == both.memory_id != only.memory_id
     assert len(left.source_ids) == 1
 
 
-async def test_what_somebody_asserted_is_never_let_go_of(told):
+async def test_an_asserted_memory_is_never_dropped(told):
     memory = await told.memories.remember("Ana collects maps.", sources=["1"])
-
     await told.db.change(
         told.org_id,
         partial(
@@ -246,34 +227,30 @@ async def test_what_somebody_asserted_is_never_let_go_of(told):
             still_extracted=[],
         ),
     )
-
     assert await now(told) == [memory]
 
 
 # Of one person, and of those who were there
 
 
-async def test_accounts_that_become_one_person_s_have_one_value_and_part_again(told):
+async def test_merged_accounts_share_values_until_they_are_split(told):
     await tell(told, message("h", "from home", author=author("ana_home"), sent_at=at(9)))
     await kept(told, HOMES["1"], "1", slot="home")
     await kept(told, "Ana keeps bees.", "2")
     await kept(told, HOMES["2"], "h", by="ana_home", about=("ana_home",), slot="home")
     await kept(told, "Ana keeps bees.", "h", by="ana_home", about=("ana_home",))
-
     await told.people.merge("ana", "ana_home")
     assert sorted(one.content for one in await now(told)) == ["Ana keeps bees.", HOMES["2"]]
-
     await told.people.split("ana_home")
     contents = sorted(one.content for one in await now(told))
     assert contents == ["Ana keeps bees.", "Ana keeps bees.", HOMES["1"], HOMES["2"]]
 
 
-async def test_what_was_put_aside_is_shown_to_those_it_concerns_alone(told):
+async def test_archived_memories_are_visible_only_to_the_people_concerned(told):
     await kept(told, HOMES["1"], "1", slot="home")
     await kept(told, HOMES["2"], "2", slot="home")
     [memory] = await now(told)
     await told.memories.forget(str(memory.id))
-
     for name, seen in (("ana", 2), ("bo", 0), ("pip", 0)):
         viewer = await told.viewer(name)
         assert len(await now(told, viewer, statuses=STATUSES)) == seen
@@ -281,13 +258,11 @@ async def test_what_was_put_aside_is_shown_to_those_it_concerns_alone(told):
         assert await now(told, viewer, as_of=at(30)) == []
 
 
-async def test_what_is_asserted_of_a_sensitive_conversation_is_for_those_who_were_there(told):
+async def test_an_assertion_about_a_sensitive_conversation_is_sensitive(told):
     await told.untangle()
     [conversation] = {one.id for one in await told.conversations.all(told.operator)}
     early = await told.memories.remember("They talk.", sources=["1"])
-
     await told.conversations.mark(str(conversation), sensitivity="sensitive")
     late = await told.memories.remember("They talk a lot.", sources=["1"])
-
     seen = {one.id: one.sensitivity for one in await now(told)}
     assert seen == {early.id: "sensitive", late.id: "sensitive"}

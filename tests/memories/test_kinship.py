@@ -26,11 +26,10 @@ async def told(app, tell_once):
 
 
 @pytest.mark.parametrize("order", [("1", "2"), ("2", "1")])
-async def test_of_what_says_the_same_the_later_stands_whichever_comes_in_first(told, order):
+async def test_the_later_of_two_equal_memories_is_active(told, order):
     contents = {"1": TEA, "2": FOND}
     first = await kept(told, contents[order[0]], order[0], **BY)
     second = await kept(told, contents[order[1]], order[1], repeats=first.memory_id, **BY)
-
     assert second.outcome == "added"
     assert await standing(told) == {FOND}
     [old] = await now(told, statuses=["deprecated"])
@@ -43,13 +42,13 @@ async def test_of_what_says_the_same_the_later_stands_whichever_comes_in_first(t
     assert await standing(told) == {TEA, FOND}
 
 
-async def test_whoever_is_meant_themselves_knows_better_than_who_says_the_same_later(told):
+async def test_the_subjects_own_statement_is_not_superseded_by_a_repetition(told):
     own = await kept(told, TEA, "1", **BY)
     await kept(told, FOND, "4", by="bo", repeats=own.memory_id, **BY)
     assert await standing(told) == {TEA}
 
 
-async def test_what_replaces_the_value_of_a_slot_is_a_value_of_it(told):
+async def test_a_replacement_takes_the_slot(told):
     await kept(told, HOMES["1"], "1", slot="home")
     second = await kept(told, HOMES["2"], "2", slot="home")
     await kept(told, "Ana has settled in Faro.", "3", replaces=second.memory_id, **BY)
@@ -60,7 +59,7 @@ async def test_what_replaces_the_value_of_a_slot_is_a_value_of_it(told):
     assert HOMES["2"] not in await standing(told)
 
 
-async def test_nothing_said_later_at_the_same_time_or_by_nobody_there_is_replaced(told):
+async def test_only_older_known_memories_are_replaced(told):
     late = await kept(told, TEA, "3", **BY)
     await kept(told, COFFEE, "1", replaces=late.memory_id, **BY)
     await kept(told, "Ana prefers cocoa.", "3", replaces=late.memory_id, **BY)
@@ -68,7 +67,7 @@ async def test_nothing_said_later_at_the_same_time_or_by_nobody_there_is_replace
     assert len(await now(told)) == 4
 
 
-async def test_nothing_for_others_or_about_others_is_replaced_or_repeated(told):
+async def test_links_to_another_scope_are_ignored(told):
     await tell(told, message("r", "in red", room=closed("red", ANA, BO), author=ANA, sent_at=at(1)))
     red = await kept(told, TEA, "r", **BY)
     of_bo = await kept(told, "Bo prefers tea.", "4", by="bo", about=("bo",), **BY)
@@ -82,7 +81,7 @@ async def test_nothing_for_others_or_about_others_is_replaced_or_repeated(told):
     assert await now(told, statuses=["deprecated"]) == []
 
 
-async def test_what_whoever_came_later_heard_stays_theirs(app):
+async def test_later_members_keep_what_they_saw(app):
     """Ana said it before Cy was there, and Bo says so again with Cy there."""
     members = [
         IncomingMembership(author=who, joined_at=at(since)) for who, since in ((ANA, 0), (BO, 0), (CY, 5))
@@ -100,7 +99,7 @@ async def test_what_whoever_came_later_heard_stays_theirs(app):
 
 
 @pytest.mark.parametrize("how", ["a person's", "withheld", "sensitive"])
-async def test_what_became_no_kin_since_a_language_model_was_told_of_it_keeps_its_place(told, admin, how):
+async def test_a_link_that_became_invalid_is_ignored(told, admin, how):
     first = await kept(told, TEA, "1", **BY)
     if how == "a person's":
         await told.memories.remember(TEA, sources=["2"], about=["ana"])
@@ -118,7 +117,7 @@ async def test_what_became_no_kin_since_a_language_model_was_told_of_it_keeps_it
     assert await rows.fetchall() == [("active", None)]
 
 
-async def test_what_a_person_put_aside_or_that_was_replaced_is_not_replaced_again(told):
+async def test_an_archived_memory_is_not_replaced(told):
     first = await kept(told, TEA, "1", **BY)
     await told.memories.forget(str(first.memory_id))
     await kept(told, COFFEE, "2", replaces=first.memory_id, **BY)
@@ -126,25 +125,24 @@ async def test_what_a_person_put_aside_or_that_was_replaced_is_not_replaced_agai
     assert (held.id, held.superseded_by) == (first.memory_id, None)
 
 
-async def test_the_value_of_another_slot_is_no_kin(told):
+async def test_links_to_another_slot_are_ignored(told):
     home = await kept(told, HOMES["1"], "1", slot="home")
     await kept(told, "Ana works in Porto.", "2", slot="employer", replaces=home.memory_id, **BY)
     await kept(told, "Ana toils in Porto.", "3", slot="employer", repeats=home.memory_id, **BY)
     assert HOMES["1"] in await standing(told)
 
 
-async def test_accounts_that_part_again_have_each_their_own(told):
+async def test_split_accounts_get_their_own_memories_back(told):
     await tell(told, message("h", "from home", author=author("ana_home"), sent_at=at(9)))
     await told.people.merge("ana", "ana_home")
     first = await kept(told, TEA, "1", **BY)
     await kept(told, COFFEE, "h", by="ana_home", about=("ana_home",), replaces=first.memory_id, **BY)
     assert await standing(told) == {COFFEE}
-
     await told.people.split("ana_home")
     assert await standing(told) == {TEA, COFFEE}
 
 
-async def test_what_a_person_put_in_its_place_stays_when_accounts_part(told):
+async def test_a_manual_replacement_survives_a_split(told):
     await tell(told, message("h", "from home", author=author("ana_home"), sent_at=at(9)))
     await told.people.merge("ana", "ana_home")
     first = await kept(told, TEA, "1", **BY)
@@ -153,7 +151,7 @@ async def test_what_a_person_put_in_its_place_stays_when_accounts_part(told):
     assert TEA not in await standing(told)
 
 
-async def test_what_is_asked_of_as_it_was_has_the_older(told):
+async def test_as_of_shows_the_superseded_memory(told):
     first = await kept(told, TEA, "1", **BY)
     await kept(told, COFFEE, "3", replaces=first.memory_id, **BY)
     assert await standing(told, as_of=at(2)) == {TEA}
@@ -161,7 +159,7 @@ async def test_what_is_asked_of_as_it_was_has_the_older(told):
     assert len(await now(told, statuses=STATUSES)) == 2
 
 
-async def test_a_chain_that_comes_round_ends_at_what_was_said_last(told):
+async def test_circular_links_end_at_the_latest_memory(told):
     """Whatever a language model claims: links lead to what stood, and what does not stand gets none."""
     first = await kept(told, TEA, "1", **BY)
     second = await kept(told, COFFEE, "2", replaces=first.memory_id, **BY)

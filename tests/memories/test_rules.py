@@ -18,13 +18,14 @@ rooms = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(LINES)), max_
 A_WHILE = 3.0
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rooms)
-def test_every_statement_rests_on_words_that_were_said_by_its_author(lines):
+def test_every_claim_quotes_words_of_its_author_and_is_extracted_again(lines):
     said = told(*lines)
     by_id = {one.message_id: one for one in said}
-
-    for statement in extract(said, people(said)):
+    found = extract(said, people(said))
+    assert extract(said, people(said)) == found
+    for statement in found:
         first = by_id[statement.quotes[0].message_id]
         assert first.author_id == statement.author_id
         assert statement.content
@@ -35,57 +36,40 @@ def test_every_statement_rests_on_words_that_were_said_by_its_author(lines):
             assert by_id[quote.message_id].body[quote.start : quote.end].strip()
 
 
-@settings(deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rooms)
-def test_reading_again_finds_the_same(lines):
-    said = told(*lines)
+def test_quoted_injected_and_system_messages_state_nothing(lines):
+    for change in (
+        lambda one: {"body": "\n".join(f"> {line}" for line in one.body.split("\n"))},
+        lambda _: {"kind": "context_injection"},
+        lambda _: {"kind": "system", "author_kind": "system"},
+    ):
+        said = [replace(one, **change(one)) for one in told(*lines)]
+        assert extract(said, people(said)) == []
 
-    assert extract(said, people(said)) == extract(said, people(said))
 
-
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rooms)
-def test_words_behind_a_quotation_mark_are_nobody_s(lines):
-    said = [
-        replace(one, body="\n".join(f"> {line}" for line in one.body.split("\n"))) for one in told(*lines)
-    ]
-
-    assert extract(said, people(said)) == []
-
-
-@settings(deadline=None)
-@given(rooms)
-def test_what_was_injected_or_noticed_by_the_platform_is_nobody_s(lines):
-    injected = [replace(one, kind="context_injection") for one in told(*lines)]
-    noticed = [replace(one, kind="system", author_kind="system") for one in told(*lines)]
-
-    assert extract(injected, people(injected)) == []
-    assert extract(noticed, people(noticed)) == []
-
-
-@settings(deadline=None)
-@given(rooms)
-def test_agents_state_things_of_themselves_only(lines):
+def test_agents_state_only_things_about_themselves(lines):
     said = [replace(one, author_kind="agent") for one in told(*lines)]
-
     for statement in extract(said, people(said)):
         assert statement.subject_ids == {statement.author_id}
         assert statement.confidence < 0.5
         assert "agent" in statement.tags
 
 
-def test_nothing_is_found_where_nothing_is_said():
+def test_empty_conversations_have_no_claims():
     assert extract([], []) == []
     assert contents(("Ana", ""), ("Ben", "   \n\n  ")) == []
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(st.sampled_from(printable + "\u2019“”…😂é"), max_size=200), max_size=5))
-def test_any_text_at_all_can_be_read(bodies):
+def test_any_text_can_be_parsed(bodies):
     stated(*(("Ana", body) for body in bodies))
 
 
-def test_a_statement_is_told_in_the_third_person():
+def test_claims_are_written_in_the_third_person():
     assert contents(
         ("Ana", "I live in Lisbon with my two kids."),
         ("Ben", "my favourite editor is Helix 🙂"),
@@ -97,123 +81,79 @@ def test_a_statement_is_told_in_the_third_person():
     ]
 
 
-def test_what_cannot_be_told_in_the_third_person_is_quoted():
+def test_a_claim_that_cannot_be_in_the_third_person_is_quoted():
     assert contents(("Ana", "We adopted two kittens last week, and they broke our lamp.")) == [
         "Ana: “We adopted two kittens last week”"
     ]
 
 
-def test_a_decision_names_those_who_made_it_and_rests_on_the_words_of_each():
+def test_a_decision_names_and_quotes_everybody_who_agreed():
     (decision,) = stated(
         ("Ana", "Let's use pgvector for the embeddings."), ("Ben", "+1"), ("Eve", "sounds good to me")
     )
-
     assert decision.content == "Decided by Ana, Ben and Eve: use pgvector for the embeddings."
     assert decision.involved_ids == {person("Ben"), person("Eve")}
     assert len(decision.quotes) == 3
 
 
-def test_agreement_makes_a_decision_surer():
+def test_agreement_raises_the_confidence_of_a_decision():
     (alone,) = stated(("Ana", "We've decided to hire two people."))
     (agreed,) = stated(("Ana", "We've decided to hire two people."), ("Ben", "agreed"))
-
     assert agreed.confidence > alone.confidence
 
 
-def test_the_same_said_twice_is_one_statement_that_rests_on_both():
+def test_equal_claims_are_merged():
     (home,) = stated(("Ana", "I live in Lisbon"), ("Ben", "nice"), ("Ana", "I live in Lisbon."))
-
     assert len(home.quotes) == 2
 
 
-def test_what_is_said_of_another_is_less_sure_and_stays_its_speaker_s():
+def test_a_claim_about_another_has_less_confidence():
     (own,) = stated(("Omar", "I live in Tunis."))
     (told_of,) = stated(("Ana", "Omar lives in Tunis."), others=("Omar",))
-
     assert told_of.author_id == person("Ana")
     assert told_of.subject_ids == own.subject_ids == {person("Omar")}
     assert told_of.confidence < own.confidence
 
 
-def test_nobody_is_told_of_whose_name_may_mean_two():
+def test_an_ambiguous_name_has_no_claim():
     said = told(("Ana", "Kim lives in Oslo."))
     both = [
         NamedParticipant(id=person("Kim A"), name="Kim A", names=("Kim",)),
         NamedParticipant(id=person("Kim B"), name="Kim B", names=("Kim",)),
     ]
-
     assert extract(said, both) == []
 
 
-def test_a_correction_rests_on_what_was_wrong_and_takes_its_place():
+def test_a_correction_quotes_and_replaces_the_corrected_message():
     (correction,) = stated(("Kim", "my birthday is May 4"), ("Ben", "noted"), ("Kim", "sorry, I meant May 5"))
-
     assert correction.kind == "correction"
     assert [quote.message_id for quote in correction.quotes] == [
         one.message_id for one in (spoken(3, "Kim", ""), spoken(1, "Kim", ""))
     ]
 
 
-def test_what_is_taken_back_by_somebody_else_stands():
+def test_only_the_author_can_retract_a_claim():
     assert contents(("Ana", "I'm vegan."), ("Ben", "scratch that")) == ["Ana is vegan."]
     assert contents(("Ana", "I'm vegan."), ("Ben", "oh?"), ("Ana", "jk")) == []
 
 
 @pytest.mark.parametrize(
     "piece",
-    [
-        "a",
-        "I prefer ",
-        "1. ",
-        "I. ",
-        "'",
-        '"',
-        "*",
-        "`",
-        "```",
-        "(",
-        ", ",
-        " it is",
-        "...",
-        "- ",
-        "@a ",
-        "\n> ",
-        "A1b-",
-        "ha",
-        "the the ",
-        "I really ",
-        "not ",
-        ":) ",
-        "my ",
-        "okay, ",
-        "we decided to ",
-        "“",
-        "a: ",
-        "\n",
-        "so because ",
-        '\n"a',
-        ' "a\n',
-        "«",
-        " 'a'b",
-        "Bo said a: ",
-        "said a ",
-        "imagine ",
-        "here's what he ",
-    ],
+    (
+        "a|I prefer |1. |I. |'|\"|*|`|```|(|, | it is|...|- |@a |\n> |A1b-|ha|the the |I really |"
+        "not |:) |my |okay, |we decided to |“|a: |\n|so because |\n\"a| \"a\n|«| 'a'b|Bo said a: |"
+        "said a |imagine |here's what he "
+    ).split("|"),
 )
-def test_a_long_hostile_message_is_read_in_no_time(piece):
+def test_a_long_hostile_message_takes_little_time(piece):
     body = (piece * 10_000)[:10_000]
     began = time.perf_counter()
-
     extract(told(("Ana", body)), [])
-
     assert time.perf_counter() - began < A_WHILE
 
 
-def test_a_long_conversation_is_read_in_no_time():
+def test_a_long_conversation_takes_little_time():
     lines = [(NAMES[number % 5], LINES[number % len(LINES)]) for number in range(1_000)]
     began = time.perf_counter()
-
     stated(*lines)
-
     assert time.perf_counter() - began < A_WHILE

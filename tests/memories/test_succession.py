@@ -1,11 +1,14 @@
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.db.memory_writes import AttributeValue
+from roomlore.domain.records import MemoryKind
 from roomlore.memories.consolidation import supersessions
+from roomlore.memories.kinds import DEFAULT_IMPORTANCE
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -28,18 +31,17 @@ def links(values, parted=()):
     return {one.int: other and other.int for one, other in supersessions(values, parted).items()}
 
 
-def test_the_newest_stands_and_each_other_is_superseded_by_the_next():
+def test_each_value_is_superseded_by_the_next():
     assert links([value(3, day=3), value(1, day=1), value(2, day=2)]) == {1: 2, 2: 3, 3: None}
 
 
-def test_what_others_and_agents_say_does_not_take_the_place_of_ones_own_word():
+def test_own_statements_outrank_those_of_others_and_agents():
     said = [value(1, day=1, standing=3), value(2, day=2, standing=1), value(3, day=3, standing=2)]
-
     assert links(said) == {1: None, 2: 3, 3: None}
     assert links([*said, value(4, day=4, standing=3)]) == {1: 4, 2: 3, 3: 4, 4: None}
 
 
-def test_what_a_person_let_stand_beside_another_does():
+def test_an_override_keeps_both_values():
     assert links([value(1, day=1), value(2, day=2)], {(UUID(int=1), "d2")}) == {1: None, 2: None}
 
 
@@ -50,9 +52,8 @@ def test_what_a_person_let_stand_beside_another_does():
         )
     )
 )
-def test_no_chain_bites_its_tail_and_the_order_of_arrival_does_not_matter(values):
+def test_chains_have_no_cycle_and_do_not_depend_on_the_order(values):
     found = supersessions(values, ())
-
     assert found == supersessions(sorted(values, key=lambda one: one.id), ())
     for one in values:
         seen, at = {one.id}, found[one.id]
@@ -63,3 +64,10 @@ def test_no_chain_bites_its_tail_and_the_order_of_arrival_does_not_matter(values
     if values:
         best = max(values, key=lambda one: one.position)
         assert found[best.id] is None
+
+
+def test_every_kind_has_an_importance_and_those_of_agents_keep_their_scale():
+    assert set(DEFAULT_IMPORTANCE) == set(get_args(MemoryKind))
+    assert all(1 <= importance <= 5 for importance in DEFAULT_IMPORTANCE.values())
+    of_agents = {"observation": 0.5, "interaction": 0.55, "learning": 0.75, "insight": 0.9}
+    assert {kind: DEFAULT_IMPORTANCE[kind] / 5 for kind in of_agents} == of_agents

@@ -9,7 +9,6 @@ import pytest
 from memories.chats import Case, cases, is_right
 from roomlore.memories.rule_extractor import extract
 
-FEWEST_CASES = 150
 PRECISION = 0.95
 #: Of what is to be found, by whether the rules were written with an eye on it.
 RECALL = {True: 0.93, False: 0.90}
@@ -49,24 +48,15 @@ def tallied(some: Iterable[Case]) -> Mapping[str, Tally]:
     return tallies
 
 
-def test_there_are_many_cases_of_which_a_third_state_something():
-    every = list(cases())
-
-    assert len(every) >= FEWEST_CASES
-    assert len({case.id for case in every}) == len(every)
-    assert sum(bool(case.expected) for case in every) >= len(every) / 3
-
-
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "kept"])
-def test_what_is_found_is_nearly_always_right_and_mostly_all_there_is(is_open):
+def test_precision_and_recall_are_high(is_open):
     whole = tallied(case for case in cases() if case.is_open is is_open)[""]
-
     print(f"precision {whole.right}/{whole.found} = {whole.precision:.3f}")  # noqa: T201  shown with -s
     assert whole.precision >= PRECISION
     assert whole.recall >= RECALL[is_open]
 
 
-def test_no_category_is_forgotten():
+def test_every_category_has_recall():
     forgotten = []
     for category, tally in sorted(tallied(cases()).items()):
         if tally.recall < HARDER.get(category, RECALL_BY_CATEGORY):
@@ -74,12 +64,11 @@ def test_no_category_is_forgotten():
     assert not forgotten
 
 
-def test_a_case_that_only_misleads_yields_nothing():
+def test_misleading_cases_have_no_claims():
     misled = {
         case.id: [one.content for one in extract(case.said, case.people)]
         for case in cases()
         if not case.expected
     }
-
     wrong = {id_: found for id_, found in misled.items() if found}
     assert len(wrong) <= len(misled) * (1 - PRECISION), wrong

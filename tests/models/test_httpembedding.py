@@ -10,7 +10,7 @@ import pytest
 from models.embeddingserver import embedding_server, embeddings, meant
 from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
 from roomlore.models.fake import FakeEmbedder
-from roomlore.models.http_embedding import RetryTimer, open_http_embedder
+from roomlore.models.http_models import RetryTimer, open_http_embedder
 from roomlore.operations.embedding_models import ModelCache, load_embedder
 from roomlore.settings import EmbeddingSettings, Settings, from_environment
 
@@ -49,14 +49,14 @@ def embedder(server, clock):
     return open_http_embedder(server.url, "small", key=KEY, waiting=clock.waiting)
 
 
-def test_vectors_come_in_the_order_of_the_texts(embedder):
+def test_vectors_have_the_order_of_the_texts(embedder):
     texts = [f"text number {n}" for n in range(300)]
     assert np.allclose(embedder.embed(texts), FakeEmbedder().embed(texts), atol=1e-6)
     assert embedder.embed_with_tokens(texts[:1]).tokens is None
     assert embedder.embed([]).shape == (0, embedder.dimensions)
 
 
-def test_many_texts_are_sent_in_batches(server, embedder):
+def test_texts_are_sent_in_batches(server, embedder):
     embedder.embed(["a"] * 200 + ["b" * 9_000] * 20 + [""])
     sent = [asked["input"] for asked in server.asked[1:]]
     assert sum(map(len, sent)) == 221
@@ -65,13 +65,13 @@ def test_many_texts_are_sent_in_batches(server, embedder):
     assert sent[-1][-1] == "."
 
 
-def test_several_threads_ask_at_once(embedder):
+def test_the_http_embedder_is_thread_safe(embedder):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda n: embedder.embed([f"text {n}"])[0], range(12)))
     assert np.allclose(found, FakeEmbedder().embed([f"text {n}" for n in range(12)]), atol=1e-6)
 
 
-def test_dimensions_are_asked_for_and_part_of_the_id(server):
+def test_dimensions_are_requested_and_part_of_the_id(server):
     server.says = lambda asked: embeddings([[3.0, 4.0]] * len(asked["input"]))
     embedder = open_http_embedder(server.url, "small", dimensions=2)
     assert (embedder.model_id, embedder.dimensions) == ("http/small@2", 2)
@@ -81,14 +81,14 @@ def test_dimensions_are_asked_for_and_part_of_the_id(server):
         open_http_embedder(server.url, "small", dimensions=3)
 
 
-def test_what_passes_is_waited_for(server, embedder, clock):
+def test_temporary_errors_are_retried(server, embedder, clock):
     replies = [(429, {"Retry-After": "7"}, b""), (429, {"Retry-After": "9999"}, b""), (503, {}, b"")]
     server.says = lambda asked: replies.pop(0) if replies else meant(asked)
     assert len(embedder.embed(["x"])) == 1
     assert clock.slept == [7.0, 10.0, 2.0]
 
 
-def test_a_server_that_stays_in_trouble_is_given_up(server, embedder, clock):
+def test_retries_end_with_the_time_limit(server, embedder, clock):
     server.says = lambda _: (500, {}, b"secret")
     with pytest.raises(ModelUnavailable, match="the server answered 500"):
         embedder.embed(["x"])
@@ -115,7 +115,7 @@ def test_a_server_that_stays_in_trouble_is_given_up(server, embedder, clock):
         ((404, {}, b""), "ROOMLORE_EMBEDDING_NAME"),
     ],
 )
-def test_no_wrong_vector_comes_back(server, embedder, reply, complaint):
+def test_invalid_vectors_are_refused(server, embedder, reply, complaint):
     server.says = lambda _: reply
     with pytest.raises(ModelUnavailable, match=complaint):
         embedder.embed(["x"])
@@ -128,7 +128,7 @@ def test_a_refused_text_is_no_outage(server, embedder):
         embedder.embed(["x"])
 
 
-def test_the_key_is_shown_to_the_server_and_nowhere_else(server, embedder, caplog):
+def test_the_key_is_sent_and_never_shown(server, embedder, caplog):
     caplog.set_level(logging.DEBUG)
     server.says = lambda _: (401, {}, KEY.encode())
     with pytest.raises(ModelUnavailable) as refused:
@@ -139,17 +139,17 @@ def test_the_key_is_shown_to_the_server_and_nowhere_else(server, embedder, caplo
     assert not [text for text in shown if KEY in text]
 
 
-def test_where_nobody_listens_there_is_no_model(clock):
+def test_a_refused_connection_is_unavailable(clock):
     with pytest.raises(ModelUnavailable, match="the connection failed"):
         open_http_embedder("http://127.0.0.1:9/v1", "small", waiting=clock.waiting)
 
 
-async def test_the_settings_choose_it(server):
+async def test_settings_choose_the_http_embedder(server):
     env = {"ROOMLORE_EMBEDDING_URL": server.url, "ROOMLORE_EMBEDDING_NAME": "small"}
     assert (await load_embedder(from_environment(env))).model_id == "http/small"
 
 
-async def test_a_server_that_loads_its_model_when_it_is_asked_has_time_once_somebody_wants_to_wait(server):
+async def test_a_cold_server_gets_the_longer_time_limit(server):
     env = {"ROOMLORE_EMBEDDING_URL": server.url, "ROOMLORE_EMBEDDING_NAME": "small"}
     settings, loading, woken = from_environment(env), ModelCache(), threading.Event()
 
@@ -177,7 +177,7 @@ async def test_a_server_that_loads_its_model_when_it_is_asked_has_time_once_some
         ({"MODEL": "folder"}, "cannot both"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(changed, complaint):
+def test_invalid_settings_are_refused(changed, complaint):
     env = {"EMBEDDING_URL": "https://host/v1", "EMBEDDING_NAME": "small"} | changed
     with pytest.raises(BadInput, match=complaint) as refused:
         from_environment({f"ROOMLORE_{name}": value for name, value in env.items()})

@@ -285,7 +285,7 @@ async def test_what_is_about_the_topic_comes_first_and_of_the_rest_only_what_is_
     assert "The cellar floods" in [line.text for line in block.lines]
     reasons = {one.label: one.reason for one in block.explain() if one.included}
     [acids] = [line.label for line in block.lines if line.text == "Never mix acids"]
-    assert reasons[acids] == "weighty, whatever is talked about"
+    assert reasons[acids] == "weighty, on any topic"
     # Without a topic nothing is left out.
     assert len((await told.agents.experiences(pip, "pip"))["learning"]) == 4
 
@@ -396,7 +396,7 @@ async def test_what_was_superseded_is_never_shown(learnt):
 
 
 def asked(app: App) -> tuple[int, int]:
-    hits = app._shared.blocks.hits(app.org_id)
+    hits = app._shared.sections.hits(app.org_id)
     return hits.asked, hits.hits
 
 
@@ -427,7 +427,7 @@ async def test_a_block_is_not_held_when_its_time_is_over(learnt, monkeypatch):
 
     monkeypatch.setattr("roomlore.operations.agents.datetime", Later)
     await shown(learnt, topic="tea")
-    assert [occasion.topic for occasion, _ in learnt._shared.blocks._entries] == ["tea"]
+    assert [occasion.topic for occasion, _ in learnt._shared.sections._entries] == ["tea"]
 
 
 async def test_two_topics_of_a_room_each_keep_their_block(learnt):
@@ -441,7 +441,7 @@ async def test_so_many_blocks_are_kept_and_no_more(learnt, monkeypatch):
     for topic in ("printer", "toner", "tea", "printer"):
         await shown(learnt, topic=topic)
     assert asked(learnt) == (4, 0)
-    assert len(learnt._shared.blocks._entries) == 2
+    assert len(learnt._shared.sections._entries) == 2
 
 
 async def test_another_topic_room_agent_or_company_is_another_block(learnt):

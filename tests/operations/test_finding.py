@@ -129,7 +129,7 @@ async def test_me_is_whoever_asks_by_any_of_their_accounts(told: App):
     assert await found(told, viewer="a_home", filters=mine) == everything
     assert await found(told, filters=Filters(by=["a_work"])) == everything
     assert await found(told, filters=Filters(by=["Ana"])) == everything
-    with pytest.raises(BadInput, match="the operator is none"):
+    with pytest.raises(BadInput, match="the operator is no participant"):
         await told.search(told.operator, WORD, filters=mine)
 
 
@@ -509,7 +509,7 @@ async def test_similar_questions_are_ones_own_and_come_with_what_answered_them(w
     cy = await worked.viewer("cy")
     assert [found_ids(hit) for hit in (await worked.similar(cy, "the lantern")).hits] == [["c1"]]
     assert (await worked.similar(await worked.viewer("bo"), "the lantern")).hits == []
-    with pytest.raises(BadInput, match="the operator is none"):
+    with pytest.raises(BadInput, match="the operator is no participant"):
         await worked.similar(worked.operator, "the lantern")
     with pytest.raises(BadInput, match="question"):
         await worked.similar(ana, " ")

@@ -10,8 +10,7 @@ from uuid import uuid4
 import pytest
 
 from ingest.stories import at, message
-from roomlore.conversations import labels, message_text
-from roomlore.conversations.mentions import mention_words
+from roomlore.conversations import message_text
 from roomlore.domain.claims import SourceText
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.ingest.clean import MAX_BODY, clean
@@ -20,6 +19,8 @@ from roomlore.operations import App
 from roomlore.operations.search import LONGEST_QUESTION
 from roomlore.privacy import identifiers, recogniser, screening
 from roomlore.privacy.topics import topics_of
+from roomlore.text.mentions import mention_words
+from roomlore.text.recognisers import asks_for_confidentiality
 
 #: Seconds in which nobody else was answered: a busy machine needs some, and what was mended took a minute.
 LONGEST_PAUSE = 3.0
@@ -153,7 +154,7 @@ def test_no_work_on_a_text_grows_beyond_bounds(repeated):
         lambda: list(identifiers.matching_digests(text, identifiers.digests_of(["Ana B", "a a a", "1 1"]))),
         lambda: identifiers.proper_names(text),
         lambda: rule_extractor.extract(said, []),
-        lambda: (message_text.tokens(text), mention_words(text), labels.asks_for_confidentiality([text])),
+        lambda: (message_text.tokens(text), mention_words(text), asks_for_confidentiality([text])),
     ):
         began = time.thread_time()
         work()

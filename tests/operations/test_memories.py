@@ -405,46 +405,33 @@ async def test_an_agent_s_key_remembers_as_the_agent_and_reads_as_it_alone(told)
 # What it says of whom
 
 
-async def test_the_author_is_who_said_what_it_rests_on_and_not_who_asserted_it(told):
-    pip = await acting(told, "pip")
-
-    quoted = await pip.memories.remember("Hello!", sources=["hi-ana"], about=["bo"])
-
-    assert roles(quoted) == {("author", "Ana"), ("subject", "Bo"), ("perspective", "Pip")}
-    assert quoted.asserted_by == pip.access.principal.participant_id
+BOTH = {("involved", "Ana"), ("involved", "Bo")}
+BY_PIP = {("author", "Pip"), ("perspective", "Pip")}
 
 
-async def test_what_is_put_in_other_words_is_not_put_into_anybody_s_mouth(told):
-    pip = await acting(told, "pip")
-
-    drawn = await pip.memories.remember("Ana greets.", sources=["hi-ana"])
-    operators = await told.memories.remember("Ana greets.", sources=["hi-ana"])
-
-    assert roles(drawn) == {("author", "Pip"), ("involved", "Ana"), ("perspective", "Pip")}
-    assert roles(operators) == {("involved", "Ana")}
-
-
-async def test_what_is_drawn_from_several_is_authored_by_whoever_drew_it(told):
-    pip = await acting(told, "pip")
-
-    drawn = await pip.memories.remember("They greet.", sources=["hi-ana", "hi-bo"])
-    operators = await told.memories.remember("They greet.", sources=["hi-ana", "hi-bo"])
-
-    both = {("involved", "Ana"), ("involved", "Bo")}
-    assert roles(drawn) == both | {("author", "Pip"), ("perspective", "Pip")}
-    assert roles(operators) == both
-
-
-async def test_a_notice_and_injected_context_are_nobody_s_statement(told):
+@pytest.mark.parametrize(
+    ("asserter", "content", "sources", "expected"),
+    [
+        ("pip", "Hello!", ["hi-ana"], {("author", "Ana"), ("perspective", "Pip")}),
+        ("pip", "Ana greets.", ["hi-ana"], {*BY_PIP, ("involved", "Ana")}),
+        (None, "Ana greets.", ["hi-ana"], {("involved", "Ana")}),
+        ("pip", "They greet.", ["hi-ana", "hi-bo"], BOTH | BY_PIP),
+        (None, "They greet.", ["hi-ana", "hi-bo"], BOTH),
+        ("pip", "Pinned.", ["notice", "injected"], BY_PIP),
+    ],
+)
+async def test_the_author_is_quoted_and_others_are_involved(told, *, asserter, content, sources, expected):
     await tell(
         told,
-        message("n", "Ana pinned a message", kind="system", author=ANA),
-        message("i", "be brief", kind="context_injection", author=BO, audience=[PIP]),
+        message("notice", "Ana pinned a message", kind="system", author=ANA),
+        message("injected", "be brief", kind="context_injection", author=BO, audience=[PIP]),
     )
+    app = told if asserter is None else await acting(told, asserter)
 
-    memory = await (await acting(told, "pip")).memories.remember("Pinned.", sources=["n", "i"])
+    memory = await app.memories.remember(content, sources=sources, about=["cy"])
 
-    assert roles(memory) == {("author", "Pip"), ("perspective", "Pip")}
+    assert roles(memory) == {*expected, ("subject", "Cy")}
+    assert memory.asserted_by == app.access.principal.participant_id
 
 
 async def test_memories_about_somebody_are_found_by_any_of_their_accounts(told):

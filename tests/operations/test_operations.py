@@ -14,7 +14,7 @@ from jobs.models import Moody, served
 from jobs.test_embed import QUICK, Watched, begun, embedded
 from roomlore.db import work_queue
 from roomlore.db.database import Database
-from roomlore.db.positions import AFTER_ALL
+from roomlore.db.messages import AFTER_ALL
 from roomlore.domain.errors import BackendUnavailable, BadInput, NotAllowed, NotFound
 from roomlore.domain.records import Role
 from roomlore.jobs import projection, runner
@@ -24,7 +24,7 @@ from roomlore.operations import App, projection_service
 from roomlore.operations.embedding_models import ModelCache
 from roomlore.search.threads import newest_threads
 from search.telling import ANA, BO, CY, all_ids, at, find, message, room, tell
-from search.test_exchanges import Edges, graph, reply_graphs
+from search.test_threads import Edges, graph, reply_graphs
 
 SLOW = [HealthCheck.function_scoped_fixture]
 
@@ -112,9 +112,7 @@ async def test_what_answers_a_message_that_has_changed_is_settled_with_it(app: A
     assert await vectors(admin, app) == ["1", "4"]
     await app.ingest(replace(TOLD[0], body="the lantern is gone", edited_at=at(9)))
     await settle(app, "1")
-    await runner.drain(
-        app.db, EmbeddingWorker(db=app.db, embedder=Watched()), only_org=app.org_id, policy=QUICK
-    )
+    await runner.drain(EmbeddingWorker(db=app.db, embedder=Watched()), only_org=app.org_id, policy=QUICK)
     assert await vectors(admin, app) == await wanted(admin, app) == ["1", "2", "4"]
 
 
@@ -132,7 +130,7 @@ async def test_a_vector_that_is_being_made_is_not_written_once_its_message_is_fo
     await app.ingest_batch(TOLD)
     await app.operations.embed("general", "exchange")
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await find(admin, app, "2", "1")
     await settle(app, "2")
@@ -149,7 +147,7 @@ async def test_a_message_that_was_passed_over_while_its_edge_went_is_embedded(ap
     await find(admin, app, "2", "1")
     embedder = Watched(go=threading.Event())
     await app.ingest_batch([replace(TOLD[1], body="in the cellar", edited_at=at(9))])
-    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await admin.execute("delete from replies where org_id = %s and method = 'mention'", [app.org_id])
     await settle(app, "2")
@@ -157,7 +155,7 @@ async def test_a_message_that_was_passed_over_while_its_edge_went_is_embedded(ap
     embedder.go.set()
     await working
     assert await vectors(admin, app) == ["1", "4"]
-    await runner.drain(db, EmbeddingWorker(db=db, embedder=embedder), only_org=app.org_id, policy=QUICK)
+    await runner.drain(EmbeddingWorker(db=db, embedder=embedder), only_org=app.org_id, policy=QUICK)
     assert await vectors(admin, app) == ["1", "2", "4"]
 
 
@@ -385,6 +383,7 @@ async def test_a_copy_that_is_being_built_tells_how_far_it_is(app: App, shelf: S
     assert (copy.is_ready, copy.next_copy, copy.to_build) == (True, None, None)
 
 
+@pytest.mark.slow
 async def test_a_server_that_fails_is_seen_with_since_when_and_what_it_would_not_take(app: App, shelf: Shelf):
     await tell(app, *TOLD)
     await app.projecting.rebuild("qdrant")

@@ -261,6 +261,7 @@ async def test_one_server_is_written_to_while_the_other_is_away(app: App, both: 
     assert on(shelf, points) == await expected(app, "fake-hash-384")
 
 
+@pytest.mark.slow
 async def test_copies_of_other_orgs_are_written_while_those_of_one_fail(
     open_app: Callable[[str], Awaitable[App]], both: tuple[Shelf, Graph]
 ) -> None:
@@ -283,6 +284,7 @@ async def test_copies_of_other_orgs_are_written_while_those_of_one_fail(
         await assert_same(names[copy], graph, copy)
 
 
+@pytest.mark.slow
 async def test_what_comes_is_written_for_other_orgs_while_the_copies_of_one_fail(
     open_app: Callable[[str], Awaitable[App]], both: tuple[Shelf, Graph]
 ) -> None:

@@ -98,25 +98,6 @@ async def test_nobody_has_the_words_of_others_forgotten(app: App):
     assert "1" in await found(app, app.operator)
 
 
-async def test_repeating_a_value_does_not_make_it_ones_own(app: App):
-    await tell(
-        app,
-        say("1", BO, f"the {SECRET} debt is 7731-0042"),
-        say("2", CY, f"{SECRET} 7731-0042, sure"),
-        say("3", CY, "please forget that"),
-    )
-    assert await found(app, app.operator) == {"1"}
-
-
-async def test_a_leaked_key_may_be_forgotten_by_anybody(app: App):
-    await tell(
-        app,
-        say("1", BO, f"{SECRET} token is tk_live_9Q4M-L7PT-2C8R"),
-        say("2", CY, "remove the token tk_live_9Q4M-L7PT-2C8R from memory please"),
-    )
-    assert await found(app, app.operator) == set()
-
-
 @pytest.mark.parametrize(
     "value", ["the number 7731-0042", "project Falcon", "the token tk_live_9Q4M-L7PT-2C8R"]
 )
@@ -130,27 +111,6 @@ async def test_nobody_has_forgotten_what_others_are_only_going_to_say(app: App, 
         say("6", CY, f"{SECRET}: so {value} is green"),
     )
     assert "5" in await found(app, app.operator)
-
-
-async def test_what_is_asked_and_then_forgotten_keeps_nobodys_answer_back(app: App):
-    await tell(
-        app,
-        say("1", CY, f"{SECRET}: what was decided?"),
-        say("2", ANA, f"{SECRET}: we ship on Monday", reply_to="1"),
-        say("3", CY, "please forget that", reply_to="1"),
-        say("4", BO, f"{SECRET}: Monday it is", reply_to="1"),
-    )
-    assert await found(app, app.operator) == {"2", "4"}
-
-
-async def test_what_somebody_said_about_a_topic_is_forgotten_and_nothing_else_of_theirs(app: App):
-    await tell(
-        app,
-        say("1", ANA, f"{SECRET}: my divorce lawyer is slow"),
-        say("2", ANA, f"{SECRET}: the ferry leaves at noon"),
-        say("3", ANA, "please delete what I said about my divorce"),
-    )
-    assert await found(app, app.operator) == {"2"}
 
 
 # Between some
@@ -169,16 +129,6 @@ async def test_what_is_off_the_record_is_recalled_for_those_it_was_said_to_only(
     assert await found(app, app.operator) == set()
 
 
-async def test_what_is_asked_and_then_kept_between_some_keeps_nobodys_answer_back(app: App):
-    await tell(
-        app,
-        say("1", CY, f"{SECRET}: what was decided, Bo?"),
-        say("2", ANA, f"{SECRET}: we ship on Monday", reply_to="1"),
-        say("3", CY, "just between us", reply_to="1"),
-    )
-    assert await found(app, app.operator) == {"2"}
-
-
 CONFIDED = [
     say("0", BO, "how is it going?"),
     say("1", ANA, f"I am leaving {SECRET} in May"),
@@ -188,26 +138,7 @@ CONFIDED = [
 ]
 
 
-async def test_whoever_answers_what_is_off_the_record_is_shown_their_own_words_and_outsiders_are_not(
-    app: App,
-):
-    await tell(app, *CONFIDED)
-    shown = {name: await found(app, await viewer(app, name)) for name in ("ana", "bo", "cy", "linda")}
-    assert shown == {"ana": {"1", "3"}, "bo": {"1", "3"}, "cy": {"3"}, "linda": set()}
-
-
 # From some
-
-
-async def test_what_somebody_is_not_to_be_told_is_kept_from_them_only(app: App):
-    await tell(
-        app,
-        say("1", CY, "hello"),
-        say("2", ANA, f"I resign from {SECRET}"),
-        say("3", ANA, "don't tell Cy"),
-    )
-    assert await found(app, await viewer(app, "cy")) == set()
-    assert await found(app, app.operator) == {"2"}
 
 
 CLINIC = [
@@ -219,7 +150,112 @@ CLINIC = [
 ]
 
 
-async def test_what_somebody_asked_or_was_answered_is_not_kept_from_them_by_a_later_wish(app: App):
+VERA = author("vera", name="Vera (vendor)")
+#: The messages, and what search then shows of those about the secret, by reader.
+CASES = {
+    "a repeated value stays the other's": (
+        [
+            say("1", BO, f"the {SECRET} debt is 7731-0042"),
+            say("2", CY, f"{SECRET} 7731-0042, sure"),
+            say("3", CY, "please forget that"),
+        ],
+        {"operator": {"1"}},
+    ),
+    "anybody may forget a leaked key": (
+        [
+            say("1", BO, f"{SECRET} token is tk_live_9Q4M-L7PT-2C8R"),
+            say("2", CY, "remove the token tk_live_9Q4M-L7PT-2C8R from memory please"),
+        ],
+        {"operator": set()},
+    ),
+    "a forgotten question hides no answer": (
+        [
+            say("1", CY, f"{SECRET}: what was decided?"),
+            say("2", ANA, f"{SECRET}: we ship on Monday", reply_to="1"),
+            say("3", CY, "please forget that", reply_to="1"),
+            say("4", BO, f"{SECRET}: Monday it is", reply_to="1"),
+        ],
+        {"operator": {"2", "4"}},
+    ),
+    "a topic": (
+        [
+            say("1", ANA, f"{SECRET}: my divorce lawyer is slow"),
+            say("2", ANA, f"{SECRET}: the ferry leaves at noon"),
+            say("3", ANA, "please delete what I said about my divorce"),
+        ],
+        {"operator": {"2"}},
+    ),
+    "a confidential question hides no answer": (
+        [
+            say("1", CY, f"{SECRET}: what was decided, Bo?"),
+            say("2", ANA, f"{SECRET}: we ship on Monday", reply_to="1"),
+            say("3", CY, "just between us", reply_to="1"),
+        ],
+        {"operator": {"2"}},
+    ),
+    "an answer to confidential words": (
+        CONFIDED,
+        {"ana": {"1", "3"}, "bo": {"1", "3"}, "cy": {"3"}, "linda": set()},
+    ),
+    "kept from one person": (
+        [
+            say("1", CY, "hello"),
+            say("2", ANA, f"I resign from {SECRET}"),
+            say("3", ANA, "don't tell Cy"),
+        ],
+        {"cy": set(), "operator": {"2"}},
+    ),
+    "a restriction with a permitted topic": (
+        CLINIC,
+        {"linda": {"1", "5"}, "ella": {"1", "4", "5"}, "operator": {"1", "4", "5"}},
+    ),
+    "a restriction that nobody confirms": (
+        [
+            say("1", LINDA, "hello"),
+            say("2", CY, "Linda may receive ride times only"),
+            say("3", BO, f"the {SECRET} result is in"),
+            say("4", CY, f"the {SECRET} result is mine"),
+        ],
+        {"linda": {"3"}},
+    ),
+    **{
+        f"a restriction of another person confirms none: {words}": (
+            [
+                say("1", LINDA, "hello"),
+                say("2", VERA, "hello"),
+                say("3", ANA, words),
+                say("4", CY, "Linda may receive scheduling only."),
+                say("5", BO, f"the {SECRET} report is in the drawer"),
+            ],
+            {"linda": {"5"}},
+        )
+        for words in ("Vera may receive scheduling only.", "She may receive scheduling only.")
+    },
+    "an edited request": (
+        [*FORGOTTEN, replace(FORGOTTEN[3], body="never mind", edited_at=at(50))],
+        {"operator": {"2", "3", "5", "6"}},
+    ),
+    "an edited repetition": (
+        [*FORGOTTEN, replace(FORGOTTEN[5], body=f"{SECRET} 4412-9981", edited_at=at(50))],
+        {"operator": set()},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_request_hides_its_messages_and_no_others(app: App, name: str):
+    messages, expected = CASES[name]
+    for said in messages:
+        await tell(app, said)
+    await accept_all(app)
+    shown = {
+        reader: await found(app, app.operator if reader == "operator" else await viewer(app, reader))
+        for reader in expected
+    }
+    assert shown == expected
+
+
+async def test_a_later_request_does_not_hide_what_somebody_asked_or_was_answered(app: App):
     await tell(
         app,
         say("1", BO, f"how tall is the {SECRET} mast?", sent_at=at(1)),
@@ -231,42 +267,6 @@ async def test_what_somebody_asked_or_was_answered_is_not_kept_from_them_by_a_la
 
     assert await found(app, await viewer(app, "bo")) == {"1", "2"}
     assert await found(app, await viewer(app, "cy")) >= {"1", "2", "3"}
-
-
-async def test_a_restriction_lets_through_what_it_permits_and_keeps_the_rest_from_whom_it_names(app: App):
-    await tell(app, *CLINIC)
-    await accept_all(app)
-    assert await found(app, await viewer(app, "linda")) == {"1", "5"}
-    assert await found(app, await viewer(app, "ella")) >= {"1", "4", "5"}
-    assert await found(app, app.operator) >= {"1", "4", "5"}
-
-
-async def test_a_restriction_that_nobody_seconds_covers_its_authors_words_only(app: App):
-    await tell(
-        app,
-        say("1", LINDA, "hello"),
-        say("2", CY, "Linda may receive ride times only"),
-        say("3", BO, f"the {SECRET} result is in"),
-        say("4", CY, f"the {SECRET} result is mine"),
-    )
-    await accept_all(app)
-    assert await found(app, await viewer(app, "linda")) == {"3"}
-
-
-@pytest.mark.parametrize(
-    "seconding", ["Vera may receive scheduling only.", "She may receive scheduling only."]
-)
-async def test_what_is_said_of_somebody_else_seconds_no_restriction(app: App, seconding):
-    vera = author("vera", name="Vera (vendor)")
-    await tell(
-        app,
-        say("1", LINDA, "hello"),
-        say("2", vera, "hello"),
-        say("3", ANA, seconding),
-        say("4", CY, "Linda may receive scheduling only."),
-        say("5", BO, f"the {SECRET} report is in the drawer"),
-    )
-    assert await found(app, await viewer(app, "linda")) == {"5"}
 
 
 async def test_somebody_who_joins_later_is_restricted_by_what_was_said_before(app: App):
@@ -745,19 +745,6 @@ async def test_a_wish_that_was_undone_leaves_nothing_when_it_goes(app: App):
     assert await found(app, app.operator) == {"3", "5", "6"}
 
 
-async def test_a_wish_that_is_edited_away_counts_no_more(app: App):
-    await tell(app, *FORGOTTEN)
-    await tell(app, replace(FORGOTTEN[3], body="never mind", edited_at=at(50)))
-    assert await app.wishes.all(app.operator) == []
-    assert await found(app, app.operator) == {"2", "3", "5", "6"}
-
-
-async def test_a_message_that_is_edited_to_repeat_what_is_forgotten_is_covered(app: App):
-    await tell(app, *FORGOTTEN)
-    await tell(app, replace(FORGOTTEN[5], body=f"{SECRET} 4412-9981", edited_at=at(50)))
-    assert await found(app, app.operator) == set()
-
-
 async def test_erasing_what_a_wish_is_about_leaves_nothing_of_it(app: App, admin):
     await tell(app, *FORGOTTEN)
     receipt = await app.erasure.message("2", room="office")
@@ -826,7 +813,7 @@ async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, a
     whole = await withheld(expected)
     assert whole
 
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(order=st.permutations(said), cuts=st.sets(st.integers(1, len(said) - 1)), again=st.booleans())
     def any_order(order, cuts, again):
         orders.append((order, sorted(cuts), again))

@@ -5,18 +5,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from privacy.test_recogniser import ROOM
+from roomlore.db.privacy_requests import RoomMessage
 from roomlore.privacy import review
 from roomlore.privacy.recogniser import recognise
-from roomlore.privacy.records import PrivacyRequest, RequestMessage, ScreenedMessage
+from roomlore.privacy.records import PrivacyRequest, RequestMessage
 from roomlore.privacy.review import review_reason
 from roomlore.privacy.scope import states_replacement
 
 NOON = datetime(2024, 5, 4, 12, tzinfo=UTC)
 
 
-def said(number: int, author: str, body: str, **fields) -> ScreenedMessage:
-    return ScreenedMessage(
+def said(number: int, author: str, body: str, **fields) -> RoomMessage:
+    return RoomMessage(
         id=number,
+        room_id=0,
         author_id=author,
         author_name=author,
         author_kind="human",

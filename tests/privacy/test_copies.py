@@ -5,7 +5,7 @@ import pytest
 from ingest.stories import at, author, message
 from jobs.copying import Graph, Shelf
 from privacy.village import remember
-from roomlore.cli.erasure import lines
+from roomlore.cli.erasure import receipt_lines
 from roomlore.domain.errors import BackendUnavailable, BadInput
 from roomlore.domain.receipts import PendingRemoval, Receipt
 from roomlore.jobs import projection
@@ -175,14 +175,13 @@ async def test_an_own_receipt_says_no_more_is_gone_than_it_counts(copied: App, s
     # What was drawn from her message waits, and is not counted: somebody else's might be.
     assert not (await told(copied, (await _in_full(copied)).id))["neo4j"].is_done
     assert (await told(ana, gone.id))["neo4j"].is_done
-    [line] = [one for one in lines(await ana.erasure.receipt(str(gone.id))) if "neo4j" in one]
-    assert line == (
-        "  copies in neo4j: the messages and accounts themselves are gone there;"
-        " what was made of them is not counted here"
+    [line] = [one for one in receipt_lines(await ana.erasure.receipt(str(gone.id))) if "neo4j" in one]
+    assert (
+        line == "  index neo4j: the messages and accounts are removed; what was derived is not counted here"
     )
     await write(copied, shelves, "neo4j")
     in_full = await copied.erasure.receipt(str((await _in_full(copied)).id))
-    assert "  copies in neo4j: all of it is gone there, too" in lines(in_full)
+    assert "  index neo4j: everything is removed" in receipt_lines(in_full)
 
 
 async def _in_full(app: App) -> Receipt:

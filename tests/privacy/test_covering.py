@@ -4,25 +4,29 @@ from datetime import UTC, datetime
 
 import pytest
 
+from roomlore.db.privacy_requests import RoomMessage, RoomParticipant
 from roomlore.privacy.mentions import NameIndex
 from roomlore.privacy.recogniser import recognise
-from roomlore.privacy.records import NameIndexEntry, RequestScope, ScreenedMessage
+from roomlore.privacy.records import RequestScope
 from roomlore.privacy.scope import MAX_VALUES, RECENT, covers, resolve_scope
 
 NAMES = {"Ana": "human", "Bo": "human", "Cy": "human", "Pip": "agent", "Linda": "human"}
-PEOPLE = NameIndex.build(NameIndexEntry(id=name, name=name, kind=kind) for name, kind in NAMES.items())
+PEOPLE = NameIndex.build(
+    RoomParticipant(room_id=0, id=name, name=name, kind=kind) for name, kind in NAMES.items()
+)
 NOON = datetime(2024, 5, 4, 12, tzinfo=UTC)
 
 
-def told(*lines: str | tuple[str, int]) -> list[ScreenedMessage]:
+def told(*lines: str | tuple[str, int]) -> list[RoomMessage]:
     """What was said: `Ana: hello`, and where it answers something, the number of that."""
-    said: list[ScreenedMessage] = []
+    said: list[RoomMessage] = []
     for number, line in enumerate(lines, start=1):
         text, parent = line if isinstance(line, tuple) else (line, None)
         author, body = text.split(": ", 1)
         said.append(
-            ScreenedMessage(
+            RoomMessage(
                 id=number,
+                room_id=0,
                 author_id=author,
                 author_name=author,
                 author_kind=NAMES[author],

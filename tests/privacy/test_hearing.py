@@ -206,7 +206,7 @@ async def test_what_is_looked_up_is_all_that_a_wish_covers_in_whatever_order_mes
         *(("7", key) for key in ("4", "7")),
     }
 
-    @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(order=st.permutations(STORY), cuts=st.sets(st.integers(1, len(STORY) - 1)))
     def any_order(order, cuts):
         orders.append((order, sorted(cuts)))

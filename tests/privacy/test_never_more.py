@@ -49,7 +49,7 @@ WISHES = st.builds(
 )
 
 
-FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @FEW
@@ -62,7 +62,7 @@ async def test_an_erasure_never_takes_more_than_asked(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(FEW, max_examples=25)
+@settings(FEW, max_examples=8)
 @given(story=stories(), wish=WISHES)
 async def test_an_erasure_never_takes_more_than_asked_in_many_rooms(
     open_app: OpenApp, admin: psycopg.AsyncConnection, story: Story, wish: Wish

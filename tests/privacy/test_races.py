@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import psycopg
+import pytest
 
 from ingest.stories import at, author, message
 from privacy.village import ANA, changes, dump, participant, settle, told
@@ -69,7 +70,7 @@ async def test_an_erasure_waits_for_what_is_arriving_and_takes_it(app: App, admi
 async def test_what_arrives_during_an_erasure_waits_and_is_left_out(app: App, admin):
     await app.ingest(message("0", author=ANA))
     asked = ErasureRequest(kind="person", participant_ids=[await participant(app, "ana")])
-    erasing = partial(erase, org_id=app.org_id, asked=asked, by=app.operator, dry_run=False)
+    erasing = partial(erase, org_id=app.org_id, request=asked, by=app.operator, dry_run=False)
     arriving = app.ingest_batch(
         [message("0", author=ANA), message("1", author=ANA), message("2", author=author("bo"))]
     )
@@ -84,7 +85,7 @@ async def test_a_range_that_is_being_erased_takes_in_nothing(app: App, admin):
     await app.ingest(message("1"))
     [room] = await app.rooms(app.operator)
     asked = ErasureRequest(kind="range", room_id=room.id, since=at(0), until=at(5))
-    erasing = partial(erase, org_id=app.org_id, asked=asked, by=app.operator, dry_run=False)
+    erasing = partial(erase, org_id=app.org_id, request=asked, by=app.operator, dry_run=False)
 
     _, accepted = await around(
         app, admin, erasing, app.ingest_batch([message("1"), message("2"), message("6")])
@@ -94,6 +95,7 @@ async def test_a_range_that_is_being_erased_takes_in_nothing(app: App, admin):
     assert [one.external_id for one in await app.messages(app.operator, "general")] == ["6"]
 
 
+@pytest.mark.slow
 async def test_many_writers_and_erasures_at_once_leave_nothing(app: App, admin):
     await settle(app)
     batches: Sequence[Sequence] = [told()[::-1], told(), told()[3:], told()[:9]]
@@ -139,7 +141,7 @@ async def test_a_vector_that_is_being_made_is_not_written(app: App, db: Database
     )
     await app.ingest(message("4", "stays", author=ANA))
     embedder = Held()
-    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(EmbeddingWorker(db=db, embedder=embedder)))
     assert await asyncio.to_thread(embedder.begun.wait, 20)
     for one in erasures:
         assert (await one()).is_clean

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roomlore.db.privacy_requests import RoomParticipant
 from roomlore.privacy.mentions import NameIndex
 from roomlore.privacy.recogniser import (
     MAX_REQUEST_LENGTH,
@@ -16,7 +17,6 @@ from roomlore.privacy.recogniser import (
     restricts_unknown_person,
     states_restriction,
 )
-from roomlore.privacy.records import NameIndexEntry
 from roomlore.privacy.scope import states_replacement
 
 NAMES = (
@@ -28,7 +28,10 @@ NAMES = (
     "Sam Moss (brother)",
     "Dr. Fell",
 )
-PEOPLE = [NameIndexEntry(id=name.split()[0] if name != "Dr. Fell" else "Fell", name=name) for name in NAMES]
+PEOPLE = [
+    RoomParticipant(room_id=0, id=name.split()[0] if name != "Dr. Fell" else "Fell", name=name, kind="human")
+    for name in NAMES
+]
 ROOM = NameIndex.build(PEOPLE)
 
 FORGET = [

@@ -21,16 +21,14 @@ from roomlore.agents.interactions import InteractionWorker
 from roomlore.db.cluster import Cluster
 from roomlore.db.database import Database
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.jobs import expiry, llm_client, llm_extraction, runner
-from roomlore.jobs import titles as jobs_titles
+from roomlore.jobs import expiry, runner
 from roomlore.jobs.disentanglement import DisentanglementWorker
 from roomlore.jobs.embedding import EmbeddingWorker
 from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
-from roomlore.jobs.llm_client import LanguageModelCaller
 from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
 from roomlore.jobs.titles import TitleWorker
-from roomlore.models.chat_model import open_language_model
 from roomlore.models.fake import FakeEmbedder
+from roomlore.models.http_models import open_language_model
 from roomlore.operations import App
 from roomlore.settings import Settings
 
@@ -185,25 +183,19 @@ class Workshop:
         db, org_id = self.db, app.org_id
         small = open_language_model(self.server.url, "small", seconds=120.0, tokens=500)
         await expiry.expire_everywhere(db, now=self.clock, only_org=org_id)
-        await runner.drain(db, DisentanglementWorker(db=db), only_org=org_id)
+        await runner.drain(DisentanglementWorker(db=db), only_org=org_id)
         rules = ExtractionWorker(db=db, extractor=RuleExtractor())
         while await rules.next(org_id, now=self.clock) is not None:
             continue
-        reader = LanguageModelExtractionWorker(
-            caller=LanguageModelCaller(db=db, language_model=small, purpose=llm_extraction.PURPOSE),
-            calls=999,
-            calls_of_room=999,
-        )
-        namer = TitleWorker(
-            caller=LanguageModelCaller(db=db, language_model=small, purpose=jobs_titles.PURPOSE), calls=999
-        )
+        reader = LanguageModelExtractionWorker(db=db, language_model=small, calls=999, calls_of_room=999)
+        namer = TitleWorker(db=db, language_model=small, calls=999)
         for asker in (reader, namer):
-            while await asker.next(org_id, now=self.clock) not in llm_client.FINAL_OUTCOMES:
+            while await asker.next(org_id, now=self.clock) not in {"nothing", "failed"}:
                 continue
         clock = self.now
-        await runner.drain(db, InteractionWorker(db=db, now=clock), only_org=org_id)
-        await runner.drain(db, InjectionWorker(db=db, now=clock), only_org=org_id)
-        await runner.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=org_id)
+        await runner.drain(InteractionWorker(db=db, now=clock), only_org=org_id)
+        await runner.drain(InjectionWorker(db=db, now=clock), only_org=org_id)
+        await runner.drain(EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=org_id)
 
     def now(self) -> datetime:
         return self.clock

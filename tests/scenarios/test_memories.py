@@ -213,7 +213,7 @@ async def inject(app, line, *, hours: int) -> None:
     """Let something be said, and the worker go through it so long after."""
     await app.ingest(line)
     clock = datetime.now(UTC) + timedelta(hours=hours)
-    await runner.drain(app.db, InjectionWorker(db=app.db, now=lambda: clock), only_org=app.org_id)
+    await runner.drain(InjectionWorker(db=app.db, now=lambda: clock), only_org=app.org_id)
 
 
 async def test_b9_relevant_memories_are_whispered_to_agents_as_messages_arrive_and_not_again(house):

@@ -1,4 +1,4 @@
-"""Rooms told to an App, and what came back in terms of the platform's own ids."""
+"""Helpers: tell an App about rooms, and read results by the platform's ids."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ ANA, BO, CY = author("ana"), author("bo"), author("cy")
 
 
 def closed(external_id: str, *members, since: float = 0):
-    """A room that only these may read, from some minute on."""
+    """A closed room with these members, from a minute on."""
     present = tuple(IncomingMembership(author=member, joined_at=at(since)) for member in members)
     return room(external_id, visibility="members", members=present)
 
@@ -32,7 +32,7 @@ async def tell(app: App, *told: IncomingMessage) -> App:
 
 
 async def without_model(app: App, folder: Path) -> App:
-    """The same org, opened where the embedding model's files are missing."""
+    """The same org without an embedding model."""
     settings = Settings(org=app.settings.org, model=folder)
     return App(db=app.db, org_id=app.org_id, settings=settings)
 
@@ -40,7 +40,7 @@ async def without_model(app: App, folder: Path) -> App:
 async def find(
     admin: psycopg.AsyncConnection, app: App, child: str, parent: str, *, method="mention", confidence=0.9
 ) -> None:
-    """Say that it was found that one message answers another, as the worker does."""
+    """Store an inferred reply, as the worker does."""
     await admin.execute(
         """insert into replies (org_id, room_id, child_id, parent_id, method, confidence)
            select child.org_id, child.room_id, child.id, parent.id, %(method)s, %(confidence)s
@@ -53,7 +53,7 @@ async def find(
 
 
 def words(answer: Answer) -> list[str]:
-    """Return the lines of an answer without the room and time of each, which must be there."""
+    """Return the lines of an answer without their room and time, which must be there."""
     lines = [line for line in answer.text.splitlines() if not line.startswith("  | ")]
     assert all(_QUOTED_FROM.match(line) for line in lines)
     return [_QUOTED_FROM.sub("", line, count=1) for line in answer.text.splitlines()]

@@ -46,7 +46,7 @@ async def test_the_explanation_tells_part_rule_reply_and_links_not_shown(capsys)
         "m1 conversation reply 13 tokens answered by #m3, found (70% sure)",
         "m2 room recent 12 tokens among the most recent before the trigger",
         "m3 conversation trigger 15 tokens the trigger",
-        "m3 link not shown: the server said 404 https://gone.example/",
+        "m3 link not fetched: the server said 404 https://gone.example/",
     ]
 
 

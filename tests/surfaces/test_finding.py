@@ -1,197 +1,121 @@
-"""search and ask on the command line: filters, what is read out of a question, and questions asked before."""
+"""search and ask on the command line: filters, how a question is understood, and earlier questions."""
 
-import io
-import json
-import os
 import re
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from urllib.parse import urlencode
-from uuid import uuid4
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
-from roomlore.cli import main
+from roomlore.db.cluster import Cluster
+from surfaces.commandline import CommandLine, line
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """How a command ended, and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-def said(number: int, who: str, text: str, **fields) -> str:
-    record = {
-        "schema": "roomlore.message/1",
-        "room": "general",
-        "id": str(number),
-        "author": who,
-        "text": f"village {text}",
-        "sent_at": f"2026-01-1{number}T08:00:00Z",
-    }
-    return json.dumps(record | fields)
+QUESTION = "what did bo say about the village?"
 
 
 @pytest.fixture(scope="module")
-def roomlore(cluster, tmp_path_factory):
-    """The command line, on an org with an open room and a closed one."""
-    org, url = f"cli-{uuid4()}", f"postgresql:///?{urlencode(conninfo_to_dict(cluster.app_dsn))}"
-
-    def run(*words) -> Done:
-        out, err = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-            for name in [name for name in os.environ if name.startswith("ROOMLORE_")]:
-                patch.delenv(name)
-            patch.setattr(sys, "argv", ["roomlore", "--json", "--database", url, "--org", org, *words])
-            with pytest.raises(SystemExit) as end:
-                main.run()
-        return Done(code=end.value.code, out=out.getvalue(), err=err.getvalue())
-
-    export = tmp_path_factory.mktemp("export") / "said.jsonl"
+def village(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """An org with an open room and a closed one."""
+    village = CommandLine(cluster=cluster)
     closed = {"id": "attic", "visibility": "members", "members": ["ana", "dee"]}
-    lines = [
-        said(1, "ana", "where is the lantern?"),
-        said(2, "bo", "the lantern is in the mill", reply_to="1"),
-        said(3, "pip", "the build is red"),
-        said(4, "dee", "the rope is ours", room=closed),
-        said(5, "ana", "the ferry leaves at noon"),
+    texts = [
+        ("ana", "where is the lantern?", {}),
+        ("bo", "the lantern is in the mill", {"reply_to": "1"}),
+        ("pip", "the build is red", {}),
+        ("dee", "the rope is ours", {"room": closed}),
+        ("ana", "the ferry leaves at noon", {}),
     ]
-    export.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    done = run("import", "--no-embed", "--agent", "pip", str(export))
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["skipped"] == {}
-    return run
+    lines = [
+        line(number, author, f"village {text}", sent_at=f"2026-01-1{number}T08:00:00Z", **fields)
+        for number, (author, text, fields) in enumerate(texts, start=1)
+    ]
+    village.tell(tmp_path_factory.mktemp("export"), lines, "--no-embed", "--agent", "pip")
+    return village
 
 
-def answer(done: Done):
-    assert done.code == 0, done.err
-    return json.loads(done.out)
-
-
-def found(done: Done) -> set[str]:
-    """The external ids of what was found, without what came with it."""
-    hits = answer(done)["hits"]
+def found(village: CommandLine, *words: str) -> set[str]:
+    """Return the external ids of the matches, without the rest of their threads."""
+    hits = village.json(*words)["hits"]
     return {one["external_id"] for hit in hits for one in hit["messages"] if one["why"]}
 
 
-def refused(done: Done, code: int, *words: str) -> None:
-    assert done.code == code, done.err
-    assert "Traceback" not in done.err
-    assert done.out == ""
-    for word in words:
-        assert word in done.err
-
-
 @pytest.mark.parametrize(
-    ("options", "wanted"),
+    ("options", "expected"),
     [
-        ([], "12345"),
-        (["--room", "general"], "1235"),
-        (["--by", "bo"], "2"),
-        (["--by", "bo", "--by", "dee"], "24"),
-        (["--kind", "agent"], "3"),
-        (["--kind", "human", "--since", "2026-01-14"], "45"),
-        (["--until", "2026-01-12"], "12"),
-        (["--since", "2026-01-12T08:00", "--until", "2026-01-13T08:00"], "2"),
-        (["--answered"], "1"),
-        (["--since", "9999-12-31"], ""),
-        (["--since", "2026-01-14", "--until", "9999-12-31"], "45"),
-        (["--unanswered", "--by", "ana"], "5"),
+        ("", "12345"),
+        ("--room general", "1235"),
+        ("--by bo --by dee", "24"),
+        ("--kind agent", "3"),
+        ("--kind human --since 2026-01-14", "45"),
+        ("--until 2026-01-12", "12"),
+        ("--since 2026-01-12T08:00 --until 2026-01-13T08:00", "2"),
+        ("--answered", "1"),
+        ("--since 2026-01-14 --until 9999-12-31", "45"),
+        ("--unanswered --by ana", "5"),
     ],
 )
-def test_filters_narrow_alone_and_together(options, wanted, roomlore):
-    assert found(roomlore("search", "village", *options)) == set(wanted)
+def test_filters_narrow_alone_and_together(village: CommandLine, options: str, expected: str) -> None:
+    assert found(village, "search", "village", *options.split()) == set(expected)
 
 
-def test_me_is_whoever_reads(roomlore):
-    assert found(roomlore("--as", "ana", "search", "village", "--by", "me")) == {"1", "5"}
-    refused(roomlore("search", "village", "--by", "me"), 1, "the operator is none")
+def test_me_is_the_viewer(village: CommandLine) -> None:
+    assert found(village, "--as", "ana", "search", "village", "--by", "me") == {"1", "5"}
+    village.refused(1, "the operator is no participant", "search", "village", "--by", "me")
 
 
-def test_what_a_question_says_is_told_and_can_be_left_alone(roomlore):
-    asked = answer(roomlore("search", "what did bo say about the village?"))
-    assert asked["read"]["by"] == ["bo"]
-    assert asked["read"]["words"] == "the village"
-    assert found(roomlore("search", "what did bo say about the village?")) == {"2"}
-    assert found(roomlore("search", "what did bo say about the village?", "--literal")) > {"2", "3"}
-    shown = roomlore("--text", "search", "what did bo say about the village?")
-    assert shown.out.splitlines()[0] == "read as: by bo"
-    plain = roomlore("--text", "search", "village")
-    assert "read as" not in plain.out
-    assert answer(roomlore("search", "village"))["read"] is None
-
-
-def test_whoever_is_named_and_unknown_is_told_once_and_the_hidden_like_the_unknown(roomlore):
-    told = []
-    for name in ("dee", "eve"):
-        question = f"what did {name} say about the lantern in the mill?"
-        remark = f"Nobody called \u201c{name}\u201d is known here; it was searched whoever said it."
-        searched = roomlore("--text", "--as", "bo", "search", question)
-        assert searched.out.splitlines()[0] == remark
-        asked = roomlore("--text", "--as", "bo", "ask", question)
-        assert asked.out.count(remark) == 1
-        assert "read as" not in asked.out + searched.out
-        assert answer(roomlore("--as", "bo", "search", question))["read"]["unknown"] == [name]
-        document = answer(roomlore("--as", "bo", "ask", question))
-        assert document["read"]["unknown"] == [name]
-        assert remark in document["answer"]
-        told.append([shown.out.replace(f"\u201c{name}\u201d", "X") for shown in (searched, asked)])
-    assert told[0] == told[1]
-
-
-def test_where_nothing_is_left_the_way_out_is_told(roomlore):
+def test_names_and_times_in_a_question_are_filters_unless_it_is_literal(village: CommandLine) -> None:
+    assert found(village, "search", QUESTION) == {"2"}
+    assert found(village, "search", QUESTION, "--literal") > {"2", "3"}
+    assert village.text("search", QUESTION).splitlines()[0] == "searched: by bo"
+    assert "searched:" not in village.text("search", "village")
     for verb in ("search", "ask"):
-        shown = roomlore("--text", verb, "what did bots say before 2020 about the village?")
-        assert shown.code == 0, shown.err
-        assert shown.out.splitlines()[:2] == [
-            "read as: by agents, before 2020-01-01",
-            "--literal looks for the question as it stands",
+        shown = village.text(verb, "what did bots say before 2020 about the village?").splitlines()
+        assert shown[:2] == [
+            "searched: by agents, before 2020-01-01",
+            "--literal searches for exactly these words",
         ]
 
 
-def test_all_that_somebody_said_is_listed_and_recited(roomlore):
-    assert found(roomlore("search", "what", "did", "ana", "say?")) == {"1", "5"}
-    told = answer(roomlore("ask", "what did ana say?", "--until", "2026-01-12"))
-    assert told["known"]
+def test_an_unknown_name_is_reported_and_a_hidden_one_looks_the_same(village: CommandLine) -> None:
+    shown = []
+    for name in ("dee", "eve"):
+        question = f"what did {name} say about the lantern in the mill?"
+        texts = [village.text("--as", "bo", verb, question) for verb in ("search", "ask")]
+        assert all(text.count(f"\u201c{name}\u201d") == 1 for text in texts)
+        assert village.json("--as", "bo", "ask", question)["read"]["unknown"] == [name]
+        shown.append([text.replace(f"\u201c{name}\u201d", "X") for text in texts])
+    assert shown[0] == shown[1]
+    hidden, missing = (village("--as", "bo", "search", "village", "--by", name) for name in ("dee", "eve"))
+    assert (hidden.code, hidden.err.replace("dee", "eve")) == (1, missing.err)
+
+
+def test_everything_by_a_person_is_listed_and_quoted(village: CommandLine) -> None:
+    assert found(village, "search", "what", "did", "ana", "say?") == {"1", "5"}
+    answer = village.json("ask", "what did ana say?", "--until", "2026-01-12")
+    assert answer["known"]
     assert re.fullmatch(
-        r"\S+, 2026-01-\d\d \d\d:\d\d \[ana\]: village where is the lantern\?", told["answer"]
+        r"\S+, 2026-01-\d\d \d\d:\d\d \[ana\]: village where is the lantern\?", answer["answer"]
     )
-    assert told["read"]["by"] == ["ana"]
 
 
-def test_questions_like_ones_own_come_with_their_answers(roomlore):
-    [hit] = answer(roomlore("--as", "ana", "search", "--like-mine", "where did the lantern go"))["hits"]
+def test_similar_questions_come_with_their_answers(village: CommandLine) -> None:
+    words = ("search", "--like-mine", "where did the lantern go")
+    [hit] = village.json("--as", "ana", *words)["hits"]
     assert [one["external_id"] for one in hit["messages"]] == ["1", "2"]
-    refused(
-        roomlore("--as", "ana", "search", "--like-mine", "lantern", "--by", "bo"), 2, "--like-mine goes with"
-    )
-    refused(roomlore("search", "--like-mine", "lantern"), 1, "the operator is none")
+    village.refused(2, "--like-mine goes only with", "--as", "ana", *words, "--by", "bo")
+    village.refused(1, "the operator is no participant", *words)
 
 
 @pytest.mark.parametrize(
     ("options", "code", "reason"),
     [
-        (["--since", "soon"], 1, "since: 'soon' is no time; write 2024-03-05"),
-        (["--until", "30 February"], 1, "until: '30 February' is no time"),
-        (["--since", "2026-01-12", "--until", "2026-01-11"], 1, "until: must be after since"),
-        (["--kind", "robot"], 2, "'robot' is not one of"),
-        (["--by", "nobody"], 1, "no participant 'nobody'"),
-        (["--in", "message:99"], 1, "no message '99'"),
-        (["--in", "ffff0000"], 1, "no conversation 'ffff0000'"),
+        ("--since soon", 1, "since: 'soon' is no"),
+        ("--since 2026-01-12 --until 2026-01-11", 1, "until: must be after since"),
+        ("--kind robot", 2, "'robot' is not one of"),
+        ("--by nobody", 1, "no participant 'nobody'"),
+        ("--in message:99", 1, "no message '99'"),
+        ("--in ffff0000", 1, "no conversation 'ffff0000'"),
     ],
 )
 @pytest.mark.parametrize("verb", ["search", "ask"])
-def test_a_wrong_filter_ends_in_one_readable_line(verb, options, *, code, reason, roomlore):
-    refused(roomlore(verb, "village", *options), code, reason)
-
-
-def test_whoever_is_hidden_is_refused_like_whoever_is_not_there(roomlore):
-    hidden = roomlore("--as", "bo", "search", "village", "--by", "dee")
-    missing = roomlore("--as", "bo", "search", "village", "--by", "eve")
-    refused(hidden, 1, "no participant 'dee'")
-    assert hidden.err.replace("dee", "eve") == missing.err
+def test_a_wrong_filter_ends_in_one_readable_line(
+    village: CommandLine, verb: str, options: str, *, code: int, reason: str
+) -> None:
+    village.refused(code, reason, verb, "village", *options.split())

@@ -109,15 +109,15 @@ COMMANDS = (
     ["ask", "when does the ferry leave?"],
     ["ask", "what did Dee say about the ferry?"],
     ["people", "dee"],
-    ["show", "square"],
-    ["show", "square", "--exchanges"],
-    ["show", "loft"],
+    ["messages", "square"],
+    ["messages", "square", "--threads"],
+    ["messages", "loft"],
     ["context", "square"],
-    ["graph", "said-by", "bo"],
-    ["graph", "talked-to", "bo"],
-    ["graph", "near", "bo"],
+    ["graph", "messages-by", "bo"],
+    ["graph", "conversation-partners", "bo"],
+    ["graph", "nearby", "bo"],
     ["agents", "relationships", "pip"],
-    ["log"],
+    ["audit-log"],
 )
 
 
@@ -251,7 +251,7 @@ class Showing:
                 ("ask", {"question": "when does the ferry leave?"}),
                 ("memory_search", {"limit": 20, "budget": 16_000}),
                 *(("room_context", {"room": room}) for room in self.seeds["room"]),
-                *(("memory_why", {"memory": memory}) for memory in self.seeds["memory"]),
+                *(("memory_provenance", {"memory": memory}) for memory in self.seeds["memory"]),
             ]
             for name, given in calls:
                 asked = self.ask(f"mcp {name} {given}")

@@ -1,1 +1,1 @@
-"""What agents do with what they remember: blocks of memories, answers worth remembering, notes given unasked."""
+"""What agents get: memories in prompts and rooms, advice on answering, relationships."""

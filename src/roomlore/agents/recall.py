@@ -1,4 +1,4 @@
-"""What an agent remembers for a conversation, kind by kind: for whoever asks, and for the block it reads."""
+"""Finds the memories of an agent that matter for a conversation or a message."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,23 +11,18 @@ from roomlore.db.queries import Connection
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Memory, MemoryKind
 
-#: An observation is of use for so long.
+#: The age up to which observations matter.
 RECENT = timedelta(days=30)
 
 
 def for_conversation(
     kind: MemoryKind, *, topic: str | None, people: Collection[ParticipantId] | None, at: datetime
 ) -> ExperienceFilter:
-    """Return what of one kind matters: interactions with those present, the rest about the topic.
+    """Return the filter of one kind: interactions with the people present, recent observations, the rest by topic.
 
-    Args:
-        kind: What an agent records of what it lives through.
-        topic: What is talked about; nothing narrows nothing.
-        people: Who is present; None: whoever it was.
-        at: Of observations only those of the time before, the newest first.
+    None as `topic` or `people` does not restrict.
     """
     if kind == "interaction":
-        # Whatever they were about.
         return ExperienceFilter(kinds=[kind], people=people)
     if kind == "observation":
         return ExperienceFilter(kinds=[kind], topic=topic, since=at - RECENT, is_newest_first=True)
@@ -43,16 +38,7 @@ async def recall(
     at: datetime,
     limit: int,
 ) -> list[RankedMemory]:
-    """Return the memories that stand of what an agent saw and that are wanted, as far as the viewer may see them.
-
-    Args:
-        conn: Reads for the viewer.
-        org_id: Whose.
-        agent_ids: Every account of the agent.
-        memory_filter: Which, and in which order.
-        at: Tells how old they are.
-        limit: How many.
-    """
+    """Return the active experiences of an agent, by all its accounts, that the viewer may see; `at` sets their age."""
     found = await agents.weighted_memories(conn, agent_ids, memory_filter, at=at, limit=limit)
     read = await memories.memories_by_id(conn, org_id, [one.memory_id for one in found])
     by_id = {memory.id: memory for memory in read}
@@ -63,19 +49,19 @@ async def recall(
     ]
 
 
-#: Share of a message's words, by rarity among the memories that have any of them, and how many words at least.
+#: The lowest relevance, and the fewest shared words.
 RELEVANCE_THRESHOLD, FEWEST_WORDS = 0.4, 2
-#: What was said in the same room so short ago stands before everybody anyway.
+#: Readers of a room know its recent messages anyway.
 RECENT_MESSAGES = timedelta(minutes=30)
 _MAX_CANDIDATES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryMatch:
-    """A memory that fits a message."""
+    """A memory that is relevant to a message."""
 
     memory: Memory
-    #: Share of the message's words that it has, by rarity; 0..1.
+    #: The share of the message's words that it has, weighted by rarity, 0..1.
     relevance: float
 
 
@@ -88,17 +74,9 @@ async def matching_memories(
     sent_at: datetime,
     threshold: float = RELEVANCE_THRESHOLD,
 ) -> list[MemoryMatch]:
-    """Return the memories that stand and fit a message, as far as the reader may see them, those that fit best first.
+    """Return the active memories relevant to a message that the viewer may see, the best first.
 
-    What rests on nothing but what was just said in the same room is left out.
-
-    Args:
-        conn: Reads for the viewer.
-        org_id: Whose.
-        body: What the message says.
-        room_id: Where.
-        sent_at: When.
-        threshold: How well they fit at least.
+    A memory whose only sources are recent messages of the same room is left out.
     """
     worded = await memories.lexical_matches(conn, body, wanted=_MAX_CANDIDATES)
     fits = {
@@ -116,7 +94,7 @@ async def matching_memories(
 async def _known_before(
     conn: Connection, org_id: OrgId, active: Sequence[Memory], *, room_id: RoomId, since: datetime
 ) -> list[Memory]:
-    """Return those of these memories that do not rest on what was said in a room since then alone."""
+    """Return the memories with a source other than recent messages of a room."""
     sources = {source for memory in active for source in memory.source_ids}
     fresh = {
         said.id

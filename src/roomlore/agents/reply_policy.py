@@ -1,34 +1,29 @@
-"""Whether an agent should answer a message at all, told without a language model, with the reason.
+"""Decides by rules whether an agent should answer a message, with the reason.
 
-The first of these that applies decides:
+The first rule that applies decides:
 
-1. What the agent said itself, and what is not there for it to read, it does not answer.
-2. Agents among themselves come to an end. What an agent said is left alone once too many messages in a row were by
-   agents, once the agent and others went to and fro too often, or once most of what was said is the agent's own; small
-   talk of agents is left alone at once. A human who speaks to all, or to one of them, begins the first two counts anew;
-   one who speaks to another human does not. What a human said is never left alone for these.
-3. What is said to the agent is answered: in a whisper or a dm, by a mention, by name, or as a reply to it.
-4. What is said to somebody else is theirs.
+1. The agent does not answer its own messages, nor what it may not read.
+2. Agents among themselves come to an end. An agent's message is left alone if it is small talk, or after too many agents'
+   messages in a row, too many rounds between the agent and others, or too many own messages. A human who speaks to all or
+   to an agent resets the first two counts. Messages of humans are never left alone for this.
+3. A message to the agent is answered: a whisper, a dm, a mention, its name, or a reply to it.
+4. A message to somebody else is left alone.
 5. Small talk is left alone.
-6. A question that nobody answered is answered if memories that the agent may see bear on it.
+6. An unanswered question is answered if memories that the agent may see are relevant.
 7. Everything else is left alone.
 
-Everything is told from what the agent may see, as it stands there: neither what was found out about it nor what others
-see has a part in it.
+Only what the agent may see counts.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Annotated
 
 from msgspec import Meta
 
-from roomlore.agents.interactions import contains_question, is_small_talk
 from roomlore.agents.recall import RELEVANCE_THRESHOLD, MemoryMatch, matching_memories
-from roomlore.conversations.mentions import CHARACTERS_READ, aliases, mention_words
 from roomlore.db import agents
 from roomlore.db.agents import NearbyMessage
 from roomlore.db.queries import Connection
@@ -37,8 +32,10 @@ from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import Message
+from roomlore.text.mentions import addressed_by_name
+from roomlore.text.recognisers import contains_question, is_small_talk
 
-#: Memories that a reason names.
+#: Memories in a reason.
 _MAX_REASON_MEMORIES = 3
 
 
@@ -47,16 +44,16 @@ Count = Annotated[int, Meta(ge=0, le=1_000)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyPolicy:
-    """Where an agent holds its tongue."""
+    """The limits of an agent's answers."""
 
-    #: So many messages in a row may be by agents.
+    #: Messages in a row by agents.
     longest_run: Count = 8
-    #: So many times the agent spoke and another agent came back, with no human among them.
+    #: Rounds between the agent and other agents without a human.
     most_rounds: Count = 2
-    #: Of so many of the newest messages no more than so many are the agent's own.
+    #: How many of the newest messages may be the agent's own.
     window: Count = 10
     most_own: Count = 5
-    #: How well a memory bears on a question: the share of its words, by rarity.
+    #: The lowest relevance of a memory to a question.
     bar: Annotated[float, Meta(ge=0, le=1)] = RELEVANCE_THRESHOLD
 
 
@@ -65,42 +62,42 @@ DEFAULT_POLICY = ReplyPolicy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidMessage:
-    """A message, and to whom it is said."""
+    """A message with its addressees."""
 
     id: MessageId
     author_id: ParticipantId
     author_kind: ParticipantKind
-    #: Without the names of those whom it calls.
+    #: Without the names of its addressees.
     body: str
-    #: Whom it calls, by whatever means; empty where it is said to all.
+    #: Empty for a message to all.
     addressee_ids: frozenset[ParticipantId] = frozenset()
-    #: What it answers, by the platform's own word.
+    #: The message it replies to, by the platform.
     reply_to: MessageId | None = None
 
     @property
     def is_human(self) -> bool:
-        """Whether a human said it."""
+        """Whether a human wrote it."""
         return self.author_kind == "human"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A message, what stands around it in its room, and what is known of it, as far as the agent may see them."""
+    """A message, the messages around it and relevant memories, as far as the agent may see them."""
 
     #: Every account of the agent.
     own_ids: frozenset[ParticipantId]
-    #: None where the agent may not read it, or nothing is left of it.
+    #: None if the agent may not read it or it is gone.
     trigger: SaidMessage | None
     #: The newest first.
     before: Sequence[SaidMessage] = ()
     after: Sequence[SaidMessage] = ()
-    #: What fits best first.
+    #: The best first.
     matches: Sequence[MemoryMatch] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionReason:
-    """Why an agent should answer, or not, with what shows it."""
+    """Why an agent should answer or not, with the evidence."""
 
     #: One phrase for a person.
     what: str
@@ -113,14 +110,13 @@ class Decision:
     """Whether an agent should answer."""
 
     answer: bool
-    #: How much speaks for it, 0..1: all of it where the message is said to the agent, how well the best memory bears on
-    #: it where it is a question to all, and nothing otherwise.
+    #: 1 for a message to the agent, the best relevance for a question to all, otherwise 0.
     score: float
     why: DecisionReason
 
 
 def decide(situation: Situation, *, policy: ReplyPolicy = DEFAULT_POLICY) -> Decision:
-    """Return whether an agent should answer what it heard, and why."""
+    """Return whether an agent should answer a message, and why."""
     trigger = situation.trigger
     if trigger is None:
         return _no("there is nothing that the agent may read")
@@ -136,7 +132,7 @@ def decide(situation: Situation, *, policy: ReplyPolicy = DEFAULT_POLICY) -> Dec
 
 
 def _unaddressed(situation: Situation, trigger: SaidMessage) -> Decision | None:
-    """Return that what is not said to the agent is left alone; None where it is a question that nobody answered."""
+    """Return why a message that is not to the agent is left alone; None for an unanswered question."""
     if trigger.addressee_ids:
         return _no("it is said to somebody else", trigger)
     if is_small_talk(trigger.body):
@@ -148,7 +144,7 @@ def _unaddressed(situation: Situation, trigger: SaidMessage) -> Decision | None:
 
 
 def _loop_guard(situation: Situation, trigger: SaidMessage, policy: ReplyPolicy) -> Decision | None:
-    """Return that what an agent said is left alone; None where it need not be."""
+    """Return why a message of an agent is left alone, if it is."""
     if is_small_talk(trigger.body):
         return _no("it is small talk of an agent", trigger)
     run = [trigger, *takewhile(lambda said: not _resets(said, situation), situation.before)]
@@ -173,7 +169,7 @@ def _loop_guard(situation: Situation, trigger: SaidMessage, policy: ReplyPolicy)
 
 
 def _resets(said: SaidMessage, situation: Situation) -> bool:
-    """Return whether a human speaks to all, or to an agent: those among themselves leave agents to theirs."""
+    """Return whether a human speaks to all or to an agent, which resets the loop guard."""
     if not said.is_human:
         return False
     agents = {one.author_id for one in situation.before if not one.is_human} | situation.own_ids
@@ -203,23 +199,12 @@ def _no(what: str, *said: SaidMessage) -> Decision:
     return Decision(answer=False, score=0.0, why=_reason(what, *said))
 
 
-#: So many messages before one, itself among them, and after it.
+#: Messages that are read: up to and including the trigger, and after it.
 _BEFORE, _AFTER = 40, 20
-_QUOTED = lazy_pattern(r"^[^\S\n]*>.*$", re.MULTILINE)
-_GREETINGS = (
-    "hi|hey|hello|yo|ok|okay|thanks|thank you|thx|ty|dear|please|so|well|good morning|morning|welcome"
-)
-_PAUSE = r"[.!?,;:()\n\u2013\u2014-]"
 
 
 async def load_situation(conn: Connection, org_id: OrgId, message: Message) -> Situation:
-    """Return what there is to hear of a message, as far as the viewer may see it.
-
-    Args:
-        conn: Reads for the agent.
-        org_id: Whose.
-        message: In question.
-    """
+    """Return the situation of a message; the connection reads for the agent."""
     around = await agents.nearby_messages(conn, org_id, message, before=_BEFORE, after=_AFTER)
     own = frozenset((await agents.reader_accounts(conn)).own_ids)
     names = await _names(conn, org_id, message, around)
@@ -234,43 +219,6 @@ async def load_situation(conn: Connection, org_id: OrgId, message: Message) -> S
         )
     return Situation(
         own_ids=own, trigger=trigger, before=said[place + 1 :], after=said[:place], matches=known
-    )
-
-
-def addressed_by_name(body: str, names: Mapping[str, Iterable[ParticipantId]]) -> frozenset[ParticipantId]:
-    """Return who is called by name.
-
-    Args:
-        body: What is said.
-        names: Whom each name means.
-    """
-    text = _QUOTED.sub("", body[:CHARACTERS_READ]).casefold()
-    loud = set(mention_words(text).loud)
-    is_question = contains_question(text)
-    found: set[ParticipantId] = set()
-    for name, people in names.items():
-        shouted, plain = aliases(name, lambda _: False)
-        if loud & shouted or _is_called(
-            plain | {" ".join(name.casefold().split())}, text, asks_it=is_question
-        ):
-            found.update(people)
-    return frozenset(found)
-
-
-def _is_called(forms: Iterable[str], text: str, *, asks_it: bool) -> bool:
-    return any(
-        by_itself.search(text) or (asks_it and first.match(text))
-        for by_itself, first in map(_patterns, filter(None, forms))
-    )
-
-
-@lru_cache(maxsize=1_000)
-def _patterns(form: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return how a name stands by itself in a text, and how it begins one."""
-    name = re.escape(form)
-    return (
-        lazy_pattern(rf"(?:^|{_PAUSE}|\b(?:{_GREETINGS})\b)\s*{name}\s*(?:$|{_PAUSE})"),
-        lazy_pattern(rf"\W*{name}(?!['\u2019\w])"),
     )
 
 
@@ -298,7 +246,7 @@ def _to_said(one: NearbyMessage, names: Mapping[str, Iterable[ParticipantId]]) -
 
 
 def _without_names(names: Iterable[str], body: str) -> str:
-    """Return a text without names that call: what is left of "thank you, Pip!" is small talk."""
+    """Return a text without names: "thank you, Pip!" is small talk."""
     for name in names:
         body = lazy_pattern(rf"(?<!\w)@?{re.escape(name.strip())}(?!\w)", re.IGNORECASE).sub(" ", body)
     return body

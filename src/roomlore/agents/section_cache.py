@@ -1,9 +1,8 @@
-"""Memory blocks for whoever answers: read from the store, and kept for a while.
+"""Caches the memory section of an agent's prompt for some minutes.
 
-A block that is kept is shown again only if every memory in it still stands, as it was and for the viewer to see, and
-the agent has got none and lost none since. All of that is asked of the database each time, so that several processes
-agree, and nothing has to be told that something was erased, superseded, withheld or left behind with a room. What an
-agent may see again appears when the block's time is over, at the latest; then the block is thrown away as well.
+A cached section is shown again only if all its memories are still active, unchanged and visible, and the agent gained and
+lost none since. The database answers that each time, so several processes agree and nothing needs to be invalidated. What
+becomes visible again to the agent appears at the latest when the section expires.
 """
 
 from collections import Counter
@@ -18,54 +17,54 @@ from roomlore.db.queries import Connection
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Viewer
 
-#: So long a block may be shown again.
+#: The lifetime of a cached section.
 CACHE_DURATION = timedelta(minutes=5)
-#: Of all agents and rooms together.
+#: Sections of all agents and rooms.
 MAX_CACHED = 1_000
-#: Memories looked at for a section, of which it shows some.
+#: Memories of each kind that are read for a section.
 MAX_TASK_MEMORIES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionKey:
-    """What a block is for: who answers, where, what it is about and who is present."""
+    """The agent, room, topic and company of a section."""
 
     org_id: OrgId
-    #: The account as which the agent reads, and every other that is its own.
+    #: The account that reads, and all accounts of the agent.
     agent_id: ParticipantId
     agent_ids: frozenset[ParticipantId]
     room_id: RoomId
-    #: Where the answer is posted, as of the viewer; None: nowhere.
+    #: Where the answer will be posted, if anywhere.
     place: RoomId | MessageId | None
     topic: str
-    #: Others than the agent.
+    #: Without the agent.
     present: frozenset[ParticipantId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheStatistics:
-    """How often a block could be shown again, since the process began."""
+    """Lookups and hits since the process began."""
 
     asked: int
     hits: int
 
     @property
     def rate(self) -> float | None:
-        """The share of hits; None before the first question."""
+        """The share of hits; None before the first lookup."""
         return self.hits / self.asked if self.asked else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CachedSection:
     section: MemorySection
-    #: Of the agent's memories when the block was made.
+    #: The version of the agent's memories.
     version: int
     made_at: datetime
 
 
 @dataclass(slots=True)
 class SectionCache:
-    """The blocks that a process keeps: one for each agent, room, place, topic and company, and each budget."""
+    """The sections of this process, by key and token budget."""
 
     #: The oldest first.
     _entries: dict[tuple[SectionKey, int], _CachedSection] = field(
@@ -75,20 +74,13 @@ class SectionCache:
     _hits: Counter[OrgId] = field(default_factory=Counter[OrgId])
 
     def hits(self, org_id: OrgId) -> CacheStatistics:
-        """Return how often a block of an org could be shown again; of others nothing is told."""
+        """Return the statistics of one org."""
         return CacheStatistics(asked=self._lookups[org_id], hits=self._hits[org_id])
 
     async def section(
         self, conn: Connection, key: SectionKey, *, budget: int, now: datetime
     ) -> MemorySection:
-        """Return what the agent remembers that may matter, from before where that still holds.
-
-        Args:
-            conn: Reads for the agent.
-            key: What it is for.
-            budget: Tokens.
-            now: Tells how old memories are, and kept blocks.
-        """
+        """Return the memory section, cached if still valid; the connection reads for the agent."""
         self._lookups[key.org_id] += 1
         self._evict(now)
         kept = self._entries.get((key, budget))
@@ -103,7 +95,7 @@ class SectionCache:
         return block
 
     def _evict(self, now: datetime) -> None:
-        """Forget the blocks whose time is over, and the oldest where there are too many."""
+        """Drop expired sections, and the oldest if there are too many."""
         while self._entries:
             oldest = next(iter(self._entries))
             if now - self._entries[oldest].made_at < CACHE_DURATION and len(self._entries) < MAX_CACHED:
@@ -112,7 +104,7 @@ class SectionCache:
 
 
 async def build_section(conn: Connection, key: SectionKey, *, budget: int, now: datetime) -> MemorySection:
-    """Return what the agent remembers that may matter, as it stands now."""
+    """Return the memory section as of now."""
     org_id, agent_ids = key.org_id, key.agent_ids
     found: list[RankedMemory] = []
     for _, kind, _ in MEMORY_GROUPS.values():
@@ -131,10 +123,7 @@ async def build_section(conn: Connection, key: SectionKey, *, budget: int, now: 
 async def section_key_of(
     conn: Connection, viewer: Viewer, room_id: RoomId, trigger_id: MessageId
 ) -> SectionKey | None:
-    """Return what a message is about and who is present, as far as the viewer may follow its conversation.
-
-    None for those who are no agents: they have no memories of their own.
-    """
+    """Return the section key of a message, from its conversation as the viewer sees it; None for humans."""
     scene = await agents.message_scene(conn, viewer.org_id, trigger_id)
     if viewer.participant_id is None or not scene.is_agent:
         return None
@@ -151,7 +140,7 @@ async def section_key_of(
 
 
 async def _focus(conn: Connection, key: SectionKey, *, now: datetime) -> Focus | None:
-    """Return the task that the agent was last at, or else what is talked about."""
+    """Return the agent's last task, or else the topic."""
     wanted = ExperienceFilter(is_of_task=True, is_newest_first=True)
     for last in await recall(conn, key.org_id, key.agent_ids, wanted, at=now, limit=1):
         memory = last.memory

@@ -1,10 +1,8 @@
-"""What an agent makes of somebody: how far it may trust them, from what passed between them, with the reasons.
+"""How far an agent may trust somebody, from their interactions, with the reasons.
 
-Trust begins in the middle, lower for agents. Being around raises it, up to a bound: conversations in which both took
-part, and answers either way. What other people made of their words counts more: agreement raises it, being set right
-lowers it. All of it weighs half after every ninety days. What agents say to each other raises nothing between them: no
-two can talk each other up, and none confirms anybody. So an agent is never trusted more than at first, unless people
-agree with it.
+Trust begins in the middle, lower for agents. Shared conversations and answers raise it up to a limit. Agreement of other
+people raises it more, corrections lower it. Everything counts half after ninety days. Agents' words raise no trust between
+agents and confirm nobody, so agents cannot talk each other up.
 """
 
 from collections.abc import Sequence
@@ -16,35 +14,35 @@ from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.phrases import count_phrase
 
-#: After so long what passed weighs half.
+#: Interactions of this age count half.
 HALF_LIFE = timedelta(days=90)
-#: Of whom nothing is known, and how much that weighs against what becomes known.
+#: Trust without any interaction, and its weight against interactions.
 OF_HUMANS, OF_AGENTS, PRIOR = 0.5, 0.3, 4.0
 PER_CONVERSATION, PER_EXCHANGE, PER_OPINION = 0.25, 0.1, 1.0
-#: However long somebody is around.
+#: The limit of what familiarity adds.
 MOST_FAMILIAR = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustReason:
-    """Something that raises or lowers trust."""
+    """A reason that raises or lowers trust."""
 
-    #: One phrase for a person, with numbers.
+    #: A phrase with numbers.
     what: str
-    #: By how much trust would be lower without it; below nothing where it would be higher.
+    #: How much lower trust would be without it; negative if higher.
     by: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relationship:
-    """What an agent makes of somebody it has met, counted from conversations that the viewer may follow."""
+    """An agent's relationship with somebody, from the conversations that the viewer may see."""
 
     participant_id: ParticipantId
     name: str
     kind: ParticipantKind
     #: 0..1.
     trust: float
-    #: What raised or lowered it; what had no part in it is left out.
+    #: Without reasons that changed nothing.
     why: Sequence[TrustReason]
     conversations: int
     messages: int
@@ -56,7 +54,7 @@ class Relationship:
 
 
 def relationship(met: InteractionStats) -> Relationship:
-    """Return what an agent makes of somebody."""
+    """Return the relationship of an agent with somebody."""
     return Relationship(
         participant_id=met.id,
         name=met.name,
@@ -74,21 +72,21 @@ def relationship(met: InteractionStats) -> Relationship:
 
 
 def trust(met: InteractionStats) -> float:
-    """Return how far somebody may be trusted, 0..1: as likely as they were right, had they been so the usual share before."""
+    """Return trust, 0..1: the share of right statements, smoothed by the prior."""
     return _trust(met.kind, _familiarity(met), met.confirmed_now, met.corrected_now)
 
 
 def reasons(met: InteractionStats) -> list[TrustReason]:
-    """Return what raised or lowered trust in somebody, each by how much."""
+    """Return the reasons of the trust in somebody."""
     parts = (_familiarity(met), met.confirmed_now, met.corrected_now)
-    told = (
+    phrases = (
         f"{count_phrase(met.conversations, 'conversation')}, {count_phrase(met.answered + met.answers, 'answer')} between them",
         f"people agreed {count_phrase(met.confirmed, 'time')}",
         f"was set right {count_phrase(met.corrected, 'time')}",
     )
     whole = trust(met)
     found: list[TrustReason] = []
-    for place, (part, what) in enumerate(zip(parts, told, strict=True)):
+    for place, (part, what) in enumerate(zip(parts, phrases, strict=True)):
         if part > 0:
             without = [0.0 if other == place else value for other, value in enumerate(parts)]
             found.append(TrustReason(what=what, by=whole - _trust(met.kind, *without)))

@@ -1,1 +1,1 @@
-"""Articles that messages link to: fetched with care, read as text."""
+"""Reads the articles that messages link to."""

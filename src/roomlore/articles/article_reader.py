@@ -1,7 +1,6 @@
-"""Reads what links point to: fetches the page within bounds and finds the article in it.
+"""Reads the articles behind links: fetches a page within limits and extracts its text.
 
-An extra, `roomlore[articles]`: nothing is installed, opened or asked for it unless somebody wants it. Whatever
-goes wrong with a link is a reason in the answer, never an error of the caller's.
+Needs the extra `roomlore[articles]`. A link that cannot be read gives a reason, never an error.
 """
 
 import asyncio
@@ -18,40 +17,35 @@ from roomlore.articles.links import FetchLimits, NetworkPolicy, Page, Resolver, 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import Article, FetchFailure
 
-#: Run, not imported, so that the parser never is part of this process.
+#: Run and never imported, so that the parser is in another process.
 _EXTRACTION = Path(__file__).with_name("extraction.py")
-#: What the system's loader may need; the rest of the environment is none of a page's business.
+#: For the system's loader; the rest of the environment is not passed on.
 _PASSED_ON = ("LD_LIBRARY_PATH", "PATH", "SYSTEMROOT")
 _EXTRA = ("anyio", "httpcore2", "idna", "trafilatura")
-#: Returns the page behind a link, or raises Unreadable.
+#: Returns the page behind a link, or raises UnreadableLink.
 Fetch = Callable[[str], Awaitable[Page]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """What reading may take."""
+    """The limits of reading an article."""
 
     fetch: FetchLimits = field(default_factory=FetchLimits)
-    #: For finding the article in a page.
+    #: For the extraction.
     parse_seconds: float = 5.0
-    #: Of an article; what is beyond is dropped.
+    #: Of an article; the rest is dropped.
     characters: int = 50_000
-    #: Pages that one reader works on at the same time.
+    #: Pages read at the same time.
     concurrency: int = 4
 
 
 def open_reader(
     *, reach: NetworkPolicy | None = None, limits: ReadLimits | None = None, resolve: Resolver | None = None
 ) -> "WebArticleReader":
-    """Return a reader of what links point to; it holds no connection and needs no closing.
-
-    Args:
-        reach: Where links may lead; the open web by default.
-        limits: What one link may take.
-        resolve: Names to addresses; the system's resolver by default.
+    """Return a reader of articles; it holds no connection. By default it reaches the open web through the system's resolver.
 
     Raises:
-        BadInput: the extra is not installed.
+        BadInput: The extra is not installed.
     """
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
         cure = "run: pip install 'roomlore[articles]'"
@@ -64,7 +58,7 @@ def open_reader(
 
 
 class WebArticleReader:
-    """An `ArticleReader` over the open web, and over whatever networks were allowed besides."""
+    """An `ArticleReader` for the open web and the allowed networks."""
 
     def __init__(self, fetch: Fetch, *, limits: ReadLimits) -> None:
         self._fetch = fetch
@@ -72,7 +66,7 @@ class WebArticleReader:
         self._places = asyncio.Semaphore(limits.concurrency)
 
     async def read(self, url: str) -> Article | FetchFailure:
-        """Return the article behind an address, or why it was not read; only a cancellation is raised."""
+        """Return the article behind a URL, or a failure; only a cancellation is raised."""
         try:
             async with self._places:
                 return await self._article(url, await self._fetch(url))
@@ -82,18 +76,17 @@ class WebArticleReader:
     async def _article(self, url: str, page: Page) -> Article:
         found = await self._extract(page)
         if not found["text"].strip():
-            raise UnreadableLink("no article is on the page")
+            raise UnreadableLink("the page has no article")
         return Article(url=url, title=found["title"], text=found["text"])
 
     async def _extract(self, page: Page) -> dict[str, str]:
-        request = {
+        fields = {
             "media_type": page.media_type,
             "charset": page.charset,
             "characters": self._limits.characters,
         }
-        answer = await _run_extraction(
-            json.dumps(request).encode("ascii") + b"\n" + page.body, self._limits.parse_seconds
-        )
+        request = json.dumps(fields).encode("ascii") + b"\n" + page.body
+        answer = await _run_extraction(request, self._limits.parse_seconds)
         try:
             return cast("dict[str, str]", json.loads(answer))
         except ValueError:
@@ -101,7 +94,7 @@ class WebArticleReader:
 
 
 async def _run_extraction(request: bytes, seconds: float) -> bytes:
-    """Return what the extraction answers; it is gone when this returns or is cancelled."""
+    """Return the answer of the extraction process, which never outlives this call."""
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-s", str(_EXTRACTION)),
@@ -125,6 +118,6 @@ async def _run_extraction(request: bytes, seconds: float) -> bytes:
 
 
 def _environment() -> dict[str, str]:
-    """Return what the extraction needs of the environment; no key or password is in it."""
+    """Return the environment of the extraction, without keys and passwords."""
     passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return passed_on | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -1,10 +1,10 @@
-"""Finds the article in a page: a program of its own, started by `articles` for each page and never imported.
+"""Extracts the article of a page: a program that runs once per page and is never imported.
 
-Pages are made by strangers and parsed by large libraries. In a process of its own a page that sends them
-round in circles, eats memory or crashes them ends nothing but itself, and can be stopped at any instant.
+Pages come from strangers, and large libraries parse them. In a process of its own a page that loops, exhausts memory or
+crashes the parser ends only that process.
 
-In comes one line of JSON (`media_type`, `charset`, `characters`), then the page as it came; out goes one JSON
-object with `title` and `text`, which are empty where there is no article.
+Input: a line of JSON (`media_type`, `charset`, `characters`), then the page. Output: JSON with `title` and `text`, empty
+if there is no article.
 """
 
 import codecs
@@ -17,19 +17,19 @@ from typing import IO, Any
 
 _MEMORY = 1024**3
 _CPU_SECONDS = 20
-#: A page states its charset within this many bytes.
+#: A page declares its charset within these bytes.
 _CHARSET_BYTES = 4096
 _META = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-#: Python takes these for charsets; no page has them, and some take time that grows with the square.
+#: Python's charsets that no page has; some take quadratic time.
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "utf-7"})
-#: What pages mean when they say so.
+#: What pages mean by these names.
 _CHARSET_ALIASES = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 _LONGEST_TITLE = 300
 
 
 def main() -> None:
-    """Read a page from standard input and write its article to standard output."""
+    """Extract the page on standard input to standard output."""
     _limit_resources()
     request = json.loads(sys.stdin.buffer.readline())
     article = article_of(
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def article_of(page: IO[bytes], media_type: str, *, charset: str, characters: int) -> dict[str, str]:
-    """Return title and text of a page, each as far as it is kept; both are empty where there is no article."""
+    """Return title and text of a page, cut to the limits."""
     written = decode_page(page.read(), charset)
     if media_type == "text/plain":
         return {"title": "", "text": written[:characters]}
@@ -49,7 +49,7 @@ def article_of(page: IO[bytes], media_type: str, *, charset: str, characters: in
 
 
 def decode_page(body: bytes, charset: str) -> str:
-    """Return the letters of a page: by its mark, by the server's word, by its own, or as they look."""
+    """Decode a page by its byte order mark, the server's charset, its own, or by trial."""
     stated = _META.search(body[:_CHARSET_BYTES])
     marked = next((name for mark, name in _MARKS if body.startswith(mark)), "")
     for name in (marked, charset, stated[1].decode("ascii") if stated else ""):
@@ -62,10 +62,10 @@ def decode_page(body: bytes, charset: str) -> str:
 
 
 def _charset(name: str) -> str:
-    """Return the name under which Python knows a charset, or nothing where it is none that pages have."""
+    """Return Python's name of a charset, empty if pages do not have it."""
     try:
         known = codecs.lookup(name).name if name else ""
-        b"a".decode(known or "utf-8", "replace")  # what is no charset at all, like zip, is refused here
+        b"a".decode(known or "utf-8", "replace")  # refuses codecs that are no charset, like zip
     except (LookupError, ValueError):
         return ""
     return "" if known.replace("_", "-") in _NO_CHARSETS else _CHARSET_ALIASES.get(known, known)
@@ -75,12 +75,12 @@ def _extracted(written: str) -> Any:
     import trafilatura  # noqa: PLC0415  only once memory is bounded, and not for plain text
 
     logging.getLogger("trafilatura").disabled = True
-    # Text, never bytes: bytes that look packed would be unpacked without bounds.
+    # Text, not bytes: it would unpack bytes that look packed without limit.
     return trafilatura.bare_extraction(written, include_comments=False, with_metadata=True)
 
 
 def _limit_resources() -> None:
-    """Bound memory and processor time, where the system can."""
+    """Limit memory and processor time, where the system can."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource  # noqa: PLC0415  Windows has none
 

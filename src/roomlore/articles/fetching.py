@@ -1,14 +1,13 @@
-"""Fetches a page that anybody may have linked, from nowhere but the open web and within bounds.
+"""Fetches linked pages from the open web, within limits.
 
-The name in a link is resolved once, every address behind it is checked, and the connection goes to one of
-those very addresses: a name that answers differently a moment later changes nothing. Certificate and Host
-header stay those of the link. Redirects are links again, and treated so.
+The name in a link is resolved once, every address is checked, and the connection goes to one of the checked addresses, so a
+changing DNS answer has no effect. Certificate and Host header stay those of the link. Redirects are checked like links.
 
-There is no client with habits of its own underneath: no proxy out of the environment, no cookies, no
-referrer, no credentials, nothing kept between two pages.
+The client uses no proxy from the environment, sends no cookies, referrer or credentials, and keeps nothing between pages.
 """
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import zlib
@@ -32,13 +31,12 @@ from roomlore.articles.links import (
     parse_link,
 )
 
-#: What is read; anything else is not an article.
 MEDIA_TYPES = frozenset({"text/html", "application/xhtml+xml", "text/plain"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OK = 200
-#: More addresses than this are not tried; a name may stand for hundreds.
+#: Addresses of a name that are tried.
 _MOST_ADDRESSES = 4
-_GZIP_ONLY = 31  # zlib's word for a gzip header
+_GZIP_ONLY = 31  # zlib's code for a gzip header
 
 _HEADERS = (
     ("User-Agent", "roomlore"),
@@ -46,7 +44,7 @@ _HEADERS = (
     ("Accept-Encoding", "gzip"),
     ("Connection", "close"),
 )
-#: What the client raises; its errors have no common base.
+#: The errors of the client have no common base.
 _BROKEN = (
     httpcore2.NetworkError,
     httpcore2.ProtocolError,
@@ -57,14 +55,14 @@ _BROKEN = (
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
-    """Return the addresses behind a name as the system resolves it, each once."""
+    """Resolve a name with the system's resolver."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 class Fetcher:
-    """Fetches pages, each over connections of its own."""
+    """Fetches each page over its own connections."""
 
     def __init__(
         self,
@@ -82,11 +80,7 @@ class Fetcher:
         self._trust = trust or httpcore2.default_ssl_context()
 
     async def fetch(self, url: str) -> Page:
-        """Return the page behind a link.
-
-        Raises:
-            Unreadable: the link leads where none may, to nothing that can be read, or beyond the limits.
-        """
+        """Return the page behind a link; raise UnreadableLink if it is forbidden, no text page, or over the limits."""
         try:
             async with asyncio.timeout(self._limits.seconds), self._pool() as pool:
                 return await self._follow(url, pool)
@@ -103,8 +97,11 @@ class Fetcher:
     async def _follow(self, url: str, pool: httpcore2.AsyncConnectionPool) -> Page:
         for _ in range(self._limits.redirects + 1):
             target = parse_link(url, self._reach.ports)
+            address = httpcore2.URL(
+                scheme=target.scheme, host=target.host, port=target.port, target=target.path
+            )
             headers = [("Host", target.authority), *_HEADERS]
-            async with pool.stream("GET", _request_url(target), headers=headers) as response:
+            async with pool.stream("GET", address, headers=headers) as response:
                 if response.status not in _REDIRECTS:
                     return await self._page(response)
                 url = _redirect_target(response, target)
@@ -122,7 +119,7 @@ class Fetcher:
         return Page(media_type=media_type, charset=charset, body=await self._body(response))
 
     async def _body(self, response: httpcore2.Response) -> bytes:
-        """Return the body unpacked; no more of it is ever held than the limit allows."""
+        """Return the unpacked body, never holding more than the limit."""
         limit = self._limits.bytes
         unpacker = _decoder_for(_header(response, "content-encoding"))
         body, received = bytearray(), 0
@@ -134,37 +131,37 @@ class Fetcher:
             if unpacker and unpacker.is_at_end:
                 break
         if unpacker and not unpacker.is_at_end:
-            raise UnreadableLink("the page is broken off")
+            raise UnreadableLink("the page is incomplete")
         return bytes(body)
 
 
 class _GzipDecoder:
-    """Unpacks gzip, never more at a time than is asked for."""
+    """Unpacks gzip in limited steps."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(_GZIP_ONLY)
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all of it was unpacked."""
+        """Whether the stream is complete."""
         return self._stream.eof
 
     def decode(self, chunk: bytes, most: int) -> bytes:
-        """Return what the next bytes unpack to, cut after `most`, which is at least 1."""
+        """Unpack the next bytes, at most `most` (at least 1)."""
         try:
             return self._stream.decompress(chunk, most)
         except zlib.error:
-            raise UnreadableLink("the page is broken off") from None
+            raise UnreadableLink("the page is incomplete") from None
 
 
 class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
-    """Connects to addresses that were checked, and to nothing else."""
+    """Connects only to checked addresses."""
 
     def __init__(self, allowed: Collection[Network], *, resolve: Resolver, seconds: float) -> None:
         self._allowed = allowed
         self._resolve = resolve
         self._seconds = seconds
-        # The class is one of two by that name, and type checkers see the other.
+        # Type checkers see another class of that name.
         self._inner = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def connect_tcp(  # noqa: PLR0917  the client's own signature
@@ -175,8 +172,8 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Return a connection to one of the addresses behind a name, tried in the resolver's order."""
-        refusal: Exception = UnreadableLink("its name stands for no address")
+        """Connect to the first address of a name that answers."""
+        refusal: Exception = UnreadableLink("its name has no address")
         for address in (await self._addresses(host, port))[:_MOST_ADDRESSES]:
             try:
                 return await self._inner.connect_tcp(
@@ -191,11 +188,11 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
         await self._inner.sleep(seconds)
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
-        """Return what a name stands for; where one address may not be reached, none is."""
+        """Return the addresses of a name; one forbidden address forbids all."""
         try:
             found = await self._resolve(host, port)
         except (OSError, UnicodeError):
-            raise UnreadableLink("its name stands for no address") from None
+            raise UnreadableLink("its name has no address") from None
         return [check_address(text, self._allowed) for text in found]
 
 
@@ -203,23 +200,15 @@ def _too_large(limit: int) -> UnreadableLink:
     return UnreadableLink(f"larger than {limit:,} bytes")
 
 
-def _request_url(target: Target) -> httpcore2.URL:
-    return httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
-
-
 def _redirect_target(response: httpcore2.Response, target: Target) -> str:
-    """Return where a redirect leads."""
-    location = _header(response, "location")
-    if not location:
-        raise UnreadableLink("a redirect to nowhere")
-    try:
-        return urljoin(target.url, location)
-    except ValueError:
-        raise UnreadableLink("a redirect to nowhere") from None
+    with contextlib.suppress(ValueError):
+        if location := _header(response, "location"):
+            return urljoin(target.url, location)
+    raise UnreadableLink("a redirect to nowhere")
 
 
 def _header(response: httpcore2.Response, name: str) -> str:
-    """Return the first header of a name; empty where there is none."""
+    """Return the first header of a name, or nothing."""
     wanted = name.encode("ascii")
     for key, value in response.headers:
         if key.lower() == wanted:
@@ -228,10 +217,10 @@ def _header(response: httpcore2.Response, name: str) -> str:
 
 
 def _content_type(header: str) -> tuple[str, str]:
-    """Return media type and charset, lower case."""
+    """Return media type and charset in lower case."""
     headers = Headers()
     headers["content-type"] = header
-    # The library takes a media type that is none for plain text.
+    # The library reads an invalid media type as plain text.
     return header.partition(";")[0].strip().lower(), headers.get_content_charset("")
 
 
@@ -242,4 +231,4 @@ def _decoder_for(encoding: str) -> _GzipDecoder | None:
         case "gzip" | "x-gzip":
             return _GzipDecoder()
         case _:
-            raise UnreadableLink("packed in a way that was not asked for")
+            raise UnreadableLink("packed in an unsupported way")

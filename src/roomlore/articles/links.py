@@ -1,8 +1,8 @@
-"""Where a link may lead: which spellings of an address are read at all, and which machines are ever connected to.
+"""Which links may be read, and which addresses may be connected to.
 
-Whoever may write a message chooses the link, and the name in it may stand for any machine that this one can
-reach: a router, a database, the service that hands out a cloud's keys. So a link must be plainly spelt, and
-of the addresses behind its name every one must be open to all the world, unless it was allowed by hand.
+The author of a message chooses the link, and its name may stand for any machine that this one can reach: a router, a
+database, a cloud's key service. So a link must be spelt plainly, and every address of its name must be public unless a
+network is allowed explicitly.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -14,34 +14,35 @@ from roomlore.domain.patterns import lazy_pattern
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
-#: Returns the addresses that a name stands for, as text, in the order in which they are to be tried.
+#: Resolves a host and port to addresses.
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+_NOT_PLAIN = "not a plainly spelt address"
 _LONGEST_URL = 2048
 _LONGEST_HOST = 253
 
-#: What no address has when it is spelt out; a backslash is a slash to some and not to others.
+#: Characters that no plain URL has; some parsers read a backslash as a slash.
 _ODD = lazy_pattern(
     r"[\x00-\x20\x7f-\xa0<>\"\\^`{|}\s\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 _NAME = lazy_pattern(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
-#: The last part of 2130706433, 0x7f.1 and 0177.0.0.1: old spellings of numbers that resolvers still take.
+#: The last part of 2130706433, 0x7f.1 and 0177.0.0.1: old spellings that resolvers still accept.
 _NUMBER = lazy_pattern(r"[0-9]+|0x[0-9a-f]*")
-#: Brackets hold an IPv6 address and nothing else, and nothing else stands beside them.
+#: An IPv6 address in brackets, and a port.
 _IN_BRACKETS = lazy_pattern(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\](:[0-9]*)?")
 _LEFT_IN_PATH = "/%:@!$&'()*+,;=~"
 
-#: Of IPv6 only this is given out to the world.
+#: The only public IPv6 range.
 _GLOBAL_IPV6 = IPv6Network("2000::/3")
-#: The registries of special addresses (RFC 6890 and later), and one that only looks public.
+#: Special addresses (RFC 6890 and later), and one that only looks public.
 _SPECIAL: tuple[Network, ...] = tuple(
     ip_network(text)
     for text in (
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
         *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15"),
         *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
-        "168.63.129.16/32",  # the host below a virtual machine, in one of the large clouds
+        "168.63.129.16/32",  # the host of virtual machines in a large cloud
         "2001::/23",  # protocols, Teredo among them
         "2001:db8::/32",
         "2002::/16",  # 6to4
@@ -49,14 +50,14 @@ _SPECIAL: tuple[Network, ...] = tuple(
         "3fff::/20",
     )
 )
-#: Inside these stands an IPv4 address, which is what is reached; on some networks every name gets one.
+#: IPv6 ranges with an embedded IPv4 address, which is the one reached.
 _IPV4_IN_IPV6 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-#: Interface identifiers of ISATAP carry one too, below any prefix.
+#: ISATAP identifiers embed one too, with any prefix.
 _ISATAP, _ISATAP_MASK = 0x5EFE, 0xFCFFFFFF
 
 
 class UnreadableLink(Exception):
-    """A link is not read; says why, in one phrase for a person. Never leaves the backends."""
+    """A link cannot be read; has the reason in one phrase. Never leaves this package."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -67,37 +68,37 @@ class UnreadableLink(Exception):
 class NetworkPolicy:
     """Where links may lead."""
 
-    #: Networks that are reached although they are not open to all the world: an intranet. None by default.
+    #: Private networks that are allowed, such as an intranet.
     allowed_networks: tuple[Network, ...] = ()
     ports: frozenset[int] = frozenset({80, 443})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """What one page may take."""
+    """The limits of one page."""
 
-    #: For all of it: names, redirects and the body.
+    #: For everything: names, redirects and the body.
     seconds: float = 8.0
-    #: For one address, before the next one behind the name is tried.
+    #: For one address, before the next is tried.
     connect_seconds: float = 3.0
-    #: Of the body, as sent and as unpacked.
+    #: Of the body, packed and unpacked.
     bytes: int = 2 * 1024 * 1024
     redirects: int = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What a link led to."""
+    """A fetched page."""
 
     media_type: str
-    #: As the server says; empty where it does not.
+    #: By the server; may be empty.
     charset: str
     body: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A link taken apart: whom to ask, and for what."""
+    """A parsed link."""
 
     scheme: str
     #: ASCII, lower case: a name, or an address without brackets.
@@ -108,35 +109,35 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """Host and port as the Host header has them."""
+        """Host and port for the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The link, spelt in the one way in which it was understood."""
+        """The normalised link."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
 def parse_link(url: str, ports: Collection[int]) -> Target:
-    """Return a link taken apart; what follows a hash sign is dropped.
+    """Parse a link without its fragment.
 
     Raises:
-        Unreadable: it is not http or https, not at one of the ports, names an account or is oddly spelt.
+        UnreadableLink: It is not http or https, has a forbidden port or an account, or is not spelt plainly.
     """
     if len(url) > _LONGEST_URL or _ODD.search(url):
-        raise UnreadableLink("not a plainly spelt address")
+        raise UnreadableLink(_NOT_PLAIN)
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname or ""
     except ValueError:
-        raise UnreadableLink("not a plainly spelt address") from None
+        raise UnreadableLink(_NOT_PLAIN) from None
     if parts.scheme not in DEFAULT_PORTS:
         raise UnreadableLink("neither http nor https")
     if "@" in parts.netloc:
         raise UnreadableLink("names an account")
     if {"[", "]"} & set(parts.netloc) and not _IN_BRACKETS.fullmatch(parts.netloc):
-        raise UnreadableLink("not a plainly spelt address")
+        raise UnreadableLink(_NOT_PLAIN)
     port = DEFAULT_PORTS[parts.scheme] if port is None else port
     if port not in ports:
         raise UnreadableLink("at a port that is not allowed")
@@ -144,19 +145,15 @@ def parse_link(url: str, ports: Collection[int]) -> Target:
 
 
 def check_address(text: str, allowed: Collection[Network] = ()) -> Address:
-    """Return an address that may be connected to: open to all the world, or in a network that was allowed.
-
-    Raises:
-        Unreadable: it is neither.
-    """
+    """Return an address if it is public or in an allowed network; raise UnreadableLink otherwise."""
     try:
         address = ip_address(text)
     except ValueError:
-        raise UnreadableLink("its name stands for no address") from None
+        raise UnreadableLink("its name has no address") from None
     reached = _embedded_ipv4(address)
     is_allowed = any(one in network for network in allowed for one in (address, reached))
     if getattr(address, "scope_id", None) or not (is_allowed or _is_public(reached)):
-        raise UnreadableLink("its address is not open to all the world")
+        raise UnreadableLink("its address is not public")
     return address
 
 
@@ -166,16 +163,16 @@ def _path(parts: SplitResult) -> str:
 
 
 def _plain_host(host: str) -> str:
-    """Return a host in the one spelling that names have and the one that addresses have."""
+    """Normalise a host name or address."""
     host = host.removesuffix(".")
     if ":" in host:
         return str(_address_in_brackets(host))
     if not host.isascii():
         host = _ascii(host)
     if len(host) > _LONGEST_HOST or not _NAME.fullmatch(host):
-        raise UnreadableLink("not a plainly spelt address")
+        raise UnreadableLink(_NOT_PLAIN)
     if _NUMBER.fullmatch(host.rpartition(".")[2]) and not _is_dotted(host):
-        raise UnreadableLink("not a plainly spelt address")
+        raise UnreadableLink(_NOT_PLAIN)
     return host
 
 
@@ -185,7 +182,7 @@ def _address_in_brackets(host: str) -> IPv6Address:
     except ValueError:
         address = None
     if address is None or address.scope_id:
-        raise UnreadableLink("not a plainly spelt address")
+        raise UnreadableLink(_NOT_PLAIN)
     return address
 
 
@@ -195,7 +192,7 @@ def _ascii(host: str) -> str:
     try:
         return idna.encode(host, uts46=True).decode("ascii").removesuffix(".")
     except (idna.IDNAError, UnicodeError):
-        raise UnreadableLink("not a plainly spelt address") from None
+        raise UnreadableLink(_NOT_PLAIN) from None
 
 
 def _is_dotted(host: str) -> bool:
@@ -207,14 +204,14 @@ def _is_dotted(host: str) -> bool:
 
 
 def _embedded_ipv4(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address only carries, or else the address."""
+    """Return the IPv4 address embedded in an IPv6 address, or else the address."""
     if isinstance(address, IPv6Address) and any(address in network for network in _IPV4_IN_IPV6):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address
 
 
 def _is_public(address: Address) -> bool:
-    # The library's own judgement differs between releases; both must agree.
+    # The library's answer differs between releases; both must agree.
     if not address.is_global or address.is_multicast or address.is_reserved:
         return False
     if any(address in network for network in _SPECIAL):

@@ -1,7 +1,4 @@
-"""Which verbs there are: what the list of them says of each, and where it is defined.
-
-A verb's module is imported when the verb is called. What is said here is what the verb's own help begins with.
-"""
+"""The list of verbs: the help text and the location of each. A verb's module is imported when the verb is called."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,120 +8,109 @@ from dataclasses import dataclass
 class Verb:
     """One verb of the command line."""
 
-    #: module:name, below this package.
-    home: str
+    #: module:name, in this package.
+    location: str
     #: The first sentence of its help.
     help: str
 
 
 VERBS: Mapping[str, Verb] = {
-    "agents": Verb("agents:agents", "What agents remember, make of others, and are given unasked."),
-    "ask": Verb("search:ask", "Answer from what was said, with sources, or say that it is not known."),
-    "context": Verb(
-        "search:context",
-        "Print what an agent should read before it answers a message of ROOM, with sources.",
+    "agents": Verb("agents:agents", "Show what agents remember and how they rate others; write as an agent."),
+    "ask": Verb(
+        "search:ask",
+        "Answer a question from messages and memories, with sources, or say that the answer is not known.",
     ),
-    "conversation": Verb("conversations:conversation", "Read a conversation, or put right what is in it."),
-    "conversations": Verb("conversations:list_", "List conversations, newest first: of ROOM, or everywhere."),
-    "correct": Verb(
-        "memories:correct", "Put TEXT in the place of MEMORY; the old one stays as history, marked as such."
+    "audit-log": Verb(
+        "people:audit_log",
+        "Show who read or changed what, newest first: keys, viewers and ids, never message text.",
+    ),
+    "context": Verb(
+        "search:context", "Print the context that an agent needs to answer a message of ROOM, with sources."
+    ),
+    "conversation": Verb(
+        "conversations:conversation", "Read a conversation, or correct which messages belong to it."
+    ),
+    "conversations": Verb(
+        "conversations:conversations", "List conversations, newest first: of ROOM, or of every room."
     ),
     "demo": Verb(
         "demo:demo",
-        "Load a small story and show what an agent gets: context, search, a refusal, an honest no.",
+        "Load a small story and show what an agent gets: context, search, visibility, an unknown answer.",
     ),
     "doctor": Verb(
-        "database:doctor", "Look whether everything needed is there, and say how to mend what is not."
+        "database:doctor", "Check that everything Roomlore needs is there, and say how to fix what is not."
     ),
-    "embed": Verb(
-        "embedding:embed",
-        "Choose the embedding model of the org: `default`, or one that ROOMLORE_EMBEDDINGS names.",
-    ),
-    "embedding": Verb(
-        "monitoring:embedding",
-        "Say what ROOM embeds: each message, or of an exchange only what opens it, which carries the answers.",
+    "erase": Verb(
+        "erasure:erase", "Erase a message, a time range of a room, or a person for good, with a receipt."
     ),
     "extract": Verb(
-        "extraction:extract",
-        "Draw memories at once, also from conversations that still go on: of a room, of one conversation, or of all.",
+        "memories:extract",
+        "Extract memories now, also from open conversations: of one room, one conversation, or all.",
     ),
-    "forget": Verb(
-        "erasure:forget",
-        "Erase for good a message, a stretch of a room or a person, with a receipt; or put a memory aside.",
-    ),
-    "graph": Verb("graph:graph", "Ask who said what, who talked to whom, and who knows what about whom."),
+    "graph": Verb("graph:graph", "Ask who wrote what, who talks to whom, and who knows what about whom."),
     "import": Verb(
-        "import_run:import_",
-        "Read exports: Discord, Slack (folder or zip), Telegram, IRC, or our own JSON lines.",
+        "import_run:import_", "Import exports: Discord, Slack (folder or zip), Telegram, IRC, or JSON lines."
     ),
-    "keep": Verb("retention:keep", "Say how long ROOM keeps what was said; the worker erases what is older."),
-    "keys": Verb("keys:keys", "Make, list and revoke keys, which let others in."),
-    "log": Verb(
-        "people:log",
-        "Show who read or changed what, newest first: keys, viewers and ids, never what was said.",
+    "index": Verb("monitoring:index", "Keep indexes in Qdrant and Neo4j."),
+    "keys": Verb("keys:keys", "Create, list and revoke API keys."),
+    "llm-calls": Verb(
+        "memories:llm_calls",
+        "Show calls to the language model for extraction: the prompt, the answer, and what was stored of it.",
     ),
     "mcp": Verb(
-        "mcp_server:mcp",
+        "server:mcp",
         "Serve the Model Context Protocol on standard input and output, to the program that starts this.",
     ),
-    "memories": Verb("memories:memories", "List what is remembered and stands, newest first."),
+    "memories": Verb("memories:memories", "List active memories, newest first."),
+    "memory": Verb("memories:memory", "Correct, archive or restore a memory, or show where it comes from."),
     "merge": Verb(
-        "people:merge", "Say that ONE and OTHER are accounts of one person, who then reads what either may."
+        "people:merge",
+        "Make ONE and OTHER accounts of one person, who may then read what either of them may.",
     ),
-    "migrate": Verb("database:migrate", "Bring the database to the schema of this version."),
-    "ops": Verb(
-        "monitoring:ops",
-        "Show how far the work has come in each room, how messages stand in exchanges, how long reads take.",
+    "messages": Verb("search:messages", "Show the newest messages of ROOM: a name, id or external id."),
+    "migrate": Verb("database:migrate", "Update the database to the schema of this version."),
+    "model": Verb(
+        "monitoring:model",
+        "Choose the embedding model of the org: `default`, or a name from ROOMLORE_EMBEDDINGS.",
     ),
     "people": Verb(
         "people:people",
-        "List who takes part, or the accounts of NAME: a name, an account, an id or the beginning of an id.",
+        "List the participants; or the accounts of NAME: a name, an account, or the start of an id.",
     ),
-    "project": Verb(
-        "projections:project",
-        "Keep copies in Qdrant and Neo4j: rebuildable, and never asked for what a viewer may not see.",
-    ),
-    "readings": Verb(
-        "extraction:readings",
-        "Show what a language model was shown of conversations, what it said, and what became of that.",
+    "privacy": Verb(
+        "privacy_requests:privacy",
+        "List the privacy requests that people made in rooms; apply or dismiss them.",
     ),
     "receipts": Verb(
         "erasure:receipts",
-        "List receipts of erasures, newest first, or show the one with this ID or its beginning.",
+        "List the receipts of erasures, newest first, or show the one with this ID or start of an id.",
     ),
     "redact": Verb(
         "erasure:redact",
-        "Take the words of MESSAGE back, and all that was made from them; its place and author stay.",
+        "Remove the text of MESSAGE and everything derived from it; its place and author stay.",
     ),
-    "remember": Verb(
-        "memories:remember",
-        "Keep TEXT as a memory, seen by those who may read every message it rests on, and say who that is.",
-    ),
-    "restore": Verb(
-        "memories:restore",
-        "Let MEMORY stand again, which was forgotten or superseded; beside what took its place, if anything did.",
+    "remember": Verb("memories:remember", "Store TEXT as a memory."),
+    "retention": Verb(
+        "erasure:retention", "Set how long ROOM keeps its messages; the worker erases older ones."
     ),
     "rooms": Verb(
         "rooms:rooms",
-        "List the rooms, most recently active first; or open, close, rename or delete one, or see to its members.",
+        "List the rooms, most recently active first; or open, close, rename or delete one, or change its members.",
     ),
-    "search": Verb("search:search", "Find what was said, as whole exchanges with their sources."),
+    "search": Verb("search:search", "Search messages; results are whole threads with sources."),
     "serve": Verb(
-        "server:serve",
-        "Serve pages, and the HTTP API under /v1, to whoever comes with a key, and do the work that waits.",
+        "server:serve", "Serve the pages and the HTTP API under /v1, and run the workers; clients need a key."
     ),
-    "show": Verb("search:show", "Show the newest messages of ROOM: name, id or external id."),
     "split": Verb(
         "people:split",
-        "Take ACCOUNT away from the person it was merged with, and show whom it was parted from.",
+        "Separate ACCOUNT from the person it was merged with, and list the other accounts of that person.",
     ),
-    "why": Verb("memories:why", "Show what MEMORY rests on: an id, or the beginning of one."),
-    "wishes": Verb(
-        "privacy_requests:wishes",
-        "List the requests heard in rooms, newest first, with what they cover and for whom.",
+    "stats": Verb(
+        "monitoring:stats",
+        "Show the progress of the background work in each room, statistics of threads, and read latencies.",
     ),
     "worker": Verb(
         "worker:worker",
-        "Untangle messages and embed them and memories as they arrive, in every org of the database.",
+        "Run the background work of every org: conversations, memories, embeddings, indexes and retention.",
     ),
 }

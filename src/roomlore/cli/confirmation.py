@@ -1,4 +1,4 @@
-"""One way for every verb that destroys: it shows what goes and asks, or is told by options what to do."""
+"""Destructive verbs: they show what would be removed and ask, or do what --yes or --dry-run says."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,66 +10,55 @@ import click
 from roomlore.cli.exit import printable
 from roomlore.operations import App
 
-#: What a dry run tells.
 Seen = TypeVar("Seen")
-#: What carrying it out tells.
 Result = TypeVar("Result")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestructiveAction(Generic[Seen, Result]):
-    """Something that cannot be undone, or not for long."""
+    """An action that cannot be undone, or only for a while."""
 
-    #: Tells what would go, and changes nothing.
+    #: The dry run; changes nothing.
     preview: Callable[[App], Awaitable[Seen]]
-    #: Carries it out; gets what was shown if anything was, so that just that goes.
+    #: Gets what the dry run showed, if there was one, so that it removes exactly that.
     execute: Callable[[App, Seen | None], Awaitable[Result]]
-    #: What was seen, in lines.
+    #: The text of what the dry run showed.
     lines: Callable[[Seen], Sequence[str]]
     question: str = "This cannot be undone. Erase?"
-    #: What a no is answered with.
+    #: Printed if you answer no.
     refusal: str = "nothing was erased"
 
 
 def destructive_options(command: Command) -> Command:
-    """Give a command the options that everything has which destroys."""
-    dry_run = click.option("--dry-run", is_flag=True, help="Only show what would go.")
+    """Add --dry-run and --yes to a command."""
+    dry_run = click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
     yes = click.option("--yes", is_flag=True, help="Do not ask.")
     return dry_run(yes(command))
 
 
 def check_answerable(*, dry_run: bool, yes: bool) -> None:
-    """Do nothing if it was said what to do, or if somebody is there to be asked.
-
-    Raises:
-        UsageError: neither is so; the command ends with 2.
-    """
+    """Raise UsageError if neither option was given and nobody is at a terminal to answer."""
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if not (dry_run or yes or on_terminal):
         raise click.UsageError(
-            "this destroys something and nobody is there to be asked:"
-            " --yes carries it out, --dry-run shows what would go"
+            "this removes data and there is no terminal to ask on:"
+            " use --yes to do it, --dry-run to see what it would remove"
         )
 
 
 async def run_destructive(
     app: App, action: DestructiveAction[Seen, Result], *, dry_run: bool, yes: bool
 ) -> Seen | Result:
-    """Show what would go and ask before it goes; return what was seen on a dry run, else what was done."""
+    """Execute an action, after a preview and a question unless `yes`; on a dry run return the preview."""
     if yes and not dry_run:
         return await action.execute(app, None)
     seen = await action.preview(app)
     if dry_run:
         return seen
-    confirm(action.lines(seen), action.question, refusal=action.refusal)
-    return await action.execute(app, seen)
-
-
-def confirm(lines: Sequence[str], question: str, *, refusal: str) -> None:
-    """Show what would go and ask; whoever says no ends the command."""
-    for line in lines:
+    for line in action.lines(seen):
         click.echo(printable(line), err=True)
-    if not click.confirm(question, err=True):
-        click.echo(refusal, err=True)
+    if not click.confirm(action.question, err=True):
+        click.echo(action.refusal, err=True)
         raise click.exceptions.Exit(1)
+    return await action.execute(app, seen)

@@ -1,4 +1,4 @@
-"""Verbs about the database itself: whether all is well with it, and bringing it to the schema of this version."""
+"""Verbs about the installation: checks, and the schema of the database."""
 
 import asyncio
 
@@ -11,10 +11,10 @@ from roomlore.cli.session import Session
 
 @click.command()
 @click.option("--stop", is_flag=True, help="Stop the embedded database of the data folder.")
-@click.option("--force", is_flag=True, help="With --stop: even while another process uses it.")
+@click.option("--force", is_flag=True, help="With --stop: even if another process uses it.")
 @click.pass_obj
-def doctor(session: Session, stop: bool, force: bool) -> None:  # noqa: FBT001  click passes flags by name
-    """Look whether everything needed is there, and say how to mend what is not."""
+def doctor(session: Session, *, stop: bool, force: bool) -> None:
+    """Check that everything Roomlore needs is there, and say how to fix what is not."""
     if stop:
         stopped = asyncio.run(examination.stop_database(session.settings, force=force))
         session.output.chatter.print("stopped" if stopped else "was not running")
@@ -28,9 +28,7 @@ def doctor(session: Session, stop: bool, force: bool) -> None:  # noqa: FBT001  
 @click.command()
 @click.pass_obj
 def migrate(session: Session) -> None:
-    """Bring the database to the schema of this version."""
+    """Update the database to the schema of this version."""
     applied = asyncio.run(composition.prepare(session.settings))
-    if session.output.as_json:
-        session.output.json({"applied": applied})
-    else:
-        session.output.text(f"applied: {', '.join(applied)}" if applied else "nothing to do")
+    text = f"applied: {', '.join(applied)}" if applied else "nothing to do"
+    session.output.result({"applied": applied}, text)

@@ -1,8 +1,4 @@
-"""The demo: a small story of our own, from import to an honest no.
-
-The rooms of a small island ferry, on three platforms. Nothing printed here is prepared: each part is the
-answer to a call that any program can make.
-"""
+"""The demo: a small story in the rooms of an island ferry on three platforms, from import to an unknown answer."""
 
 import time
 from dataclasses import replace
@@ -19,7 +15,7 @@ from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import Viewer
 from roomlore.operations import App
 
-#: The demo's rooms do not mix with anybody's own.
+#: Separates the demo's rooms from yours.
 ORG = "demo"
 AGENT = "almanac"
 ROOM = "harbour"
@@ -32,16 +28,16 @@ UNANSWERABLE = "what is the wifi password in the office?"
 @click.command()
 @click.pass_obj
 def demo(session: Session) -> None:
-    """Load a small story and show what an agent gets: context, search, a refusal, an honest no.
+    """Load a small story and show what an agent gets: context, search, visibility, an unknown answer.
 
-    Its rooms live in an org of their own, "demo".
+    The story has its own org, "demo".
     """
     settings = replace(session.settings, org=ORG)
     with_app(replace(session, settings=settings), lambda app: run_demo(app, session.output), create_org=True)
 
 
 async def run_demo(app: App, output: Output) -> None:
-    """Load the story and print what was stored, a context, a search, a refusal and an honest no."""
+    """Load the story and print the import, a context, a search, two viewers, and an unknown answer."""
     began = time.monotonic()
     with resources.as_file(resources.files("roomlore.cli").joinpath("demo.jsonl")) as story:
         report = await app.import_path(story)
@@ -60,16 +56,16 @@ async def run_demo(app: App, output: Output) -> None:
     await _search(app, output, agent)
     await _refusal(app, output)
     await _unknown_answer(app, output)
-    _heading(output, "All of it in a browser", "serve --local")
+    _heading(output, "All of this in a browser", "serve --local")
     output.text(
-        "opens the pages on this machine, as operator: rooms, conversations, memories, people, operations"
+        "opens the pages on this machine as operator: rooms, conversations, memories, people, operations"
     )
 
 
 async def _context(app: App, output: Output, agent: Viewer) -> None:
     _heading(
         output,
-        f"What {AGENT}, an agent, should read before it answers in #{ROOM}",
+        f"The context that the agent {AGENT} needs to answer in #{ROOM}",
         f"--as {AGENT} context {ROOM}",
     )
     context = await app.context(agent, ROOM, budget=900)
@@ -83,14 +79,14 @@ async def _context(app: App, output: Output, agent: Viewer) -> None:
 
 
 async def _search(app: App, output: Output, agent: Viewer) -> None:
-    _heading(output, "What was said about the dredging", f'--as {AGENT} search "{QUESTION}"')
+    _heading(output, "Messages about the dredging", f'--as {AGENT} search "{QUESTION}"')
     found = await app.search(agent, QUESTION, limit=2)
     for place, hit in enumerate(found.hits, start=1):
         output.thread(place, hit)
 
 
 async def _refusal(app: App, output: Output) -> None:
-    _heading(output, "Only for those who were there", f'--as NAME ask "{MEMBERS_QUESTION}"')
+    _heading(output, "Only members see this", f'--as NAME ask "{MEMBERS_QUESTION}"')
     for name in (MEMBER, OUTSIDER):
         viewer = await app.viewer(name)
         answer = await app.ask(viewer, MEMBERS_QUESTION)
@@ -107,7 +103,7 @@ async def _refusal(app: App, output: Output) -> None:
 
 
 async def _unknown_answer(app: App, output: Output) -> None:
-    _heading(output, "What nobody ever said", f'ask "{UNANSWERABLE}"')
+    _heading(output, "An answer that nobody knows", f'ask "{UNANSWERABLE}"')
     output.answer(await app.ask(app.operator, UNANSWERABLE))
 
 

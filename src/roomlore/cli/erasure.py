@@ -1,7 +1,7 @@
-"""Verbs that make things go: redact, forget; and the receipts of what went."""
+"""Verbs that remove data: redact, erase, retention; and receipts of erasures."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
@@ -12,24 +12,25 @@ from roomlore.cli.confirmation import (
     destructive_options,
     run_destructive,
 )
-from roomlore.cli.memories import change
-from roomlore.cli.output import Output, minute, plain
-from roomlore.cli.param_types import TIME, in_utc
+from roomlore.cli.output import Output, minute, plain, retention_text
+from roomlore.cli.param_types import SpanType, TimeType
 from roomlore.cli.session import Session, with_app
 from roomlore.domain.ids import MessageId, short_id, short_ids
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.receipts import PendingRemoval, Receipt, StoreName
 from roomlore.domain.records import Message
-from roomlore.http.schemas import receipt_given
+from roomlore.domain.retention import RetentionChange
 from roomlore.operations import App
 from roomlore.operations.memories import MemoryBrowser
+from roomlore.operations.responses import receipt_response
 
-#: What copies in a server consist of.
+FOREVER = "forever"
+#: What an index holds.
 STORE_ITEMS: Mapping[StoreName, str] = {"qdrant": "point", "neo4j": "node"}
-#: Erases, or on a dry run only tells what would go.
+#: Erases, or on a dry run only counts.
 EraseCall = Callable[[App, bool], Awaitable[Receipt]]
 
-room_option = click.option("--room", metavar="ROOM", help="Where the message is.")
+room_option = click.option("--room", metavar="ROOM", help="The room of the message.")
 
 
 @click.command()
@@ -38,13 +39,14 @@ room_option = click.option("--room", metavar="ROOM", help="Where the message is.
 @destructive_options
 @click.pass_obj
 def redact(session: Session, message: str, room: str | None, **options: bool) -> None:
-    """Take the words of MESSAGE back, and all that was made from them; its place and author stay."""
+    """Remove the text of MESSAGE and everything derived from it; its place and author stay."""
     check_answerable(**options)
 
     async def look(app: App) -> Message:
-        # Whether it is theirs to redact is asked before it is shown.
+        # The dry run checks that the caller may redact the message before it is shown.
         found = await app.erasure.redact(message, room=room, dry_run=True)
-        return await _find_message(app, found)
+        browser = MemoryBrowser(access=app.access)
+        return (await browser.message(app.access.principal, str(found))).message
 
     async def destroy(app: App, seen: Message | None) -> MessageId:
         if seen is None:
@@ -65,117 +67,154 @@ def redact(session: Session, message: str, room: str | None, **options: bool) ->
     done = with_app(session, use)
     is_dry_run = isinstance(done, Message)
     redacted = done.id if is_dry_run else done
-    if session.output.as_json:
-        session.output.json({"redacted": redacted, "is_dry_run": is_dry_run})
-    elif is_dry_run:
-        for line in redaction.lines(done):
-            session.output.text(line)
-    else:
-        session.output.text(f"redacted {redacted}")
-
-
-async def _find_message(app: App, message_id: MessageId) -> Message:
-    """Return a message that is there."""
-    return (await MemoryBrowser(access=app.access).message(app.access.principal, str(message_id))).message
+    text = "\n".join(redaction.lines(done)) if is_dry_run else f"redacted {redacted}"
+    session.output.result({"redacted": redacted, "is_dry_run": is_dry_run}, text)
 
 
 def _message_lines(message: Message) -> list[str]:
-    """Return which message it is, in lines."""
     return [
         f"  message {message.id}",
         f"  sent    {_exact_time(message.sent_at)}",
-        f"  by      {message.author_name}",
-        f"  said    {message.body}",
+        f"  author  {message.author_name}",
+        f"  text    {message.body}",
     ]
 
 
 @click.group()
-def forget() -> None:
-    """Erase for good a message, a stretch of a room or a person, with a receipt; or put a memory aside."""
+def erase() -> None:
+    """Erase a message, a time range of a room, or a person for good, with a receipt."""
 
 
-@forget.command("memory")
-@click.argument("memory")
-@click.pass_obj
-def memory_(session: Session, memory: str) -> None:
-    """Put MEMORY aside: nobody recalls it, and it is not drawn from its messages again.
-
-    `restore` takes this back. The messages stay.
-    """
-    change(session, lambda app: app.memories.forget(memory))
-
-
-@forget.command("message")
+@erase.command("message")
 @click.argument("message")
 @room_option
 @destructive_options
 @click.pass_obj
 def message_(session: Session, message: str, room: str | None, **options: bool) -> None:
-    """Erase MESSAGE: words, author and all that hangs on it. A hole stays in its place."""
+    """Erase MESSAGE: text, author and everything derived from it. A tombstone stays in its place."""
 
-    async def erase(app: App, is_dry_run: bool) -> Receipt:  # noqa: FBT001  called with a plain boolean
+    async def call(app: App, is_dry_run: bool) -> Receipt:  # noqa: FBT001  called with a plain boolean
         return await app.erasure.message(message, room=room, dry_run=is_dry_run)
 
-    _erase_confirmed(session, erase, **options)
+    _erase_confirmed(session, call, **options)
 
 
-@forget.command("range")
+@erase.command("range")
 @click.argument("room")
-@click.option("--since", type=TIME, help="From this time on, UTC.")
-@click.option("--until", type=TIME, help="Up to this time, UTC; until now by default.")
-@click.option("--all", "everything", is_flag=True, help="Everything said so far.")
+@click.option("--since", type=TimeType(), help="From this time on, UTC.")
+@click.option("--until", type=TimeType(), help="Up to this time, UTC; until now by default.")
+@click.option("--all", "everything", is_flag=True, help="Everything sent so far.")
 @destructive_options
 @click.pass_obj
 def range_(session: Session, room: str, **options: Any) -> None:
-    """Erase what was sent in ROOM in a time: messages altogether, and all that hangs on them."""
+    """Erase the messages of ROOM in a time range, and everything derived from them."""
     since, until, everything = (options.pop(name) for name in ("since", "until", "everything"))
     if everything == bool(since or until):
-        raise click.UsageError("say --since, --until or both; or --all")
+        raise click.UsageError("give --since, --until or both; or --all")
 
-    async def erase(app: App, is_dry_run: bool) -> Receipt:  # noqa: FBT001  called with a plain boolean
-        times = {"since": in_utc(since), "until": in_utc(until)}
-        return await app.erasure.range(room, **times, dry_run=is_dry_run)
+    async def call(app: App, is_dry_run: bool) -> Receipt:  # noqa: FBT001  called with a plain boolean
+        return await app.erasure.range(room, since=since, until=until, dry_run=is_dry_run)
 
-    _erase_confirmed(session, erase, **options)
+    _erase_confirmed(session, call, **options)
 
 
-@forget.command()
+@erase.command()
 @click.argument("name")
 @destructive_options
 @click.pass_obj
 def person(session: Session, name: str, **options: bool) -> None:
-    """Erase NAME with all accounts: what they said, what is known of them, and where others mention them."""
+    """Erase the person NAME with all accounts: their messages, memories about them, and mentions by others."""
 
-    async def erase(app: App, is_dry_run: bool) -> Receipt:  # noqa: FBT001  called with a plain boolean
+    async def call(app: App, is_dry_run: bool) -> Receipt:  # noqa: FBT001  called with a plain boolean
         return await app.erasure.person(name, dry_run=is_dry_run)
 
-    _erase_confirmed(session, erase, **options)
+    _erase_confirmed(session, call, **options)
+
+
+@click.command()
+@click.argument("room")
+@click.argument("span", metavar=f"90d|12h|4w|{FOREVER}")
+@destructive_options
+@click.pass_context
+def retention(ctx: click.Context, room: str, span: str, **options: bool) -> None:
+    """Set how long ROOM keeps its messages; the worker erases older ones.
+
+    A shorter time begins after one day; until then `retention ROOM forever` cancels it.
+    """
+    session: Session = ctx.obj
+    keep_for = None if span == FOREVER else SpanType(minutes=False).convert(span, None, ctx)
+
+    async def use(app: App) -> RetentionChange:
+        return await _set_retention(await session.acting(app), room, keep_for, **options)
+
+    changed = with_app(session, use)
+    session.output.result(changed, "\n".join(retention_lines(room, changed)))
+
+
+async def _set_retention(app: App, room: str, keep_for: timedelta | None, **options: bool) -> RetentionChange:
+    seen = await app.erasure.keep(room, keep_for, dry_run=True)
+    # A longer time destroys nothing, so it needs no confirmation.
+    if seen.starts_at is None and not options["dry_run"]:
+        return await app.erasure.keep(room, keep_for)
+    check_answerable(**options)
+
+    async def look(_app: App) -> RetentionChange:
+        return seen
+
+    async def destroy(app: App, _seen: RetentionChange | None) -> RetentionChange:
+        return await app.erasure.keep(str(seen.room_id), keep_for)
+
+    shortening = DestructiveAction(
+        preview=look,
+        execute=destroy,
+        lines=lambda seen: retention_lines(room, seen),
+        question="Set this retention?",
+        refusal="the retention was not changed",
+    )
+    return await run_destructive(app, shortening, **options)
+
+
+def retention_lines(room: str, change: RetentionChange) -> Sequence[str]:
+    """Return the retention of a room in lines: when it begins, and which messages it removes."""
+    lines = ["dry run, nothing was changed"] if change.is_dry_run else []
+    span = retention_text(change.keep_for, change.starts_at)
+    lines.append(f"{room} keeps messages {span if change.keep_for is None else f'for {span}'}")
+    if change.messages or change.starts_at is not None:
+        removed = f"  removes {count_phrase(change.messages, 'message')}"
+        if change.oldest_at is not None and change.newest_at is not None:
+            removed += f", sent from {minute(change.oldest_at)} to {minute(change.newest_at)} UTC"
+        lines.append(removed)
+    if change.starts_at is not None and not change.is_dry_run:
+        lines.append(f"  until then `roomlore retention {room} {FOREVER}` cancels this")
+    return lines
 
 
 @click.command()
 @click.argument("receipt", metavar="[ID]", required=False)
-@click.option("--check", is_flag=True, help="Look once more whether everything is gone.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many.")
+@click.option("--verify", is_flag=True, help="Check again that everything is gone.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many at most."
+)
 @click.pass_obj
-def receipts(session: Session, receipt: str | None, *, check: bool, limit: int) -> None:
-    """List receipts of erasures, newest first, or show the one with this ID or its beginning."""
-    if check and receipt is None:
-        raise click.UsageError("--check needs the ID of a receipt")
+def receipts(session: Session, receipt: str | None, *, verify: bool, limit: int) -> None:
+    """List the receipts of erasures, newest first, or show the one with this ID or start of an id."""
+    if verify and receipt is None:
+        raise click.UsageError("--verify needs the ID of a receipt")
 
     async def use(app: App) -> Receipt | None:
         erasure = (await session.acting(app)).erasure
         if receipt is None:
             show_receipts(session.output, await erasure.receipts(limit))
             return None
-        found = await (erasure.check(receipt) if check else erasure.receipt(receipt))
+        found = await (erasure.check(receipt) if verify else erasure.receipt(receipt))
         show_receipt(session.output, found)
         return found
 
-    _exit_unless_clean(with_app(session, use))
+    exit_unless_verified(with_app(session, use))
 
 
 def _erase_confirmed(session: Session, erase: EraseCall, **options: bool) -> None:
-    """Erase and show the receipt; whoever did not say --yes sees first what would go, and is asked."""
+    """Erase and show the receipt; without --yes, first show what would be erased and ask."""
     check_answerable(**options)
 
     async def look(app: App) -> Receipt:
@@ -185,30 +224,31 @@ def _erase_confirmed(session: Session, erase: EraseCall, **options: bool) -> Non
         return await (erase(app, False) if seen is None else _erase_previewed(app, seen))
 
     async def use(app: App) -> Receipt:
-        erasure = DestructiveAction(preview=look, execute=destroy, lines=lines)
+        erasure = DestructiveAction(preview=look, execute=destroy, lines=receipt_lines)
         return await run_destructive(await session.acting(app), erasure, **options)
 
     receipt = with_app(session, use)
     show_receipt(session.output, receipt)
-    _exit_unless_clean(None if receipt.is_dry_run else receipt)
+    exit_unless_verified(receipt)
 
 
-async def _erase_previewed(app: App, dry: Receipt) -> Receipt:
-    """Erase what a dry run showed, whatever the words it was asked for with mean by now."""
-    room = str(dry.room_id)
-    match dry.kind:
+async def _erase_previewed(app: App, preview: Receipt) -> Receipt:
+    """Erase what a dry run showed, by its ids: names may mean something else by now."""
+    room = str(preview.room_id)
+    match preview.kind:
         case "message":
-            return await app.erasure.message(str(dry.message_id), room=room)
+            return await app.erasure.message(str(preview.message_id), room=room)
         case "person":
-            return await app.erasure.person(str(dry.participant_ids[0]))
+            return await app.erasure.person(str(preview.participant_ids[0]))
         case "room":
             return await app.erasure.room(room)
         case "range" | "expiry":
-            return await app.erasure.range(room, since=dry.since, until=dry.until)
+            return await app.erasure.range(room, since=preview.since, until=preview.until)
 
 
-def _exit_unless_clean(receipt: Receipt | None) -> None:
-    if receipt is not None and not receipt.is_clean:
+def exit_unless_verified(receipt: Receipt | None) -> None:
+    """Exit with 1 if something is left of an erasure."""
+    if receipt is not None and not (receipt.is_dry_run or receipt.is_clean):
         raise click.exceptions.Exit(1)
 
 
@@ -216,13 +256,13 @@ def show_receipt(output: Output, receipt: Receipt) -> None:
     """Print a receipt."""
     if output.as_json:
         return output.json(_receipt_json(receipt))
-    for line in lines(receipt):
+    for line in receipt_lines(receipt):
         output.text(line)
     return None
 
 
 def show_receipts(output: Output, found: Sequence[Receipt]) -> None:
-    """Print receipts, one a line."""
+    """Print receipts, one per line."""
     if output.as_json:
         return output.json([_receipt_json(receipt) for receipt in found])
     headings = ("id", "at", "kind", "messages", "state")
@@ -233,36 +273,33 @@ def show_receipts(output: Output, found: Sequence[Receipt]) -> None:
     return output.table(headings, rows)
 
 
-def lines(receipt: Receipt) -> list[str]:
-    """Return a receipt in lines: what was meant, what went, what stays and why, what a second look found."""
+def receipt_lines(receipt: Receipt) -> list[str]:
+    """Return a receipt in lines: the subject, what was removed, what stays and why, and what verification found."""
     head = (
         "dry run, nothing was erased"
         if receipt.is_dry_run
         else f"receipt {short_id(receipt.id)}: {_state(receipt)}"
     )
-    meant = [f"  {what:<7} {which}" for what, which in _subject_lines(receipt)]
-    gone = [f"  gone    {part.count:>7,} {part.what}" for part in receipt.removed] or ["  gone    nothing"]
-    kept = [f"  stays   {part.count:>7,} {part.what}: {part.why}" for part in receipt.kept]
+    subject = [f"  {what:<7} {which}" for what, which in _subject_lines(receipt)]
+    removed = [f"  removed {part.count:>7,} {part.what}" for part in receipt.removed] or ["  removed nothing"]
+    stays = [f"  stays   {part.count:>7,} {part.what}: {part.why}" for part in receipt.kept]
     left = [f"  FOUND   {check.found:>7,} {check.what}" for check in receipt.checks or () if check.found]
-    copied = [_pending_line(one, is_own=receipt.is_own) for one in receipt.copies or ()]
-    return [head, *meant, *gone, *kept, *left, *_verification_lines(receipt), *copied]
+    pending = [_pending_line(one, is_own=receipt.is_own) for one in receipt.copies or ()]
+    return [head, *subject, *removed, *stays, *left, *_verification_lines(receipt), *pending]
 
 
 def _pending_line(one: PendingRemoval, *, is_own: bool) -> str:
-    """Return what copies in a server may hold still, in a line; of an own receipt never more than it counts."""
+    """Return what an index may still hold; to the author of an own erasure, never more than that receipt counts."""
     if one.is_done and is_own:
-        gone = (
-            "the messages and accounts themselves are gone there; what was made of them is not counted here"
-        )
-        return f"  copies in {one.store}: {gone}"
+        return f"  index {one.store}: the messages and accounts are removed; what was derived is not counted here"
     if one.is_done:
-        return f"  copies in {one.store}: all of it is gone there, too"
-    held = STORE_ITEMS[one.store]
-    parts = [f"  copies in {one.store}: {count_phrase(one.to_remove, held)} to be removed"]
+        return f"  index {one.store}: everything is removed"
+    item = STORE_ITEMS[one.store]
+    parts = [f"  index {one.store}: {count_phrase(one.to_remove, item)} to remove"]
     if one.to_rewrite:
-        parts.append(f"{count_phrase(one.to_rewrite, held)} to be written anew")
+        parts.append(f"{count_phrase(one.to_rewrite, item)} to rewrite")
     if one.set_aside:
-        parts.append(f"{one.set_aside:,} of them set aside, roomlore worker --retry tries again")
+        parts.append(f"{one.set_aside:,} of them failed, roomlore worker --retry tries again")
     if one.failing_since is not None:
         why = "" if one.error is None else f": {one.error}"
         parts.append(f"the server has been failing since {_exact_time(one.failing_since)}{why}")
@@ -270,7 +307,7 @@ def _pending_line(one: PendingRemoval, *, is_own: bool) -> str:
 
 
 def _subject_lines(receipt: Receipt) -> list[tuple[str, object]]:
-    """Return what an erasure is about, by ids and times: names it does not know, or must not repeat."""
+    """Return the subject of an erasure by ids and times, since a receipt holds no names."""
     about = [
         ("what", receipt.kind),
         ("room", receipt.room_id),
@@ -283,11 +320,10 @@ def _subject_lines(receipt: Receipt) -> list[tuple[str, object]]:
 
 
 def _verification_lines(receipt: Receipt) -> list[str]:
-    """Return when the second look was taken and at what, in a line; none if it was not."""
     if receipt.checks is None:
         return []
     checks = ", ".join(f"{check.what} {check.found}" for check in receipt.checks)
-    return [f"  looked again at {_exact_time(receipt.checked_at)}: {_state(receipt)} ({checks})"]
+    return [f"  verified at {_exact_time(receipt.checked_at)}: {_state(receipt)} ({checks})"]
 
 
 def _exact_time(time: datetime | None) -> str | None:
@@ -300,12 +336,12 @@ def _removed(receipt: Receipt, what: str) -> int:
 
 def _state(receipt: Receipt) -> str:
     if receipt.checks is None:
-        return "not checked yet; receipts ID --check does"
+        return "not verified yet; receipts ID --verify does it"
     return "clean" if receipt.is_clean else "NOT CLEAN"
 
 
 def _receipt_json(receipt: Receipt) -> dict[str, Any]:
-    document = plain(receipt_given(receipt))
+    document = plain(receipt_response(receipt))
     if receipt.is_dry_run:
         del document["id"]
     return document

@@ -1,12 +1,12 @@
-"""How a command may end, and texts that cannot steer the terminal on which it does."""
+"""Termination of a command, and text that is safe for a terminal."""
 
 import click
 
 
 class Terminated(click.exceptions.Abort):
-    """The process was told to end, and the command ended in order."""
+    """The process got SIGTERM, and the command ended cleanly."""
 
 
 def printable(text: str) -> str:
-    """Return text without characters that would steer a terminal."""
+    """Return text without terminal control characters."""
     return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)

@@ -1,4 +1,4 @@
-"""Options that every verb understands, before the verb and after it."""
+"""Options that every verb takes, before the verb or after it."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -12,7 +12,7 @@ from roomlore.cli.commands import Verb
 if TYPE_CHECKING:
     from roomlore.cli.session import Session
 
-#: Key of `click.Context.meta` under which the given options are kept; a later one wins.
+#: Key of `click.Context.meta` for the values so far; a later option wins.
 OPTIONS_KEY = "roomlore.global_options"
 
 _OPTIONS: tuple[Callable[..., Any], ...] = (
@@ -20,17 +20,17 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
         "--data", type=click.Path(path_type=Path), help="Folder of the embedded database. [.roomlore]"
     ),
     click.option("--database", metavar="URL", help="Use this PostgreSQL instead of the embedded one."),
-    click.option("--org", metavar="NAME", help="Whose rooms. [default]"),
+    click.option("--org", metavar="NAME", help="Org to use. [default]"),
     click.option(
-        "--as", "viewer", metavar="VIEWER", help="Read as this participant: name, account or id. [operator]"
+        "--as", "viewer", metavar="VIEWER", help="Act as this participant: name, account or id. [operator]"
     ),
     click.option("--json/--text", "as_json", default=None, help="JSON for programs, or text. [text]"),
-    click.option("-q", "--quiet", is_flag=True, default=None, help="No progress and no remarks."),
+    click.option("-q", "--quiet", is_flag=True, default=None, help="No progress bars and no notes."),
 )
 
 
 def global_options(*, hidden: bool) -> list[click.Option]:
-    """Return the global options as parameters of a command; hidden ones are not listed in its help."""
+    """Return the global options as parameters of a command."""
 
     def nothing() -> None: ...
 
@@ -43,34 +43,31 @@ def global_options(*, hidden: bool) -> list[click.Option]:
 
 
 class GlobalOptionsGroup(click.Group):
-    """The group of all verbs: its options may also be given to a verb itself, or to a verb of a verb.
-
-    A verb is imported when it is called: whoever calls one does not wait for all.
-    """
+    """The group of all verbs: they take its options too, and are imported when they are called."""
 
     def __init__(self, *args: Any, verbs: Mapping[str, Verb], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params = global_options(hidden=False) + self.params
         self.verbs = verbs
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click names it
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  as in click
         """Return the names of the verbs."""
         return sorted(self.verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a verb, imported now if it was not before; None where there is none of that name."""
+        """Return a verb, after importing it; None if there is no such verb."""
         if cmd_name not in self.commands and cmd_name in self.verbs:
-            module, _, name = self.verbs[cmd_name].home.partition(":")
+            module, _, name = self.verbs[cmd_name].location.partition(":")
             self.add_command(getattr(import_module(f"roomlore.cli.{module}"), name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of verbs, none of which is imported for that."""
+        """Write the list of verbs without importing them."""
         listed = [click.Command(name, help=verb.help) for name, verb in self.verbs.items()]
         click.Group(commands=listed).format_commands(ctx, formatter)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a verb, which then understands the global options too, and so do the verbs in it."""
+        """Add a verb, and the global options to it and to its subcommands."""
         _add_options(cmd)
         super().add_command(cmd, name)
 
@@ -85,7 +82,7 @@ def _add_options(command: click.Command) -> None:
 
 
 def _store_option(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Keep the value of a global option, and make the session anew with all that was given so far."""
+    """Store the value of a global option, and replace the session by one with all options so far."""
     given: dict[str, Any] = ctx.meta.setdefault(OPTIONS_KEY, {})
     is_given = value is not None and bool(param.name)
     if is_given:
@@ -96,7 +93,7 @@ def _store_option(ctx: click.Context, param: click.Parameter, value: Any) -> Any
 
 
 def _session(given: dict[str, Any]) -> "Session":
-    # Not for whoever asks for help.
+    # `--help` does not need these.
     from dataclasses import replace  # noqa: PLC0415
 
     from roomlore.cli.output import Output  # noqa: PLC0415

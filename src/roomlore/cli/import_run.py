@@ -1,12 +1,12 @@
-"""The verb that reads exports: what it asks, shows and does with several of them."""
+"""The verb that imports exports, one after the other, with questions and a report for each."""
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -31,60 +31,16 @@ from roomlore.ingest.visibility import (
 from roomlore.operations import READERS, App
 from roomlore.operations.imports import check_rooms, preview
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 EVIDENCE_NAMES: dict[VisibilityBasis, str] = {
-    "export": "known from the export",
+    "export": "the export",
     "assumed": "assumed",
     "chosen": "chosen",
-    "before": "known before",
+    "before": "an earlier import",
 }
 
 
-def audience_options(command: Decorated) -> Decorated:
-    """Add the options that say who may read what is imported."""
-    options = (
-        click.option(
-            "--members",
-            multiple=True,
-            metavar="ROOM",
-            help="This room, or every room of this category, is for its members: name or id. Repeatable.",
-        ),
-        click.option(
-            "--open",
-            "opened",
-            multiple=True,
-            metavar="ROOM",
-            help="The whole org may read this room: name or id. Repeatable.",
-        ),
-        click.option(
-            "--assume",
-            type=click.Choice(["members", "open"]),
-            help="Who may read rooms of which the export does not tell. [open, unless a name suggests otherwise]",
-        ),
-        click.option(
-            "--workspace",
-            metavar="NAME",
-            default="",
-            help="The server, workspace or network of rooms that name none.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def audience_options_of(options: dict[str, Any]) -> VisibilityOptions:
-    """Return what the options say about who may read what is imported."""
-    return VisibilityOptions(
-        members=frozenset(options["members"]),
-        open=frozenset(options["opened"]),
-        assume=options["assume"],
-        workspace=options["workspace"],
-    )
-
-
 def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Sequence[Path]:
-    """Return the paths; an empty one, perhaps of an unset variable, would mean the current folder."""
+    """Return the paths; refuse an empty one, which would mean the current folder (an unset variable, perhaps)."""
     if not all(value):
         raise click.BadParameter("must not be empty")
     return [Path(one) for one in value]
@@ -96,38 +52,60 @@ def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Se
     "--format",
     "name",
     type=click.Choice([reader.name for reader in READERS]),
-    help="Do not guess the format.",
+    help="Format of the export. [detected]",
 )
-@click.option("--dry-run", is_flag=True, help="Only report what the export holds.")
+@click.option("--dry-run", is_flag=True, help="Only report the contents.")
 @click.option(
     "--agent", "agents", multiple=True, metavar="NAME", help="This account or name is an agent. Repeatable."
 )
 @click.option(
-    "--day",
-    type=click.DateTime(["%Y-%m-%d"]),
-    help="The day of the first line of a log that names only hours.",
+    "--day", type=click.DateTime(["%Y-%m-%d"]), help="Day of the first line of a log that has only hours."
 )
-@click.option("--timezone", type=ZoneType(), help="The zone of times that name none. [UTC]")
-@audience_options
-@click.option("--embed/--no-embed", default=True, help="Also untangle and embed what was imported. [embed]")
+@click.option("--timezone", type=ZoneType(), help="Zone of times that have none. [UTC]")
+@click.option(
+    "--members",
+    multiple=True,
+    metavar="ROOM",
+    help="Only members may read this room, or the rooms of this category: name or id. Repeatable.",
+)
+@click.option(
+    "--open",
+    "opened",
+    multiple=True,
+    metavar="ROOM",
+    help="The whole org may read this room: name or id. Repeatable.",
+)
+@click.option(
+    "--assume",
+    type=click.Choice(["members", "open"]),
+    help="Visibility of rooms for which the export has none. [open, unless the name suggests otherwise]",
+)
+@click.option(
+    "--workspace", metavar="NAME", default="", help="Server, workspace or network of rooms that name none."
+)
+@click.option("--embed/--no-embed", default=True, help="Also disentangle and embed the messages. [embed]")
 @click.pass_obj
 def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
-    """Read exports: Discord, Slack (folder or zip), Telegram, IRC, or our own JSON lines.
+    """Import exports: Discord, Slack (folder or zip), Telegram, IRC, or JSON lines.
 
-    Safe to repeat: only what is missing is added, and nothing that is closed is opened. The report says who may read
-    each room and what that rests on. Embedding it also empties rooms that keep what was said for a time of what is
-    older.
+    You can repeat an import: it adds only what is missing and never opens a closed room. The report says who may read
+    each room, and why. Unless you give --no-embed, the import also applies the retention of rooms.
     """
     day: datetime | None = options["day"]
-    wish = ImportOptions(
+    import_options = ImportOptions(
         format=options["name"],
         options=ReadOptions(
             day=day.date() if day else None, zone=options["timezone"], workspace=options["workspace"]
         ),
         agents=frozenset(options["agents"]),
-        audience=audience_options_of(options),
+        audience=VisibilityOptions(
+            members=frozenset(options["members"]),
+            open=frozenset(options["opened"]),
+            assume=options["assume"],
+            workspace=options["workspace"],
+        ),
     )
-    imports = ImportRun(session.output, paths, wish)
+    imports = ImportRun(session.output, paths, import_options)
 
     async def use(app: App) -> None:
         await imports.run(app)
@@ -142,21 +120,17 @@ def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
 
 
 class ImportRun:
-    """Imports one export after the other; what is wrong with one keeps no other out."""
+    """Imports one export after the other; an error in one does not stop the next."""
 
-    def __init__(self, output: Output, paths: Sequence[Path], wish: ImportOptions) -> None:
+    def __init__(self, output: Output, paths: Sequence[Path], options: ImportOptions) -> None:
         self.output = output
         self.paths = paths
-        self.wish = check_rooms(paths, wish)
+        self.options = check_rooms(paths, options)
         self.documents: list[Any] = []
         self.failed = 0
 
     async def run(self, app: App | None) -> None:
-        """Import every path, or only look without an App, and show each report.
-
-        Raises:
-            RoomloreError: the only path there is cannot be imported.
-        """
+        """Import every path and show each report; without an App, only preview. Raises the error of a single path."""
         for path in self.paths:
             try:
                 report = await self._one(app, path)
@@ -170,11 +144,7 @@ class ImportRun:
             self.output.json(self.documents if len(self.paths) > 1 else self.documents[0])
 
     def exit_if_failed(self) -> None:
-        """Do nothing if all went in.
-
-        Raises:
-            Exit: a path could not be imported.
-        """
+        """Exit with 1 if a path was not imported."""
         if self.failed:
             click.echo(f"{self.failed} of {len(self.paths)} paths were not imported", err=True)
             raise click.exceptions.Exit(1)
@@ -182,10 +152,12 @@ class ImportRun:
     async def _one(self, app: App | None, path: Path) -> ImportReport:
         with import_progress(self.output) as progress:
             if app is None:
-                return await preview(path, wish=self.wish, progress=progress)
+                return await preview(path, wish=self.options, progress=progress)
             on_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-            audience = replace(self.wish.audience, ask=_ask_about_room(progress) if on_terminal else None)
-            return await app.import_path(path, wish=replace(self.wish, audience=audience), progress=progress)
+            audience = replace(self.options.audience, ask=_ask_about_room(progress) if on_terminal else None)
+            return await app.import_path(
+                path, wish=replace(self.options, audience=audience), progress=progress
+            )
 
     def _show(self, path: Path, report: ImportReport) -> None:
         if self.output.as_json:
@@ -204,9 +176,9 @@ class ImportRun:
 
 
 def show_audiences(output: Output, rooms: Sequence[ImportedRoom]) -> None:
-    """Print each room with who may read it and what that rests on."""
+    """Print who may read each room, and why."""
     output.table(
-        ("room", "messages", "read by", "which is", "because"),
+        ("room", "messages", "read by", "source", "reason"),
         [
             (
                 qualified_room_name(room.workspace, room.name),
@@ -219,13 +191,11 @@ def show_audiences(output: Output, rooms: Sequence[ImportedRoom]) -> None:
         ],
     )
     if any(room.rests_on == "assumed" for room in rooms):
-        output.text(
-            "What is assumed can be decided: import --open ROOM, --members ROOM; rooms open, rooms close."
-        )
+        output.text("To set what is assumed: import --open ROOM or --members ROOM; rooms open, rooms close.")
 
 
 def _ask_about_room(progress: ImportProgress) -> AskVisibility:
-    """Return what asks about a room whose name suggests a closed circle."""
+    """Return a callback that asks about a room whose name suggests that it is private."""
 
     def ask(room: IncomingRoom) -> Visibility:
         under = f" (under {room.category})" if room.category else ""
@@ -234,6 +204,6 @@ def _ask_about_room(progress: ImportProgress) -> AskVisibility:
                 f"{printable(qualified_name(room) + under)}: the export does not say who may read it.",
                 err=True,
             )
-            return "members" if click.confirm("For its members only?", default=True, err=True) else "open"
+            return "members" if click.confirm("Only for its members?", default=True, err=True) else "open"
 
     return ask

@@ -1,4 +1,4 @@
-"""The command line: the verbs there are, and how a call ends."""
+"""The command line: its entry point, and exit codes."""
 
 import os
 import sys
@@ -14,14 +14,14 @@ INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
 
 
 def run() -> None:
-    """Run the command line; a user's mistake ends in one readable line, never in a traceback."""
-    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  closed by whoever started us
+    """Run the command line; errors end in one readable line, not in a traceback."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  None if the parent process closed it
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  ends with the process
     try:
-        # Outside standalone mode an early exit comes back as its code.
+        # Outside standalone mode click returns the exit code.
         sys.exit(cli.main(standalone_mode=False) or 0)
     except (click.exceptions.Abort, KeyboardInterrupt) as end:
-        click.echo("interrupted; what was stored so far stays, and it is safe to run this again", err=True)
+        click.echo("interrupted; everything stored so far stays, and you can run this again", err=True)
         sys.exit(TERMINATED if isinstance(end, Terminated) else INTERRUPTED)
     except click.ClickException as error:
         error.show()
@@ -30,19 +30,19 @@ def run() -> None:
         click.echo(f"roomlore: {printable(str(error))}", err=True)
         sys.exit(1)
     except BrokenPipeError:
-        # Whoever read our output has gone; what is left of it goes nowhere.
+        # The reader of our output has gone; discard the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BROKEN_PIPE)
     except OSError as error:
         click.echo(f"roomlore: {error.strerror or type(error).__name__}", err=True)
         sys.exit(1)
     except Exception as error:
-        # The last resort: a fault of ours. Its text may quote what somebody said, so its kind alone is shown.
+        # A bug. Its text may quote messages, so only its type is shown.
         if os.environ.get("ROOMLORE_TRACEBACK"):
             raise
         click.echo(
-            f"roomlore: unexpected {type(error).__name__}, which is a fault in Roomlore; nothing was left"
-            " half-written. ROOMLORE_TRACEBACK=1 shows where it came from",
+            f"roomlore: unexpected {type(error).__name__}, a bug in Roomlore; nothing was left"
+            " half-written. ROOMLORE_TRACEBACK=1 shows the traceback",
             err=True,
         )
         sys.exit(1)
@@ -57,5 +57,5 @@ def run() -> None:
 def cli() -> None:
     """Conversation memory for rooms full of people and agents.
 
-    The options stand before the verb or after it.
+    Options go before the verb or after it.
     """

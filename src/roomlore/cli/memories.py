@@ -1,186 +1,193 @@
-"""Verbs about what is durably known: remember, correct, restore, memories, why."""
+"""Verbs about memories: store, list, correct, archive and extract them."""
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import click
 
-from roomlore.cli.output import Output, message_line
-from roomlore.cli.param_types import TIME, SpanType, in_utc
+from roomlore.cli.derived import DerivedCommand, OperationCommand, given_arguments
+from roomlore.cli.output import Output, message_line, minute
+from roomlore.cli.param_types import SpanType
 from roomlore.cli.session import Session, with_app
+from roomlore.db.llm_calls import LlmCall
 from roomlore.domain.ids import short_id
-from roomlore.domain.phrases import memory_audience_phrase
+from roomlore.domain.phrases import count_phrase, memory_audience_phrase
 from roomlore.domain.records import Memory, Provenance
-from roomlore.domain.rendering import as_one_line, safe_name
+from roomlore.domain.rendering import as_one_line, safe_name, safe_text
 from roomlore.operations import App
-from roomlore.operations.explicit_memories import KINDS
+from roomlore.operations.jobs import ExtractionResult
 from roomlore.operations.memories import STATUSES
 
 ROLE_NAMES = {
     "author": "stated by",
     "subject": "about",
-    "involved": "from what was said by",
-    "perspective": "as seen by",
+    "involved": "involving",
+    "perspective": "experience of",
 }
 
 
-@click.command()
-@click.argument("text")
-@click.option(
-    "--from", "sources", multiple=True, metavar="MESSAGE", help="A message it rests on. Repeatable."
-)
-@click.option("--room", metavar="ROOM", help="Where these messages are, and where it is asserted.")
-@click.option("--about", multiple=True, metavar="NAME", help="Whom it is about. Repeatable.")
-@click.option("--involving", multiple=True, metavar="NAME", help="Who else has to do with it. Repeatable.")
-@click.option("--by", metavar="NAME", help="Who stated it, where it rests on no message.")
-@click.option(
-    "--for",
-    "audience",
-    type=click.Choice(["org", "self"]),
-    help="Who sees what rests on no message: everybody in the org, or whoever remembers it alone. An operator's is for"
-    " the org by default.",
-)
-@click.option("--occurred-at", type=TIME, help="When it was said or became true, UTC.")
-@click.option("--metadata", metavar="JSON", help="What else to keep with it: an object.")
-@click.option("--kind", type=click.Choice(KINDS), default="fact", show_default=True, help="What it is.")
-@click.option("--title", metavar="WORDS", help="What it is called, in a few words.")
-@click.option("--importance", type=click.FloatRange(1, 5), help="By default what its kind has.")
-@click.option("--confidence", type=click.FloatRange(0, 1), help="How likely it is so; 1 by default.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="What it is found under. Repeatable.")
-@click.option("--task", metavar="TASK", help="The work it belongs to.")
-@click.option(
-    "--sensitive", is_flag=True, help="Only for those who were members when the messages were said."
-)
-@click.option(
-    "--supersedes", metavar="MEMORY", help="A memory of which it takes the place; it stays readable as such."
-)
-@click.pass_obj
-def remember(session: Session, text: str, **options: Any) -> None:
-    """Keep TEXT as a memory, seen by those who may read every message it rests on, and say who that is.
+@click.command(cls=OperationCommand, operation="memories.remember", spellings={"content": "TEXT"})
+def remember(output: Output, memory: Memory) -> None:
+    """Store TEXT as a memory. Only those who may read all its source messages see it; the result says who.
 
-    One that says the same of the same is not kept twice: it rests on these messages as well then.
+    If the same memory exists already, these sources are added to it.
     """
-    details = {name: value for name, value in options.items() if value is not None}
-    if "occurred_at" in details:
-        details["occurred_at"] = in_utc(details["occurred_at"])
-    if "metadata" in details:
-        details["metadata"] = _object(details["metadata"])
-    change(session, lambda app: app.memories.remember(text, **details))
+    show_memory(output, memory)
 
 
-@click.command()
-@click.argument("memory")
-@click.argument("text")
+@click.command(cls=DerivedCommand, operation="memories.all", spellings={"statuses": "--status"})
+@click.option("--history", is_flag=True, help="With every status.")
+@click.option("--age", type=SpanType(), help="Only those that became true within this time, like 30d.")
 @click.pass_obj
-def correct(session: Session, memory: str, text: str) -> None:
-    """Put TEXT in the place of MEMORY; the old one stays as history, marked as such."""
-    change(session, lambda app: app.memories.correct(memory, text))
-
-
-@click.command()
-@click.argument("memory")
-@click.pass_obj
-def restore(session: Session, memory: str) -> None:
-    """Let MEMORY stand again, which was forgotten or superseded; beside what took its place, if anything did."""
-    change(session, lambda app: app.memories.restore(memory))
-
-
-@click.command()
-@click.option(
-    "--room", metavar="ROOM", help="Only what rests on something said there, or was asserted there."
-)
-@click.option("--about", metavar="NAME", help="Only what is about this participant.")
-@click.option("--by", metavar="NAME", help="Only what this participant stated.")
-@click.option("--seen-by", metavar="AGENT", help="Only what this agent remembers as its own experience.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only such. Repeatable.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with one of these tags. Repeatable.")
-@click.option("--task", metavar="TASK", help="Only what belongs to this work.")
-@click.option(
-    "--status", "statuses", multiple=True, type=click.Choice(STATUSES), help="Only such; active by default."
-)
-@click.option("--history", is_flag=True, help="Whatever its status.")
-@click.option("--age", type=SpanType(), help="Only what is true since no longer than that, like 30d.")
-@click.option("--as-of", type=TIME, help="What stood then, UTC.")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many memories."
-)
-@click.pass_obj
-def memories(session: Session, *, history: bool, age: timedelta | None, limit: int, **options: Any) -> None:
-    """List what is remembered and stands, newest first."""
-    wanted = {name: value for name, value in options.items() if value}
-    if history and "statuses" in wanted:
+def memories(session: Session, *, history: bool, age: timedelta | None, **options: Any) -> None:
+    """List active memories, newest first."""
+    options = given_arguments(options)
+    if history and "statuses" in options:
         raise click.UsageError("--history means every status; leave it or --status out")
+    if age is not None and "since" in options:
+        raise click.UsageError("--age or --since, not both")
     if history:
-        wanted["statuses"] = STATUSES
-    if "as_of" in wanted:
-        wanted["as_of"] = in_utc(wanted["as_of"])
+        options["statuses"] = STATUSES
     if age is not None:
-        wanted["since"] = datetime.now(UTC) - age
+        options["since"] = datetime.now(UTC) - age
 
     async def use(app: App) -> None:
-        found = await app.memories.all(await session.viewer_in(app), limit=limit, **wanted)
-        show_memories(session.output, found)
+        found = await app.memories.all(await session.viewer_in(app), **options)
+        session.output.json(found) if session.output.as_json else show_memories(session.output, found)
 
     with_app(session, use)
 
 
-@click.command()
+@click.group()
+def memory() -> None:
+    """Correct, archive or restore a memory, or show where it comes from.
+
+    MEMORY is an id or the start of one.
+    """
+
+
+@memory.command(cls=OperationCommand, operation="memories.correct", spellings={"content": "TEXT"})
+def correct(output: Output, memory: Memory) -> None:
+    """Replace MEMORY with TEXT; the old memory stays in the history as superseded."""
+    show_memory(output, memory)
+
+
+@memory.command(cls=OperationCommand, operation="memories.forget")
+def archive(output: Output, memory: Memory) -> None:
+    """Archive MEMORY: it is not used any more, and not extracted again from its messages.
+
+    The messages stay. `memory restore` undoes this.
+    """
+    show_memory(output, memory)
+
+
+@memory.command(cls=OperationCommand, operation="memories.restore")
+def restore(output: Output, memory: Memory) -> None:
+    """Make MEMORY active again after it was archived or superseded; its successor stays active too."""
+    show_memory(output, memory)
+
+
+@memory.command()
 @click.argument("memory")
-@click.option("--message", is_flag=True, help="It is a message: show the memories that rest on it.")
-@click.option("--room", metavar="ROOM", help="Where the message is.")
+@click.option("--message", is_flag=True, help="MEMORY is a message: list the memories extracted from it.")
+@click.option("--room", metavar="ROOM", help="The room of the message.")
 @click.pass_obj
-def why(session: Session, memory: str, *, message: bool, room: str | None) -> None:
-    """Show what MEMORY rests on: an id, or the beginning of one."""
+def provenance(session: Session, memory: str, *, message: bool, room: str | None) -> None:
+    """Show the source messages of MEMORY, and which memories it replaced or was replaced by."""
     if room is not None and not message:
-        raise click.UsageError("--room says where a message is; give --message, or leave it out")
+        raise click.UsageError("--room goes with --message")
 
     async def use(app: App) -> None:
-        viewer = await session.viewer_in(app)
+        viewer, output = await session.viewer_in(app), session.output
         if message:
-            show_memories(session.output, await app.memories.resting_on(viewer, memory, room=room))
+            found = await app.memories.resting_on(viewer, memory, room=room)
+            output.json(found) if output.as_json else show_memories(output, found)
         else:
-            show_provenance(session.output, await app.memories.why(viewer, memory))
+            show_provenance(output, await app.memories.why(viewer, memory))
 
     with_app(session, use)
 
 
-def change(session: Session, how: Callable[[App], Awaitable[Memory]]) -> None:
-    """Change memories on behalf of whoever is named, and print the one that comes of it."""
+@click.command(cls=OperationCommand, operation="extracting.extract", spellings={"where": "ROOM|CONVERSATION"})
+def extract(output: Output, extracted: ExtractionResult) -> None:
+    """Extract memories now, also from open conversations: of one room, one conversation, or all.
+
+    CONVERSATION is an id, the start of one, or message:MESSAGE for the conversation of a message.
+    """
+    done = f"{count_phrase(extracted.conversations, 'conversation')}, {count_phrase(extracted.messages, 'message')}"
+    came = f"{count_phrase(extracted.added, 'memory', 'memories')} added, {extracted.released} removed"
+    output.text(f"{done}: {came}")
+    if extracted.read or extracted.unread:
+        requests = f", {count_phrase(extracted.wishes, 'privacy request')} found" if extracted.wishes else ""
+        output.text(f"by a language model: {extracted.read} done, {extracted.unread} left{requests}")
+
+
+@click.command("llm-calls")
+@click.argument("conversation", required=False)
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many at most."
+)
+@click.pass_obj
+def llm_calls(session: Session, conversation: str | None, limit: int) -> None:
+    """Show calls to the language model for extraction: the prompt, the answer, and what was stored of it.
+
+    CONVERSATION is an id, the start of one, or message:MESSAGE for the conversation of a message.
+    """
 
     async def use(app: App) -> None:
-        memory = await how(await session.acting(app))
-        if session.output.as_json:
-            session.output.json(memory)
-        else:
-            show_memory(session.output, memory)
+        found = await (await session.acting(app)).extracting.readings(conversation, limit=limit)
+        show_llm_calls(session.output, found, whole=conversation is not None)
 
     with_app(session, use)
 
 
-def _object(text: str) -> dict[str, Any]:
-    """Return what stands in a JSON object."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise click.BadParameter("must be a JSON object, like '{\"ticket\": 12}'", param_hint="--metadata")
-    return cast("dict[str, Any]", value)
+def show_llm_calls(output: Output, found: Sequence[LlmCall], *, whole: bool) -> None:
+    """Print calls: one line each, or the whole prompt and its results."""
+    if output.as_json:
+        return output.json(found)
+    if not found:
+        return output.text("no calls")
+    for one in found:
+        output.text(
+            f"{minute(one.asked_at)} {one.conversation_id} {_outcome_text(one)}",
+            style="bold" if whole else "",
+        )
+        if whole:
+            output.text(_indented(one.material))
+        for result in one.verdicts if whole else ():
+            reason = str(result["reason"])
+            outcome = (reason or "stored") if result["is_kept"] else f"rejected: {reason}"
+            output.text(f"  {outcome}  {_indented(str(result['stated']))}")
+    return None
+
+
+def _outcome_text(one: LlmCall) -> str:
+    if one.answer is None:
+        return f"{one.language_model}: {one.error or 'no answer yet'}"
+    stored = sum(bool(result["is_kept"]) for result in one.verdicts)
+    tokens = ""
+    if one.sent_tokens is not None:
+        tokens = f", {one.sent_tokens:,} + {count_phrase(one.answer_tokens or 0, 'token')}"
+    cached = ", same answer as before" if one.is_repeated else ""
+    return f"{one.language_model}: {stored} of {count_phrase(len(one.verdicts), 'statement')} stored{tokens}{cached}"
+
+
+def _indented(text: str) -> str:
+    return safe_text(text).replace("\n", "\n  | ")
 
 
 def show_memories(output: Output, found: Sequence[Memory]) -> None:
     """Print memories."""
-    if output.as_json:
-        return output.json(found)
     for memory in found:
         show_memory(output, memory)
-    return None if found else output.text("nothing is remembered")
+    if not found:
+        output.text("no memories")
 
 
 def show_provenance(output: Output, provenance: Provenance) -> None:
-    """Print a memory and every message it rests on, each with its room."""
+    """Print a memory, its source messages with their rooms, and the memories before and after it."""
     if output.as_json:
         return output.json(provenance)
     show_memory(output, provenance.memory)
@@ -190,18 +197,15 @@ def show_provenance(output: Output, provenance: Provenance) -> None:
         where = "a whisper" if source.room_name is None else safe_name(source.room_name)
         output.text(f"  {where}, {source.message.sent_at:%Y-%m-%d %H:%M} {message_line(source.message)}")
         if source.quote is not None:
-            output.text(f"    rests on: {as_one_line(source.quote)}", style="dim")
+            output.text(f"    quote: {as_one_line(source.quote)}", style="dim")
         if source.conversation_id is not None:
             output.text(
                 f"    in conversation {source.conversation_id} {safe_name(source.conversation_label)}".rstrip(),
                 style="dim",
             )
     if not provenance.sources:
-        output.text("  rests on no message", style="dim")
-    for heading, chain in (
-        ("superseded by", provenance.successors),
-        ("takes the place of", provenance.predecessors),
-    ):
+        output.text("  no source message", style="dim")
+    for heading, chain in (("superseded by", provenance.successors), ("supersedes", provenance.predecessors)):
         for memory in chain:
             output.text(f"  {heading}", style="dim")
             show_memory(output, memory)
@@ -209,22 +213,20 @@ def show_provenance(output: Output, provenance: Provenance) -> None:
 
 
 def _asserted(provenance: Provenance) -> str:
-    """Return in words who asserted a memory, where and when, as far as the viewer may know."""
-    by = provenance.asserted_by_name
-    where = provenance.asserted_in_name
+    by, room = provenance.asserted_by_name, provenance.asserted_in_name
     parts = ["asserted"]
     parts += [f"by {safe_name(by)}"] if by else []
-    parts += [f"in {safe_name(where)}"] if where else []
+    parts += [f"in {safe_name(room)}"] if room else []
     return f"{' '.join(parts)}, {provenance.memory.recorded_at:%Y-%m-%d %H:%M}"
 
 
 def show_memory(output: Output, memory: Memory) -> None:
-    """Print a memory: what tells it apart first, so that no content passes for it."""
+    """Print a memory; its id and status come first, so that its content cannot imitate them."""
     marks = [memory.kind.replace("_", " ")]
     marks += ["sensitive"] if memory.sensitivity == "sensitive" else []
     marks += ["superseded"] if memory.status == "deprecated" else []
-    marks += ["forgotten"] if memory.status == "archived" else []
-    marks += ["outdated: a message it rests on was edited"] if memory.is_outdated else []
+    marks += ["archived"] if memory.status == "archived" else []
+    marks += ["outdated: a source message was edited"] if memory.is_outdated else []
     content = as_one_line(memory.content)
     output.text(f"{short_id(memory.id)} {memory.valid_from:%Y-%m-%d} ({', '.join(marks)}) {content}")
     for line in (people(memory), _nature(memory)):
@@ -233,7 +235,7 @@ def show_memory(output: Output, memory: Memory) -> None:
 
 
 def people(memory: Memory) -> str:
-    """Return in words whom a memory names, and as what."""
+    """Return the participants that a memory names, with their roles, in words."""
     names = {
         role: [safe_name(person.name) for person in memory.participants if person.role == role]
         for role in ROLE_NAMES
@@ -242,8 +244,7 @@ def people(memory: Memory) -> str:
 
 
 def _nature(memory: Memory) -> str:
-    """Return in words where a memory is from, how sure it is, and under what it is found."""
-    parts = [f"drawn by {memory.extractor}" if memory.extractor else "asserted"]
+    parts = [f"extracted by {memory.extractor}" if memory.extractor else "asserted"]
     parts += [f"confidence {memory.confidence:.2f}", f"importance {memory.importance:g}"]
     parts += [f"recorded {memory.recorded_at:%Y-%m-%d}", memory_audience_phrase(memory)]
     parts += [f"task {safe_name(memory.task_id)}"] if memory.task_id else []

@@ -1,6 +1,6 @@
-"""How results look: as JSON for programs, as text for people.
+"""Output: JSON for programs, text for people.
 
-What only some results need is imported where they are shown: a list of rooms does not wait for it.
+Imports that only some results need stand where these are printed, so that `roomlore rooms` starts fast.
 """
 
 from __future__ import annotations
@@ -25,37 +25,6 @@ from roomlore.domain.rendering import render_message, safe_body, safe_name
 from roomlore.http.json_values import public_fields, safe_numbers
 
 if TYPE_CHECKING:
-    from roomlore.search.records import RestrictedResult
-
-_REQUEST_NAMES = {
-    "forget": "to be forgotten",
-    "confide": "off the record",
-    "withhold": "kept",
-}
-
-
-def restriction_lines(withheld: Sequence[RestrictedResult]) -> list[str]:
-    """Return how much was left out, a line for each request."""
-    asked: dict[UUID, list[RestrictedResult]] = defaultdict(list)
-    for one in withheld:
-        asked[one.wish_id].append(one)
-    return [
-        f"withheld: {len(ones)} {'message' if len(ones) == 1 else 'messages'} of {safe_name(ones[0].room_name)},"
-        f" {restriction_reason(ones[0])}"
-        for ones in asked.values()
-    ]
-
-
-def restriction_reason(one: RestrictedResult) -> str:
-    """Return for which request a message is left out."""
-    who = safe_name(one.author_name) if one.author_name else "somebody who is gone"
-    whom = ""
-    if one.from_names is not None:
-        whom = f" from {', '.join(map(safe_name, one.from_names)) or 'nobody who is known'}"
-    return f"{_REQUEST_NAMES.get(one.kind, one.kind)}{whom}, asked by {who}; roomlore wishes lists request {short_id(one.wish_id)}"
-
-
-if TYPE_CHECKING:
     from roomlore.context.records import Context
     from roomlore.doctor import CheckResult
     from roomlore.domain.records import Message, Participant, Postable, Room
@@ -72,7 +41,9 @@ if TYPE_CHECKING:
     )
 
 PIPE_WIDTH = 120
-ROOM_MARK_NOTE = "What is marked (room) was said around the conversation of the last message, and may be about something else."
+ROOM_MARK_NOTE = (
+    "Messages marked (room) are not from the conversation of the last message and may be off topic."
+)
 LONGEST_CELL = 40
 #: How many skipped records are named before the rest is counted.
 NAMED_SKIPPED = 10
@@ -80,20 +51,20 @@ NAMED_SKIPPED = 10
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where results and chatter go."""
+    """The streams for results and for notes, and the format."""
 
     as_json: bool
     quiet: bool
     console: Console
+    #: Notes and progress, on standard error.
     chatter: Console
 
     @classmethod
     def to_streams(cls, *, as_json: bool, quiet: bool) -> Output:
-        """Return output to the process's streams."""
+        """Return output to standard output and standard error."""
         return cls(
             as_json=as_json,
             quiet=quiet,
-            # Into a pipe there is no width to keep to.
             console=Console(
                 highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH
             ),
@@ -104,8 +75,12 @@ class Output:
         """Print one JSON document."""
         print(json.dumps(safe_numbers(plain(value)), ensure_ascii=False, indent=2))
 
+    def result(self, document: Any, text: str) -> None:
+        """Print a document as JSON, or its text."""
+        self.json(document) if self.as_json else self.text(text)
+
     def text(self, text: str = "", style: str | None = None) -> None:
-        """Print a line that may hold anything that somebody said."""
+        """Print text from anybody, without terminal control characters or markup."""
         self.console.print(printable(text), style=style, markup=False)
 
     def rooms(self, rooms: Sequence[Room]) -> None:
@@ -127,11 +102,11 @@ class Output:
         if any(room.keep_for is not None for room in rooms):
             headings.append("keeps")
             for row, room in zip(rows, rooms, strict=True):
-                row.append(retention(room.keep_for, room.retention_starts_at))
+                row.append(retention_text(room.keep_for, room.retention_starts_at))
         return self.table(headings, rows)
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str | int]]) -> None:
-        """Print rows under headings; numbers stand to the right."""
+        """Print rows under headings, with numbers aligned to the right."""
         table = Table(box=None)
         for heading in headings:
             table.add_column(heading, no_wrap=True)
@@ -146,22 +121,22 @@ class Output:
         room: str,
         messages: Sequence[Message],
         participants: Sequence[Participant],
-        withheld: Sequence[RestrictedResult],
+        restricted: Sequence[RestrictedResult],
     ) -> None:
-        """Print a room's messages, who takes part, and which messages recall leaves out."""
+        """Print the messages and participants of a room, and which messages privacy requests withhold."""
         if self.as_json:
-            return self.json({"messages": messages, "participants": participants, "withheld": withheld})
+            return self.json({"messages": messages, "participants": participants, "withheld": restricted})
         people = ", ".join(f"{person.name}{' (bot)' if person.is_bot else ''}" for person in participants)
         self.text(f"{room}: {people}", style="bold")
         for message, line in zip(messages, dated(messages), strict=True):
             self.text(line)
-            for one in withheld:
+            for one in restricted:
                 if one.message_id == message.id:
                     self.text(f"      withheld: {restriction_reason(one)}", style="yellow")
         return None
 
     def context(self, context: Context, *, explain: bool) -> None:
-        """Print what an agent should read, and with `explain` why."""
+        """Print a context, and with `explain` why each message is in or out."""
         if self.as_json:
             return self.json(context_json(context, explain=explain))
         from roomlore.context.render import to_text
@@ -169,10 +144,10 @@ class Output:
         if any(line.part == "room" for line in context.lines):
             self.text(ROOM_MARK_NOTE, style="dim")
         self.text(to_text(context))
-        self.withheld(context.withheld)
+        self.restrictions(context.withheld)
         self.chatter.print(
             f"{count_phrase(len(context.lines), 'message')}, {context.tokens} of {count_phrase(context.budget, 'token')},"
-            f" {len(context.left_out)} left out"
+            f" {len(context.left_out)} omitted"
         )
         for candidate in context.explain() if explain else ():
             mark = candidate.label or "out"
@@ -181,7 +156,7 @@ class Output:
             )
             self.text(f"{mark:>4}  {why}")
         for link in context.unread if explain else ():
-            self.text(f"{link.label:>4}  link not shown: {link.reason}  {link.url}")
+            self.text(f"{link.label:>4}  link not fetched: {link.reason}  {link.url}")
         for memory in context.block.explain() if explain and context.block else ():
             self.text(f"{memory.label or 'out':>4}  memory: {memory.reason}  {memory.memory_id}")
         return None
@@ -189,9 +164,9 @@ class Output:
     def found(self, found: SearchResult) -> None:
         """Print search results."""
         if self.as_json:
-            from roomlore.http.schemas import found_exchanges
+            from roomlore.operations.responses import search_response
 
-            return self.json(found_exchanges(found))
+            return self.json(search_response(found))
         self.interpretation(found.read, is_found=bool(found.hits))
         if found.read is not None and found.read.unknown:
             self.text(found.read.unknown_names_note(), style="yellow")
@@ -199,11 +174,11 @@ class Output:
             self.thread(place, hit)
         if not found.hits:
             self.text("nothing found")
-        self.withheld(found.withheld)
+        self.restrictions(found.withheld)
         return self.degraded(found.degraded)
 
     def postable_note(self, postable: Postable, *, room: str | None) -> None:
-        """Say where what was read may not go, where a room was named."""
+        """Print where you must not post the result, if a room was named."""
         if room is None or self.as_json:
             return
         from roomlore.context.render import POSTABLE
@@ -212,14 +187,14 @@ class Output:
             self.text(POSTABLE[postable], style="yellow")
 
     def interpretation(self, read: AppliedFilters | None, *, is_found: bool) -> None:
-        """Say what was read out of a question, and how to do without where that leaves nothing."""
+        """Print how a question was understood, and how to avoid that if nothing was found."""
         if read is not None and read.summary():
-            self.text(f"read as: {read.summary()}", style="dim")
+            self.text(f"searched: {read.summary()}", style="dim")
             if not is_found:
-                self.text("--literal looks for the question as it stands", style="dim")
+                self.text("--literal searches for exactly these words", style="dim")
 
     def thread(self, place: int, hit: Hit) -> None:
-        """Print one exchange."""
+        """Print one thread."""
         where = f"{hit.room_name} ({hit.platform})" if hit.room_name else "a whisper to you"
         self.text(f"{place}. {where}, {hit.best.sent_at:%Y-%m-%d}", style="bold")
         for message, line in zip(hit.messages, dated(hit.messages), strict=True):
@@ -232,17 +207,17 @@ class Output:
             self.text(f"    {omission_note(hit)}", style="dim")
 
     def answer(self, answer: Answer) -> None:
-        """Print an answer, its sources and what each tier saw."""
+        """Print an answer, its sources and what each stage of the search found."""
         if self.as_json:
-            from roomlore.http.schemas import answer_given
+            from roomlore.operations.responses import answer_response
 
-            return self.json(answer_given(answer))
+            return self.json(answer_response(answer))
         from roomlore.search.records import WRITTEN_BY_QUOTING
 
         self.interpretation(answer.read, is_found=answer.is_known)
         self.text(answer.text)
         if answer.written_by != WRITTEN_BY_QUOTING:
-            self.text(f"in the words of {answer.written_by}; what it rests on:", style="dim")
+            self.text(f"written by {answer.written_by}; sources:", style="dim")
         for mark, key in answer.citations.items():
             self.text(f"  {mark} {key}", style="dim")
         for place, hit in enumerate(answer.hits, start=1):
@@ -251,18 +226,18 @@ class Output:
             self.recalled(one)
         for line in answer.lines:
             when = "no time" if line.sent_at is None else minute(line.sent_at)
-            self.text(f"raw log {line.file}, line {line.number}, {when}", style="bold")
+            self.text(f"log file {line.file}, line {line.number}, {when}", style="bold")
         for step in answer.trace:
             self.text(f"  {trace_line(step)}", style="dim")
         if answer.note:
             self.chatter.print(escape(printable(answer.note)), style="yellow")
         if answer.withheld:
-            self.chatter.print("spoken requests changed this answer", style="yellow")
-        self.withheld(answer.withheld)
+            self.chatter.print("privacy requests changed this answer", style="yellow")
+        self.restrictions(answer.withheld)
         return self.degraded(answer.degraded)
 
     def recalled(self, recalled: MatchedMemory) -> None:
-        """Print a memory that answers, or stands beside what does, and what it took the place of."""
+        """Print a memory of an answer, and the memories that it replaced."""
         from roomlore.search.quotes import memory_line
 
         for memory in (recalled.memory, *recalled.superseded):
@@ -273,39 +248,35 @@ class Output:
             self.text(f"  {memory_line(memory)}")
 
     def report(self, report: ImportReport) -> None:
-        """Print what an import held and what became of it."""
+        """Print the contents of an import and what was stored."""
         self.skipped(report)
         authors = ", ".join(f"{count} {kind}" for kind, count in report.authors.items()) or "none"
         self.text(
             f"{report.format}{' (dry run, nothing stored)' if report.stored is None else ''}", style="bold"
         )
-        said = f"{count_phrase(report.messages, 'message')}, {count_phrase(report.system, 'system line')} among them"
-        self.text(f"  {count_phrase(report.rooms, 'room')}, {said}")
+        content = f"{count_phrase(report.messages, 'message')}, including {count_phrase(report.system, 'system line')}"
+        self.text(f"  {count_phrase(report.rooms, 'room')}, {content}")
         self.text(f"  authors: {authors}")
         self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
         if report.secrets_stripped:
-            self.text(f"  {count_phrase(report.secrets_stripped, 'secret')} stripped")
+            self.text(f"  {count_phrase(report.secrets_stripped, 'secret')} removed")
         if report.zone_assumed:
-            zone = "taken as UTC; --timezone names another zone"
-            self.text(
-                f"  {count_phrase(report.zone_assumed, 'message')} with times that name no zone: {zone}"
-            )
+            zone = "UTC is assumed; --timezone sets another zone"
+            self.text(f"  {count_phrase(report.zone_assumed, 'message')} with times without a zone: {zone}")
         if report.unreadable:
-            mark = "each is shown as \N{REPLACEMENT CHARACTER}"
-            self.text(
-                f"  {count_phrase(report.unreadable, 'message')} with characters that could not be read: {mark}"
-            )
+            mark = "shown as \N{REPLACEMENT CHARACTER}"
+            self.text(f"  {count_phrase(report.unreadable, 'message')} with unreadable characters: {mark}")
         if report.stored is not None:
-            became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
-            self.text(f"  stored: {became or 'nothing new'}")
+            stored = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
+            self.text(f"  stored: {stored or 'nothing new'}")
         if report.wishes is not None and any(report.wishes.values()):
-            heard = ", ".join(
+            requests = ", ".join(
                 f"{count} {name.replace('_', ' ')}" for name, count in report.wishes.items() if count
             )
-            self.text(f"  privacy requests heard: {heard}; see roomlore wishes")
+            self.text(f"  privacy requests found: {requests}; see roomlore privacy requests")
 
     def skipped(self, report: ImportReport) -> None:
-        """Name what was left out, on the error stream."""
+        """Print the skipped records on standard error."""
         for skipped in report.skipped[:NAMED_SKIPPED]:
             detail = f" ({skipped.detail})" if skipped.detail else ""
             line = printable(f"skipped {skipped.where}: {skipped.reason}{detail}")
@@ -323,19 +294,19 @@ class Output:
                 self.text(f"    {finding.cure}", style="yellow")
         return None
 
-    def withheld(self, withheld: Sequence[RestrictedResult]) -> None:
-        """Say how much spoken requests left out, and for which; operators alone are told."""
-        for line in restriction_lines(withheld):
+    def restrictions(self, restricted: Sequence[RestrictedResult]) -> None:
+        """Print what privacy requests withhold; only operators get this list."""
+        for line in restriction_lines(restricted):
             self.chatter.print(escape(line), style="yellow", soft_wrap=True)
 
     def degraded(self, degraded: Sequence[str]) -> None:
-        """Say which part of a result is not what it could be."""
+        """Print why a result may be incomplete."""
         for what in degraded:
             self.chatter.print(f"degraded: {what}", style="yellow")
 
 
 def plain(value: Any) -> Any:
-    """Return records, ids, times and spans (in seconds) as JSON values."""
+    """Return records, ids, times and spans as JSON values; spans are in seconds."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in public_fields(type(value))}
     if isinstance(value, Mapping):
@@ -358,49 +329,49 @@ def _scalar(value: Any) -> Any:
 
 
 def omission_note(hit: Hit) -> str:
-    """Return how much of an exchange is not shown, and what shows it."""
+    """Return how many messages of a thread are not shown, and the command that shows them."""
     messages = count_phrase(hit.omitted, "more message")
-    said = hit.messages[0]
-    # The whole exchange is among those that open before its second message.
-    return f"{messages} of this exchange left out: roomlore show {said.room_id} --exchanges --before {hit.messages[1].id}"
+    # The thread starts before its second message, so --before lists it.
+    room, before = hit.messages[0].room_id, hit.messages[1].id
+    return f"{messages} of this thread omitted: roomlore messages {room} --threads --before {before}"
 
 
-def retention(keep_for: timedelta | None, starts_at: datetime | None) -> str:
-    """Return how long a room keeps what was said, and from when on if not yet."""
+def retention_text(keep_for: timedelta | None, starts_at: datetime | None) -> str:
+    """Return how long a room keeps messages, and when that begins."""
     if keep_for is None:
         return "forever"
-    begins = "" if starts_at is None else f", from {minute(starts_at)} UTC on"
+    begins = "" if starts_at is None else f", starting {minute(starts_at)} UTC"
     return f"{span_text(keep_for)}{begins}"
 
 
 def span_text(span: timedelta) -> str:
-    """Return a time in days, or in hours where these are not whole."""
+    """Return a span in days, or in hours if the days are not whole."""
     days, hours = divmod(span // timedelta(hours=1), 24)
     return count_phrase(days * 24 + hours, "hour") if hours else count_phrase(days, "day")
 
 
 def minute(moment: datetime | None) -> str:
-    """Return a time to the minute, or nothing for none."""
+    """Return a time to the minute; empty for None."""
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def context_json(context: Context, *, explain: bool) -> dict[str, Any]:
-    """Return a context as JSON values, and with `explain` why each message is in or out and each link not read."""
-    from roomlore.http.schemas import context_given
+    """Return a context as JSON values, and with `explain` the reasons for each message and link."""
+    from roomlore.operations.responses import context_response
 
-    document = plain(context_given(context, explain=explain))
+    document = plain(context_response(context, explain=explain))
     return {name: value for name, value in document.items() if value is not None}
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """Return an exchange as JSON values, each message with the reasons why it was found."""
-    from roomlore.http.schemas import found_exchange
+    """Return a thread as JSON values, each message with the reasons for its rank."""
+    from roomlore.operations.responses import found_thread
 
-    return plain(found_exchange(hit))
+    return plain(found_thread(hit))
 
 
 def dated(messages: Iterable[Message]) -> list[str]:
-    """Return messages as lines; the first of each day says the day."""
+    """Return messages as lines; the first of each day has the date."""
     lines: list[str] = []
     day = None
     for message in messages:
@@ -411,23 +382,23 @@ def dated(messages: Iterable[Message]) -> list[str]:
 
 
 def message_line(message: Message) -> str:
-    """Return one message on a line without its time: who, what, and the id to cite."""
+    """Return a message as a line without its time: author, text, and the id to cite."""
     line = render_message(message, text=" ".join(safe_body(message).split()))
     marks = f"{' (edited)' if message.edited_at else ''}{reactions_text(message)}"
     return f"{line}{marks}  {message.external_id}"
 
 
 def reactions_text(message: Message) -> str:
-    """Return in words how people reacted to a message, and who, as far as they are known; empty where nobody did."""
-    told: list[str] = []
+    """Return the reactions to a message in words, with the names that are known."""
+    reactions: list[str] = []
     for one in message.reactions:
-        names = ", ".join(safe_name(who.name) for who in one.by)
-        told.append(f"{safe_name(one.emoji)} {one.count}{f' by {names}' if names else ''}")
-    return f" ({'; '.join(told)})" if told else ""
+        names = ", ".join(safe_name(person.name) for person in one.by)
+        reactions.append(f"{safe_name(one.emoji)} {one.count}{f' by {names}' if names else ''}")
+    return f" ({'; '.join(reactions)})" if reactions else ""
 
 
 def reasons(why: MatchReason) -> str:
-    """Return in words why a message was found."""
+    """Return why a message was found, in words."""
     parts = [f"score {why.score:.2f}"]
     if why.similarity is not None:
         parts.append(f"meaning {why.similarity:.2f}")
@@ -437,13 +408,39 @@ def reasons(why: MatchReason) -> str:
 
 
 def trace_line(step: StageTrace) -> str:
-    """Return in words what a tier saw."""
+    """Return what a stage of the search found, in words."""
     best = "nothing" if step.best is None else f"best {step.best:.2f}"
     note = f" ({step.note})" if step.note else ""
-    return f"{step.tier}: {count_phrase(step.candidates, 'candidate')}, {best}, bar {step.bar:.2f}: {step.outcome}{note}"
+    return f"{step.tier}: {count_phrase(step.candidates, 'candidate')}, {best}, threshold {step.bar:.2f}: {step.outcome}{note}"
 
 
 def shown(text: str) -> str:
-    """Return text harmless in a table, and not so long that it pushes the other columns out."""
+    """Return text for a table cell: shortened, without control characters or markup."""
     short = text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
     return escape(printable(short))
+
+
+_REQUEST_NAMES = {"forget": "to be forgotten", "confide": "off the record", "withhold": "kept"}
+
+
+def restriction_lines(restricted: Sequence[RestrictedResult]) -> list[str]:
+    """Return how many messages each privacy request withholds, one line per request."""
+    by_request: dict[UUID, list[RestrictedResult]] = defaultdict(list)
+    for one in restricted:
+        by_request[one.wish_id].append(one)
+    return [
+        f"withheld: {count_phrase(len(ones), 'message')} of {safe_name(ones[0].room_name)}, {restriction_reason(ones[0])}"
+        for ones in by_request.values()
+    ]
+
+
+def restriction_reason(one: RestrictedResult) -> str:
+    """Return the privacy request that withholds a message, in words."""
+    author = safe_name(one.author_name) if one.author_name else "somebody who was erased"
+    readers = ""
+    if one.from_names is not None:
+        readers = f" from {', '.join(map(safe_name, one.from_names)) or 'nobody who is known'}"
+    return (
+        f"{_REQUEST_NAMES.get(one.kind, one.kind)}{readers}, asked by {author};"
+        f" roomlore privacy requests lists it as {short_id(one.wish_id)}"
+    )

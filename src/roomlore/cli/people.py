@@ -1,82 +1,75 @@
-"""Verbs about who takes part, whose accounts they are, and who read what."""
+"""Verbs about participants, their accounts, and the audit log."""
 
 from collections.abc import Sequence
 
 import click
 
+from roomlore.cli.derived import OperationCommand
 from roomlore.cli.output import Output, minute
 from roomlore.cli.session import Session, with_app
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import Account, AuditLine, Participant
-from roomlore.http.schemas import persons
 from roomlore.operations import App
+from roomlore.operations.responses import person_responses
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.pass_obj
 def people(session: Session, name: str | None) -> None:
-    """List who takes part, or the accounts of NAME: a name, an account, an id or the beginning of an id."""
+    """List the participants; or the accounts of NAME: a name, an account, or the start of an id."""
 
     async def use(app: App) -> None:
         viewer = await session.viewer_in(app)
         accounts = await app.people.accounts(viewer, name)
-        if name is not None:
-            show_accounts(session.output, accounts)
-        else:
+        if name is None:
             show_people(session.output, await app.participants(viewer), accounts)
+        elif session.output.as_json:
+            session.output.json(accounts)
+        else:
+            show_accounts(session.output, accounts)
 
     with_app(session, use)
 
 
-@click.command()
-@click.argument("one")
-@click.argument("other")
-@click.pass_obj
-def merge(session: Session, one: str, other: str) -> None:
-    """Say that ONE and OTHER are accounts of one person, who then reads what either may."""
-
-    async def use(app: App) -> None:
-        accounts = await (await session.acting(app)).people.merge(one, other)
-        session.output.chatter.print(f"one person with {count_phrase(len(accounts), 'account')}")
-        show_accounts(session.output, accounts)
-
-    with_app(session, use)
+@click.command(cls=OperationCommand, operation="people.merge")
+def merge(output: Output, accounts: Sequence[Account]) -> None:
+    """Make ONE and OTHER accounts of one person, who may then read what either of them may."""
+    output.chatter.print(f"one person with {count_phrase(len(accounts), 'account')}")
+    show_accounts(output, accounts)
 
 
-@click.command()
-@click.argument("account")
-@click.pass_obj
-def split(session: Session, account: str) -> None:
-    """Take ACCOUNT away from the person it was merged with, and show whom it was parted from."""
-
-    async def use(app: App) -> None:
-        others = await (await session.acting(app)).people.split(account)
-        session.output.chatter.print(f"parted from {count_phrase(len(others), 'account')}")
-        show_accounts(session.output, others)
-
-    with_app(session, use)
+@click.command(cls=OperationCommand, operation="people.split")
+def split(output: Output, others: Sequence[Account]) -> None:
+    """Separate ACCOUNT from the person it was merged with, and list the other accounts of that person."""
+    output.chatter.print(f"separated from {count_phrase(len(others), 'account')}")
+    show_accounts(output, others)
 
 
-@click.command()
-@click.option("--about", metavar="ID", help="Only lines that name this id, or one that begins or ends so.")
+@click.command("audit-log")
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many lines."
+    "--about", metavar="ID", help="Only entries that name this id, or an id that begins or ends so."
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many at most."
 )
 @click.pass_obj
-def log(session: Session, about: str | None, limit: int) -> None:
-    """Show who read or changed what, newest first: keys, viewers and ids, never what was said."""
+def audit_log(session: Session, about: str | None, limit: int) -> None:
+    """Show who read or changed what, newest first: keys, viewers and ids, never message text."""
 
     async def use(app: App) -> None:
-        viewer = await session.viewer_in(app)
-        show_log(session.output, await app.log(viewer, subject=about, limit=limit))
+        lines = await app.log(await session.viewer_in(app), subject=about, limit=limit)
+        if session.output.as_json:
+            session.output.json(lines)
+        else:
+            show_audit_log(session.output, lines)
 
     with_app(session, use)
 
 
 def show_people(output: Output, people: Sequence[Participant], accounts: Sequence[Account]) -> None:
-    """Print persons with their accounts."""
-    found = persons(people, accounts)
+    """Print person_responses with their accounts."""
+    found = person_responses(people, accounts)
     if output.as_json:
         return output.json(found)
     rows = [
@@ -85,7 +78,7 @@ def show_people(output: Output, people: Sequence[Participant], accounts: Sequenc
             person.kind,
             person.message_count,
             minute(person.last_seen_at),
-            ", ".join(_account_text(account) for account in person.accounts),
+            ", ".join(f"{one.platform} {one.account_id} {one.persona}".rstrip() for one in person.accounts),
         )
         for person in found
     ]
@@ -94,8 +87,6 @@ def show_people(output: Output, people: Sequence[Participant], accounts: Sequenc
 
 def show_accounts(output: Output, accounts: Sequence[Account]) -> None:
     """Print accounts."""
-    if output.as_json:
-        return output.json(accounts)
     rows = [
         (
             account.platform,
@@ -107,13 +98,11 @@ def show_accounts(output: Output, accounts: Sequence[Account]) -> None:
         )
         for account in accounts
     ]
-    return output.table(("platform", "account", "speaks as", "name", "kind", "id"), rows)
+    output.table(("platform", "account", "persona", "name", "kind", "id"), rows)
 
 
-def show_log(output: Output, lines: Sequence[AuditLine]) -> None:
-    """Print lines of the activity log."""
-    if output.as_json:
-        return output.json(lines)
+def show_audit_log(output: Output, lines: Sequence[AuditLine]) -> None:
+    """Print entries of the audit log."""
     rows = [
         (
             f"{line.at:%Y-%m-%d %H:%M:%S}",
@@ -125,8 +114,4 @@ def show_log(output: Output, lines: Sequence[AuditLine]) -> None:
         )
         for line in lines
     ]
-    return output.table(("at", "viewer", "key", "action", "outcome", "ids"), rows)
-
-
-def _account_text(account: Account) -> str:
-    return f"{account.platform} {account.account_id} {account.persona}".rstrip()
+    output.table(("at", "viewer", "key", "action", "outcome", "ids"), rows)

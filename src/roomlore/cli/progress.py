@@ -1,4 +1,4 @@
-"""Progress on the error stream, for work that takes more than a moment."""
+"""Progress bars on standard error."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -10,19 +10,19 @@ from roomlore.cli.output import Output
 
 
 class ImportProgress:
-    """How far an export has been read, as a bar that gives way to a question."""
+    """A progress bar for an import; it can pause while a question is asked."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
         self._task = bar.add_task("reading", total=None, records=0)
 
     def __call__(self, read: int, total: int, records: int) -> None:
-        """Show how far it is."""
+        """Update the bar."""
         self._bar.update(self._task, completed=read, total=total, records=records)
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Show no bar while somebody is asked."""
+        """Hide the bar while a question is asked."""
         self._bar.stop()
         yield
         self._bar.start()
@@ -30,7 +30,7 @@ class ImportProgress:
 
 @contextmanager
 def import_progress(output: Output) -> Generator[ImportProgress]:
-    """Show how far an export has been read: bytes, and records so far."""
+    """Show the bytes and records read from an export."""
     columns = (
         TextColumn("reading"),
         BarColumn(),
@@ -44,23 +44,21 @@ def import_progress(output: Output) -> Generator[ImportProgress]:
 @contextmanager
 def count_progress(output: Output, what: str, *, total: int | None) -> Generator[Callable[[int], None]]:
     """Show how many of something are done."""
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=output.chatter, disable=output.quiet, transient=True) as bar:
-        task = bar.add_task(what, total=total)
-
-        def advance(done: int) -> None:
-            bar.advance(task, done)
-
-        yield advance
+    with _counting(output) as bar:
+        yield partial(bar.advance, bar.add_task(what, total=total))
 
 
 @contextmanager
 def job_progress(
     output: Output, *, waiting: int
 ) -> Generator[tuple[Callable[[int], None], Callable[[int], None]]]:
-    """Show how many messages are untangled, and how many of those waiting are embedded; yields both, in this order."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=output.chatter, disable=output.quiet, transient=True) as bar:
-        untangling = bar.add_task("untangling", total=None)
+    """Show how many messages are disentangled, and how many of those pending are embedded; yields both callbacks."""
+    with _counting(output) as bar:
+        disentangling = bar.add_task("disentangling", total=None)
         embedding = bar.add_task("embedding", total=waiting or None)
-        yield partial(bar.advance, untangling), partial(bar.advance, embedding)
+        yield partial(bar.advance, disentangling), partial(bar.advance, embedding)
+
+
+def _counting(output: Output) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=output.chatter, disable=output.quiet, transient=True)

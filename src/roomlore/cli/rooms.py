@@ -1,8 +1,7 @@
-"""Verbs about rooms: which there are, who may read one, what it is called, who its members are, and that it goes."""
+"""Verbs about rooms: list, open, close, rename and delete them, and change their members."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -15,14 +14,17 @@ from roomlore.cli.confirmation import (
     destructive_options,
     run_destructive,
 )
+from roomlore.cli.derived import OperationCommand
 from roomlore.cli.output import Output, minute
-from roomlore.cli.param_types import TIME, in_utc
+from roomlore.cli.param_types import TimeType
 from roomlore.cli.session import Session, with_app
 from roomlore.domain.phrases import count_phrase
 from roomlore.domain.words import qualified_room_name
 from roomlore.operations import App
 
 if TYPE_CHECKING:
+    from roomlore.db.work_queue import PolicyChange
+    from roomlore.domain.ids import RoomId
     from roomlore.domain.receipts import Receipt
     from roomlore.domain.records import RoomMember
     from roomlore.operations.rooms import RoomOpening
@@ -33,7 +35,7 @@ ALWAYS = "always"
 @click.group(invoke_without_command=True)
 @click.pass_context
 def rooms(ctx: click.Context) -> None:
-    """List the rooms, most recently active first; or open, close, rename or delete one, or see to its members."""
+    """List the rooms, most recently active first; or open, close, rename or delete one, or change its members."""
     if ctx.invoked_subcommand is not None:
         return
     session: Session = ctx.obj
@@ -49,59 +51,50 @@ def rooms(ctx: click.Context) -> None:
 @destructive_options
 @click.pass_obj
 def open_(session: Session, room: str, *, dry_run: bool, yes: bool) -> None:
-    """Let the whole org read ROOM: all that was said in it, but for whispers.
+    """Let the whole org read ROOM, with its whole history but without whispers.
 
-    Says how many messages that are, and asks.
+    Shows how many messages become readable, and asks.
     """
     check_answerable(dry_run=dry_run, yes=yes)
 
     async def look(app: App) -> RoomOpening:
         return await app.room_management.open(room, dry_run=True)
 
-    async def carry(app: App, seen: RoomOpening | None) -> RoomOpening:
+    async def execute(app: App, seen: RoomOpening | None) -> RoomOpening:
         return await app.room_management.open(room if seen is None else str(seen.room_id))
 
     opening = DestructiveAction(
         preview=look,
-        execute=carry,
+        execute=execute,
         lines=lambda seen: [_opening_text(seen)],
-        question="What was read cannot be taken back. Open?",
+        question="People may read it before you close the room again. Open?",
         refusal="nothing was opened",
     )
 
     async def use(app: App) -> None:
-        acting = await session.acting(app)
-        found = await run_destructive(acting, opening, dry_run=dry_run, yes=yes)
-        session.output.json(found) if session.output.as_json else session.output.text(_opening_text(found))
+        found = await run_destructive(await session.acting(app), opening, dry_run=dry_run, yes=yes)
+        session.output.result(found, _opening_text(found))
 
     with_app(session, use)
 
 
-@rooms.command()
-@click.argument("room")
-@click.pass_obj
-def close(session: Session, room: str) -> None:
-    """Let only its members read ROOM: each what was said while they were there."""
-
-    async def use(app: App) -> None:
-        room_id = await (await session.acting(app)).room_management.close(room)
-        _done(session.output, {"closed": room_id}, f"{room} is for its members")
-
-    with_app(session, use)
+@rooms.command(cls=OperationCommand, operation="room_management.close")
+def close(output: Output, room_id: RoomId) -> None:
+    """Let only the members of ROOM read it, each of them the messages from their time as a member."""
+    output.text(f"only members may read room {room_id}")
 
 
-@rooms.command()
-@click.argument("room")
-@click.argument("name")
-@click.pass_obj
-def rename(session: Session, room: str, name: str) -> None:
-    """Call ROOM by another NAME, which stays whatever later imports call it."""
+@rooms.command(cls=OperationCommand, operation="room_management.rename")
+def rename(output: Output, room_id: RoomId) -> None:
+    """Set the NAME of ROOM; later imports do not change it."""
+    output.text(f"renamed room {room_id}")
 
-    async def use(app: App) -> None:
-        room_id = await (await session.acting(app)).room_management.rename(room, name)
-        _done(session.output, {"renamed": room_id, "name": name}, f"{room} is called {name}")
 
-    with_app(session, use)
+@rooms.command(cls=OperationCommand, operation="operations.embed")
+def embedding(output: Output, change: PolicyChange) -> None:
+    """Set what ROOM embeds: each message, or only the first message of a thread with the replies to it."""
+    dropped, wanted = count_phrase(change.dropped, "vector"), count_phrase(change.wanted, "message")
+    output.text(f"{dropped} dropped, {wanted} to be embedded by the worker")
 
 
 @rooms.command()
@@ -109,53 +102,53 @@ def rename(session: Session, room: str, name: str) -> None:
 @destructive_options
 @click.pass_obj
 def delete(session: Session, room: str, *, dry_run: bool, yes: bool) -> None:
-    """Erase ROOM whole: all that was said in it and made of it, its members and its name. Ends with a receipt.
+    """Erase ROOM for good: its messages, everything derived from them, its members and its name. Prints a receipt.
 
-    Nothing of it is taken in again, whatever is imported.
+    Later imports do not bring it back.
     """
     check_answerable(dry_run=dry_run, yes=yes)
 
     async def look(app: App) -> Receipt:
         return await app.erasure.room(room, dry_run=True)
 
-    async def carry(app: App, seen: Receipt | None) -> Receipt:
+    async def execute(app: App, seen: Receipt | None) -> Receipt:
         return await app.erasure.room(room if seen is None else str(seen.room_id))
 
-    from roomlore.cli.erasure import lines, show_receipt  # noqa: PLC0415  listing rooms takes no receipts
+    from roomlore.cli.erasure import (  # noqa: PLC0415  a list of rooms needs no receipts
+        exit_unless_verified,
+        receipt_lines,
+        show_receipt,
+    )
 
-    erasing = DestructiveAction(preview=look, execute=carry, lines=lines)
+    erasing = DestructiveAction(preview=look, execute=execute, lines=receipt_lines)
 
     async def use(app: App) -> Receipt:
         receipt = await run_destructive(await session.acting(app), erasing, dry_run=dry_run, yes=yes)
         show_receipt(session.output, receipt)
         return receipt
 
-    receipt = with_app(session, use)
-    if not (dry_run or receipt.is_clean):
-        sys.exit(1)
+    exit_unless_verified(with_app(session, use))
 
 
 @rooms.command()
 @click.argument("room")
 @click.option("--add", metavar="NAME", help="Make NAME a member from now on.")
-@click.option("--remove", metavar="NAME", help="End the membership of NAME, by all their accounts.")
+@click.option("--remove", metavar="NAME", help="End the membership of NAME, for all their accounts.")
 @click.option(
-    "--since",
-    metavar=f"TIME|{ALWAYS}",
-    help="With --add: from this time on, UTC; or all that was ever said.",
+    "--since", metavar=f"TIME|{ALWAYS}", help="With --add: from this time on, UTC; or the whole history."
 )
 @click.pass_context
 def members(ctx: click.Context, room: str, *, add: str | None, remove: str | None, since: str | None) -> None:
-    """List who is and was a member of ROOM, from when to when; or add and remove one.
+    """List the present and past members of ROOM; or add or remove one.
 
-    What is said here of somebody stays, whatever lists later imports bring.
+    Later imports do not change a membership that you set here.
     """
     if (add and remove) or (since and not add):
-        raise click.UsageError("--add or --remove, not both; --since goes with --add")
+        raise click.UsageError("give --add or --remove, not both; --since goes with --add")
     times: dict[str, Any] = {"always": since == ALWAYS}
     if since and since != ALWAYS:
-        moment: datetime = TIME.convert(since, None, ctx)
-        times["since"] = in_utc(moment)
+        moment: datetime = TimeType().convert(since, None, ctx)
+        times["since"] = moment
     session: Session = ctx.obj
 
     async def use(app: App) -> None:
@@ -172,10 +165,10 @@ def members(ctx: click.Context, room: str, *, add: str | None, remove: str | Non
 
 
 def show_members(output: Output, found: Sequence[RoomMember]) -> None:
-    """Print who is and was a member of a room."""
+    """Print the present and past members of a room."""
     if output.as_json:
         return output.json(found)
-    known = {"platform": "listed by the platform", "wrote": "wrote there", "operator": "an operator"}
+    known = {"platform": "the platform", "wrote": "a message there", "operator": "an operator"}
     rows = [
         (
             one.name,
@@ -191,15 +184,8 @@ def show_members(output: Output, found: Sequence[RoomMember]) -> None:
 
 
 def _opening_text(opening: RoomOpening) -> str:
-    named = qualified_room_name(opening.workspace, opening.name)
+    name = qualified_room_name(opening.workspace, opening.name)
     if not opening.messages:
-        return f"{named}: nothing more is readable than before"
+        return f"{name}: nothing more became readable"
     verb = "would become readable" if opening.is_dry_run else "became readable"
-    return f"{named}: {count_phrase(opening.messages, 'message')} {verb} to everybody in the org"
-
-
-def _done(output: Output, document: dict[str, Any], text: str) -> None:
-    if output.as_json:
-        output.json(document)
-    else:
-        output.text(text)
+    return f"{name}: {count_phrase(opening.messages, 'message')} {verb} to everybody in the org"

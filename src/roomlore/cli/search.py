@@ -1,4 +1,4 @@
-"""Verbs that read what was said: rooms, their messages, contexts, finds and answers."""
+"""Verbs that read rooms: messages, context for a reply, search and answers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -23,129 +23,119 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
     type=click.IntRange(1, 10_000),
     default=30,
     show_default=True,
-    help="How many messages, or exchanges.",
+    help="How many messages, or threads.",
 )
-@click.option("--before", metavar="MESSAGE", help="Only messages before this one, or exchanges that open so.")
 @click.option(
-    "--exchanges", "by_exchange", is_flag=True, help="Whole exchanges, the one that opened last first."
+    "--before", metavar="MESSAGE", help="Only messages before this one, or threads that start before it."
+)
+@click.option(
+    "--threads", "by_thread", is_flag=True, help="Whole threads; the one that started last comes first."
 )
 @click.pass_obj
-def show(session: Session, room: str, limit: int, before: str | None, *, by_exchange: bool) -> None:
-    """Show the newest messages of ROOM: name, id or external id."""
+def messages(session: Session, room: str, limit: int, before: str | None, *, by_thread: bool) -> None:
+    """Show the newest messages of ROOM: a name, id or external id."""
 
     async def use(app: App) -> None:
         viewer = await session.viewer_in(app)
-        if by_exchange:
+        if by_thread:
             show_threads(session.output, await app.exchanges(viewer, room, limit=limit, before=before))
             return
-        messages = await app.messages(viewer, room, limit=limit, before=before)
-        withheld = await app.wishes.withheld(viewer, [message.id for message in messages])
-        session.output.room(room, messages, await app.participants(viewer, room=room), withheld)
+        found = await app.messages(viewer, room, limit=limit, before=before)
+        restricted = await app.wishes.withheld(viewer, [message.id for message in found])
+        session.output.room(room, found, await app.participants(viewer, room=room), restricted)
 
     with_app(session, use)
 
 
-def show_threads(output: Output, exchanges: Sequence[Thread]) -> None:
-    """Print exchanges, what was replied set in under what opened them."""
+def show_threads(output: Output, threads: Sequence[Thread]) -> None:
+    """Print threads, with the replies indented below the first message."""
     if output.as_json:
-        from roomlore.http.schemas import exchange_said  # noqa: PLC0415  texts do without
+        from roomlore.operations.responses import thread_response  # noqa: PLC0415  text output does not need it
 
-        return output.json({"exchanges": [exchange_said(exchange) for exchange in exchanges]})
-    for exchange in exchanges:
-        opening = exchange.root
-        others = [message for message in exchange.messages if message.id != opening.id]
-        first, *rest = dated([opening, *others])
+        return output.json({"exchanges": [thread_response(thread) for thread in threads]})
+    for thread in threads:
+        replies = [message for message in thread.messages if message.id != thread.root.id]
+        first, *rest = dated([thread.root, *replies])
         output.text(first, style="bold")
         for line in rest:
             output.text(f"    {line}")
-        if exchange.shortened_to is not None:
-            output.text(f"    of each text the first {exchange.shortened_to} characters", style="dim")
+        if thread.shortened_to is not None:
+            output.text(f"    the first {thread.shortened_to} characters of each text", style="dim")
     return None
 
 
 PRIVATE = click.option(
     "--private",
     is_flag=True,
-    help="All that the viewer may read, not only what everybody in the room may: for their own eyes.",
+    help="Everything that the viewer may read, not only what everybody in the room may: do not post it.",
 )
 
 
 @click.command()
 @click.argument("room")
 @click.option(
-    "--at",
-    "trigger",
-    metavar="MESSAGE",
-    default=LAST,
-    show_default=True,
-    help="The message to answer.",
+    "--at", "trigger", metavar="MESSAGE", default=LAST, show_default=True, help="The message to answer."
 )
 @click.option(
-    "--budget",
-    type=click.IntRange(min=1),
-    default=DEFAULT_BUDGET,
-    show_default=True,
-    help="Tokens.",
+    "--budget", type=click.IntRange(min=1), default=DEFAULT_BUDGET, show_default=True, help="Tokens."
 )
-@click.option("--articles", is_flag=True, help="Also read what the messages link to, over the network.")
+@click.option(
+    "--articles", is_flag=True, help="Also fetch the pages that the messages link to, over the network."
+)
 @click.option("--explain", is_flag=True, help="Also say why each candidate is in or out.")
 @PRIVATE
 @click.pass_obj
-def context(session: Session, room: str, **options: Any) -> None:
-    """Print what an agent should read before it answers a message of ROOM, with sources.
+def context(session: Session, room: str, *, explain: bool, **options: Any) -> None:
+    """Print the context that an agent needs to answer a message of ROOM, with sources.
 
-    It holds nothing that not everybody in ROOM may read, or of a whisper, not all who hear it.
+    Everybody in ROOM may read all of it; for a whisper, all its recipients may.
     """
 
     async def use(app: App) -> None:
         viewer = await session.viewer_in(app)
-        wish = {name: options[name] for name in ("budget", "articles", "private")}
-        built = await app.context(viewer, room, options["trigger"], **wish)
-        session.output.context(built, explain=options["explain"])
+        built = await app.context(viewer, room, **options)
+        session.output.context(built, explain=explain)
 
     with_app(session, use)
 
 
 def filter_options(command: Decorated) -> Decorated:
-    """Add the options that say what of the messages to look through."""
+    """Add the options that filter messages."""
     options = (
         click.option(
             "--by",
             multiple=True,
             metavar="WHO",
-            help="Only what WHO said: name, account or id, or me. Repeatable: any of them.",
+            help="Only messages by WHO: a name, account or id, or me. Repeatable.",
         ),
         click.option(
             "--kind",
             "kinds",
             multiple=True,
             type=click.Choice(PARTICIPANT_KINDS),
-            help="Only what such participants said. Repeatable.",
+            help="Only messages by such participants. Repeatable.",
         ),
         click.option(
             "--since",
             metavar="TIME",
-            help="Only from then on: 2024-03-05, 2024-03-05T14:30, yesterday, 'last week', '3 days ago'. Days are those of UTC.",
+            help="From this time on, UTC: 2024-03-05, 2024-03-05T14:30, yesterday, 'last week', '3 days ago'.",
         ),
-        click.option("--until", metavar="TIME", help="Only until then; a day, week or month counts whole."),
+        click.option(
+            "--until", metavar="TIME", help="Up to this time; a day, week or month includes its end."
+        ),
         click.option(
             "--in",
             "conversation",
             metavar="CONVERSATION",
-            help="Only in this conversation: id, or message:ID for the one that a message is in.",
+            help="Only in this conversation: an id, or message:ID for the conversation of a message.",
         ),
         click.option(
-            "--answered/--unanswered", default=None, help="Only what somebody answered, or nobody. [both]"
+            "--answered/--unanswered", default=None, help="Only messages with replies, or without. [both]"
         ),
         click.option(
             "--literal",
             is_flag=True,
-            help="Look for the question as it stands; do not read out of it who said something and when.",
-        ),
-        click.option(
-            "--near",
-            is_flag=True,
-            help="Rank higher what you said, what people you talk to most said, and what memories about you rest on.",
+            help="Search for exactly these words; do not take names and times in the question as filters.",
         ),
     )
     for option in reversed(options):
@@ -158,9 +148,11 @@ def filter_options(command: Decorated) -> Decorated:
 @click.option("--room", metavar="ROOM", help="Only in this room.")
 @PRIVATE
 @filter_options
-@click.option("--like-mine", is_flag=True, help="Only what you asked before and is like QUESTION.")
 @click.option(
-    "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many exchanges."
+    "--like-mine", is_flag=True, help="Only earlier questions of yours that are similar to QUESTION."
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many threads at most."
 )
 @click.pass_obj
 def search(
@@ -173,14 +165,14 @@ def search(
     private: bool,
     **options: Any,
 ) -> None:
-    """Find what was said, as whole exchanges with their sources.
+    """Search messages; results are whole threads with sources.
 
-    "What did Ana say last week about the ferry" looks only at what Ana said last week. What was read so is told
-    first; --literal switches it off.
+    "What did Ana say last week about the ferry" searches only messages that Ana wrote last week. The first line of the
+    result says how the question was understood; --literal turns this off.
     """
     filters = Filters(**options)
     if like_mine and filters != NO_FILTERS:
-        raise click.UsageError("--like-mine goes with --room, --private and --limit only")
+        raise click.UsageError("--like-mine goes only with --room, --private and --limit")
 
     async def use(app: App) -> None:
         viewer, words = await session.viewer_in(app), " ".join(question)
@@ -199,26 +191,28 @@ def search(
 @click.option("--room", metavar="ROOM", help="Look in this room first.")
 @PRIVATE
 @filter_options
-@click.option("--quote", is_flag=True, help="Quote, also where a language model is configured.")
+@click.option(
+    "--extractive", is_flag=True, help="Answer with quotes, even if a language model is configured."
+)
 @click.pass_obj
 def ask(
     session: Session,
     question: tuple[str, ...],
     room: str | None,
     *,
-    quote: bool,
+    extractive: bool,
     private: bool,
     **options: Any,
 ) -> None:
-    """Answer from what was said, with sources, or say that it is not known.
+    """Answer a question from messages and memories, with sources, or say that the answer is not known.
 
-    With --room the answer rests on nothing that not everybody in ROOM may read.
+    With --room, the answer uses only what everybody in ROOM may read.
     """
 
     async def use(app: App) -> None:
         viewer = await session.viewer_in(app)
         filters, words = Filters(**options), " ".join(question)
-        answer = await app.ask(viewer, words, room=room, filters=filters, quote=quote, private=private)
+        answer = await app.ask(viewer, words, room=room, filters=filters, quote=extractive, private=private)
         session.output.answer(answer)
         session.output.postable_note(answer.postable, room=room)
 

@@ -1,11 +1,11 @@
-"""What every verb starts from: the global options, and an App opened with them."""
+"""The session of a verb: the global options, and an App opened with them."""
 
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from roomlore import operations as composition
 from roomlore.cli.exit import Terminated
@@ -16,25 +16,25 @@ from roomlore.settings import Settings
 
 Result = TypeVar("Result")
 
-# The driver's own remarks on lost connections would stand between ours.
+# The driver would print its own lines about lost connections between ours.
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What the global options say."""
+    """The global options."""
 
     settings: Settings
     output: Output
-    #: Name, account or id of the participant for whom reads are made; None is the operator.
+    #: Name, account or id of the participant who reads; None is the operator.
     viewer: str | None
 
     async def viewer_in(self, app: App) -> Viewer:
-        """Return the viewer that --as names, or whoever the key lets in."""
+        """Return the viewer that --as names, or the one of the key."""
         return app.access.principal if self.viewer is None else await app.viewer(self.viewer)
 
     async def acting(self, app: App) -> App:
-        """Return the App on behalf of whom --as names, or of whoever the key lets in."""
+        """Return the App that acts as the viewer that --as names, or as the one of the key."""
         return app if self.viewer is None else app.acting(await app.viewer(self.viewer))
 
 
@@ -45,26 +45,25 @@ def with_app(
     create_org: bool = False,
     will_search: bool = False,
 ) -> Result:
-    """Open the App, use it, close it; see `app.open`."""
+    """Open the App, use it and close it."""
 
     async def opened() -> Result:
         task = asyncio.current_task()
         assert task is not None
-        # Told to end, we end in order: the database is left to stop.
+        # On SIGTERM the task is cancelled, so that the App closes and the embedded database can stop.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         async with composition.open(session.settings, create_org=create_org, will_search=will_search) as app:
             return await use(app)
 
-    return to_its_end(opened())
-
-
-def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run work in a loop of its own and return what it returns.
-
-    Raises:
-        Terminated: it was cancelled, which is how it ends when the process is told to.
-    """
     try:
-        return asyncio.run(work)
+        return asyncio.run(opened())
     except asyncio.CancelledError as end:
         raise Terminated from end
+
+
+def stop_on_signals() -> asyncio.Event:
+    """Return an event that SIGTERM and SIGINT set."""
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    return stop

@@ -1,51 +1,42 @@
-"""The verb that works: what follows from messages, as they arrive or until nothing waits."""
+"""The background worker, until a signal or until nothing is pending."""
 
-import asyncio
-import signal
 from functools import partial
 
 import click
 
 from roomlore.cli.output import Output
 from roomlore.cli.progress import count_progress, job_progress
-from roomlore.cli.session import Session, with_app
+from roomlore.cli.session import Session, stop_on_signals, with_app
 from roomlore.domain.phrases import count_phrase
 from roomlore.operations import App
 
 
 @click.command()
-@click.option("--drain", "until_done", is_flag=True, help="Exit when nothing is left to do.")
-@click.option("--retry", is_flag=True, help="First let what was set aside be tried again.")
+@click.option("--drain", "until_done", is_flag=True, help="Exit when nothing is pending.")
+@click.option("--retry", is_flag=True, help="First queue failed work again.")
 @click.pass_obj
-def worker(session: Session, until_done: bool, retry: bool) -> None:  # noqa: FBT001  click passes flags by name
-    """Untangle messages and embed them and memories as they arrive, in every org of the database.
-
-    Rooms that keep what was said for a time are emptied of what is older.
-    """
+def worker(session: Session, *, until_done: bool, retry: bool) -> None:
+    """Run the background work of every org: conversations, memories, embeddings, indexes and retention."""
 
     async def use(app: App) -> None:
         if retry:
             again = await app.retry(every_org=True)
-            session.output.chatter.print(
-                f"{count_phrase(again, 'piece')} of work that had been set aside: tried again"
-            )
+            session.output.chatter.print(f"{count_phrase(again, 'failed task')} queued again")
         if until_done:
             await drain(app, session.output, every_org=True)
             return
-        stop = asyncio.Event()
-        for name in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(name, stop.set)
+        stop = stop_on_signals()
         session.output.chatter.print("waiting for work; Ctrl-C stops")
         with count_progress(session.output, "embedded", total=None) as advance:
-            await app.run_worker(stop, progress=advance, expired=partial(tell_expired, session.output))
+            await app.run_worker(stop, progress=advance, expired=partial(print_expired, session.output))
 
     with_app(session, use)
 
 
 async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
-    """Untangle and embed what is waiting, with bars, and erase what rooms no longer keep.
+    """Do the pending work, with progress bars, and apply retention.
 
-    In every org also what is missing: what was embedded with another model, or never untangled.
+    With `every_org` this includes messages that were never queued, or embedded with another model.
     """
     rooms = (await app.waiting("untangle", every_org=every_org)).waiting
     waiting = (await app.waiting(every_org=every_org)).waiting
@@ -54,23 +45,22 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
     with job_progress(output, waiting=waiting) as (untangled, embedded):
         drained = await app.drain(embedded, untangled=untangled, every_org=every_org)
     output.chatter.print(
-        f"untangled {count_phrase(drained.untangled, 'message')}, drew {count_phrase(drained.remembered, 'memory', 'memories')},"
-        f" embedded {count_phrase(drained.done, 'text')}"
+        f"disentangled {count_phrase(drained.untangled, 'message')},"
+        f" extracted {count_phrase(drained.remembered, 'memory', 'memories')}, embedded {count_phrase(drained.done, 'text')}"
     )
     if drained.expired:
-        tell_expired(output, drained.expired)
+        print_expired(output, drained.expired)
     for what in drained.failing:
-        output.chatter.print(f"not copied: {what}; the worker tries again", style="yellow", markup=False)
+        output.chatter.print(f"not indexed: {what}; the worker tries again", style="yellow", markup=False)
     for what in drained.unembedded:
-        output.chatter.print(f"waits to be embedded: {what}", style="yellow", markup=False)
+        output.chatter.print(f"not embedded yet: {what}", style="yellow", markup=False)
     if drained.set_aside:
         output.chatter.print(
-            f"{count_phrase(drained.set_aside, 'piece')} of work ended in errors and went aside;"
-            " roomlore worker --drain --retry tries them again",
+            f"{count_phrase(drained.set_aside, 'task')} failed; roomlore worker --drain --retry tries again",
             style="yellow",
         )
 
 
-def tell_expired(output: Output, count: int) -> None:
-    """Say how much retention erased: nothing goes in silence."""
-    output.chatter.print(f"erased {count_phrase(count, 'message')} that rooms no longer keep")
+def print_expired(output: Output, count: int) -> None:
+    """Print how many messages retention erased."""
+    output.chatter.print(f"erased {count_phrase(count, 'message')} past their retention")

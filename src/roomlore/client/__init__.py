@@ -1,12 +1,11 @@
-"""The rooms of an org behind a server, as if they were here: what an `App` does, a `Client` has done over HTTP."""
+"""A client for the HTTP API. `Client` has the same calls as `App`."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from roomlore.client.application import Client
     from roomlore.client.connection import open  # noqa: A004  read as roomlore.open
-    from roomlore.client.context_fetcher import fetcher
-    from roomlore.client.protocols import Rooms
+    from roomlore.client.protocols import Rooms, fetcher
     from roomlore.client.server import Server
 else:
     from roomlore.domain.lazy_loading import loads
@@ -15,9 +14,8 @@ else:
         __name__,
         {
             "roomlore.client.application": ["Client"],
-            "roomlore.client.context_fetcher": ["fetcher"],
             "roomlore.client.connection": ["open"],
-            "roomlore.client.protocols": ["Rooms"],
+            "roomlore.client.protocols": ["Rooms", "fetcher"],
             "roomlore.client.server": ["Server"],
         },
     )

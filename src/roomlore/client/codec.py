@@ -1,9 +1,9 @@
-"""Records as a server reads and writes them: JSON, with times in UTC and spans in seconds."""
+"""Records as JSON: times in UTC, durations in seconds."""
 
 import json
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypeVar, cast
@@ -13,29 +13,32 @@ from uuid import UUID
 import msgspec
 
 from roomlore.domain.errors import BadInput, ServerUnavailable
-from roomlore.domain.fields import field_values
+from roomlore.domain.records import field_values
 
-Told = TypeVar("Told")
+Record = TypeVar("Record")
+Query = list[tuple[str, str]]
 
 
-def decode(body: bytes, kind: type[Told]) -> Told:
-    """Return the record that an answer holds; what it holds besides is left aside.
+def decode(body: bytes, kind: type[Record]) -> Record:
+    """Return the record in a response; unknown fields are ignored.
 
     Raises:
-        ServerUnavailable: it holds none.
+        ServerUnavailable: the response holds no such record.
     """
     try:
-        return cast("Told", _decoder(kind).decode(body))
+        return cast("Record", _decoder(kind).decode(body))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError):
-        cure = "are client and server of the same version?"
-        raise ServerUnavailable(f"the server's answer is no {_type_name(kind)}", cure=cure) from None
+        name = getattr(kind, "__name__", "record")
+        raise ServerUnavailable(
+            f"the server's answer is no {name}", cure="are client and server of the same version?"
+        ) from None
 
 
 def encode(value: object) -> bytes:
     """Return a value as JSON.
 
     Raises:
-        BadInput: it cannot be written so.
+        BadInput: JSON cannot hold the value.
     """
     try:
         return json.dumps(value, default=_plain, allow_nan=False).encode()
@@ -43,17 +46,11 @@ def encode(value: object) -> bytes:
         raise BadInput("request", f"cannot be written as JSON: {type(error).__name__}") from None
 
 
-def convert(kind: type[Told], record: object) -> Told:
-    """Return a record that is in a larger one, which has all of its fields."""
-    assert is_dataclass(kind)
-    return kind(**{one.name: getattr(record, one.name) for one in fields(kind)})
-
-
 def segment(what: str, word: str) -> str:
-    """Return a word as a part of a path.
+    """Return a word as one segment of a path.
 
     Raises:
-        BadInput: it cannot stand there.
+        BadInput: a path cannot hold the word.
     """
     if word in {"", ".", ".."}:
         raise BadInput(f"{what} {word!r}", "cannot stand in an address; name it by its id")
@@ -63,39 +60,29 @@ def segment(what: str, word: str) -> str:
         raise BadInput(f"{what} {word!r}", "holds half of a character") from None
 
 
-def query(**wanted: object) -> list[tuple[str, str]]:
-    """Return what is asked for as pairs of an address; None is left out, and a list is named word by word, an empty one by one empty word."""
-    pairs: list[tuple[str, str]] = []
-    for name, value in wanted.items():
-        if value is None:
-            continue
-        each = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
-        pairs += [(name, _query_word(one)) for one in each or [""]]
+def query(**parameters: object) -> Query:
+    """Return query parameters as pairs. None is left out; a list repeats its name, and an empty list is one empty value."""
+    pairs: Query = []
+    for name, value in parameters.items():
+        if value is not None:
+            values = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
+            pairs += [(name, _query_value(one)) for one in values or [""]]
     return pairs
 
 
-def format_time(what: str, time: datetime | None, *, otherwise: str = "needs a zone") -> str | None:
-    """Return a time as it is written.
-
-    Raises:
-        BadInput: it has no zone.
-    """
-    if time is not None and time.utcoffset() is None:
-        raise BadInput(what, otherwise)
-    return None if time is None else time.isoformat()
+def check_zone(name: str, value: object, *, otherwise: str = "needs a zone") -> None:
+    """Raise BadInput if a value is a time without a zone."""
+    if isinstance(value, datetime) and value.utcoffset() is None:
+        raise BadInput(name, otherwise)
 
 
 @lru_cache(maxsize=256)
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    # Not strict: spans are written as numbers.
+    # Not strict: durations are numbers.
     return msgspec.json.Decoder(kind, strict=False)
 
 
-def _type_name(kind: type[object]) -> str:
-    return getattr(kind, "__name__", "record")
-
-
-def _query_word(value: object) -> str:
+def _query_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,4 +1,4 @@
-"""Where the rooms are, in; what is done with them, out: an App where they are here, a Client where a server has them."""
+"""Opens rooms: an App on a database, or a Client of a server."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from roomlore.domain.ports import Embedder
     from roomlore.operations import App
 
-    #: Either; where one of them cannot stand for the other, the type check fails.
+    #: Checks by type that both implement `Rooms`.
     KINDS: tuple[type[Rooms], type[Rooms]] = (App, Client)
 
 
@@ -41,16 +41,16 @@ def open(  # noqa: A001
     """Give an App on a database, or a Client of a server.
 
     Args:
-        where: Settings of a database, the environment's by default; or a server, or its address.
-        key: For a server: who asks; that of the environment by default. Settings have their own.
-        embedder: For a database: another embedding model than the one the settings name.
-        create_org: For a database: make the org where there is none.
+        where: Settings of a database, by default those of the environment; or a server, or its address.
+        key: For a server: the caller's key, by default that of the environment. Settings have their own.
+        embedder: For a database: an embedding model other than that of the settings.
+        create_org: For a database: create the org if it does not exist.
 
     Raises:
         BadInput: the settings or the address cannot work, or there is no key for a server.
-        KeyRefused: there is no such key, or it has expired or was revoked.
+        KeyRefused: the key does not exist, has expired or was revoked.
         ServerUnavailable: the server cannot be reached.
-        NotFound, DatabaseUnavailable, SchemaMismatch: as `app.open` says.
+        NotFound, DatabaseUnavailable, SchemaMismatch: see `operations.open`.
     """
     if where is None or isinstance(where, Settings):
         if key is not None:
@@ -63,14 +63,14 @@ def open(  # noqa: A001
 
 @asynccontextmanager
 async def connect(server: Server) -> "AsyncGenerator[Client]":
-    """Give a Client of a server, whose key is looked at first.
+    """Give a Client of a server; its key is checked first.
 
     Raises:
-        BadInput: the extra is not installed.
-        KeyRefused: there is no such key, or it has expired or was revoked.
+        BadInput: the extra `client` is not installed.
+        KeyRefused: the key does not exist, has expired or was revoked.
         ServerUnavailable: the server cannot be reached.
     """
-    # Whoever opens a database does without them.
+    # An App on a database does not need them.
     from roomlore.client.application import sign_in  # noqa: PLC0415
     from roomlore.client.transport import Transport, http_client  # noqa: PLC0415
 
@@ -83,7 +83,7 @@ def _server(where: Server | str, key: str | None) -> Server:
         if key is not None:
             raise BadInput("key", "of a server is in it: Server(key=…)")
         return where
-    shown = from_environment().key if key is None else key
-    if shown is None:
-        raise BadInput("key", "a server lets nobody in without one; say key=…, or set ROOMLORE_KEY")
-    return Server(address=where, key=shown)
+    key = from_environment().key if key is None else key
+    if key is None:
+        raise BadInput("key", "a server needs one; pass key=…, or set ROOMLORE_KEY")
+    return Server(address=where, key=key)

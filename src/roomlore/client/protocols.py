@@ -1,9 +1,6 @@
-"""What can be done with the rooms of one org, wherever they are: here in a database, or behind a server.
+"""The interface that `App` and `Client` share. `App` documents what each call returns and raises."""
 
-`App` and `Client` are both of it. What each call returns and raises is told by `App`; what only an App can do is not here.
-"""
-
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -30,30 +27,30 @@ from roomlore.search.records import Answer, SearchResult, Thread
 
 
 class Events(Protocol):
-    """What changes, without end, until it is closed."""
+    """A stream of events that never ends by itself; close it when you are done."""
 
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
     def __anext__(self) -> Awaitable[Event]: ...
 
     def aclose(self) -> Awaitable[None]:
-        """Hear no more of it; whoever waits for the next event is told that there is none."""
+        """Close the stream; a task that waits for the next event gets StopAsyncIteration."""
         ...
 
 
 class Rooms(Protocol):
-    """Rooms of one org: what was said in them, and what a viewer may know of it."""
+    """The rooms of one org."""
 
     # Properties, so that a field will do as well.
 
     @property
     def org_id(self) -> OrgId:
-        """Whose rooms these are."""
+        """The org of the rooms."""
         ...
 
     @property
     def caller(self) -> Viewer:
-        """On whose behalf every call is made."""
+        """The viewer on whose behalf every call is made."""
         ...
 
     @property
@@ -63,37 +60,37 @@ class Rooms(Protocol):
 
     @property
     def people(self) -> People:
-        """Whose accounts the participants are."""
+        """Participants and their accounts."""
         ...
 
     @property
     def keys(self) -> Keys:
-        """Who may come in."""
+        """Keys."""
         ...
 
     @property
     def memories(self) -> Memories:
-        """What is durably known."""
+        """Memories."""
         ...
 
     @property
     def agents(self) -> Agents:
-        """What agents remember, and make of whom they met."""
+        """What agents remember, and their opinions of others."""
         ...
 
     @property
     def wishes(self) -> PrivacyRequests:
-        """What was wished in rooms to be forgotten, or kept from some."""
+        """Privacy requests."""
         ...
 
     @property
     def conversations(self) -> Conversations:
-        """What was said by topic."""
+        """Messages by topic."""
         ...
 
     @property
     def operations(self) -> Monitoring:
-        """How far the work has come, and what rooms embed; for operators."""
+        """The state of the jobs and the embedding policies of rooms; for operators."""
         ...
 
     @property
@@ -103,32 +100,32 @@ class Rooms(Protocol):
 
     @property
     def erasure(self) -> Erasures:
-        """What is to be gone, and receipts of what is."""
+        """Erasures and their receipts."""
         ...
 
     @property
     def intake(self) -> Intake:
-        """What is said, as records of our own format; and edits of it."""
+        """Messages as records of Roomlore's own format, and their revisions."""
         ...
 
     async def sign_in(self, key: str) -> "Rooms":
-        """Return the same on behalf of whoever holds the key."""
+        """Return the same rooms on behalf of the holder of another key."""
         ...
 
     def acting(self, viewer: Viewer) -> "Rooms":
-        """Return the same on behalf of a viewer whom its operator named."""
+        """Return the same rooms on behalf of a viewer that the operator names."""
         ...
 
     async def viewer(self, word: str) -> Viewer:
-        """Return the viewer meant by a participant's name, account, id or beginning of an id."""
+        """Return the viewer for a participant's name, account, id or beginning of an id."""
         ...
 
     async def ingest(self, message: IncomingMessage) -> MessageId:
-        """Store one message, once, and return its id; it is on disk when this returns."""
+        """Store one message, once, and return its id; the message is on disk when this returns."""
         ...
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> IngestResult:
-        """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
+        """Store a batch of messages in one transaction; the result names those that were skipped."""
         ...
 
     async def rooms(self, viewer: Viewer) -> list[Room]:
@@ -148,7 +145,7 @@ class Rooms(Protocol):
     async def exchanges(
         self, viewer: Viewer, room: str, *, limit: int = 20, before: str | None = None
     ) -> list[Thread]:
-        """Return the newest exchanges of a room, each whole, by their openings, newest first."""
+        """Return the newest threads of a room, each whole, newest root first."""
         ...
 
     async def context(
@@ -176,7 +173,7 @@ class Rooms(Protocol):
         limit: int = 10,
         private: bool = False,
     ) -> SearchResult:
-        """Return up to `limit` exchanges the viewer may see, best first, each with its reasons."""
+        """Return up to `limit` threads the viewer may see, best first, each with its reasons."""
         ...
 
     async def similar(
@@ -188,7 +185,7 @@ class Rooms(Protocol):
         limit: int = 10,
         private: bool = False,
     ) -> SearchResult:
-        """Return exchanges in which the viewer asked something like this before, most alike first."""
+        """Return threads in which the viewer asked a similar question before, most similar first."""
         ...
 
     async def ask(
@@ -202,15 +199,43 @@ class Rooms(Protocol):
         quote: bool = False,
         private: bool = False,
     ) -> Answer:
-        """Return what is known of a question, or that it is not."""
+        """Return the answer to a question, or that it is not known."""
         ...
 
     def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> Events:
-        """Return what changes, as far as the viewer may see it: from now on, or from after the event of that id."""
+        """Return what changes, as far as the viewer may see it: from now on, or after the event of that id."""
         ...
 
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
     ) -> list[AuditLine]:
-        """Return the newest lines of the activity log that the viewer may see, newest first."""
+        """Return the newest audit lines that the viewer may see, newest first."""
         ...
+
+
+def fetcher(
+    rooms: Rooms,
+    viewer: Viewer,
+    room: str,
+    trigger: str = LAST,
+    *,
+    budget: int = DEFAULT_BUDGET,
+    articles: bool = False,
+    private: bool = False,
+) -> Callable[[], Awaitable[Context]]:
+    """Return a call without parameters that reads the context of a message anew each time, for a reply generator.
+
+    Args:
+        rooms: An App or a Client.
+        viewer: For whom.
+        room: Name, id or external id.
+        trigger: The message to answer; by default the last one of the room at each call.
+        budget: Tokens.
+        articles: Also read linked pages, over the network.
+        private: All that the viewer may read; nothing of it may be posted.
+    """
+
+    async def fetch() -> Context:
+        return await rooms.context(viewer, room, trigger, budget=budget, articles=articles, private=private)
+
+    return fetch

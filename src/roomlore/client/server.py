@@ -1,4 +1,4 @@
-"""Where a server is, who asks it, and what one client takes on."""
+"""The address of a server, the caller's key, and the limits of one client."""
 
 import ipaddress
 import ssl
@@ -10,40 +10,39 @@ from roomlore.domain.errors import BadInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A server behind an address, and how patiently it is asked."""
+    """A server, and the limits of requests to it."""
 
-    #: Like https://host:7171, with whatever stands before its /v1.
+    #: Like https://host:7171, with everything before its /v1.
     address: str
-    #: Shown to the server, and to nobody else.
+    #: Sent to this server only.
     key: str = field(repr=False)
-    #: For one attempt, from connecting to the last letter; an answer that a language model words may take long.
+    #: For one attempt, from connecting to the last byte; an answer that a language model writes may take long.
     seconds: float = 120.0
-    #: Calls under way at a time; others wait for their turn. Each stream of events has a connection of its own beside.
+    #: Concurrent calls; others wait. Each stream of events has one more connection of its own.
     connections: int = 20
-    #: How often a call is begun before its failure is told.
+    #: Attempts of a call before it fails.
     attempts: int = 4
-    #: Bytes of one answer.
+    #: Bytes of one response.
     largest: int = 64 * 1024 * 1024
-    #: Also where whoever is on the way can read the key and everything that is said.
+    #: Allow plain HTTP to another machine, where others on the network can read the key and all messages.
     in_the_clear: bool = False
-    #: Whose certificates are trusted; those of the system by default.
+    #: Trusted certificates; by default those of the system.
     tls: ssl.SSLContext | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work, and to show a key to whoever listens."""
         host = _host_of(self.address)
         if host is None:
-            why = "must be like https://host:7171, without an account, a query or a fragment"
-            raise BadInput("address", why)
-        if not (self.address.startswith("https://") or self.in_the_clear or _is_loopback(host)):
-            why = "would show the key to everybody on the way; use https, or say in_the_clear"
-            raise BadInput("address", why)
+            raise BadInput(
+                "address", "must be like https://host:7171, without an account, a query or a fragment"
+            )
+        if not (self.address.startswith("https://") or self.in_the_clear or is_loopback(host)):
+            raise BadInput("address", "would send the key unencrypted; use https, or set in_the_clear")
         if self.seconds <= 0 or min(self.connections, self.attempts, self.largest) < 1:
-            raise BadInput("seconds, connections, attempts and largest", "must be more than nothing")
+            raise BadInput("seconds, connections, attempts and largest", "must be more than zero")
 
 
 def _host_of(address: str) -> str | None:
-    """Return the host of an address that is no more than one, or None."""
+    """Return the host of an address; None if it is no plain web address."""
     try:
         parts = urlsplit(address)
         is_web = parts.scheme in {"http", "https"} and parts.port != 0
@@ -54,7 +53,8 @@ def _host_of(address: str) -> str | None:
     return parts.hostname if is_web and is_plain and not any(extras) and "@" not in parts.netloc else None
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,7 +1,4 @@
-"""A line to a server: on whose behalf it is asked, and what is sent of that.
-
-The server decides who may what. What is refused here is only what could not be asked at all.
-"""
+"""Requests to a server on behalf of one caller. The server decides what the caller may do."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -11,37 +8,37 @@ from urllib.parse import quote
 
 from roomlore.client import codec
 from roomlore.client.errors import error_of
-from roomlore.client.transport import Method, ServerRequest, Transport
-from roomlore.client.transport import ServerResponse as Answered
+from roomlore.client.transport import ServerRequest, ServerResponse, Transport
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import OrgId
 from roomlore.domain.records import Viewer
+from roomlore.operations.access import check_limit
+from roomlore.operations.registry import Method
 
-Told = TypeVar("Told")
-Query = list[tuple[str, str]]
-#: The most of anything that one request lists.
+Record = TypeVar("Record")
+Item = TypeVar("Item")
+#: The most records that one request lists.
 PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One org behind a server, asked on behalf of one caller."""
+    """One org on a server, and one caller."""
 
     transport: Transport
     org_id: OrgId
     key: str = field(repr=False)
-    #: Whom the key names.
     key_holder: Viewer
-    #: Whom the key's holder, an operator, acts for; None: for themselves.
+    #: The viewer for whom the key holder, an operator, acts.
     impersonated: Viewer | None = None
 
     @property
     def principal(self) -> Viewer:
-        """On whose behalf is asked."""
+        """The viewer on whose behalf requests are made."""
         return self.impersonated or self.key_holder
 
     def impersonate(self, viewer: Viewer) -> "Session":
-        """Return the line on behalf of a viewer whom the caller, an operator, names.
+        """Return the session on behalf of a viewer that the caller, an operator, names.
 
         Raises:
             NotAllowed: the caller is no operator, or the viewer is of another org.
@@ -52,67 +49,54 @@ class Session:
 
     async def read(
         self,
-        kind: type[Told],
+        kind: type[Record],
         path: str,
         *,
         viewer: Viewer | None = None,
-        query: Query | None = None,
+        query: codec.Query | None = None,
         body: Any = None,
-    ) -> Told:
-        """Return what a path shows a viewer, or the caller.
-
-        Args:
-            kind: What it is.
-            path: Below `/v1`.
-            viewer: For whom.
-            query: What the address asks for.
-            body: What is asked besides.
+    ) -> Record:
+        """Return the record at a path below `/v1` for a viewer, by default the caller; a body makes it a POST.
 
         Raises:
             NotAllowed: the caller may not read as the viewer.
-            RoomloreError: what the server refuses.
+            RoomloreError: the server refuses.
         """
-        asked = ServerRequest(
+        request = ServerRequest(
             method="GET" if body is None else "POST",
             path=f"/v1/{path}",
             query=query or (),
             body=None if body is None else codec.encode(body),
             viewer=self.viewer_header(self.principal if viewer is None else viewer),
         )
-        return codec.decode((await self.transport.request(asked, key=self.key)).body, kind)
+        return codec.decode((await self.transport.request(request, key=self.key)).body, kind)
 
-    async def change(self, kind: type[Told], method: Method, path: str, body: Any = None) -> Told:
-        """Return what comes of a change on the caller's behalf.
-
-        Raises:
-            RoomloreError: what the server refuses.
-        """
+    async def change(self, kind: type[Record], method: Method, path: str, body: Any = None) -> Record:
+        """Make a change on the caller's behalf and return its result."""
         return codec.decode((await self._change(method, path, body)).body, kind)
 
     async def command(self, method: Method, path: str, body: Any = None) -> None:
-        """Have something changed that returns nothing.
+        """Make a change that returns nothing.
 
         Raises:
-            RoomloreError: what the server refuses.
-            ServerUnavailable: what answers is none of ours.
+            ServerUnavailable: the response is not one of Roomlore's.
         """
-        told = await self._change(method, path, body)
-        if told.status != HTTPStatus.NO_CONTENT:
-            # There is nothing in it to know a server of ours by, but this.
-            raise error_of(told.status, told.content_type, told.body)
+        response = await self._change(method, path, body)
+        if response.status != HTTPStatus.NO_CONTENT:
+            raise error_of(response.status, response.content_type, response.body)
 
-    async def _change(self, method: Method, path: str, body: Any) -> Answered:
-        asked = ServerRequest(
+    async def _change(self, method: Method, path: str, body: Any) -> ServerResponse:
+        request = ServerRequest(
             method=method,
             path=f"/v1/{path}",
             body=None if body is None else codec.encode(body),
             viewer=self.viewer_header(self.principal),
             is_change=True,
         )
-        return await self.transport.request(asked, key=self.key)
+        return await self.transport.request(request, key=self.key)
 
     def viewer_header(self, viewer: Viewer) -> str | None:
-        """Return how a viewer is named to the server; None is whom the key names.
+        """Return the header that names a viewer; None for the key holder.
 
         Raises:
             NotAllowed: the caller may not read as the viewer.
@@ -127,44 +111,22 @@ class Session:
 
 
 def check_page(limit: int) -> None:
-    """Do nothing if a server lists so many of what has no pages.
-
-    Raises:
-        BadInput: it is less than one, or more than one request lists.
-    """
+    """Raise BadInput unless one request can list so many records."""
     if not 1 <= limit <= PAGE:
         raise BadInput("limit", f"must be at least 1, and over HTTP at most {PAGE:,}")
 
 
-Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRequest:
-    """Which part of a listing is asked for."""
-
-    limit: int
-    #: What it ends before, by somebody's word, or by what the page before said.
-    before: str | None = None
-    cursor: str | None = None
-
-    def query(self) -> Query:
-        """Return how an address asks for it."""
-        return codec.query(limit=self.limit, before=self.before, cursor=self.cursor)
-
-
-#: Returns the items of a page, the newest first, and where the next begins.
-FetchPage = Callable[[PageRequest], Awaitable[tuple[list[Item], str | None]]]
+#: Returns the items of a page, newest first, and the cursor of the next page.
+FetchPage = Callable[[codec.Query], Awaitable[tuple[list[Item], str | None]]]
 
 
 async def fetch_all(fetch: FetchPage[Item], *, limit: int, before: str | None) -> list[Item]:
-    """Return up to `limit` items, the newest first, page by page; a page that is cut because texts are large is the last."""
-    page = PageRequest(limit=min(limit, PAGE), before=before)
-    found, following = await fetch(page)
-    reached = page.limit
-    while following is not None and reached == len(found) < limit:
-        page = PageRequest(limit=min(limit - len(found), PAGE), cursor=following)
-        more, following = await fetch(page)
-        found += more
-        reached += page.limit
-    return found
+    """Return up to `limit` items, newest first. A page that is shorter than its limit, because texts are large, is the last."""
+    check_limit(limit)
+    size = min(limit, PAGE)
+    items, cursor = await fetch(codec.query(limit=size, before=before))
+    while cursor is not None and len(items) == size < limit:
+        wanted = min(limit - size, PAGE)
+        more, cursor = await fetch(codec.query(limit=wanted, cursor=cursor))
+        items, size = items + more, size + wanted
+    return items

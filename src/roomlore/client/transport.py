@@ -1,6 +1,6 @@
-"""Requests on their way to a server: bounded in time and size, and begun again where that does no harm.
+"""Requests to a server: limited in time and size, and retried where that is safe.
 
-The key is in one header and in nothing that is shown. No proxy out of the environment, no redirects, no cookies.
+The key is sent in one header and never shown. There are no proxies from the environment, no redirects, no cookies.
 """
 
 import asyncio
@@ -11,30 +11,29 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from roomlore.client.errors import error_of
 from roomlore.client.server import Server
 from roomlore.domain.errors import BadInput, QueryTimeout, RoomloreError, ServerUnavailable
+from roomlore.operations.registry import Method
 
 if TYPE_CHECKING:
     import httpx2
 
-Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-#: Before this a connection stands, or there will be none.
+#: Timeout of a connection.
 CONNECT_SECONDS = 10.0
-#: Between two attempts, at first and at most; a server that wants more is told of as an error.
+#: Pauses between attempts, first and longest. If the server asks for more, the call fails.
 MIN_BACKOFF, LONGEST_PAUSE = 0.25, 30.0
-#: Whoever says so did not begin, or keeps nothing of what was begun.
+#: The server did not process the request, so it is safe to retry.
 RETRY_STATUSES = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
-#: What to do where a change may have been made whose answer did not come.
-MAY_BE_DONE = "it may have been done: look before it is asked for again"
+MAY_BE_DONE = "it may have been done: check before you try again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRequest:
-    """One request, as often as it is begun."""
+    """One request, for all its attempts."""
 
     method: Method
     #: Below the server's address, percent-encoded.
@@ -42,31 +41,25 @@ class ServerRequest:
     query: Sequence[tuple[str, str]] = ()
     #: As JSON.
     body: bytes | None = None
-    #: As whom it is asked, where that is not the key's own participant; percent-encoded.
+    #: The viewer, if it is not the key holder; percent-encoded.
     viewer: str | None = None
-    #: Whether doing it twice would do more than doing it once.
+    #: Not idempotent: sent with an Idempotency-Key.
     is_change: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerResponse:
-    """What a server answered."""
+    """The response of a server."""
 
     status: int
     content_type: str
     retry_after: str
     body: bytes
 
-    @property
-    def is_success(self) -> bool:
-        """Whether it did what it was asked."""
-        return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FailedAttempt:
-    """Why an attempt came to nothing, and after how many seconds another may be made; None: none."""
-
+    #: Seconds before the next attempt; None: there is none.
     error: RoomloreError
     pause: float | None
 
@@ -89,26 +82,25 @@ class Transport:
         self._slots = asyncio.Semaphore(server.connections)
 
     def __repr__(self) -> str:
-        """Show where it leads, and no key."""
-        return f"Wire({self._server.address!r})"
+        return f"Transport({self._server.address!r})"
 
     @property
     def server(self) -> Server:
-        """Where it leads."""
+        """The server."""
         return self._server
 
     async def request(self, request: ServerRequest, *, key: str) -> ServerResponse:
-        """Return what a server answers with, asked again for as long as that is promising.
+        """Return a successful response, with retries.
 
         Raises:
-            RoomloreError: what the server says is wrong.
-            ServerUnavailable: it cannot be reached, takes nothing on, or is none of ours.
+            RoomloreError: the server refuses.
+            ServerUnavailable: the server cannot be reached, is overloaded, or is not Roomlore.
         """
         headers = _headers(key, request)
         if request.body is not None:
             headers["Content-Type"] = "application/json"
         if request.is_change:
-            # One for all attempts: the server does what has it once.
+            # The same for all attempts: the server runs the request once.
             headers["Idempotency-Key"] = str(uuid4())
         for attempt in range(1, self._server.attempts + 1):
             outcome = await self._attempt(request, headers, attempt)
@@ -123,7 +115,7 @@ class Transport:
     async def stream(
         self, request: ServerRequest, *, key: str, silence: float
     ) -> AsyncGenerator["httpx2.Response"]:
-        """Give an answer that is read as it comes, whatever it is, for as long as it is not silent for too long."""
+        """Give a response that is read as it arrives, with a timeout between two reads."""
         import httpx2  # noqa: PLC0415  needs the extra
 
         headers = _headers(key, request) | {"Accept": "text/event-stream"}
@@ -134,57 +126,58 @@ class Transport:
             yield response
 
     async def error_of(self, response: "httpx2.Response") -> tuple[RoomloreError, float]:
-        """Return the error that an answer means which tells of no success, and for how long it wants to be left alone."""
-        told = await self._read_response(response)
-        return error_of(told.status, told.content_type, told.body), _seconds(told.retry_after) or 0.0
+        """Return the error that an unsuccessful response means, and its Retry-After in seconds."""
+        read = await self._read_response(response)
+        return error_of(read.status, read.content_type, read.body), _seconds(read.retry_after) or 0.0
 
     def connection_error(self, error: Exception, *, may_be_done: bool = False) -> ServerUnavailable:
-        """Return the error of a connection that does not stand, or no more."""
-        # Its kind, and not its words: they may tell what is on the way.
+        """Return the error of a failed connection."""
+        # The kind of the error only: its text may hold parts of the request.
         why = f"no server answers at {self._server.address} ({type(error).__name__})"
         cure = MAY_BE_DONE if may_be_done else "is it running, and is the address right?"
         return ServerUnavailable(why, cure=cure)
 
     async def back_off(self, failures: int, *, at_least: float = 0.0) -> None:
-        """Wait before another attempt, the longer the more have failed."""
+        """Wait before another attempt, longer after more failures."""
         await self._sleep(max(at_least, self._backoff(max(1, failures))))
 
     async def _attempt(
-        self, asked: ServerRequest, headers: Mapping[str, str], attempt: int
+        self, request: ServerRequest, headers: Mapping[str, str], attempt: int
     ) -> ServerResponse | _FailedAttempt:
         import httpx2  # noqa: PLC0415  needs the extra
 
         try:
             async with self._slots, asyncio.timeout(self._server.seconds):
-                told = await self._send(asked, headers)
+                response = await self._send(request, headers)
         except (TimeoutError, httpx2.ReadTimeout):
             why = f"no answer within {self._server.seconds:g} seconds"
-            cure = MAY_BE_DONE if asked.is_change else "ask for less, or be more patient"
+            cure = MAY_BE_DONE if request.is_change else "ask for less, or allow more seconds"
             return _FailedAttempt(error=ServerUnavailable(why, cure=cure), pause=None)
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError) as error:
             was_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.InvalidURL)
-            lost = self.connection_error(error, may_be_done=asked.is_change and was_sent)
+            lost = self.connection_error(error, may_be_done=request.is_change and was_sent)
             return _FailedAttempt(error=lost, pause=self._backoff(attempt))
-        if told.is_success:
-            return told
-        error = error_of(told.status, told.content_type, told.body)
-        # Asked again, it would take as long.
-        pause = None if isinstance(error, QueryTimeout) else self._backoff_of(told, asked, attempt)
+        if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+            return response
+        error = error_of(response.status, response.content_type, response.body)
+        # A second attempt would take as long.
+        pause = None if isinstance(error, QueryTimeout) else self._backoff_of(response, request, attempt)
         return _FailedAttempt(error=error, pause=pause)
 
-    async def _send(self, asked: ServerRequest, headers: Mapping[str, str]) -> ServerResponse:
+    async def _send(self, request: ServerRequest, headers: Mapping[str, str]) -> ServerResponse:
+        url, params = self._url(request), _params(request)
         async with self._http.stream(
-            asked.method, self._url(asked), params=_params(asked), content=asked.body, headers=dict(headers)
+            request.method, url, params=params, content=request.body, headers=dict(headers)
         ) as response:
             return await self._read_response(response)
 
     async def _read_response(self, response: "httpx2.Response") -> ServerResponse:
         body = bytearray()
-        # As it comes, not unpacked: nothing small may become large here.
+        # Raw, never decompressed: a small response must not become a large one.
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > self._server.largest:
-                why = f"the answer has more than {self._server.largest:,} bytes"
+                why = f"the response has more than {self._server.largest:,} bytes"
                 raise ServerUnavailable(why, cure="ask for less")
         return ServerResponse(
             status=response.status_code,
@@ -193,35 +186,35 @@ class Transport:
             body=bytes(body),
         )
 
-    def _url(self, asked: ServerRequest) -> str:
-        return f"{self._server.address.rstrip('/')}{asked.path}"
+    def _url(self, request: ServerRequest) -> str:
+        return f"{self._server.address.rstrip('/')}{request.path}"
 
-    def _backoff_of(self, told: ServerResponse, asked: ServerRequest, attempt: int) -> float | None:
-        """Return after how long another attempt may be made of what was refused; None: there is no point."""
-        wanted = _seconds(told.retry_after)
-        # The same change is still under way, from an attempt of ours whose answer was lost.
-        is_under_way = asked.is_change and told.status == HTTPStatus.CONFLICT and wanted is not None
-        if told.status not in RETRY_STATUSES and not is_under_way:
+    def _backoff_of(self, response: ServerResponse, request: ServerRequest, attempt: int) -> float | None:
+        """Return the seconds before another attempt of a refused request; None: do not retry."""
+        wanted = _seconds(response.retry_after)
+        # An earlier attempt, whose response was lost, still runs.
+        is_running = request.is_change and response.status == HTTPStatus.CONFLICT and wanted is not None
+        if response.status not in RETRY_STATUSES and not is_running:
             return None
         pause = max(self._backoff(attempt), wanted or 0.0)
         return pause if pause <= LONGEST_PAUSE else None
 
     def _backoff(self, attempt: int) -> float:
-        # Not all of those whom a server lost come back at once.
+        # Random, so that the clients of a lost server do not all return at once.
         return min(LONGEST_PAUSE, MIN_BACKOFF * 2 ** (attempt - 1)) * (1 + self._random()) / 2
 
 
 def http_client(server: Server) -> "httpx2.AsyncClient":
-    """Return what keeps connections to a server; whoever has it closes it.
+    """Return the connections to a server; the caller closes them.
 
     Raises:
-        BadInput: the extra is not installed.
+        BadInput: the extra `client` is not installed.
     """
     if find_spec("httpx2") is None:
-        raise BadInput("server", "asking one needs httpx2; run: pip install 'roomlore[client]'")
+        raise BadInput("server", "a client needs httpx2; run: pip install 'roomlore[client]'")
     import httpx2  # noqa: PLC0415  needs the extra
 
-    # Calls take turns; events have connections beside theirs, so that listening keeps nobody from asking.
+    # Streams of events have connections of their own, so that they never block calls.
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=server.connections)
     timeout = httpx2.Timeout(server.seconds, connect=min(CONNECT_SECONDS, server.seconds), pool=None)
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "roomlore"}
@@ -236,17 +229,16 @@ def http_client(server: Server) -> "httpx2.AsyncClient":
     )
 
 
-def _params(asked: ServerRequest) -> tuple[tuple[str, str], ...] | None:
-    return tuple(asked.query) or None
+def _params(request: ServerRequest) -> tuple[tuple[str, str], ...] | None:
+    return tuple(request.query) or None
 
 
-def _headers(key: str, asked: ServerRequest) -> dict[str, str]:
-    """Return what a request says of who asks."""
-    shown = {"Authorization": f"Bearer {key}"}
-    return shown if asked.viewer is None else shown | {"Roomlore-Viewer": asked.viewer}
+def _headers(key: str, request: ServerRequest) -> dict[str, str]:
+    viewer = {} if request.viewer is None else {"Roomlore-Viewer": request.viewer}
+    return {"Authorization": f"Bearer {key}", **viewer}
 
 
 def _seconds(retry_after: str) -> float | None:
-    # A date, the other form, is taken for nothing said.
+    # The other form, a date, is ignored.
     wait = retry_after.strip()
     return float(wait) if wait.isascii() and wait.isdecimal() and len(wait) < len("1000000") else None

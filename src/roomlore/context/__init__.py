@@ -1,6 +1,14 @@
-"""From a trigger message to what an agent should read before it answers.
+"""Context: from a trigger message to what an agent reads before it answers.
 
-`replygraph` walks the room and says which messages belong and why, `builder` fits them into a token
-budget, `render` writes them down for a person or a language model. Everything reads through a
-`MessageSource`, so the store, an export and a live room serve alike.
+`operations.contexts` calls `builder.build`, which runs these steps:
+
+1. `sources` gives the messages that the viewer may see: from the store, or from lists (a live room, an export).
+2. `expansion` walks from the trigger over replies and neighbours in time, within `limits`, and states for each message why
+   it was reached.
+3. `threads` completes the threads of these messages, so that no answer is shown without its question.
+4. `selection` fills the token budget (`tokens`) with whole threads, the most important first, and cuts long messages.
+5. `records` are the result: labelled lines, what was left out and why, citations.
+
+`builder.with_articles` adds what the messages link to (`links`), and `builder.with_memory_section` adds what an agent
+remembers (`memory_section`). `render` writes a context as text, or as messages for OpenAI and Anthropic.
 """

@@ -1,10 +1,10 @@
-"""The walk from a trigger message through the room: what belongs to it, and why.
+"""Walks from a trigger message through its room, and states for each message why it was reached.
 
-Two things tie messages together: somebody answered somebody, however long ago, and people talk within
-minutes of each other. In a busy room they tell different things: replies lead through the trigger's own
-conversation, and time through whatever was said around it. So the walk first follows replies from the trigger alone.
-Then it takes turns: a level of replies, then a neighbour in time on each open side, until the limit is reached
-or nothing is added. A pause longer than the gap seals that side. Nothing later than the trigger ever enters.
+Two things connect messages: replies, however old, and time, because people talk within minutes of each other. In a busy
+room replies lead through the trigger's own conversation, and time leads to everything around it. So the walk first
+follows replies from the trigger alone. Then it alternates: one level of replies, then one neighbour in time on each open
+side, until the limit is reached or nothing is added. A pause longer than the gap closes that side. Nothing later than the
+trigger is ever included.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,25 +20,31 @@ from roomlore.domain.ports import MessageSource
 from roomlore.domain.records import Message, Reply
 
 Direction = Literal["before", "after"]
-#: `conversation`: the trigger's own, tied to it by replies alone; `room`: whatever was said around that.
+#: `conversation`: connected to the trigger by replies alone; `room`: the rest.
 ContextPart = Literal["conversation", "room"]
 SelectionRule = Literal["trigger", "recent", "reply", "temporal"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
-    """A message that the walk reached, and why."""
+class Reached:
+    """A message, and how the walk reached it."""
 
     message: Message
     part: ContextPart
     rule: SelectionRule
-    #: The message it was reached from; None for the trigger alone.
+    #: The message it was reached from; None only for the trigger.
     via: MessageId | None
-    #: The reply over which it was reached, in whichever direction; None where it was not by a reply.
+    #: The reply over which it was reached, in either direction; None if it was not reached by a reply.
     reply: Reply | None = None
-    #: The turn of the walk that added it; the trigger and the most recent messages are turn 0.
+    #: The turn of the walk that added it; 0 for the trigger and the most recent messages.
     step: int
-    #: Edges between it and the trigger along the way it was reached.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selected(Reached):
+    """A message that the walk reached."""
+
+    #: Edges on the path from the trigger.
     hops: int
 
     @property
@@ -48,36 +54,36 @@ class Selected:
 
     @property
     def is_stated(self) -> bool:
-        """Whether the platform itself ties it to the message it was reached from."""
+        """Whether the platform states the reply over which it was reached."""
         return self.reply is not None and self.reply.method in {"explicit", "thread"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeBoundary:
-    """A direction in which the walk stopped because nobody spoke for too long."""
+    """A direction in which the walk stopped at a long pause."""
 
     message_id: MessageId
     direction: Direction
     gap: timedelta
-    #: The message on the far side of the pause, which is not in.
+    #: The message beyond the pause, which is not included.
     beyond: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:
-    """What a walk found, in the order of the room."""
+    """The result of a walk, in the order of the room."""
 
     trigger_id: MessageId
     selected: tuple[Selected, ...]
-    #: Reached and left out because the limit was met.
+    #: Reached, and left out because of the limit.
     over_limit: tuple[Selected, ...]
     boundaries: tuple[TimeBoundary, ...]
-    #: Turns taken, the start not counted.
+    #: Turns of the walk.
     steps: int
 
 
 DIRECTIONS: tuple[Direction, ...] = ("before", "after")
-#: A silence is long by the room's own pace: so many times the usual pause, within these bounds.
+#: A silence is long if it is this many times the room's median pause, within these bounds.
 SILENCE_FACTOR = 30
 SHORTEST_SILENCE = timedelta(minutes=30)
 LONGEST_SILENCE = timedelta(hours=12)
@@ -86,7 +92,7 @@ _METHODS = ("explicit", "thread", "mention", "inferred")
 
 
 class Neighbourhood:
-    """A room as far as one walk has seen it: nothing of another room, and nothing later than the trigger."""
+    """What a walk has fetched of its room, up to the trigger; nothing of other rooms."""
 
     def __init__(self, source: MessageSource, trigger: Message, limits: ExpansionLimits) -> None:
         self._source = source
@@ -94,21 +100,21 @@ class Neighbourhood:
         self._limits = limits
         self._messages: dict[MessageId, Message] = {trigger.id: trigger}
         self._useless: set[MessageId] = set()
-        #: Who stands next to whom; None where the room, or the time up to the trigger, ends.
+        #: The next message in each direction; None at the end of the room, and at the trigger.
         self._neighbours: dict[tuple[MessageId, Direction], MessageId | None] = {(trigger.id, "after"): None}
         self._edges: dict[MessageId, dict[MessageId, Reply]] = {}
-        #: Messages whose edges need not be asked for any more.
+        #: Messages whose edges have been fetched.
         self._known_ids: set[MessageId] = set()
         self._silence = SHORTEST_SILENCE
 
     def __getitem__(self, key: MessageId) -> Message:
-        """Return a message that was seen."""
+        """Return a fetched message."""
         return self._messages[key]
 
     async def fetch_near(self) -> list[Message]:
-        """Return what was said just before the trigger, newest first, and learn the replies around it.
+        """Fetch the messages just before the trigger, newest first, and the replies around them.
 
-        A source may hand out fewer than asked for: it is asked again until those are there that must be in.
+        A source may return fewer than requested, so this repeats until `min_recent` are there.
         """
         limits = self._limits
         near: list[Message] = []
@@ -126,41 +132,41 @@ class Neighbourhood:
         return near
 
     def is_known(self, key: MessageId) -> bool:
-        """Return whether the replies to and by a message are known without a call."""
+        """Return whether the edges of a message have been fetched."""
         return key in self._known_ids
 
     async def replies_of(self, ids: Iterable[MessageId]) -> dict[MessageId, list[tuple[Message, Reply]]]:
-        """Return for each of these messages those that a reply ties to it, with that reply, in a fixed order.
+        """Return for each message its neighbours by reply, each with the reply, in a fixed order.
 
-        Replies not certain enough are left out, and of several between two messages all but the most certain.
+        Only replies with enough confidence count, and of several between two messages the most certain.
         """
-        asked = sorted(set(ids))
-        if unknown := [key for key in asked if key not in self._known_ids]:
+        keys = sorted(set(ids))
+        if unknown := [key for key in keys if key not in self._known_ids]:
             await self._fetch_replies(unknown, self._limits.max_replies)
             self._known_ids.update(unknown)
-        self._add_explicit_replies(asked)
-        await self._fetch_ends(asked)
+        self._add_explicit_replies(keys)
+        await self._fetch_ends(keys)
         return {
             key: [
                 (self._messages[other], edge)
                 for other, edge in sorted(self._edges.get(key, {}).items())
                 if other in self._messages and self._is_sure(edge)
             ]
-            for key in asked
+            for key in keys
         }
 
     async def neighbour(self, message: Message, direction: Direction) -> Message | None:
-        """Return who stands next to a message, None where nobody does."""
+        """Return the next message in a direction; None if there is none."""
         if (message.id, direction) not in self._neighbours:
             await self._page(message, direction, self._limits.page)
         key = self._neighbours[message.id, direction]
         return None if key is None else self._messages[key]
 
     async def _fetch_replies(self, ids: Sequence[MessageId], limit: int) -> int:
-        asked = set(ids)
-        edges = (await self._source.replies(sorted(asked), limit))[:limit]
+        wanted = set(ids)
+        edges = (await self._source.replies(sorted(wanted), limit))[:limit]
         for edge in edges:
-            if not asked.isdisjoint((edge.child_id, edge.parent_id)):
+            if not wanted.isdisjoint((edge.child_id, edge.parent_id)):
                 self._add_reply(edge)
         return len(edges)
 
@@ -170,7 +176,7 @@ class Neighbourhood:
                 self._add_reply(Reply(child_id=key, parent_id=parent, method="explicit", confidence=1.0))
 
     def _add_reply(self, edge: Reply) -> None:
-        """Keep an edge that may be followed; of several between two messages the most certain one."""
+        """Add an edge with enough confidence; of several between two messages keep the most certain."""
         child, parent = edge.child_id, edge.parent_id
         if child == parent or edge.confidence < self._limits.min_confidence:
             return
@@ -180,15 +186,15 @@ class Neighbourhood:
             self._edges.setdefault(parent, {})[child] = edge
 
     def _is_sure(self, edge: Reply) -> bool:
-        """Say whether an edge between messages that were seen is sure enough for the time between them."""
+        """Return whether an edge is certain enough for the time between its messages."""
         apart = abs(self._messages[edge.child_id].sent_at - self._messages[edge.parent_id].sent_at)
         return apart <= self._silence or edge.confidence >= self._limits.min_confidence_across_silence
 
-    async def _fetch_ends(self, asked: Iterable[MessageId]) -> None:
-        """See the other ends of these messages' edges, and with them at once what else is known by its edge alone."""
+    async def _fetch_ends(self, keys: Iterable[MessageId]) -> None:
+        """Fetch the other ends of the edges of these messages, and in the same call all other missing ends."""
         if all(
             other in self._messages or other in self._useless
-            for key in asked
+            for key in keys
             for other in self._edges.get(key, ())
         ):
             return
@@ -199,7 +205,7 @@ class Neighbourhood:
         self._useless.update(key for key in wanted if key not in self._messages)
 
     async def _page(self, anchor: Message, direction: Direction, limit: int) -> list[Message]:
-        """Return up to `limit` messages going away from the anchor, and learn who stands next to whom."""
+        """Fetch up to `limit` messages going away from the anchor, and record their order."""
         if direction == "before":
             rows = await self._source.before(anchor, limit)
             near = [m for m in rows if self._is_eligible(m) and m.position < anchor.position]
@@ -217,12 +223,12 @@ class Neighbourhood:
         opposite: Direction = "after" if direction == "before" else "before"
         for message in chain:
             self._messages.setdefault(message.id, message)
-        for one, other in pairwise(chain):
-            self._neighbours[one.id, direction] = other.id
-            self._neighbours[other.id, opposite] = one.id
+        for first, second in pairwise(chain):
+            self._neighbours[first.id, direction] = second.id
+            self._neighbours[second.id, opposite] = first.id
 
     def _is_eligible(self, message: Message) -> bool:
-        """Say whether a message is of the trigger's room and was there before the trigger."""
+        """Return whether a message is in the trigger's room and before the trigger."""
         return message.room_id == self._trigger.room_id and message.position < self._trigger.position
 
 
@@ -231,10 +237,10 @@ def _by_confidence(edge: Reply) -> tuple[float, int, MessageId, MessageId]:
 
 
 def _silence(newest_first: Sequence[Message]) -> timedelta:
-    """Return how long a silence is a long one, by the usual pause between messages."""
+    """Return how long a long silence is in this room."""
     pauses = [(later.sent_at - earlier.sent_at).total_seconds() for later, earlier in pairwise(newest_first)]
-    usual = timedelta(seconds=median(pauses) if pauses else 0.0)
-    return min(max(SILENCE_FACTOR * usual, SHORTEST_SILENCE), LONGEST_SILENCE)
+    median_pause = timedelta(seconds=median(pauses) if pauses else 0.0)
+    return min(max(SILENCE_FACTOR * median_pause, SHORTEST_SILENCE), LONGEST_SILENCE)
 
 
 def _unique_messages(messages: Iterable[Message], *, newest_first: bool) -> list[Message]:
@@ -242,28 +248,25 @@ def _unique_messages(messages: Iterable[Message], *, newest_first: bool) -> list
     return sorted(by_id.values(), key=lambda m: m.position, reverse=newest_first)
 
 
-__all__ = ["DEFAULT_LIMITS", "ExpansionLimits", "expand"]
-
-
 async def expand(
     source: MessageSource, trigger: Message, *, limits: ExpansionLimits = DEFAULT_LIMITS
 ) -> Expansion:
     """Return the messages that belong to the trigger, in the order of the room, each with its reason.
 
-    The most recent messages are in, always: min_recent of them, less only where the room has fewer. Of the other
-    places the trigger's conversation has the first claim, and it may fill them all: what the platform itself says is
-    answered on the way from the trigger, then what is near, then what is further away, each with fewer replies to the
-    trigger before more, and the newest before the rest. What the conversation leaves goes to what was said around it.
+    The `min_recent` most recent messages are always in. The trigger's conversation has the first claim to all other
+    places: first what the platform states is answered on the path from the trigger, then near messages, then those
+    further away; fewer replies to the trigger first, and the newest first among equals. The rest of the room gets the
+    places that are left.
 
-    The result depends on what the source holds and not on the order in which it hands rows out. With
-    R = min_recent, N = max(near, R), M = max_messages, P = page and E = max_replies, one walk makes at most
+    The result depends on what the source has, not on the order of its rows. With R = min_recent, N = max(near, R),
+    M = max_messages, P = page and E = max_replies, one walk makes at most
 
         max(1, R)  (near)  +  1  (the edges there)  +  2·M  (edges and messages, for each level of the conversation)
         +  2·M  (the same for each step around it)  +  2·M  (sides)
 
-    source calls. These return at most D = E + 2·near + 2·M·E edges, a message for the other end of each, the
-    explicit parents of the N + 1 messages known at first and of 2·M that are followed, and N + 2·M·P neighbours: in all
-    2·D + 2·N + 2·M + 1 + 2·M·P rows, however large the room.
+    source calls. They return at most D = E + 2·near + 2·M·E edges, a message for the other end of each, the stated parents
+    of the N + 1 first messages and of 2·M others, and N + 2·M·P neighbours: together 2·D + 2·N + 2·M + 1 + 2·M·P rows,
+    however large the room is.
     """
     walker = _Expander(source, trigger, limits)
     await walker.start()
@@ -277,7 +280,7 @@ async def expand(
 
 
 class _Expander:
-    """The state of one walk: what is in, and which ends are still loose."""
+    """The state of one walk: what is selected, and what is still to be followed."""
 
     def __init__(self, source: MessageSource, trigger: Message, limits: ExpansionLimits) -> None:
         self._neighbourhood = Neighbourhood(source, trigger, limits)
@@ -285,7 +288,7 @@ class _Expander:
         self._limits = limits
         self._selected: dict[MessageId, Selected] = {}
         self._over_limit: dict[MessageId, Selected] = {}
-        #: Of the conversation, but further away than what is near.
+        #: Messages of the conversation that are not near.
         self._waiting: dict[MessageId, Selected] = {}
         self._boundaries: list[TimeBoundary] = []
         self._unfollowed: list[Selected] = []
@@ -294,11 +297,11 @@ class _Expander:
 
     @property
     def remaining(self) -> int:
-        """How many messages may still come in."""
+        """How many more messages may be selected."""
         return self._limits.max_messages - len(self._selected)
 
     async def start(self) -> None:
-        """Take in the trigger, its conversation, and the most recent messages, whatever the pauses."""
+        """Select the trigger, its conversation, and the most recent messages."""
         recent = (await self._neighbourhood.fetch_near())[: self._limits.min_recent]
         own = Selected(message=self._trigger, part="conversation", rule="trigger", via=None, step=0, hops=0)
         await self._take_conversation(own, kept={message.id for message in recent})
@@ -310,10 +313,10 @@ class _Expander:
                 self._unfollowed.append(item)
 
     async def _take_conversation(self, trigger: Selected, kept: set[MessageId]) -> None:
-        """Take in what replies alone tie to the trigger, level by level; the kept ones need no place of their own.
+        """Select what replies alone connect to the trigger, level by level; `kept` messages need no place of their own.
 
-        What is further away waits until all that is near is in. Where there is no place left, what is known without a
-        call still tells which of the kept are of the conversation.
+        Messages further away wait until all near ones are in. Without a free place, edges that are already fetched still
+        tell which `kept` messages belong to the conversation.
         """
         self._admit(trigger)
         places = self.remaining - len(kept)
@@ -344,7 +347,7 @@ class _Expander:
         self._waiting = {}
 
     def _postponed(self, found: list[Selected], answered: set[MessageId]) -> list[Selected]:
-        """Return what need not wait: what is near, and what the trigger answers by the platform's own word."""
+        """Return what need not wait: near messages, and what the platform states the trigger answers."""
         now: list[Selected] = []
         for item in found:
             key = item.message.id
@@ -355,36 +358,36 @@ class _Expander:
         return now
 
     async def follow_replies(self) -> int:
-        """Take in whatever is one reply away from the newcomers; return how many came in."""
+        """Select what is one reply away from the newly selected; return how many were added."""
         self._step += 1
         origins, self._unfollowed = self._unfollowed, []
         return self._take(await self._reply_neighbours(origins, "room"))
 
     async def follow_time(self) -> int:
-        """Take in the next message on each side of the newcomers, or seal it; return how many came in.
+        """Select the next message on each side of the newly selected, or close the side; return how many were added.
 
-        Those nearest to the trigger come first, and further ones are not asked about once there are enough.
+        Those nearest to the trigger come first; nothing is fetched once there are enough.
         """
         self._step += 1
         origins, self._unscanned = _nearest_first(self._unscanned), []
         found: dict[MessageId, Selected] = {}
-        for _, alike in groupby(origins, key=lambda item: item.hops):
+        for _, group in groupby(origins, key=lambda item: item.hops):
             if len(found) >= self.remaining:
                 break
-            for origin in alike:
+            for origin in group:
                 for item in await self._time_neighbours(origin):
                     found.setdefault(item.message.id, item)
         return self._take(found.values())
 
     def result(self) -> Expansion:
-        """Return what was found, in the order of the room."""
-        sealed = [seal for seal in self._boundaries if seal.beyond not in self._selected]
+        """Return the result, in the order of the room."""
+        boundaries = [one for one in self._boundaries if one.beyond not in self._selected]
         return Expansion(
             trigger_id=self._trigger.id,
-            selected=tuple(_chronological(self._selected.values())),
-            over_limit=tuple(_chronological(self._over_limit.values())),
+            selected=tuple(chronological(self._selected.values())),
+            over_limit=tuple(chronological(self._over_limit.values())),
             boundaries=tuple(
-                sorted(sealed, key=lambda s: (self._neighbourhood[s.message_id].position, s.direction))
+                sorted(boundaries, key=lambda b: (self._neighbourhood[b.message_id].position, b.direction))
             ),
             steps=self._step,
         )
@@ -394,7 +397,7 @@ class _Expander:
         self._unscanned.append(item)
 
     async def _reply_neighbours(self, origins: Iterable[Selected], part: ContextPart) -> list[Selected]:
-        """Return what is new and one reply away, over the way that is nearest, and of several the newest."""
+        """Return new messages that are one reply away, each over the shortest path."""
         ordered = _nearest_first(origins)
         ties = await self._neighbourhood.replies_of(origin.message.id for origin in ordered)
         found: dict[MessageId, Selected] = {}
@@ -409,7 +412,7 @@ class _Expander:
         return key in self._selected or key in self._over_limit or key in self._waiting
 
     async def _time_neighbours(self, origin: Selected) -> list[Selected]:
-        """Return what is new and stands next to a message, and seal the sides with a pause."""
+        """Return new messages next to this one, and close sides with a long pause."""
         found: list[Selected] = []
         for direction in DIRECTIONS:
             neighbour = await self._neighbourhood.neighbour(origin.message, direction)
@@ -419,10 +422,9 @@ class _Expander:
             if gap <= self._limits.gap:
                 found.append(self._item(neighbour, origin, part="room", rule="temporal"))
                 continue
-            seal = TimeBoundary(
-                message_id=origin.message.id, direction=direction, gap=gap, beyond=neighbour.id
+            self._boundaries.append(
+                TimeBoundary(message_id=origin.message.id, direction=direction, gap=gap, beyond=neighbour.id)
             )
-            self._boundaries.append(seal)
         return found
 
     def _item(
@@ -445,7 +447,7 @@ class _Expander:
         )
 
     def _take(self, found: Iterable[Selected]) -> int:
-        """Admit the candidates nearest to the trigger, then the newest, as long as there is space."""
+        """Select the candidates nearest to the trigger, then the newest, while there is space."""
         ranked, space = _nearest_first(found), self.remaining
         for item in ranked[:space]:
             self._admit(item)
@@ -454,11 +456,12 @@ class _Expander:
         return min(space, len(ranked))
 
 
-def _chronological(items: Iterable[Selected]) -> list[Selected]:
+def chronological(items: Iterable[Selected]) -> list[Selected]:
+    """Return the items in the order of the room."""
     return sorted(items, key=lambda item: item.message.position)
 
 
 def _nearest_first(items: Iterable[Selected]) -> list[Selected]:
-    """Return the items with fewer hops first, of those alike the newest first."""
-    newest_first = _chronological(items)[::-1]
+    """Return the items with fewer hops first, and the newest first among equals."""
+    newest_first = chronological(items)[::-1]
     return sorted(newest_first, key=lambda item: item.hops)

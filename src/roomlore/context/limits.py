@@ -1,4 +1,4 @@
-"""How far a walk may go and how much it may fetch."""
+"""Limits of a context: how far the expansion goes, and how much it fetches."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,26 +8,26 @@ from roomlore.domain.errors import BadInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpansionLimits:
-    """How far a walk may go and how much it may fetch."""
+    """Limits of the expansion."""
 
-    #: So many messages just before the trigger are in, whatever the pauses between them.
+    #: The number of messages just before the trigger that are always in, whatever the pauses between them.
     min_recent: int = 10
-    #: So many messages are in at most, the trigger among them.
+    #: The largest number of messages, including the trigger.
     max_messages: int = 30
-    #: A longer pause between two neighbours ends the walk in that direction.
+    #: A longer pause between neighbours ends the expansion in that direction.
     gap: timedelta = timedelta(minutes=30)
-    #: Replies that were found are followed from this confidence on; what the platform says is certain. Measured on
-    #: annotated IRC (dev): even the least sure ones mostly stay within one conversation. The context of a trigger has
-    #: F1 80.7 up to 0.15, 79.7 with 0.2, 75.6 with 0.3 and 50 with 0.5. A bar on all replies of a way together, a limit
-    #: of hops, and others of the same author nearby made it worse or left fewer starters empty.
+    #: Inferred replies need this confidence; stated replies are certain. Measured on annotated IRC (dev): even the least
+    #: certain ones mostly stay within one conversation. F1 of a trigger's context is 80.7 up to 0.15, 79.7 with 0.2, 75.6
+    #: with 0.3 and 50 with 0.5. A bar for the product along a path, a limit of hops, and recent messages of the same
+    #: author were worse, or left fewer starters empty.
     min_confidence: float = 0.1
-    #: The same across a long silence, where a guess is easily wrong and a room often begins anew.
+    #: The same across a long silence, where a guess is easily wrong.
     min_confidence_across_silence: float = 0.5
-    #: So many messages just before the trigger are fetched at once, with the replies around them.
+    #: So many messages before the trigger are fetched at once, with the replies around them.
     near: int = 100
-    #: Messages fetched per call while looking at neighbours in time further away.
+    #: Messages fetched per call for neighbours further away.
     page: int = 10
-    #: Reply edges fetched per step. The explicit parent of a message needs no edge and is never cut.
+    #: Reply edges fetched per step. The stated parent of a message needs no edge and is never cut.
     max_replies: int = 64
 
     def __post_init__(self) -> None:
@@ -45,17 +45,17 @@ class ExpansionLimits:
 
     @property
     def near_replies(self) -> int:
-        """How many reply edges are fetched at once around the messages that are near."""
+        """Reply edges fetched with the near messages."""
         return self.max_replies + 2 * self.near
 
     @property
     def max_calls(self) -> int:
-        """The most source calls that one walk can make."""
+        """The most source calls of one expansion."""
         return max(1, self.min_recent) + 1 + 6 * self.max_messages
 
     @property
     def max_rows(self) -> int:
-        """The most rows, messages and reply edges together, that one walk can receive."""
+        """The most messages and reply edges that one expansion receives."""
         near = max(self.min_recent, self.near)
         edges = self.near_replies + 2 * self.max_messages * self.max_replies
         explicit_parents = near + 1 + 2 * self.max_messages
@@ -63,5 +63,5 @@ class ExpansionLimits:
 
 
 DEFAULT_LIMITS = ExpansionLimits()
-#: How much a context holds, in tokens.
+#: In tokens.
 DEFAULT_BUDGET = 4000

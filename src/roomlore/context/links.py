@@ -1,34 +1,34 @@
-"""Adds to the messages of a context what their links point to: after the selection, and only for what is in it.
+"""Reads the pages that a context's messages link to, and writes them as blocks that follow the bodies.
 
-`enrich` has the links read, `attach` writes what came of it as blocks that follow the bodies. A link that
-cannot be read costs nothing but its place: the reason is kept, the context goes on without it.
+Only links of selected messages are read. A link that cannot be read only uses up an attempt; its reason is kept.
 
-What a page says is nobody's word in the room. It is made harmless like a body and escaped like a value, so a
-page can neither end its block nor begin a line of its own; and `unembedded` sees to it that nobody types one.
+A page is nobody's word in the room. It is sanitised like a body and escaped like an attribute value, so a page can neither
+end its block nor begin a line of its own; `escape_embeddings` makes sure that nobody types such a block.
 """
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from xml.sax.saxutils import escape, quoteattr
 
-from roomlore.context.tokens import TokenCounter, estimate_tokens
+from roomlore.context.tokens import TokenCounter, estimate_tokens, largest_fitting
 from roomlore.domain.ids import MessageId
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import Article, ArticleReader, FetchFailure
 from roomlore.domain.rendering import as_one_line, safe_text
 
-#: Links of one message that are looked at; beyond them it is a list of links, and not about any.
+#: Links read per message; a message with more is a list of links.
 LINKS_PER_MESSAGE = 10
-#: An article of which less fits is left out: it would say nothing.
+#: An article is left out if less of it fits.
 _FEWEST_CHARACTERS = 200
 _LONGEST_TITLE = 200
-#: What stands for a line end where a body is shown; see `domain/rendering.py`.
+#: A line end in a rendered body; see `domain/rendering.py`.
 _SHOWN_LINE_END = "\n  | "
 
-#: Ends before whatever no link contains: brackets, quotation marks, bars, and what Chinese and Japanese put
-#: behind a link without a space. An address in brackets may stand for the host.
+#: Ends before characters that no link contains: brackets, quotation marks, bars, and Chinese and Japanese punctuation, which
+#: follows a link without a space. The host may be an address in brackets.
 _LINK = lazy_pattern(
     r"(?<![A-Za-z0-9+.-])https?://(?:\[[0-9A-Fa-f:.]+\])?"
     r"[^\s<>\"`{|}\\^\[\]\x00-\x1f\x7f-\x9f\u200b\u2028\u2029"
@@ -40,14 +40,14 @@ _BACKTICKS = lazy_pattern(r"`+")
 _FENCE = lazy_pattern(r"^[ ]{0,3}(`{3,}|~{3,})", re.MULTILINE)
 _LONGEST_LINK = 2048
 
-#: The ends of links to files that no article is in; these are not asked for.
+#: Ends of links to files without an article; these are not fetched.
 _FILE = lazy_pattern(
     r"\.(?:avi|bmp|csv|docx?|exe|gif|gz|heic|ico|jpe?g|kml|m4a|mkv|mov|mp[34]|ogg|pdf|png|pptx?|rar|svg|tar|tiff?"
     r"|wav|webm|webp|xlsx?|zip)(?:\?|$)",
     re.IGNORECASE,
 )
 
-#: Neither in well-formed markup nor of use to anybody.
+#: Characters that XML does not allow.
 _NOT_MARKUP = lazy_pattern("[\ufffe\uffff]")
 _TYPED = lazy_pattern(r"<(?=[\s/\u00ad\u200b-\u200f\u2060\ufe0f\ufeff]*embedding)", re.IGNORECASE)
 _WIDE_ANGLE = "\uff1c"
@@ -55,11 +55,10 @@ _WIDE_ANGLE = "\uff1c"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLimits:
-    """What enriching one context may take."""
+    """Limits for the links of one context."""
 
-    #: Articles in one context.
     articles: int = 3
-    #: Links that are read for them: the next one takes the place of one that failed.
+    #: Links that are read: the next link replaces one that failed.
     attempts: int = 6
     #: For all of them together; what was read by then is kept.
     seconds: float = 10.0
@@ -70,37 +69,30 @@ DEFAULT_LIMITS = LinkLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkResult:
-    """What became of one link, and the message that it counts for: the newest of those that have it."""
+    """The page of a link or why it was not read, with the newest message that has the link."""
 
     message_id: MessageId
     outcome: Article | FetchFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Enrichment:
-    """What became of the links of a context: newest message first, those of one as they stand in it."""
-
-    links: tuple[LinkResult, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleBlocks:
-    """What follows which body, and the links of which nothing does."""
+    """The block that follows each body, and the links without one."""
 
-    #: Lines end with a plain line feed; the bars are for whoever shows the message to add.
+    #: Lines end with a plain line feed; the renderer adds the bars.
     blocks: Mapping[MessageId, str]
-    #: Each outcome is an `Unread`, those that did not fit the budget included.
+    #: Each outcome is a `FetchFailure`, also for pages that did not fit the budget.
     unread: tuple[LinkResult, ...]
 
 
 async def read_links(
     lines: Sequence[tuple[MessageId, str]], reader: ArticleReader, *, limits: LinkLimits = DEFAULT_LIMITS
-) -> Enrichment:
-    """Return what the links of the messages point to, as far as the limits go; only a cancellation is raised.
+) -> list[LinkResult]:
+    """Return what the links point to, links of the newest message first; only a cancellation is raised.
 
     Args:
-        lines: The messages that made it into the context in the order of the room, each with its whole body.
-        reader: Reads one link. Whatever it raises counts as a link that was not read.
+        lines: The messages of the context in the order of the room, each with its whole body.
+        reader: Reads one link; any exception counts as a failure.
         limits: Articles, attempts and seconds.
     """
     wanted = _links_to_read(lines)
@@ -117,57 +109,53 @@ async def read_links(
     except TimeoutError:
         rest = f"not read within {limits.seconds:g} seconds"
     found = {url: outcomes.get(url) or FetchFailure(url=url, reason=rest) for url in wanted}
-    return Enrichment(
-        links=tuple(LinkResult(message_id=wanted[url], outcome=outcome) for url, outcome in found.items())
-    )
+    return [LinkResult(message_id=wanted[url], outcome=outcome) for url, outcome in found.items()]
 
 
 def attach(
-    enrichment: Enrichment,
+    links: Sequence[LinkResult],
     *,
     tokens: int,
     characters: int = 4000,
     counter: TokenCounter = estimate_tokens,
 ) -> ArticleBlocks:
-    """Return the articles as blocks to follow the bodies, those of newer messages first while tokens last.
+    """Return the articles as blocks, those of newer messages first while tokens last.
 
     Args:
-        enrichment: What the links point to.
-        tokens: What all blocks together may cost, as they are shown.
-        characters: What of one article is shown at most; what is cut is told.
-        counter: What a text costs.
+        links: What the links point to.
+        tokens: Budget of all blocks together, as they are rendered.
+        characters: The longest article; what is cut is stated.
+        counter: Counts tokens.
     """
     shown: dict[MessageId, list[str]] = {}
     unread: list[LinkResult] = []
-    for link in enrichment.links:
+    for link in links:
         if isinstance(link.outcome, FetchFailure):
             unread.append(link)
             continue
         others = shown.get(link.message_id, [])
         left = tokens - sum(_cost(block, counter) for key, block in shown.items() if key != link.message_id)
-        embedding = _longest(
-            link.outcome, characters, space=_ArticleSpace(others, tokens=left, counter=counter)
-        )
+        embedding = _longest(link.outcome, characters, partial(_fits, others, left, counter))
         if embedding:
             shown[link.message_id] = [*others, embedding]
         else:
-            refusal = FetchFailure(url=link.outcome.url, reason="the budget went to messages and newer links")
-            unread.append(LinkResult(message_id=link.message_id, outcome=refusal))
+            failure = FetchFailure(url=link.outcome.url, reason="the budget went to messages and newer links")
+            unread.append(LinkResult(message_id=link.message_id, outcome=failure))
     return ArticleBlocks(blocks={key: _block(block) for key, block in shown.items()}, unread=tuple(unread))
 
 
 def escape_embeddings(text: str) -> str:
-    """Return a body in which nobody typed an embedding: where one would begin or end stands a wide angle."""
+    """Return a body with every typed `<embedding` tag disarmed by a wide angle bracket."""
     return _TYPED.sub(_WIDE_ANGLE, text)
 
 
 def find_links(body: str) -> tuple[str, ...]:
-    """Return the first links of a body that stand outside of code, each once, without what follows a hash sign."""
+    """Return the first links of a body outside of code, each once, without their fragments."""
     found: dict[str, None] = {}
     for prose in _outside_code(body):
         for match in _LINK.finditer(prose):
             if len(match[0]) > _LONGEST_LINK or prose.startswith("](", match.end()):
-                continue  # nothing that is read, or the label of a Markdown link, whose target follows
+                continue  # too long, or the label of a Markdown link, whose target follows
             url = _without_punctuation(match[0]).partition("#")[0]
             if url.partition("://")[2].strip("/?"):
                 found[url] = None
@@ -200,24 +188,21 @@ async def _read_all(
 async def _read(url: str, reader: ArticleReader, outcomes: dict[str, Article | FetchFailure]) -> None:
     try:
         outcomes[url] = await reader.read(url)
-    except Exception as error:  # noqa: BLE001  whatever a reader does, an article never fails the context
+    except Exception as error:  # noqa: BLE001  an article never fails the context
         outcomes[url] = FetchFailure(url=url, reason=f"the reader failed ({type(error).__name__})")
 
 
 def _without_punctuation(link: str) -> str:
     """Return a link without the punctuation of the sentence around it."""
-    while link:
-        if link[-1] in _TRAILING or (link[-1] == ")" and link.count(")") > link.count("(")):
-            link = link[:-1]
-        else:
-            break
+    while link and (link[-1] in _TRAILING or (link[-1] == ")" and link.count(")") > link.count("("))):
+        link = link[:-1]
     return link
 
 
 def _outside_code(body: str) -> Iterator[str]:
-    """Yield what stands outside of code blocks and code spans, in time that grows with the length only."""
-    for stretch in _outside_fences(body):
-        yield from _outside_spans(stretch)
+    """Yield the text outside of code blocks and code spans, in linear time."""
+    for text in _outside_fences(body):
+        yield from _outside_spans(text)
 
 
 def _outside_fences(body: str) -> Iterator[str]:
@@ -233,7 +218,7 @@ def _outside_fences(body: str) -> Iterator[str]:
 
 
 def _outside_spans(text: str) -> Iterator[str]:
-    """Yield what stands between code spans; one opens with some backticks and closes with as many."""
+    """Yield the text between code spans; a span closes with as many backticks as it opens with."""
     runs = list(_BACKTICKS.finditer(text))
     last = {len(run[0]): place for place, run in enumerate(runs)}
     start, opened = 0, 0
@@ -247,28 +232,18 @@ def _outside_spans(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-@dataclass(frozen=True, slots=True)
-class _ArticleSpace:
-    """What is left for the embeddings of one message."""
-
-    others: Sequence[str]
-    tokens: int
-    counter: TokenCounter
-
-    def fits(self, embedding: str) -> bool:
-        return _cost([*self.others, embedding], self.counter) <= self.tokens
-
-
-def _longest(article: Article, characters: int, *, space: _ArticleSpace) -> str:
-    """Return as much of an article as there is room for, or nothing where that is too little."""
+def _longest(article: Article, characters: int, fits: Callable[[str], bool]) -> str:
+    """Return as much of an article as fits, or nothing if that is too little."""
     text = safe_text(article.text)
     low, high = min(_FEWEST_CHARACTERS, len(text)), min(characters, len(text))
-    if high < low or not space.fits(_embedding(article, text, low)):
+    if high < low or not fits(_embedding(article, text, low)):
         return ""
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if space.fits(_embedding(article, text, middle)) else (low, middle - 1)
-    return _embedding(article, text, low)
+    length = largest_fitting(low, high, lambda length: fits(_embedding(article, text, length)))
+    return _embedding(article, text, length)
+
+
+def _fits(others: Sequence[str], tokens: int, counter: TokenCounter, embedding: str) -> bool:
+    return _cost([*others, embedding], counter) <= tokens
 
 
 def _embedding(article: Article, text: str, characters: int) -> str:
@@ -293,5 +268,5 @@ def _content(text: str) -> str:
 
 
 def _attribute(value: str) -> str:
-    """Return a value in double quotes, in one line and well-formed whatever it holds."""
+    """Return a value in double quotes, on one line and well-formed."""
     return quoteattr(_NOT_MARKUP.sub("\ufffd", safe_text(value)), {'"': "&quot;"})

@@ -1,8 +1,8 @@
-"""The memory block: what an agent noticed, learnt and went through, as a few dated lines, each with its memory.
+"""The memory section of a context: what an agent noticed, learned and experienced, as dated lines with citations.
 
-What is about the topic comes first, and of that what weighs most: importance, less the older it is, then what is
-newer. A long memory is cut and says how much; what does not fit into the budget is left out and accounted for. Memories hold what people said, so each is one
-line whatever it holds, and none can pass for a heading, a citation or a line of its own.
+Memories on the topic come first, and among them the weightiest: importance, reduced by age; then the newer ones. A long
+memory is cut and says by how much. What does not fit into the budget is listed as omitted. Memories contain what people
+said, so each is one line, and none can forge a heading, a citation or another line.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,29 +16,26 @@ from roomlore.domain.records import Memory, MemoryKind, Postable
 from roomlore.domain.rendering import as_one_line, safe_name
 
 MemoryGroup = Literal["insights", "learnings", "interactions", "observations"]
-#: `section`: its section has lines for others; `budget`: the tokens were spent on what comes before it; `size`: it is
-#: too long, whatever else there is; `edited`: a message that it rests on says something else since; `injected`: it
-#: stands among the messages already.
+#: `section`: other memories have the lines of its group; `budget`: earlier memories took the tokens; `size`: it is too long
+#: alone; `edited`: one of its sources was edited; `injected`: it is among the messages already.
 OmissionCause = Literal["section", "budget", "size", "edited", "injected"]
 
-#: The sections in their order, each with its heading, its kind of memory and how many lines it has at most.
+#: The groups in order, each with its heading, its kind of memory and its maximum of lines.
 MEMORY_GROUPS: Mapping[MemoryGroup, tuple[str, MemoryKind, int]] = {
     "insights": ("Insights", "insight", 3),
     "learnings": ("Learnings", "learning", 3),
     "interactions": ("With those present", "interaction", 3),
     "observations": ("Recent observations", "observation", 2),
 }
-_GROUP_OF: Mapping[MemoryKind, MemoryGroup] = {
-    kind: section for section, (_, kind, _) in MEMORY_GROUPS.items()
-}
+_GROUP_OF: Mapping[MemoryKind, MemoryGroup] = {kind: group for group, (_, kind, _) in MEMORY_GROUPS.items()}
 DEFAULT_SECTION_BUDGET = 1000
-#: Characters of a memory that are shown; cutting off less than this saves nothing.
+#: Characters shown of a memory; cutting less than `_MIN_CUT` saves nothing.
 LONGEST_LINE, _MIN_CUT = 200, 40
 _LONGEST_FOCUS = 80
 _WHY_IN: Mapping[MemoryGroup, str] = {
-    "insights": "among the insights that weigh most",
-    "learnings": "among the learnings that weigh most",
-    "interactions": "among the interactions with those present that weigh most",
+    "insights": "among the weightiest insights",
+    "learnings": "among the weightiest learnings",
+    "interactions": "among the weightiest interactions with those present",
     "observations": "among the newest observations",
 }
 _WHY_OUT: Mapping[OmissionCause, str] = {
@@ -46,45 +43,45 @@ _WHY_OUT: Mapping[OmissionCause, str] = {
     "budget": "the budget went to memories that come before it",
     "size": "does not fit into the budget",
     "edited": "a message it rests on was edited since",
-    "injected": "stands among the messages already",
+    "injected": "is among the messages already",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedMemory:
-    """A memory that may be shown, how much it weighs, and whether it is about the topic."""
+    """A candidate with its weight."""
 
     memory: Memory
     weight: float
-    #: True where there is no topic.
+    #: True without a topic.
     is_on_topic: bool = True
 
     @property
     def group(self) -> MemoryGroup:
-        """Where it stands."""
+        """Its group."""
         return _GROUP_OF[self.memory.kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryLine:
-    """One memory as the block shows it."""
+    """A memory as the section shows it."""
 
     memory_id: MemoryId
-    #: What a citation calls it, unique in the block: "k1", "k2", …
+    #: Its citation, unique in the section: "k1", "k2", …
     label: str
     section: MemoryGroup
-    #: Since when it is true.
+    #: `valid_from` of the memory.
     at: datetime
-    #: Harmless, on one line, and cut only where a marker says so.
+    #: Sanitised, on one line; a marker shows where it is cut.
     text: str
     weight: float
-    #: Whether it is about the topic; otherwise it is weighty whatever is talked about.
+    #: Whether it is about the topic.
     fits: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OmittedMemory:
-    """A memory that was considered and is not in the block."""
+    """A memory that was considered and is not in the section."""
 
     memory_id: MemoryId
     section: MemoryGroup
@@ -94,21 +91,21 @@ class OmittedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus:
-    """What an agent is at: a task, or else what is talked about."""
+    """The current focus of an agent: a task, or else the topic."""
 
     text: str
-    #: The newest memory of the task, and what a citation calls it; None where it is what is talked about.
+    #: The newest memory of the task, and its citation; None for a topic.
     memory_id: MemoryId | None = None
     label: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedMemory:
-    """One memory, in or out, with the reason."""
+    """A candidate, in or out, with the reason."""
 
     memory_id: MemoryId
     included: bool
-    #: Its citation label; None when it is out.
+    #: None if it is out.
     label: str | None
     section: MemoryGroup
     weight: float
@@ -121,16 +118,16 @@ class MemorySection:
     """What an agent remembers that may matter now."""
 
     agent_id: ParticipantId
-    #: Of the agent, harmless.
+    #: The agent's name, sanitised.
     name: str
-    #: In the order of the sections.
+    #: In the order of the groups.
     lines: tuple[MemoryLine, ...]
     focus: Focus | None
     left_out: tuple[OmittedMemory, ...]
-    #: Never more than the budget; none where nothing is shown.
+    #: At most the budget; 0 if nothing is shown.
     tokens: int
     budget: int
-    #: Where what it holds may be posted without telling anybody there what they may not read.
+    #: Where its contents may be posted without revealing anything to people who may not read them.
     postable: Postable = "nowhere"
 
     @property
@@ -142,7 +139,7 @@ class MemorySection:
         return cited
 
     def explain(self) -> tuple[ExplainedMemory, ...]:
-        """Return every memory that was considered, in or out, with its reason; those that are in come first."""
+        """Return every candidate with its reason; those that are in come first."""
         shown = [
             ExplainedMemory(
                 memory_id=line.memory_id,
@@ -150,11 +147,11 @@ class MemorySection:
                 label=line.label,
                 section=line.section,
                 weight=line.weight,
-                reason=_WHY_IN[line.section] if line.fits else "weighty, whatever is talked about",
+                reason=_WHY_IN[line.section] if line.fits else "weighty, on any topic",
             )
             for line in self.lines
         ]
-        passed = [
+        omitted = [
             ExplainedMemory(
                 memory_id=one.memory_id,
                 included=False,
@@ -165,7 +162,7 @@ class MemorySection:
             )
             for one in self.left_out
         ]
-        return (*shown, *passed)
+        return (*shown, *omitted)
 
 
 def compose(
@@ -177,16 +174,7 @@ def compose(
     budget: int = DEFAULT_SECTION_BUDGET,
     counter: TokenCounter = estimate_tokens,
 ) -> MemorySection:
-    """Return a block of the memories that matter most, within the budget of tokens.
-
-    Args:
-        memories: Each once; in the order in which they count within their sections.
-        agent_id: Whose memories they are.
-        name: What the agent is called.
-        focus: What the agent is at.
-        budget: Tokens, that of the focus among them.
-        counter: Tells what a text costs.
-    """
+    """Return the most important memories within the token budget; `memories` are in the order of their groups."""
     empty = MemorySection(
         agent_id=agent_id,
         name=safe_name(name),
@@ -196,7 +184,7 @@ def compose(
         tokens=0,
         budget=budget,
     )
-    chosen, passed = _select_lines(memories)
+    chosen, omitted = _select_lines(memories)
     kept: list[RankedMemory] = []
     for one in sorted(
         chosen, key=lambda one: (one.is_on_topic, one.weight, one.memory.valid_from), reverse=True
@@ -204,34 +192,34 @@ def compose(
         if _cost(_with_lines(empty, [*kept, one]), counter) <= budget:
             kept.append(one)
         else:
-            passed.append(_to_omitted(one, "budget" if kept else "size"))
-    block = replace(_with_lines(empty, kept), left_out=tuple(passed))
+            omitted.append(_to_omitted(one, "budget" if kept else "size"))
+    section = replace(_with_lines(empty, kept), left_out=tuple(omitted))
     is_bare = not kept and focus is not None and focus.memory_id is None
-    # What is talked about is no memory: alone it says nothing that the messages do not.
-    if is_bare or _cost(block, counter) > budget:
-        block = replace(block, focus=None)
-    return replace(block, tokens=_cost(block, counter))
+    # A topic alone adds nothing to the messages.
+    if is_bare or _cost(section, counter) > budget:
+        section = replace(section, focus=None)
+    return replace(section, tokens=_cost(section, counter))
 
 
 def without_injected(
     section: MemorySection, injected: Collection[MemoryId], *, counter: TokenCounter = estimate_tokens
 ) -> MemorySection:
-    """Return the block without memories that stand among the messages already; what is at hand stays in focus."""
+    """Return the section without memories that are among the messages already; the focus stays."""
     lines = [line for line in section.lines if line.memory_id not in injected]
-    passed = [
+    omitted = [
         OmittedMemory(memory_id=line.memory_id, section=line.section, weight=line.weight, cause="injected")
         for line in section.lines
         if line.memory_id in injected
     ]
-    section = _with_labels(replace(section, left_out=(*passed, *section.left_out)), lines)
+    section = _with_labels(replace(section, left_out=(*omitted, *section.left_out)), lines)
     return replace(section, tokens=_cost(section, counter))
 
 
 def section_text(block: MemorySection) -> str:
-    """Return the block as text; nothing where it has neither a line nor a focus."""
+    """Return the section as text; empty if it has neither a line nor a focus."""
     parts: list[str] = []
-    for section, (heading, _, _) in MEMORY_GROUPS.items():
-        lines = [line for line in block.lines if line.section == section]
+    for group, (heading, _, _) in MEMORY_GROUPS.items():
+        lines = [line for line in block.lines if line.section == group]
         parts += [f"{heading}:"] if lines else []
         parts += [f"- #{line.label} {line.at:%Y-%m-%d}: {line.text}" for line in lines]
     if block.focus is not None:
@@ -240,25 +228,25 @@ def section_text(block: MemorySection) -> str:
     return "\n".join([f"[What {block.name} remembers]", *parts]) if parts else ""
 
 
-def _select_lines(found: Sequence[RankedMemory]) -> tuple[list[RankedMemory], list[OmittedMemory]]:
-    """Return the first memories of each section, as many as it has lines, and what is passed over."""
+def _select_lines(memories: Sequence[RankedMemory]) -> tuple[list[RankedMemory], list[OmittedMemory]]:
+    """Return the first memories of each group, as many as it has lines, and the omitted ones."""
     chosen: list[RankedMemory] = []
-    passed: list[OmittedMemory] = []
-    for section, (_, _, most) in MEMORY_GROUPS.items():
-        inside = [one for one in found if one.group == section]
-        current = [one for one in inside if not one.memory.is_outdated]
-        chosen += current[:most]
-        passed += [_to_omitted(one, "section") for one in current[most:]]
-        passed += [_to_omitted(one, "edited") for one in inside if one.memory.is_outdated]
-    return chosen, passed
+    omitted: list[OmittedMemory] = []
+    for group, (_, _, max_lines) in MEMORY_GROUPS.items():
+        members = [one for one in memories if one.group == group]
+        current = [one for one in members if not one.memory.is_outdated]
+        chosen += current[:max_lines]
+        omitted += [_to_omitted(one, "section") for one in current[max_lines:]]
+        omitted += [_to_omitted(one, "edited") for one in members if one.memory.is_outdated]
+    return chosen, omitted
 
 
 def _to_omitted(one: RankedMemory, cause: OmissionCause) -> OmittedMemory:
     return OmittedMemory(memory_id=one.memory.id, section=one.group, weight=one.weight, cause=cause)
 
 
-def _with_lines(block: MemorySection, kept: Sequence[RankedMemory]) -> MemorySection:
-    """Return the block with these memories, each in its section."""
+def _with_lines(section: MemorySection, kept: Sequence[RankedMemory]) -> MemorySection:
+    """Return the section with these memories, each in its group."""
     lines = [
         MemoryLine(
             memory_id=one.memory.id,
@@ -269,15 +257,15 @@ def _with_lines(block: MemorySection, kept: Sequence[RankedMemory]) -> MemorySec
             weight=one.weight,
             fits=one.is_on_topic,
         )
-        for section in MEMORY_GROUPS
+        for group in MEMORY_GROUPS
         for one in kept
-        if one.group == section
+        if one.group == group
     ]
-    return _with_labels(block, lines)
+    return _with_labels(section, lines)
 
 
 def _with_labels(section: MemorySection, lines: Sequence[MemoryLine]) -> MemorySection:
-    """Return the block with these lines, labelled in the order in which they stand."""
+    """Return the section with these lines, labelled in order."""
     lines = [replace(line, label=f"k{place}") for place, line in enumerate(lines, start=1)]
     labels = {line.memory_id: line.label for line in lines}
     focus = section.focus
@@ -292,7 +280,7 @@ def _cost(section: MemorySection, counter: TokenCounter) -> int:
 
 
 def one_line(content: str, longest: int) -> str:
-    """Return words on one line, made harmless, without what is too long of them; a marker says how much that is."""
+    """Return a text on one line, sanitised, and cut with a marker if it is too long."""
     text = as_one_line(content)
     if len(text) <= longest + _MIN_CUT:
         return text

@@ -1,22 +1,22 @@
-"""What the builder returns: lines, citations, and the account of what is in and what is out."""
+"""A context: labelled lines, citations, and why each message is in or out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from roomlore.context.expansion import ContextPart, SelectionRule, TimeBoundary
+from roomlore.context.expansion import ContextPart, Reached, SelectionRule, TimeBoundary
 from roomlore.context.memory_section import MemorySection
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
-from roomlore.domain.records import Message, Postable, Reply, ReplyMethod, Viewer
+from roomlore.domain.records import Postable, Reply, ReplyMethod, Viewer
 from roomlore.search.records import RestrictedResult
 
 OmissionCause = Literal["limit", "budget", "exchange"]
 
 
 _WHY_OUT: dict[OmissionCause, str] = {
-    "limit": "the walk was full",
-    "budget": "the budget went to messages that matter more",
+    "limit": "the limit of messages was reached",
+    "budget": "the budget went to more important messages",
     "exchange": "not all of its exchange fits",
 }
 
@@ -34,55 +34,40 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContextLine:
-    """One message as the context shows it."""
+class ContextLine(Reached):
+    """A message as the context shows it."""
 
-    message: Message
-    #: What a citation calls it, unique in the context: "m1", "m2", …
+    #: Its citation, unique in the context: "m1", "m2", …
     label: str
-    #: The author's name as shown: harmless, and unlike that of any other author in the room's excerpt.
+    #: The author's name, sanitised and different from that of any other author.
     speaker: str
-    #: The body as shown: harmless, and cut only where a marker says so.
+    #: The body, sanitised; a marker shows where it is cut.
     text: str
-    #: Characters of the body that the marker stands for.
     characters_cut: int
-    #: Label of the message it explicitly answers, where that one is in the context.
+    #: Label of the message that it explicitly answers, if the context has that.
     reply_to: str | None
-    #: Whether it is the first of its day here: as text it then says the day.
+    #: Whether it is the first of its day; its text then begins with the date.
     is_dated: bool
-    part: ContextPart
-    rule: SelectionRule
-    via: MessageId | None
-    #: The reply over which it was reached, stated or found; None where it was not by a reply.
-    reply: Reply | None
-    step: int
-    #: Of the line as text, with what is embedded.
+    #: Of the line as text, with embeddings.
     tokens: int
-    #: What the message links to, as one block in which every page is harmless; empty unless it was asked for.
+    #: What the message links to, as one sanitised block; empty unless articles were requested.
     embeddings: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OmittedMessage:
+class OmittedMessage(Reached):
     """A message that was considered and is not in the context."""
 
-    message: Message
-    part: ContextPart
-    rule: SelectionRule
-    via: MessageId | None
-    reply: Reply | None
-    step: int
-    #: `limit`: the walk was full; `budget`: the tokens were spent on messages that matter more; `exchange`: all of the
-    #: exchange that it belongs to did not fit.
+    #: `limit`: too many messages; `budget`: more important messages took the tokens; `exchange`: its thread did not fit.
     cause: OmissionCause
     tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadLink:
-    """A link of which nothing is shown."""
+    """A link whose page is not shown."""
 
-    #: Of the newest line that has it.
+    #: Label of the newest line with the link.
     label: str
     url: str
     #: One phrase for a person.
@@ -91,16 +76,16 @@ class UnreadLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedMessage:
-    """One candidate, in or out, with the reason."""
+    """A candidate, in or out, with the reason."""
 
     message_id: MessageId
     included: bool
-    #: Its citation label; None when it is out.
+    #: None if it is out.
     label: str | None
     part: ContextPart
     rule: SelectionRule
     via: MessageId | None
-    #: How the reply over which it was reached is known, and how surely; None where it was not by a reply.
+    #: Method and confidence of the reply over which it was reached; None without one.
     method: ReplyMethod | None
     confidence: float | None
     step: int
@@ -112,7 +97,7 @@ class ExplainedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What an agent should read before it answers the trigger, in the order of the room."""
+    """What an agent reads before it answers the trigger, in the order of the room."""
 
     room_id: RoomId
     viewer: Viewer
@@ -121,80 +106,62 @@ class Context:
     lines: tuple[ContextLine, ...]
     left_out: tuple[OmittedMessage, ...]
     sealed: tuple[TimeBoundary, ...]
-    #: Never more than the budget, unless the trigger is alone and too long itself.
+    #: At most the budget, unless the trigger alone exceeds it.
     tokens: int
     budget: int
-    #: Where the answer may be posted without telling anybody there what they may not read.
+    #: Where the answer may be posted without revealing anything to people who may not read it.
     postable: Postable
-    #: Whether messages of the exchange that the trigger belongs to are left out; no other is ever shown in part.
+    #: Whether the trigger's own thread is shown in part; other threads never are.
     is_partial: bool = False
-    #: Links of the lines that nothing is embedded of, with the reasons; empty unless articles were asked for.
+    #: Links whose pages are not shown, with the reasons; empty unless articles were requested.
     unread: tuple[UnreadLink, ...] = ()
-    #: What the viewer remembers as an agent; its tokens are among those of the context. It explains itself.
+    #: What the agent remembers; its tokens are included in those of the context.
     block: MemorySection | None = None
-    #: What would be shown, too, if no spoken request withheld it; told to operators alone, and no part of the text.
+    #: Messages that privacy requests keep out; for operators only, and not part of the text.
     withheld: tuple[RestrictedResult, ...] = ()
 
     @property
     def citations(self) -> Mapping[str, Citation]:
         """The message behind each label."""
-        return {line.label: _citation(line) for line in self.lines}
+        return {
+            line.label: Citation(
+                label=line.label,
+                message_id=line.message.id,
+                external_id=line.message.external_id,
+                author_id=line.message.author_id,
+                author_name=line.message.author_name,
+                sent_at=line.message.sent_at,
+            )
+            for line in self.lines
+        }
 
     def explain(self) -> tuple[ExplainedMessage, ...]:
         """Return every candidate, in or out, with its reason, in the order of the room."""
         labels = {line.message.id: line.label for line in self.lines}
-        told = [(line.message.position, _explain_line(line, labels)) for line in self.lines]
-        told += [(item.message.position, _explain_left_out(item, labels)) for item in self.left_out]
-        return tuple(explained for _, explained in sorted(told, key=lambda pair: pair[0]))
+        items = sorted((*self.lines, *self.left_out), key=lambda item: item.message.position)
+        return tuple(_explain(item, labels) for item in items)
 
 
-def _citation(line: ContextLine) -> Citation:
-    message = line.message
-    return Citation(
-        label=line.label,
-        message_id=message.id,
-        external_id=message.external_id,
-        author_id=message.author_id,
-        author_name=message.author_name,
-        sent_at=message.sent_at,
-    )
-
-
-def _explain_line(line: ContextLine, labels: Mapping[MessageId, str]) -> ExplainedMessage:
-    return ExplainedMessage(
-        message_id=line.message.id,
-        included=True,
-        label=line.label,
-        part=line.part,
-        rule=line.rule,
-        via=line.via,
-        method=line.reply and line.reply.method,
-        confidence=line.reply and line.reply.confidence,
-        step=line.step,
-        reason=_how_reached(line, labels),
-        tokens=line.tokens,
-        characters_cut=line.characters_cut,
-    )
-
-
-def _explain_left_out(item: OmittedMessage, labels: Mapping[MessageId, str]) -> ExplainedMessage:
+def _explain(item: ContextLine | OmittedMessage, labels: Mapping[MessageId, str]) -> ExplainedMessage:
+    line = item if isinstance(item, ContextLine) else None
+    omitted = "" if isinstance(item, ContextLine) else f"; {_WHY_OUT[item.cause]}"
     return ExplainedMessage(
         message_id=item.message.id,
-        included=False,
-        label=None,
+        included=line is not None,
+        label=line.label if line else None,
         part=item.part,
         rule=item.rule,
         via=item.via,
         method=item.reply and item.reply.method,
         confidence=item.reply and item.reply.confidence,
         step=item.step,
-        reason=f"{_how_reached(item, labels)}; {_WHY_OUT[item.cause]}",
+        reason=f"{_how_reached(item, labels)}{omitted}",
         tokens=item.tokens,
-        characters_cut=0,
+        characters_cut=line.characters_cut if line else 0,
     )
 
 
-def _how_reached(item: ContextLine | OmittedMessage, labels: Mapping[MessageId, str]) -> str:
+def _how_reached(item: Reached, labels: Mapping[MessageId, str]) -> str:
     label = labels.get(item.via) if item.via else None
     origin = f"#{label}" if label else f"message {item.via}"
     match item.rule:
@@ -203,14 +170,14 @@ def _how_reached(item: ContextLine | OmittedMessage, labels: Mapping[MessageId, 
         case "recent":
             return "among the most recent before the trigger"
         case "reply":
-            return f"{_how_tied(item.reply, item.via)} {origin}{_how_known(item.reply)}"
+            return f"{_how_related(item.reply, item.via)} {origin}{_how_known(item.reply)}"
         case "temporal":
             return f"next to {origin} in time"
 
 
-def _how_tied(reply: Reply | None, parent: MessageId | None) -> str:
+def _how_related(reply: Reply | None, parent: MessageId | None) -> str:
     if reply is None:
-        return "tied by a reply to"
+        return "related by a reply to"
     if reply.method == "thread":
         return "the root of the thread of" if reply.child_id == parent else "in the thread of"
     return "answered by" if reply.child_id == parent else "answers"

@@ -1,38 +1,36 @@
-"""Chooses what of a room a context shows: whole exchanges, those that matter most first, within a budget and a limit.
+"""Selects what a context shows: whole threads, the most important first, within a token budget and a limit of messages.
 
-An exchange that does not fit is shortened, all of its messages there, or left out whole. Only of the trigger's own a part
-is shown where that does not fit either, and the context says so.
+A thread that does not fit is shortened, with all of its messages, or left out. Only the trigger's own thread is shown in
+part if it does not fit, and the context says so.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from roomlore.context.expansion import Expansion, Selected
+from roomlore.context.expansion import Expansion, Selected, chronological
 from roomlore.context.links import escape_embeddings
 from roomlore.context.records import ContextLine, OmissionCause, OmittedMessage
-from roomlore.context.render import is_own, line_text, own_day_text
-from roomlore.context.speakers import speaker_names
+from roomlore.context.render import is_own, line_text, own_day_text, speaker_names
 from roomlore.context.threads import ContextThread
-from roomlore.context.tokens import TokenCounter, message_cost
+from roomlore.context.tokens import TokenCounter, largest_fitting, message_cost
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
 from roomlore.domain.rendering import NO_TEXT_NOTICE, removal_notice, safe_text, with_mention_names
 
-#: One message may take this part of the budget before it is cut; the trigger twice as much.
+#: A message that takes more of the budget is cut; the trigger may take twice as much.
 MAX_MESSAGE_SHARE = 0.25
-#: So many characters of a body are always shown.
+#: Characters of a body that are always shown.
 _MIN_SHOWN = 200
-#: So many where a whole exchange is shortened.
+#: The same in a shortened thread.
 _MIN_SHORTENED = 40
-#: Cutting less than this saves nothing: the marker takes the place.
+#: Cutting less saves nothing, because of the marker.
 _MIN_CUT = 40
-#: No tokenizer makes fewer tokens of ordinary text; keeps the work on giant bodies bounded.
+#: No tokenizer makes fewer tokens of ordinary text; bounds the work on giant bodies.
 _MAX_CHARACTERS_PER_TOKEN = 16
 
 
 class ContextDraft:
-    """Turns any choice among the candidates into lines, and tells what they cost."""
+    """Turns any choice of candidates into lines, and counts their tokens."""
 
     def __init__(
         self, candidates: Iterable[Selected], viewer: Viewer, *, budget: int, counter: TokenCounter
@@ -42,12 +40,14 @@ class ContextDraft:
         self._counter = counter
         self._candidates = chronological(candidates)
         self._speakers = speaker_names(item.message for item in self._candidates)
-        self._costs: dict[str, int] = {}
         self._lines: dict[tuple[MessageId, tuple[str, int], str, str | None, bool], ContextLine] = {}
-        self._shown = {item.message.id: self._show(item, self._share(item)) for item in self._candidates}
+        self._shown = {
+            item.message.id: self._show(item, self._allowance * (2 if item.rule == "trigger" else 1))
+            for item in self._candidates
+        }
 
     def lines(self, chosen: Sequence[Selected]) -> tuple[ContextLine, ...]:
-        """Return the chosen messages as lines in the order of the room, labelled from m1."""
+        """Return lines for the chosen messages in the order of the room, labelled from m1."""
         ordered = chronological(chosen)
         labels = {item.message.id: f"m{place}" for place, item in enumerate(ordered, start=1)}
         days = [item.message.sent_at.date() for item in ordered]
@@ -57,13 +57,13 @@ class ContextDraft:
         )
 
     def cost(self, chosen: Sequence[Selected]) -> int:
-        """Return the tokens of the chosen messages together."""
+        """Return the tokens of the chosen messages."""
         return sum(line.tokens for line in self.lines(chosen))
 
     def left_out(
         self, kept: Sequence[Selected], causes: Mapping[MessageId, OmissionCause]
     ) -> tuple[OmittedMessage, ...]:
-        """Return the candidates that are not kept, each with what keeps it out and what it would cost."""
+        """Return the candidates that are not kept, each with its cause and its tokens."""
         is_in = {item.message.id for item in kept}
         return tuple(
             OmittedMessage(
@@ -80,22 +80,13 @@ class ContextDraft:
             if item.message.id not in is_in
         )
 
-    @contextmanager
-    def shortened(self, items: Sequence[Selected], *, tokens: int) -> Generator[Callable[[], None]]:
-        """Show each of these with so many tokens at most, and no less than a few words; as before, unless it is kept."""
+    def shorten(self, items: Sequence[Selected], *, tokens: int) -> Callable[[], None]:
+        """Shorten these messages to a number of tokens each, and return a function that undoes it."""
         before = {item.message.id: self._shown[item.message.id] for item in items}
         for item in items:
             own = self._allowance * 2 if item.rule == "trigger" else min(tokens, self._allowance)
             self._shown[item.message.id] = self._show(item, own, at_least=_MIN_SHORTENED)
-        is_kept = False
-
-        def keep() -> None:
-            nonlocal is_kept
-            is_kept = True
-
-        yield keep
-        if not is_kept:
-            self._shown |= before
+        return lambda: self._shown.update(before)
 
     def _line(
         self,
@@ -109,53 +100,39 @@ class ContextDraft:
         reply_to = labels.get(message.reply_to) if message.reply_to else None
         key = (message.id, shown, label, reply_to, is_dated)
         if key not in self._lines:
-            line = self._to_line(item, shown, label=label, reply_to=reply_to, is_dated=is_dated)
+            line = ContextLine(
+                message=message,
+                label=label,
+                speaker=self._speakers[message.author_id, message.author_name],
+                text=shown[0],
+                characters_cut=shown[1],
+                reply_to=reply_to,
+                is_dated=is_dated,
+                part=item.part,
+                rule=item.rule,
+                via=item.via,
+                reply=item.reply,
+                step=item.step,
+                tokens=0,
+            )
             self._lines[key] = replace(line, tokens=self._cost_of(line))
         return self._lines[key]
 
-    def _to_line(
-        self, item: Selected, shown: tuple[str, int], *, label: str, reply_to: str | None, is_dated: bool
-    ) -> ContextLine:
-        message = item.message
-        return ContextLine(
-            message=message,
-            label=label,
-            speaker=self._speakers[message.author_id, message.author_name],
-            text=shown[0],
-            characters_cut=shown[1],
-            reply_to=reply_to,
-            is_dated=is_dated,
-            part=item.part,
-            rule=item.rule,
-            via=item.via,
-            reply=item.reply,
-            step=item.step,
-            tokens=0,
-        )
-
     def _cost_of(self, line: ContextLine) -> int:
-        cost = self._count_tokens(line_text(line))
-        # In a chat the day takes a turn of its own before a message of the viewer's.
+        cost = message_cost(line_text(line), self._counter)
+        # In a chat the day of the viewer's own message is a turn of its own.
         is_apart = line.is_dated and is_own(line.message, self._viewer)
-        return cost + (self._count_tokens(own_day_text(line)) if is_apart else 0)
-
-    def _count_tokens(self, text: str) -> int:
-        if text not in self._costs:
-            self._costs[text] = message_cost(text, self._counter)
-        return self._costs[text]
+        return cost + (message_cost(own_day_text(line), self._counter) if is_apart else 0)
 
     def _widest_labels(self, item: Selected) -> dict[MessageId, str]:
-        """Return labels as wide as they can get, for a line whose place is not known yet."""
+        """Return the longest possible label, for a line whose place is not known yet."""
         return {item.message.id: f"m{len(self._candidates)}"}
 
-    def _share(self, item: Selected) -> int:
-        return self._allowance * (2 if item.rule == "trigger" else 1)
-
     def _show(self, item: Selected, allowance: int, *, at_least: int = _MIN_SHOWN) -> tuple[str, int]:
-        """Return the body made harmless, cut if it exceeds its share, and the number of characters cut."""
+        """Return the sanitised body, cut to its allowance, and the number of characters cut."""
         body = with_mention_names(item.message).strip()
-        if gone := removal_notice(item.message):
-            return gone, 0
+        if notice := removal_notice(item.message):
+            return notice, 0
         head = body[: max(at_least, allowance * _MAX_CHARACTERS_PER_TOKEN)].rstrip()
         text, beyond = escape_embeddings(safe_text(head)), len(body) - len(head)
         labels = self._widest_labels(item)
@@ -168,45 +145,32 @@ class ContextDraft:
             return text or NO_TEXT_NOTICE, 0
         if not beyond and self._line(item, (text, 0), labels).tokens <= allowance:
             return text, 0
-        return _truncated(text, _largest(min(at_least, longest), longest, fits), beyond)
+        return _truncated(text, largest_fitting(min(at_least, longest), longest, fits), beyond)
 
 
 def _truncated(text: str, length: int, beyond: int) -> tuple[str, int]:
-    """Return the beginning of a text with the marker, and how many characters the marker stands for."""
+    """Return the beginning of a text with a marker, and the number of characters cut."""
     start = text[:length].rstrip()
     missing = len(text) - len(start) + beyond
     return f"{start} [… {missing} characters cut]".lstrip(), missing
 
 
-def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number in the range that fits, or the lowest if none does."""
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
-
-
-def chronological(items: Iterable[Selected]) -> list[Selected]:
-    """Return the items in the order of the room."""
-    return sorted(items, key=lambda item: item.message.position)
-
-
-#: Fewer tokens tell nothing of a message: its citation, time and author take most of them.
+#: A message with fewer tokens is useless: label, time and author take most of them.
 _MIN_TOKENS = 24
 
 
 @dataclass(slots=True, kw_only=True)
 class Selection:
-    """What is shown, and why the rest is not."""
+    """The messages to show, and why the others are left out."""
 
     kept: list[Selected] = field(default_factory=list[Selected])
     causes: dict[MessageId, OmissionCause] = field(default_factory=dict[MessageId, OmissionCause])
-    #: Whether not all of the trigger's own exchange is shown.
+    #: Whether the trigger's own thread is shown in part.
     is_partial: bool = False
 
 
 class ContextSelector:
-    """Fills a context with exchanges, one after the other."""
+    """Fills a context with threads, one after another."""
 
     def __init__(
         self, found: Expansion, draft: ContextDraft, *, limit: int, budget: int, notice: int
@@ -214,7 +178,7 @@ class ContextSelector:
         self._draft = draft
         self._limit = limit
         self._budget = budget
-        #: What it costs to say that not all of the trigger's exchange is there.
+        #: Tokens of the notice that the trigger's thread is shown in part.
         self._notice = notice
         self._places = {item.message.id: place for place, item in enumerate(_by_rank(found))}
         self._recent = {item.message.id for item in found.selected if item.rule == "recent"}
@@ -222,7 +186,7 @@ class ContextSelector:
         self._is_full = False
 
     def select(self, threads: Sequence[ContextThread]) -> Selection:
-        """Return what is shown of these exchanges."""
+        """Return the selection."""
         own, *others = sorted(threads, key=self._place)
         self._take_trigger_thread(own)
         for one in others:
@@ -233,12 +197,12 @@ class ContextSelector:
         return min(self._places[key] for item in one.members if (key := item.message.id) in self._places)
 
     def _take_trigger_thread(self, own: ContextThread) -> None:
-        """Take the trigger's exchange, whole if that can be, otherwise what matters most of it."""
+        """Take the trigger's thread, whole if possible, otherwise the most important part."""
         if own.is_complete and self._try_take(own.members):
             return
         choice = self._choice
         if own.is_complete and len(own.members) == 1:
-            # Alone, and longer than the budget.
+            # The trigger alone exceeds the budget.
             choice.kept += own.members
             return
         choice.is_partial, self._budget = True, self._budget - self._notice
@@ -252,7 +216,7 @@ class ContextSelector:
         self._leave([item for item in own.members if item.message.id not in kept], "exchange")
 
     def _nearest(self, own: ContextThread) -> list[Selected]:
-        """Return the trigger, what it answers and so on, then the rest as it matters; nothing before what it answers."""
+        """Return the trigger, what it answers and so on, then the rest by rank, each after its parent."""
         items = {item.message.id: item for item in own.members}
         trigger = min(items, key=lambda key: self._places.get(key, len(self._places)))
         order: dict[MessageId, None] = {}
@@ -268,7 +232,7 @@ class ContextSelector:
         return [items[one] for one in order if one in items]
 
     def _take(self, one: ContextThread) -> None:
-        """Take an exchange whole, or leave it out whole."""
+        """Take a whole thread, or leave it out."""
         members = one.members
         if self._is_full:
             return self._leave(members, "budget")
@@ -278,12 +242,12 @@ class ContextSelector:
             return self._leave(members, "limit")
         if self._try_take(members):
             return None
-        # A message alone is kept or dropped as it matters: nothing that matters less comes in its stead.
+        # Single messages go by rank: if one does not fit, no less important one takes its place.
         self._is_full = len(members) == 1
         return self._leave(members, "budget" if self._is_full else "exchange")
 
     def _try_take(self, members: Sequence[Selected]) -> bool:
-        """Take messages if they fit, if need be with fewer words of each; return whether they did."""
+        """Take messages if they fit, shortened if necessary; return whether they did."""
         kept = self._choice.kept
         if len(members) > self._free(members):
             return False
@@ -294,10 +258,10 @@ class ContextSelector:
         each = left // len(members)
         if len(members) == 1 or each < _MIN_TOKENS:
             return False
-        with self._draft.shortened(members, tokens=each) as keep:
-            if not self._fits([*kept, *members]):
-                return False
-            keep()
+        undo = self._draft.shorten(members, tokens=each)
+        if not self._fits([*kept, *members]):
+            undo()
+            return False
         kept += members
         return True
 
@@ -305,7 +269,7 @@ class ContextSelector:
         return self._draft.cost(items) <= self._budget
 
     def _free(self, members: Sequence[Selected]) -> int:
-        """Return how many more messages may come in; places are kept for the most recent."""
+        """Return how many more messages fit into the limit; places are reserved for the most recent."""
         taken = {item.message.id for item in (*self._choice.kept, *members)}
         return self._limit - len(self._choice.kept) - len(self._recent - taken)
 
@@ -314,7 +278,7 @@ class ContextSelector:
 
 
 def _by_rank(found: Expansion) -> list[Selected]:
-    """Return the selected messages, those that matter most first."""
+    """Return the selected messages, the most important first."""
     answered = _answered(found)
 
     def rank(item: Selected) -> tuple[int, int]:
@@ -329,7 +293,7 @@ def _by_rank(found: Expansion) -> list[Selected]:
 
 
 def _answered(found: Expansion) -> set[MessageId]:
-    """Return the trigger, what it answers, what that answers, as far as it was selected."""
+    """Return the selected messages on the path from the trigger over what each answers."""
     chain = {found.trigger_id}
     for item in sorted(found.selected, key=lambda item: item.hops):
         if item.is_reply_parent and item.via in chain:

@@ -1,7 +1,4 @@
-"""A message source over plain lists: exports that were read but not stored, and tests.
-
-Everything in the lists counts as visible: whoever makes one has already decided what the viewer may see.
-"""
+"""Message sources: the store, and lists of messages from an export, a live room or a test."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -9,20 +6,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from roomlore.conversations.linker import ReplyLinker
-from roomlore.conversations.records import ConversationMessage
-from roomlore.db import messages as said
+from roomlore.conversations.disentangler import ReplyLinker
+from roomlore.conversations.window import ConversationMessage
+from roomlore.db import messages as store
 from roomlore.db.queries import Connection
 from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.domain.records import Message, Reply
 
 
 class ListSource:
-    """A `MessageSource` over messages and reply edges held in memory.
+    """A `MessageSource` over messages and reply edges in memory; everything in it counts as visible.
 
-    Order does not matter. A message given twice counts once: a redacted copy wins, then the latest edit.
-    `Message.reply_to` is an explicit edge and need not be repeated among the replies; of an edge given
-    twice the most confident counts.
+    Order does not matter. Of a message given twice, a redacted copy wins, then the latest edit. `Message.reply_to` is a
+    stated edge and need not be repeated among the replies. Of an edge given twice the most confident counts.
     """
 
     def __init__(self, messages: Iterable[Message], replies: Iterable[Reply] = ()) -> None:
@@ -44,10 +40,9 @@ class ListSource:
 
     @classmethod
     def disentangled(cls, messages: Iterable[Message], replies: Iterable[Reply] = ()) -> "ListSource":
-        """Return a source that also holds the replies that nobody stated: which earlier message each one answers.
+        """Return a source that also has inferred replies, found as in stored rooms, in well under a millisecond each.
 
-        They are found as for stored rooms, room by room, in a fraction of a millisecond for each message. Only ordinary
-        messages are linked: a list does not tell who heard a whisper.
+        Only ordinary messages are linked, because a list does not tell who received a whisper.
         """
         stated = list(replies)
         source = cls(messages, stated)
@@ -57,9 +52,28 @@ class ListSource:
         for room in source._rooms.values():
             linker = ReplyLinker()
             for message in room:
-                if message.kind == "message" and not message.redacted_at and not message.erased_at:
-                    said = _to_said(message, answered.get(message.id), roots.get(message.id))
-                    found += _inferred_replies(linker, said)
+                if message.kind != "message" or message.redacted_at or message.erased_at:
+                    continue
+                link = linker.link(
+                    ConversationMessage(
+                        id=message.id,
+                        author_id=message.author_id,
+                        author_name=message.author_name,
+                        sent_at=message.sent_at,
+                        body=message.body,
+                        reply_to=message.reply_to or answered.get(message.id),
+                        thread_root=roots.get(message.id),
+                    )
+                )
+                if link.parent_id is not None and link.method in {"mention", "inferred"}:
+                    found.append(
+                        Reply(
+                            child_id=link.id,
+                            parent_id=link.parent_id,
+                            method=link.method,
+                            confidence=link.confidence,
+                        )
+                    )
         return cls(source._by_id.values(), [*stated, *found])
 
     async def before(self, message: Message, limit: int) -> list[Message]:
@@ -75,7 +89,7 @@ class ListSource:
         return room[start : start + limit]
 
     async def messages(self, ids: Sequence[MessageId]) -> list[Message]:
-        """Return those of the ids that exist, each once."""
+        """Return the messages that exist, each once."""
         return [self._by_id[key] for key in dict.fromkeys(ids) if key in self._by_id]
 
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
@@ -103,30 +117,6 @@ class ListSource:
         return (self._order.get(child, -1), self._order.get(parent, -1), child, parent)
 
 
-def _to_said(message: Message, answered: MessageId | None, root: MessageId | None) -> ConversationMessage:
-    return ConversationMessage(
-        id=message.id,
-        author_id=message.author_id,
-        author_name=message.author_name,
-        sent_at=message.sent_at,
-        body=message.body,
-        reply_to=message.reply_to or answered,
-        thread_root=root,
-    )
-
-
-def _inferred_replies(linker: ReplyLinker, said: ConversationMessage) -> Iterable[Reply]:
-    """Yield the reply that linking finds where none is stated."""
-    linked = linker.link(said)
-    if linked.parent_id is not None and linked.method in {"mention", "inferred"}:
-        yield Reply(
-            child_id=linked.id,
-            parent_id=linked.parent_id,
-            method=linked.method,
-            confidence=linked.confidence,
-        )
-
-
 def _recency(message: Message) -> tuple[bool, datetime, datetime, int, str, str]:
     edited = message.edited_at or message.sent_at
     return (
@@ -141,26 +131,29 @@ def _recency(message: Message) -> tuple[bool, datetime, datetime, int, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSource:
-    """Messages as the connection's viewer may see them; for one walk in one transaction."""
+    """A `MessageSource` over the store, for the connection's viewer and one transaction."""
 
     conn: Connection
     org_id: OrgId
 
     async def before(self, message: Message, limit: int) -> list[Message]:
         """Return the messages of the same room just before this one, newest first."""
-        found = await said.messages_before(
+        found = await store.messages_before(
             self.conn, self.org_id, message.room_id, message.position, limit=limit
         )
         return list(found.items)
 
     async def after(self, message: Message, limit: int) -> list[Message]:
         """Return the messages of the same room just after this one, oldest first."""
-        return list((await said.messages_after(self.conn, self.org_id, message, limit=limit)).items)
+        page = await store.messages_after(
+            self.conn, self.org_id, message.room_id, message.position, limit=limit
+        )
+        return list(page.items)
 
     async def messages(self, ids: Sequence[MessageId]) -> list[Message]:
-        """Return those of the ids that the viewer may see."""
-        return await said.messages_truncated(self.conn, self.org_id, ids)
+        """Return the messages that the viewer may see."""
+        return await store.messages_truncated(self.conn, self.org_id, ids)
 
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
         """Return reply edges that have one of the ids at either end, most confident first."""
-        return await said.replies_around(self.conn, self.org_id, ids, limit=limit)
+        return await store.replies_around(self.conn, self.org_id, ids, limit=limit)

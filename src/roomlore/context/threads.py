@@ -1,8 +1,7 @@
-"""Makes exchanges whole: whoever is shown an answer is shown what it answers, and everything else said to that.
+"""Completes the threads of a walk, so that an answer is shown with its question and all other answers.
 
-A walk ends somewhere, mostly in the middle of exchanges. What ties their messages together is what ties them everywhere
-(the view `exchange_edges`): what the platform says is answered, then its threads, then a question answered by name. Guesses
-do not count. An exchange ends with the trigger: what was said later is not part of it yet.
+The same edges count as everywhere (the view `exchange_edges`): stated replies, platform threads, and questions answered by
+name; inferred replies do not. A thread ends with the trigger.
 """
 
 from collections import Counter
@@ -15,39 +14,39 @@ from roomlore.domain.ids import MessageId
 from roomlore.domain.ports import MessageSource
 from roomlore.domain.records import Message, Reply
 
-#: Which of several edges of a message counts.
+#: The first of these counts if a message has several edges.
 _METHODS = ("explicit", "thread", "mention")
-#: From this confidence on somebody who was called by name was meant.
+#: A mention needs this confidence.
 _MIN_CONFIDENCE = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextThread:
-    """An exchange, or a message that belongs to none, in the order of the room."""
+    """A thread, or a single message, in the order of the room."""
 
     members: tuple[Selected, ...]
-    #: False where it has more members than a context may have: then not all of them are here.
+    #: False if it has more members than a context may have; then some are missing here.
     is_complete: bool
-    #: What each member stands under, where that is here.
+    #: The parent of each member, if it is a member too.
     parents: dict[MessageId, MessageId]
 
 
 async def complete_threads(
     source: MessageSource, expansion: Expansion, trigger: Message, *, limits: ExpansionLimits
 ) -> list[ContextThread]:
-    """Return the exchanges of everything that a walk selected, each with what the walk did not reach of it.
+    """Return the threads of all selected messages, with the members that the walk did not reach.
 
-    It makes at most 2·M source calls, M being `limits.max_messages`: with each that brings anything an exchange grows,
-    and none is followed that has more members than M.
+    It makes at most 2·M source calls, with M = `limits.max_messages`: each call that returns something lets a thread grow,
+    and a thread with more than M members is not followed further.
     """
-    gathered = _ThreadCollector(source, expansion, trigger, limits)
-    while gathered.frontier:
-        await gathered.expand()
-    return gathered.result()
+    collector = _ThreadCollector(source, expansion, trigger, limits)
+    while collector.frontier:
+        await collector.expand()
+    return collector.result()
 
 
 class _ThreadCollector:
-    """What is known of the exchanges, and which of their messages may still have further edges."""
+    """The members found so far, and the newest of them, whose edges are still to be fetched."""
 
     def __init__(
         self, source: MessageSource, found: Expansion, trigger: Message, limits: ExpansionLimits
@@ -61,69 +60,68 @@ class _ThreadCollector:
         self._over_limit = {item.message.id: item for item in found.over_limit}
         self._useless: set[MessageId] = set()
         self._edges: dict[MessageId, list[Reply]] = {}
-        #: Messages of which there are more edges than may be asked for.
+        #: Messages with more edges than may be fetched.
         self._crowded: set[MessageId] = set()
         self.frontier: list[MessageId] = sorted(self._members)
 
     async def expand(self) -> None:
-        """Take in whatever is one edge away from the newest members."""
+        """Add what is one edge away from the newest members."""
         self._steps += 1
-        asked, most = self.frontier, self._limits.max_messages * self._limits.max_replies
-        edges = (await self._source.replies(asked, most))[:most]
-        if len(edges) == most:
-            self._crowded.update(asked)
+        frontier, limit = self.frontier, self._limits.max_messages * self._limits.max_replies
+        edges = (await self._source.replies(frontier, limit))[:limit]
+        if len(edges) == limit:
+            self._crowded.update(frontier)
         stated = [
             Reply(child_id=key, parent_id=parent, method="explicit", confidence=1.0)
-            for key in asked
+            for key in frontier
             if (parent := self._members[key].message.reply_to) is not None
         ]
         near = [edge for edge in (*stated, *edges) if _is_followed(edge)]
         await self._fetch(near)
         added = self._admit(near)
-        openings = self._roots()
-        sizes = Counter(openings.values())
-        self.frontier = sorted(key for key in added if sizes[openings[key]] <= self._limits.max_messages)
+        roots = self._roots()
+        sizes = Counter(roots.values())
+        self.frontier = sorted(key for key in added if sizes[roots[key]] <= self._limits.max_messages)
 
     async def _fetch(self, edges: Sequence[Reply]) -> None:
         ends = {key for edge in edges for key in (edge.child_id, edge.parent_id)}
         wanted = sorted(ends - self._members.keys() - self._over_limit.keys() - self._useless)
         for message in await self._source.messages(wanted) if wanted else ():
             if message.room_id == self._trigger.room_id and message.position <= self._trigger.position:
-                self._over_limit[message.id] = _unreached(message)
+                # No edge has led to it yet.
+                self._over_limit[message.id] = Selected(
+                    message=message, part="room", rule="reply", via=None, step=0, hops=0
+                )
         self._useless.update(key for key in wanted if key not in self._over_limit)
 
     def _admit(self, edges: Iterable[Reply]) -> list[MessageId]:
-        """Hold what the edges lead to; return what was not held before."""
+        """Add the ends of the edges; return the new members."""
         added: list[MessageId] = []
         for edge in edges:
             for key, other in ((edge.child_id, edge.parent_id), (edge.parent_id, edge.child_id)):
                 if key in self._members or key not in self._over_limit or other not in self._members:
                     continue
-                self._members[key] = self._to_member(
-                    self._over_limit.pop(key).message, self._members[other], edge
+                origin = self._members[other]
+                self._members[key] = Selected(
+                    message=self._over_limit.pop(key).message,
+                    part=origin.part,
+                    rule="reply",
+                    via=other,
+                    reply=edge,
+                    step=self._steps,
+                    hops=origin.hops + 1,
                 )
                 added.append(key)
             known = self._edges.setdefault(edge.child_id, [])
             known += [edge] if edge not in known else []
         return added
 
-    def _to_member(self, message: Message, origin: Selected, edge: Reply) -> Selected:
-        return Selected(
-            message=message,
-            part=origin.part,
-            rule="reply",
-            via=origin.message.id,
-            reply=edge,
-            step=self._steps,
-            hops=origin.hops + 1,
-        )
-
     def result(self) -> list[ContextThread]:
-        """Return what was gathered, each message in exactly one exchange."""
-        openings, parents = self._roots(), self._parents()
+        """Return the threads; each message is in exactly one."""
+        roots, parents = self._roots(), self._parents()
         together: dict[MessageId, list[Selected]] = {}
         for item in sorted(self._members.values(), key=lambda item: item.message.position):
-            together.setdefault(openings[item.message.id], []).append(item)
+            together.setdefault(roots[item.message.id], []).append(item)
         return [
             ContextThread(
                 members=tuple(members),
@@ -132,12 +130,12 @@ class _ThreadCollector:
                 parents={key: parents[key] for item in members if (key := item.message.id) in parents},
             )
             for members in together.values()
-            # An edge that does not count after all may have led to a stranger.
+            # An edge that turned out not to count may have led to another thread.
             if not self._selected.isdisjoint(item.message.id for item in members)
         ]
 
     def _parents(self) -> dict[MessageId, MessageId]:
-        """Return what each message stands under: of several edges the one that counts."""
+        """Return the parent of each message: of several edges the one that counts."""
         chosen: dict[MessageId, MessageId] = {}
         for child, edges in self._edges.items():
             both = [edge for edge in edges if child in self._members and self._is_within(edge)]
@@ -151,7 +149,7 @@ class _ThreadCollector:
         return parent is not None and (edge.method != "mention" or "?" in parent.message.body)
 
     def _roots(self) -> dict[MessageId, MessageId]:
-        """Return for each message one that stands for its exchange."""
+        """Return for each message one that represents its thread."""
         parents = self._parents()
         root = {key: key for key in self._members}
 
@@ -170,8 +168,3 @@ def _is_followed(edge: Reply) -> bool:
     if edge.child_id == edge.parent_id or edge.method not in _METHODS:
         return False
     return edge.method != "mention" or edge.confidence >= _MIN_CONFIDENCE
-
-
-def _unreached(message: Message) -> Selected:
-    """Return a message that no edge has led to yet."""
-    return Selected(message=message, part="room", rule="reply", via=None, step=0, hops=0)

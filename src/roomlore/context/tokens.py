@@ -1,29 +1,22 @@
-"""What a text costs a language model, and what fits into a budget.
-
-Any callable from text to a number of tokens will do; the estimator here needs no tokenizer and would
-rather count too many than too few.
-"""
+"""Estimates the tokens of a text without a tokenizer, rather too many than too few; any other counter can be used."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from roomlore.domain.patterns import lazy_pattern
 
 TokenCounter = Callable[[str], int]
-Item = TypeVar("Item")
 
-#: What a chat format adds to each message for its role and separators.
+#: Tokens that a chat format adds to each message for its role and separators.
 MESSAGE_OVERHEAD = 4
 
 _WIDE = lazy_pattern("[^\u0000-\u07ff]")
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a text is, without a tokenizer.
+    """Return the approximate number of tokens.
 
-    Four ASCII characters make a token. Other alphabets up to U+07FF (accents, Greek, Cyrillic, Hebrew,
-    Arabic) count two characters to a token. Everything beyond (Chinese, Japanese, Korean, emoji) counts
-    one and a half tokens per character, which is what an unkind tokenizer makes of it.
+    Four ASCII characters make a token, and two characters up to U+07FF (accents, Greek, Cyrillic, Hebrew, Arabic). Other
+    characters (Chinese, Japanese, Korean, emoji) count 1.5 tokens each, as the least suited tokenizers make of them.
     """
     plain = len(text.encode("ascii", "ignore"))
     wide = sum(1 for _ in _WIDE.finditer(text))
@@ -32,5 +25,13 @@ def estimate_tokens(text: str) -> int:
 
 
 def message_cost(text: str, counter: TokenCounter) -> int:
-    """Return what a text costs as a message of its own."""
+    """Return the tokens of a text as a chat message."""
     return counter(text) + MESSAGE_OVERHEAD
+
+
+def largest_fitting(low: int, high: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number in the range that fits, or the lowest if none does (binary search)."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low

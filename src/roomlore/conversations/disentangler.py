@@ -1,58 +1,136 @@
-"""Makes conversations of what answers what: a message stands where the message it answers stands.
+"""Finds the parent of each message of a room, and from that its conversation: a message belongs with its parent.
 
-A person's word comes first: what was placed by hand stays, and what answers it comes along. What answers nothing
-opens a conversation of its own, except where there is only one: while two people have a room to themselves, and
-among those who whisper to each other, it goes on with the last one until there was a long silence or the topic
-is clearly another. Whispers never mix with what everybody hears, nor with whispers for others, so that a
-conversation has one audience.
+Manual assignments stay, and answers follow them. A message without a parent opens a conversation, with one exception: two
+people alone, and people who whisper to each other, go on with their last one until a long silence or a clear change of
+topic. Whispers are never in a conversation with open messages or with whispers to others, so a conversation has one
+audience.
+
+The result for a message depends only on it and on the WINDOW messages (and recent whispers) before it, so it is the same
+after a restart and in batches of any size.
 """
 
 import itertools
 from collections import Counter, deque
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import median
 from uuid import uuid5
 
-from roomlore.conversations.linker import WINDOW, ReplyLinker
-from roomlore.conversations.records import Assignment, ConversationMessage, ReplyLink
+from roomlore.conversations import reply_model
+from roomlore.conversations.features import FeatureExtractor
+from roomlore.conversations.reply_model import ReplyModel
+from roomlore.conversations.window import WINDOW, ConversationMessage, ParsedMessage, Window
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
-from roomlore.domain.records import SplitReason
+from roomlore.domain.records import ReplyMethod, SplitReason
 
-#: Whom a whisper is for, its author among them; None is everybody in the room.
+#: The recipients of a whisper and its author; None for messages to the whole room.
 WhisperAudience = frozenset[ParticipantId] | None
 
-#: A silence is long when it lasts so many times the usual pause of the room, and within these bounds: half an hour
-#: parts conversations best on a hand-annotated workspace, and nobody goes on after half a day.
+#: A long silence in usual pauses of the room, and its bounds. Half an hour splits best on a hand-annotated workspace.
 SILENCE_FACTOR = 30
 SHORTEST_SILENCE = timedelta(minutes=30)
 LONGEST_SILENCE = timedelta(hours=12)
-#: Among those who whisper to each other it is this one: what is whispered to others has no say in their pace.
+#: The long silence among whisperers; other messages do not change their pace.
 WHISPER_SILENCE = timedelta(hours=6)
-#: How sure it must be that nothing is answered for a new topic where there is only one conversation.
+#: The probability of no parent from which a single conversation gets a new topic.
 NEW_TOPIC_THRESHOLD = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PastMessage:
-    """What is remembered of a message for those after it."""
+class ReplyLink:
+    """The parent of a message."""
 
-    #: How many messages were said aloud before it, since the start.
+    id: MessageId
+    #: None if it starts a conversation.
+    parent_id: MessageId | None
+    #: None if it starts a conversation.
+    method: ReplyMethod | None
+    #: The probability that this is right, 0..1.
+    confidence: float
+    #: The participants it addresses by name.
+    addressed_ids: frozenset[ParticipantId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """The parent and the conversation of a message."""
+
+    link: ReplyLink
+    conversation_id: ConversationId
+    #: Why it opens that conversation, if it does.
+    boundary: SplitReason | None
+    #: The silence after it that ends the conversation.
+    idle_timeout: timedelta
+
+
+class ReplyLinker:
+    """Links each message of one room to its parent, in order."""
+
+    def __init__(self, model: ReplyModel | None = None) -> None:
+        self._model = model or reply_model.load()
+        self._window = Window(self._model.lexicon)
+        self._eye = FeatureExtractor(self._window)
+
+    def remember(self, said: ConversationMessage, parent_id: MessageId | None) -> None:
+        """Add a message with a known parent."""
+        self._window.add(self._window.parse(said), parent_id)
+
+    def link(self, said: ConversationMessage) -> ReplyLink:
+        """Return the parent of a message, and add it."""
+        heard = self._window.parse(said)
+        linked = self._platform_link(heard) or self._predicted_link(heard)
+        self._window.add(heard, linked.parent_id)
+        return linked
+
+    def _platform_link(self, heard: ParsedMessage) -> ReplyLink | None:
+        linked = _platform_link(heard.message)
+        if linked is None:
+            return None
+        found, _ = self._window.mentioned_by(heard, self._window.slot_of(heard.message.author_id))
+        return replace(linked, addressed_ids=heard.message.mentions.union(found.values()))
+
+    def _predicted_link(self, heard: ParsedMessage) -> ReplyLink:
+        model, said = self._model, heard.message
+        seen = self._eye.extract(heard)
+        scores = model.scores(seen)
+        place = model.choose(scores, seen.conversations)
+        confidence = min(float(model.probabilities(scores)[place]), 1.0)
+        addressed = seen.addressed_ids | said.mentions
+        start = ReplyLink(
+            id=said.id, parent_id=None, method=None, confidence=confidence, addressed_ids=addressed
+        )
+        if place == WINDOW:
+            return start
+        parent = self._window.at(place).message
+        method = "mention" if parent.author_id in addressed else "inferred"
+        return replace(start, parent_id=parent.id, method=method)
+
+
+def link_all(said: Iterable[ConversationMessage], *, model: ReplyModel | None = None) -> list[ReplyLink]:
+    """Return the parent of each message of one room, in the given order."""
+    linker = ReplyLinker(model)
+    return [linker.link(each) for each in said]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PastMessage:
+    """What later messages need of an earlier one."""
+
+    #: The number of open messages before it.
     number: int
     author_id: ParticipantId
-    #: When it was said.
     seconds: float
     conversation_id: ConversationId
     is_pinned: bool
 
 
 class _Stream:
-    """What the same people heard, as far as it is within the window, or within the silence of whispers."""
+    """The recent messages with one audience."""
 
     def __init__(self, *, is_whispered: bool) -> None:
         self._is_whispered = is_whispered
         self.earlier: deque[_PastMessage] = deque()
-        #: How many of them each author wrote.
         self._written: Counter[ParticipantId] = Counter()
         self._silence: timedelta | None = None
 
@@ -75,7 +153,7 @@ class _Stream:
 
     @property
     def silence(self) -> timedelta:
-        """How long nobody speaks until a conversation counts as over, by the pace of the stream."""
+        """The silence that ends a conversation, by the pace of the stream."""
         if self._is_whispered:
             return WHISPER_SILENCE
         if self._silence is None:
@@ -87,32 +165,31 @@ class _Stream:
 
     @property
     def initial_boundary(self) -> SplitReason:
-        """Why a conversation is opened where nothing is remembered."""
+        """Why a first message opens a conversation."""
         return "silence" if self._is_whispered else "first"
 
     def is_single_thread(self, author_id: ParticipantId) -> bool:
-        """Return whether at most two people take part, or it is whispered."""
+        """Return whether at most two people take part, or all are whispers."""
         if self._is_whispered:
             return True
         return len(self._written) + (author_id not in self._written) <= 2  # noqa: PLR2004  two people
 
     def was_silent(self, said: ConversationMessage) -> bool:
-        """Return whether nobody had spoken for long before this."""
+        """Return whether there was a long silence before a message."""
         if not self.earlier:
             return False
         return said.sent_at.timestamp() - self.earlier[-1].seconds > self.silence.total_seconds()
 
     def last(self) -> ConversationId:
-        """Return the conversation that goes on: that of the last message nobody moved by hand."""
+        """Return the conversation of the last message that was not assigned manually."""
         left = [one for one in self.earlier if not one.is_pinned]
         return (left or self.earlier)[-1].conversation_id
 
 
 class Disentangler:
-    """Goes through a room in order, given what came before.
+    """Assigns the messages of one room to conversations, in order.
 
-    It is to `remember` the last WINDOW messages before, and what was whispered within WHISPERED_SILENCE. What comes out for a message depends on it and on those alone, so that it is the same in whatever portions the
-    room is gone through.
+    Before new messages, `remember` the last WINDOW messages and the whispers within WHISPER_SILENCE.
     """
 
     def __init__(self, linker: ReplyLinker | None = None) -> None:
@@ -122,7 +199,7 @@ class Disentangler:
         self._standing: dict[MessageId, ConversationId] = {}
 
     def set_conversation(self, message_id: MessageId, conversation_id: ConversationId) -> None:
-        """Take note of where a message stands that may be answered from afar."""
+        """Note the conversation of an older message that may be a parent."""
         self._standing[message_id] = conversation_id
 
     def remember(
@@ -134,25 +211,31 @@ class Disentangler:
         conversation_id: ConversationId | None,
         by_hand: bool,
     ) -> None:
-        """Take note of a message that was gone through before."""
+        """Add a message that was assigned before."""
         if hearers is None:
             self._linker.remember(said, parent_id)
-        # What was never placed is read again with what comes next, or is on its way to be.
+        # An unassigned message will be processed again.
         placed = conversation_id or conversation_id_for(said.id)
         self._record(said, self._stream(said, hearers), placed=placed, by_hand=by_hand)
 
     def assign(
         self, said: ConversationMessage, hearers: WhisperAudience, *, pinned_id: ConversationId | None
     ) -> Assignment:
-        """Return what a message answers and the conversation it is in."""
+        """Return the parent and the conversation of a message."""
         stream = self._stream(said, hearers)
-        linked = _platform_link(said) if hearers is not None else self._link(said, stream)
+        if hearers is None:
+            linked = self._link(said, stream)
+        else:
+            # Among few people nothing is predicted.
+            start = ReplyLink(id=said.id, parent_id=None, method=None, confidence=0.0)
+            linked = _platform_link(said) or start
         boundary = _boundary(said, linked, stream)
-        conversation_id, boundary = self._conversation(said, linked, stream=stream, boundary=boundary)
-        if pinned_id is not None:
-            conversation_id, boundary = pinned_id, None
-        by_hand = pinned_id is not None
-        self._record(said, stream, placed=conversation_id, by_hand=by_hand)
+        known = pinned_id or (self._standing.get(linked.parent_id) if linked.parent_id else None)
+        if known is not None:
+            conversation_id, boundary = known, None
+        else:
+            conversation_id = stream.last() if boundary is None else conversation_id_for(said.id)
+        self._record(said, stream, placed=conversation_id, by_hand=pinned_id is not None)
         return Assignment(
             link=linked,
             conversation_id=conversation_id,
@@ -161,30 +244,19 @@ class Disentangler:
         )
 
     def _link(self, said: ConversationMessage, stream: _Stream) -> ReplyLink:
-        """Return what a message answers that everybody hears."""
+        """Return the parent of an open message."""
         is_stated = said.reply_to is not None or said.thread_root is not None
         if stream.is_single_thread(said.author_id) and stream.was_silent(said) and not is_stated:
             self._linker.remember(said, None)
             return ReplyLink(id=said.id, parent_id=None, method=None, confidence=1.0)
         return self._linker.link(said)
 
-    def _conversation(
-        self, said: ConversationMessage, linked: ReplyLink, *, stream: _Stream, boundary: SplitReason | None
-    ) -> tuple[ConversationId, SplitReason | None]:
-        where = self._standing.get(linked.parent_id) if linked.parent_id is not None else None
-        if where is not None:
-            return where, None
-        if boundary is None:
-            return stream.last(), None
-        return conversation_id_for(said.id), boundary
-
     def _stream(self, said: ConversationMessage, hearers: WhisperAudience) -> _Stream:
         if hearers not in self._streams:
             self._streams[hearers] = _Stream(is_whispered=hearers is not None)
         stream = self._streams[hearers]
         stream.forget(
-            numbers_before=self._number - WINDOW,
-            seconds_before=(said.sent_at - WHISPER_SILENCE).timestamp(),
+            numbers_before=self._number - WINDOW, seconds_before=(said.sent_at - WHISPER_SILENCE).timestamp()
         )
         return stream
 
@@ -206,12 +278,12 @@ class Disentangler:
 
 
 def conversation_id_for(message_id: MessageId) -> ConversationId:
-    """Return the id of the conversation that a message opens: always the same, and it does not tell the message."""
+    """Return the stable id of the conversation that a message opens; it does not reveal the message."""
     return ConversationId(uuid5(message_id, "conversation"))
 
 
 def _boundary(said: ConversationMessage, linked: ReplyLink, stream: _Stream) -> SplitReason | None:
-    """Return why a message would open a conversation if it answered nothing known; None if it goes on."""
+    """Return why a message opens a conversation if its parent is unknown; None if it goes on."""
     if not stream.earlier:
         return stream.initial_boundary
     if stream.was_silent(said):
@@ -223,9 +295,10 @@ def _boundary(said: ConversationMessage, linked: ReplyLink, stream: _Stream) -> 
     return "topic"
 
 
-def _platform_link(said: ConversationMessage) -> ReplyLink:
-    """Return what the platform says a whisper answers: among few people nothing needs to be guessed."""
+def _platform_link(said: ConversationMessage) -> ReplyLink | None:
+    """Return the parent of a message by the platform."""
     parent_id = said.reply_to or said.thread_root
-    method = None if parent_id is None else "explicit" if said.reply_to else "thread"
-    confidence = 0.0 if parent_id is None else 1.0
-    return ReplyLink(id=said.id, parent_id=parent_id, method=method, confidence=confidence)
+    if parent_id is None or parent_id == said.id:
+        return None
+    method = "explicit" if said.reply_to else "thread"
+    return ReplyLink(id=said.id, parent_id=parent_id, method=method, confidence=1.0)

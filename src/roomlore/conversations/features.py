@@ -1,9 +1,8 @@
-"""Turns a message and the window before it into numbers: one column for each candidate, and what holds for all.
+"""Features of a message and of each candidate parent in the window.
 
-Rows of `Seen.pairs` are named by PAIR_NAMES and those of `Seen.own` by OWN_NAMES; docs/replymodel.md tells them all.
-Everything is bounded by the window and says the same after a restart from it. Every call into numpy costs as much as
-the hundred numbers it goes through: what is known of a participant or a conversation is worked out once for each in
-a table of its own and then read for all places at once, and few things are gone through in plain Python.
+PAIR_FEATURE_NAMES names the rows of `Features.pairs`, MESSAGE_FEATURE_NAMES those of `Features.own`; docs/replymodel.md
+describes them. A numpy call costs as much as the hundred numbers it handles, so values of a participant or a conversation
+are computed once in a table and then read for all places at once.
 """
 
 from dataclasses import dataclass
@@ -26,13 +25,13 @@ from roomlore.conversations.window import (
 )
 from roomlore.domain.ids import ParticipantId
 
-#: Fewer messages do not show how fast a room is.
+#: Fewer messages do not show the pace of a room.
 _FEW = 20
 _SPAN = 10
-#: Seconds between messages where nothing is known, and at the least.
+#: Seconds between messages: the default and the minimum.
 _USUAL_PACE = 30.0
 _FASTEST = 1.0
-#: So many of an author's own last messages are asked whom they call.
+#: Last messages of an author whose addressees count.
 _OWN_LINES = 8
 _SECONDS = 60.0
 
@@ -40,33 +39,17 @@ _STATIC_NAMES = ("turns", "one over turns", "previous", "one before", "third or 
 _REL_NAMES = (
     *("time", "time in paces", "same minute", "same author", "is called", "is called loud", "calls author"),
     *("calls others", "calls same", "later by them", "their last", "their last to author", "later to author"),
-    *(
-        "own lines since",
-        "own last since",
-        "called them before",
-        "they called before",
-        "turns since they called",
-    ),
+    *("own lines since", "own last since", "called them before", "they called before"),
+    *("turns since they called",),
     *("turns since called", "next is theirs", "before is theirs", "author knows them"),
 )
 _GRAPH_NAMES = (
     *("answers", "answered by author", "answered by themselves", "answered by others", "turns since answer"),
     *("answers author", "answers themselves", "starts", "answers called", "parent outside"),
-    *(
-        "conversation size",
-        "later in it",
-        "its last",
-        "turns since its last",
-        "author in it",
-        "author's last in it",
-    ),
-    *(
-        "called in it",
-        "share of author",
-        "its last by author",
-        "its last in paces",
-        "author's last answered them",
-    ),
+    *("conversation size", "later in it", "its last", "turns since its last", "author in it"),
+    *("author's last in it",),
+    *("called in it", "share of author", "its last by author", "its last in paces"),
+    *("author's last answered them",),
     *("is author's last parent", "lone start", "author last there"),
 )
 _TEXT_NAMES = ("likeness", "shared words", "rarest shared", "conversation likeness", "rarest is theirs")
@@ -81,14 +64,8 @@ MESSAGE_FEATURE_NAMES = (
     *(f"own {name}" for name in TEXT_FEATURE_NAMES),
     *("calls", "calls loud", "calls stranger", "calls someone here", "newcomer", "turns since own last"),
     *("time since own last", "own last was previous", "calls waiting", "pace", "time since previous"),
-    *(
-        "time since previous in paces",
-        "participants",
-        "who call",
-        "window filled",
-        "best likeness",
-        "called have called",
-    ),
+    *("time since previous in paces", "participants", "who call", "window filled", "best likeness"),
+    *("called have called",),
     *("own lines", "own last was start", "open questions", "linked"),
 )
 PAIR_FEATURES = len(PAIR_FEATURE_NAMES)
@@ -96,12 +73,12 @@ MESSAGE_FEATURES = len(MESSAGE_FEATURE_NAMES)
 
 _TURNS = np.arange(WINDOW, 0, -1).astype(np.float32)
 _PLACES = np.arange(WINDOW)
-#: The logarithm of one more than a count, rounded once.
+#: log(1 + count), rounded once.
 _LOGS: list[float] = np.log1p(np.arange(WINDOW + 2)).tolist()
 _LOG_OF: list[float] = LOG1P.tolist()
 
 _FACTS = np.array([PAIR_FEATURE_NAMES.index(name) for name in FACT_NAMES])
-#: Rows that are true or false of each place; they are copied all at once.
+#: Boolean rows; they are copied all at once.
 _BOOLEAN_NAMES = (
     *("same minute", "same author", "calls author", "calls others", "calls same", "their last"),
     *("their last to author", "own last since", "answered by author", "answered by others", "answers author"),
@@ -111,11 +88,11 @@ _BOOLEAN_ROWS = np.array([PAIR_FEATURE_NAMES.index(name) for name in _BOOLEAN_NA
 _MARKS_FROM = PAIR_FEATURES - TEXT_FEATURES
 _TEXT = slice(PAIR_FEATURE_NAMES.index("likeness"), _MARKS_FROM)
 _TIMES = slice(PAIR_FEATURE_NAMES.index("time"), PAIR_FEATURE_NAMES.index("same minute"))
-#: Rows that are the same for all messages of a participant, and their place in the table of participants.
+#: Rows that are equal for all messages of a participant, and their columns in the table of participants.
 _PERSON = slice(PAIR_FEATURE_NAMES.index("is called"), PAIR_FEATURE_NAMES.index("calls author"))
 _KNOWN = slice(PAIR_FEATURE_NAMES.index("called them before"), PAIR_FEATURE_NAMES.index("next is theirs"))
 _CALLED, _LOUD, _MY_CALLS, _TO_ME, _SINCE_TO_ME, _SINCE_MINE, _KNOWS = range(7)
-#: Rows that are the same for all messages of a conversation.
+#: Rows that are equal for all messages of a conversation.
 _SHARED = slice(
     PAIR_FEATURE_NAMES.index("turns since its last"), PAIR_FEATURE_NAMES.index("author's last answered them")
 )
@@ -123,15 +100,15 @@ _SHARED = slice(
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a message and its candidates look like; good until the same eye looks again."""
+    """Features of a message and its candidates; valid until the next extraction."""
 
     #: (PAIRS, WINDOW); oldest candidate first.
     pairs: Array
     #: (OWN,)
     own: Array
-    #: How many of the last columns hold a candidate.
+    #: The number of candidates, in the last columns.
     count: int
-    #: Those in the window whom the message calls.
+    #: Participants in the window that the message calls.
     addressed_ids: frozenset[ParticipantId]
     #: (WINDOW,): the conversation of each place, by a number up to WINDOW.
     conversations: Places
@@ -148,7 +125,7 @@ def _fixed_rows() -> Array:
 
 
 def _empty_participants() -> Array:
-    """Return the table of participants where nobody has spoken to anybody."""
+    """Return the table of participants before any message."""
     table = np.zeros((_KNOWS + 1, SLOTS), dtype=np.float32)
     table[[_SINCE_TO_ME, _SINCE_MINE]] = LOG1P[WINDOW]
     return table
@@ -158,7 +135,7 @@ _EMPTY_PARTICIPANTS = _empty_participants()
 
 
 class FeatureExtractor:
-    """Looks at messages of one window; keeps the arrays it fills."""
+    """Extracts the features of messages next to one window; reuses its arrays."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -168,12 +145,12 @@ class FeatureExtractor:
         self.people = _EMPTY_PARTICIPANTS.copy()
         self.conversations = np.zeros((7, CONVERSATIONS), dtype=np.float32)
         self._all_yes = np.zeros((len(_BOOLEAN_NAMES), WINDOW), dtype=np.bool_)
-        #: Each row that is true or false, by its name.
+        #: Each boolean row by its name.
         self.yes = dict(zip(_BOOLEAN_NAMES, self._all_yes, strict=True))
         self.paces = np.full((2, 1), _SECONDS)
 
     def extract(self, heard: ParsedMessage) -> Features:
-        """Return what a message looks like next to each message of the window."""
+        """Return the features of a message and each message of the window."""
         window = self._window
         view = _MessageView(self, window, heard)
         self.pairs[_FACTS] = window.facts[:, view.rows]
@@ -194,7 +171,7 @@ class FeatureExtractor:
 
 
 class _MessageView:
-    """One message in front of the window: the arrays several features share."""
+    """One message and the window: the arrays that several features share."""
 
     def __init__(self, eye: FeatureExtractor, window: Window, heard: ParsedMessage) -> None:
         self.eye, self.window, self.heard = eye, window, heard
@@ -214,7 +191,7 @@ class _MessageView:
         self.pace = _pace(window.times[rows], window.count)
 
     def people(self) -> None:
-        """See who speaks to whom."""
+        """Fill the rows about who addresses whom."""
         row, yes, table = self.eye.row, self.eye.yes, self.eye.people
         table[:] = _EMPTY_PARTICIPANTS
         for slot in self.found:
@@ -240,7 +217,7 @@ class _MessageView:
         self._calls()
 
     def _my_calls(self) -> dict[int, tuple[int, int]]:
-        """Return whom the author's own last messages call: how many of them, and where the last stands."""
+        """Return the addressees of the author's last messages: the count and the place of the last."""
         found: dict[int, tuple[int, int]] = {}
         for place in self.mine[-_OWN_LINES:].tolist():
             for slot in self.window.at(place).mentioned:
@@ -248,7 +225,7 @@ class _MessageView:
         return found
 
     def _calls_to_me(self) -> dict[int, tuple[int, int]]:
-        """Return who calls the author: with how many messages, and where the last stands."""
+        """Return who calls the author: the count and the place of the last."""
         found: dict[int, tuple[int, int]] = {}
         slots = self.slots[self.calling].tolist()
         for place, slot in zip(self.calling.tolist(), slots, strict=True):
@@ -264,7 +241,7 @@ class _MessageView:
             np.logical_or(same, window.calls[slot, rows], out=same)
 
     def order(self) -> None:
-        """See when, and after what."""
+        """Fill the rows about time and order."""
         window, row, yes = self.window, self.eye.row, self.eye.yes
         gaps = np.maximum(self.heard.time - window.times[self.rows], 0.0)
         self.eye.paces[1] = self.pace
@@ -281,7 +258,7 @@ class _MessageView:
         LOG1P.take(since, out=row["later to author"], mode="clip")
 
     def answers(self) -> None:
-        """See who answered whom."""
+        """Fill the rows about answers."""
         window, rows, row, yes = self.window, self.rows, self.eye.row, self.eye.yes
         above = window.parent_slots[rows]
         by_author = yes["answered by author"]
@@ -300,7 +277,7 @@ class _MessageView:
                 np.equal(self.slots, above[self.last_own], out=answered)
 
     def conversations(self) -> None:
-        """See the conversations that the answers make."""
+        """Fill the rows about conversations."""
         window, row, yes = self.window, self.eye.row, self.eye.yes
         labels, last = self.labels, self.last_own
         sizes = self.sizes = window.sizes
@@ -329,7 +306,7 @@ class _MessageView:
         np.greater(own_last.take(labels), _PLACES, out=yes["author last there"])
 
     def text(self) -> float:
-        """See which words a message shares with each; return the best likeness."""
+        """Fill the rows about shared words; return the best likeness."""
         row, labels = self.eye.row, self.labels
         shared = self.window.shared_words(self.heard)
         if shared is None:
@@ -342,12 +319,12 @@ class _MessageView:
         row["shared words"][:] = np.sqrt(total) / 10.0
         row["rarest shared"][:] = most / 10.0
         row["conversation likeness"][:] = (np.sqrt(there / self.sizes) / 10.0).take(labels)
-        # Something is shared, so that the most is more than nothing.
+        # The maximum is positive here.
         row["rarest is theirs"][:] = most == np.maximum.reduce(most)
         return float(np.maximum.reduce(likeness))
 
     def own(self, best: float) -> Array:
-        """Return what holds for the message whichever candidate it answers; after the other parts."""
+        """Return the features of the message alone; call it last."""
         window, heard, last, row = self.window, self.heard, self.last_own, self.eye.row
         count = window.count
         waiting = np.count_nonzero(self.calls_me[last + 1 :])
@@ -381,7 +358,7 @@ class _MessageView:
 
 
 def _pace(times: npt.NDArray[np.float64], count: int) -> float:
-    """Return the seconds between messages that are usual in the window: the middle half of spans, in order of length."""
+    """Return the usual seconds between messages: the mean of the middle half of spans."""
     if count < 3:  # noqa: PLR2004
         return _USUAL_PACE
     if count < _FEW:

@@ -1,11 +1,12 @@
-"""What the words of one message say about the part it plays: asks, answers, greets, thanks, shows a command.
+"""Text features of one message (asks, answers, greets, thanks, shows a command), and labels of conversations.
 
-Only surface marks, in English where words are named; in other languages those stay silent and the rest decides.
+Word lists are English; in other languages only the other features count.
 """
 
 import math
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -22,18 +23,17 @@ _Word = TypeVar("_Word")
 #: Buckets of the table of word rarity.
 BUCKETS = 1 << 14
 _MASK = BUCKETS - 1
-#: A word rarer than this (logarithm of one over the share of messages that hold it) may tell what is meant.
+#: A rarer word (log of one over the share of messages with it) may show the topic.
 RARE_WORD_RARITY = 4.2
-#: Rare words of a message that are compared; a pasted log has more.
+#: Rare words that are compared; a pasted log has more.
 MAX_RARE_WORDS = 24
 CHARACTERS_READ = 2000
-#: How much it weighs that two messages show the same address.
+#: The weight of a URL that two messages share.
 _LINK_WEIGHT = 12.0
 _LINKS_READ = 4
 
 _TOKEN = lazy_pattern(r"[^\W_](?:[\w.+/'-]*[\w+])?")
-_LINK = lazy_pattern(r"(?:https?://|www\.)\S+", re.IGNORECASE)
-#: What shows a command or a file, each after a sign without which there is none and that is found far sooner.
+#: Commands and files; each pattern runs only if its sign is in the text, which is faster.
 _CODE = (
     ("`", lazy_pattern("`")),
     ("/", lazy_pattern(r"(?<!\w)[~/][\w.-]+/")),
@@ -42,7 +42,7 @@ _CODE = (
     (".", lazy_pattern(r"\.(?<=\w\.)(?:conf|list|py|sh|deb|log|tar|gz|iso|so|js|md)\b")),
 )
 
-#: Words that tell what a message does, wherever they stand.
+#: Words that count anywhere in a message, by feature.
 _ANYWHERE = {
     "asks": "how what whats what's why where when who which can could does do is are should would any",
     "asks all": "anyone anybody someone somebody everyone everybody guys folks people all anyone's",
@@ -58,7 +58,7 @@ _ANYWHERE = {
     "laughs": "lol haha hahaha heh hehe lmao rofl",
     "advises": "try use install run type check need want sudo apt apt-get click",
 }
-#: Words that tell it at the beginning only.
+#: Words that count as the first word, by feature.
 _FIRST = {
     "greets": "hi hello hey hiya yo re greetings howdy morning evening",
     "affirms": "yes yeah yep yup ya sure ok okay k right correct exactly indeed true agreed ah oh cool great nice fine "
@@ -68,10 +68,10 @@ _FIRST = {
     "orders": "try use install run type check look read go open edit remove add just sudo apt see do apt-get",
     "wonders": "how what whats what's why where when who which can could does do is are should would anyone any",
 }
-#: What a message may do, as learnt from its words.
+#: Dialogue acts, learnt from words.
 ACT_NAMES = ("may start", "may go on", "may answer", "may be answered", "may be gone on with")
 ACT_COUNT = len(ACT_NAMES)
-#: Words of a message from which that is read.
+#: Words that are read for the acts.
 ACT_WORDS = 40
 _SMILES = frozenset((":)", ":(", ":-)", ";)", ":d", ":p", ":/", "=)", ";-)", ":-/", ":-(", "xd", ":o", "^^"))
 
@@ -87,19 +87,11 @@ def _bits(kinds: dict[str, str], first: int) -> dict[str, int]:
 _ANYWHERE_BITS = _bits(_ANYWHERE, 0)
 _FIRST_BITS = _bits(_FIRST, len(_ANYWHERE))
 _BIT_COUNT = len(_ANYWHERE) + len(_FIRST)
-#: What `Wording.marks` holds, in order.
+#: The order of `ParsedText.features`.
 TEXT_FEATURE_NAMES = (
     *chain(_ANYWHERE, _FIRST),
-    *(
-        "words",
-        "question mark",
-        "ends in a question mark",
-        "link",
-        "breaks off",
-        "exclaims",
-        "command",
-        "begins large",
-    ),
+    *("words", "question mark", "ends in a question mark", "link", "breaks off", "exclaims", "command"),
+    "begins large",
     *("rare words", "code", "smiles"),
     *ACT_NAMES,
 )
@@ -108,7 +100,7 @@ TEXT_FEATURES = len(TEXT_FEATURE_NAMES)
 
 @lru_cache(maxsize=1 << 16)
 def bucket(word: str) -> int:
-    """Return the row of a word in the tables."""
+    """Return the row of a word in the learnt tables."""
     return crc32(word.encode("utf-8", "surrogatepass")) & _MASK
 
 
@@ -130,23 +122,23 @@ def tokens(body: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """What was learnt of words."""
+    """Learnt tables of words."""
 
-    #: (BUCKETS,): the logarithm of one over the share of messages that hold the words of a row.
+    #: (BUCKETS,): log of one over the share of messages with a word of the row.
     rarity: list[float]
-    #: (BUCKETS, ACTS): how much the words and pairs of words of a row speak for each act.
+    #: (BUCKETS, ACTS): the weight of the words and word pairs of a row for each act.
     acts: npt.NDArray[np.float32]
-    #: (ACTS,): what speaks for each act where nothing is said.
+    #: (ACTS,): the weight of an empty message.
     bias: npt.NDArray[np.float32]
 
 
 class ParsedText:
-    """What one body says: its words, its marks, and its rare words with their weight."""
+    """The words of one body, its features, and its rare words with their weights."""
 
     __slots__ = ("features", "rare", "rare_weight", "tokens")
 
     def __init__(self, body: str, lexicon: Lexicon, *, skip: int = 0) -> None:
-        """Read a body; the first `skip` words are names it calls, not what it says."""
+        """Parse a body; the first `skip` words are names that it calls."""
         rarity = lexicon.rarity
         lower = body[:CHARACTERS_READ].lower()
         self.tokens: list[str] = _TOKEN.findall(lower)
@@ -158,19 +150,19 @@ class ParsedText:
         links: list[str] = _LINK.findall(lower)[:_LINKS_READ] if "http" in lower or "www." in lower else []
         for link in links:
             self.rare[" " + link.rstrip(".,)>")] = _LINK_WEIGHT
-        #: The length of the vector of rare words.
+        #: The norm of the vector of rare words.
         self.rare_weight = math.sqrt(sum(weight * weight for weight in self.rare.values()))
         said = self.tokens[skip:]
         self.features = np.empty(TEXT_FEATURES, dtype=np.float32)
-        self.features[:_BIT_COUNT] = _kinds(said)
-        self.features[_BIT_COUNT:-ACT_COUNT] = _looks(
+        self.features[:_BIT_COUNT] = _word_features(said)
+        self.features[_BIT_COUNT:-ACT_COUNT] = _surface_features(
             body, lower, words=len(said), has_link=bool(links), mass=self.rare_weight
         )
         self.features[-ACT_COUNT:] = act_probabilities(said, lower, lexicon)
 
 
 class RareWordIndex:
-    """Which of some numbered messages hold each rare word."""
+    """Index of numbered messages by rare word."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, list[int]] = {}
@@ -179,21 +171,18 @@ class RareWordIndex:
         return len(self._numbers)
 
     def add(self, rare: dict[str, float], number: int) -> None:
-        """List a message under its rare words; its number is higher than those before."""
+        """Add a message; numbers grow."""
         for word in rare:
             self._numbers.setdefault(word, []).append(number)
 
     def drop(self, rare: dict[str, float]) -> None:
-        """Forget the oldest message, which holds these words."""
+        """Drop the oldest message, which has these words."""
         remove_oldest(self._numbers, rare)
 
     def shared_weights(
         self, rare: dict[str, float], *, start: int, places: int
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
-        """Return how much messages share with these words, the first being `start`: squares summed, and the most.
-
-        None where they share nothing.
-        """
+        """Return the sum of squares and the maximum of the shared weights of each message from `start` on, or None."""
         numbers: list[int] = []
         weights: list[float] = []
         for word, weight in rare.items():
@@ -213,7 +202,7 @@ class RareWordIndex:
 
 
 def remove_oldest(postings: dict[_Word, list[int]], words: Iterable[_Word]) -> None:
-    """Take the oldest number off the list of each word, and drop lists that are empty."""
+    """Remove the oldest number from the list of each word, and empty lists."""
     for word in words:
         numbers = postings[word]
         if len(numbers) == 1:
@@ -223,10 +212,10 @@ def remove_oldest(postings: dict[_Word, list[int]], words: Iterable[_Word]) -> N
 
 
 def act_features(said: list[str], lower: str) -> list[int]:
-    """Return the rows of the table of acts that a text has: words, pairs of words, the first, the last, how it ends."""
+    """Return the rows of a text in the table of acts: its words, word pairs and last character."""
     words = " ".join(("^", *said[:ACT_WORDS], "$")).encode("utf-8", "surrogatepass").split(b" ")
     sums = list(map(crc32, words))
-    # The checksum of a pair goes on from that of its first word.
+    # The checksum of a pair continues that of its first word.
     pairs = map(crc32, [b" " + word for word in words[1:]], sums)
     found = {each & _MASK for each in chain(sums[1:-1], pairs)}
     found.add(bucket("\0" + lower.rstrip()[-1:]))
@@ -234,16 +223,16 @@ def act_features(said: list[str], lower: str) -> list[int]:
 
 
 def act_probabilities(said: list[str], lower: str, lexicon: Lexicon) -> npt.NDArray[np.float32]:
-    """Return how likely each act is: starts, goes on, answers another, is answered by another, is gone on with."""
-    # The order of a set of numbers may differ from run to run of the interpreter, that of a sum must not.
+    """Return the probability of each act."""
+    # Sorted: the order of a set may differ between runs, the order of a sum must not.
     rows = sorted(act_features(said, lower))
     speaks: npt.NDArray[np.float32] = np.add.reduce(lexicon.acts.take(rows, axis=0))
     speaks += lexicon.bias
     return np.float32(1.0) / (np.float32(1.0) + np.exp(-speaks))
 
 
-def _kinds(said: list[str]) -> npt.NDArray[np.float32]:
-    """Return which of the listed words there are, kind by kind."""
+def _word_features(said: list[str]) -> npt.NDArray[np.float32]:
+    """Return the word features."""
     bits = _FIRST_BITS.get(said[0], 0) if said else 0
     for kind in map(_ANYWHERE_BITS.get, said):
         if kind:
@@ -256,8 +245,8 @@ def _unpacked(bits: int) -> npt.NDArray[np.float32]:
     return np.array([bits >> place & 1 for place in range(_BIT_COUNT)], dtype=np.float32)
 
 
-def _looks(body: str, lower: str, *, words: int, has_link: bool, mass: float) -> tuple[float, ...]:
-    """Return the marks that do not hang on single words."""
+def _surface_features(body: str, lower: str, *, words: int, has_link: bool, mass: float) -> tuple[float, ...]:
+    """Return the features that do not depend on single words."""
     end = lower.rstrip()
     last = end[-1:]
     return (
@@ -277,3 +266,45 @@ def _looks(body: str, lower: str, *, words: int, has_link: bool, mass: float) ->
 
 def _shows_code(body: str) -> bool:
     return any(sign in body and pattern.search(body) for sign, pattern in _CODE)
+
+
+# Labels: class-based TF-IDF (Grootendorst, "BERTopic", 2022) with one class, the conversation.
+
+#: Words of a label.
+LABEL_WORDS = 3
+#: Rarer words count as much as an unknown word.
+MAX_RARITY = 8.0
+#: More frequent words show no topic.
+MIN_RARITY = 3.6
+SHORTEST_WORD = 3
+LONGEST_WORD = 30
+
+_WORDY = lazy_pattern(r"[^\W\d_]{2}")
+_LINK = lazy_pattern(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+
+
+def label_of(bodies: Sequence[str], *, rarity: Sequence[float], names: Collection[str] = ()) -> str:
+    """Return up to three topic words of a conversation, the best first; names of participants are no topic."""
+    called = {word for name in names for word in tokens(name)}
+    counts: Counter[str] = Counter()
+    spelled: dict[str, str] = {}
+    for body in bodies:
+        said: dict[str, str] = {}
+        for word in tokens(_LINK.sub(" ", body)):
+            if _is_label_word(word, called):
+                said.setdefault(stem(word), word)
+        counts.update(said.keys())
+        for stemmed, word in said.items():
+            spelled.setdefault(stemmed, word)
+    weights = {
+        word: (1 + math.log(count)) * weight * (1.0 if count > 1 or len(bodies) == 1 else 0.5)
+        for word, count in counts.items()
+        if (weight := min(rarity[bucket(word)], MAX_RARITY)) > MIN_RARITY
+    }
+    best = sorted(weights, key=lambda word: -weights[word])[:LABEL_WORDS]
+    return ", ".join(spelled[word] for word in best)
+
+
+def _is_label_word(word: str, called: Collection[str]) -> bool:
+    fits = SHORTEST_WORD <= len(word) <= LONGEST_WORD
+    return fits and word not in called and _WORDY.search(word) is not None

@@ -1,6 +1,6 @@
-"""Weighs each candidate of a message: a small network over what `features` sees, with weights that ship as data.
+"""Scores each candidate parent of a message: a small network over its features, with bundled weights.
 
-The weights are made by training/train_reply_model.py and described in docs/replymodel.md.
+training/train_reply_model.py makes the weights; docs/replymodel.md describes them.
 """
 
 import math
@@ -15,34 +15,34 @@ from roomlore.conversations.message_text import Lexicon
 from roomlore.conversations.window import WINDOW, Array, Places
 
 WEIGHTS = Path(__file__).with_name("replymodel.npz")
-#: A column without a candidate.
+#: The score of a column without a candidate.
 _NEVER = np.float32(-1e9)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyModel:
-    """Two hidden layers over each candidate and over "starts a conversation", then shares that sum to one."""
+    """Two hidden layers over each candidate and over "starts a conversation", then a softmax."""
 
     lexicon: Lexicon
-    #: (hidden, PAIRS), (hidden, OWN) and (hidden,): the first layer, the scaling of its input folded in.
+    #: (hidden, PAIRS), (hidden, OWN), (hidden,): the first layer with the input scaling.
     pair_weights: Array
     own_weights: Array
     bias: Array
-    #: (hidden,): what takes the place of the pair where the message starts a conversation.
+    #: (hidden,): replaces the pair if the message starts a conversation.
     start_vector: Array
-    #: (hidden, hidden 2), (hidden 2,) and (hidden 2,): the second layer and the last.
+    #: (hidden, hidden 2), (hidden 2,), (hidden 2,): the second and the last layer.
     second_weights: Array
     second_bias: Array
     last_weights: Array
-    #: Divides all scores: what makes the shares as right as they say.
+    #: Divides all scores, to calibrate the probabilities.
     temperature: float = 1.0
-    #: Is added to the score of starting a conversation before the best is chosen.
+    #: Added to the score of starting a conversation before the choice.
     start_bonus: float = 0.0
-    #: How much the conversation of a candidate counts beside itself, from 0 to 1.
+    #: The weight of a candidate's whole conversation, 0..1.
     conversation_weight: float = 0.5
 
     def scores(self, seen: Features) -> Array:
-        """Return the score of each place of the window, oldest first, and last that of starting a conversation."""
+        """Return the score of each place, oldest first, and last that of starting a conversation."""
         own = self.own_weights @ seen.own + self.bias
         hidden = np.empty((len(own), WINDOW + 1), dtype=np.float32)
         np.matmul(self.pair_weights, seen.pairs, out=hidden[:, :WINDOW])
@@ -57,16 +57,15 @@ class ReplyModel:
         return scores
 
     def probabilities(self, scores: Array) -> Array:
-        """Return how likely each place is, and last that the message starts a conversation; they sum to one."""
+        """Return the probability of each place, and last that of starting a conversation."""
         scaled = scores / np.float32(self.temperature)
         shares: Array = np.exp(scaled - np.maximum.reduce(scaled), dtype=np.float32)
         return shares / np.add.reduce(shares)
 
     def choose(self, scores: Array, conversations: Places) -> int:
-        """Return the best place, WINDOW where the message starts a conversation.
+        """Return the best place, or WINDOW if the message starts a conversation.
 
-        A place is as good as its share, and as the shares of its whole conversation: who may have answered any
-        of three messages of one has answered that one.
+        The probability of a place's whole conversation counts too: a likely answer to any of its messages belongs there.
         """
         shares = np.exp(scores - np.maximum.reduce(scores), dtype=np.float64)
         places = shares[:WINDOW]
@@ -78,29 +77,19 @@ class ReplyModel:
 
 @lru_cache(maxsize=1)
 def load() -> ReplyModel:
-    """Return the model that ships with the package.
-
-    Raises:
-        OSError: The file of weights is not there.
-        ValueError: It was made for other features.
-    """
+    """Return the bundled model."""
     return load_from(WEIGHTS)
 
 
 def load_from(path: Path) -> ReplyModel:
-    """Return the model of a file of weights.
-
-    Raises:
-        OSError: The file is not there.
-        ValueError: It was made for other features.
-    """
+    """Return the model of a weights file; raise ValueError if it was made for other features."""
     with np.load(path, allow_pickle=False) as stored:
         arrays = {name: np.ascontiguousarray(stored[name], dtype=np.float32) for name in stored.files}
     lexicon = Lexicon(arrays.pop("rarity").tolist(), arrays.pop("acts"), arrays.pop("usual"))
     if arrays["pair_weights"].shape[1] != PAIR_FEATURES or arrays["own_weights"].shape[1] != MESSAGE_FEATURES:
         raise ValueError(
             f"{path.name} was made for other features: it has {arrays['pair_weights'].shape[1]} of a pair and "
-            f"{arrays['own_weights'].shape[1]} of a message where {PAIR_FEATURES} and {MESSAGE_FEATURES} are looked at; train it again"
+            f"{arrays['own_weights'].shape[1]} of a message where {PAIR_FEATURES} and {MESSAGE_FEATURES} are expected; train it again"
         )
     return ReplyModel(
         lexicon=lexicon,

@@ -1,17 +1,17 @@
-"""Keeps the last messages of a room as arrays: who said them, whom they call, whom they answer, which words are rare.
+"""The last messages of a room as arrays: authors, addressees, parents, rare words.
 
-Everything kept follows from the messages in the window and their parents alone, whatever came before: names are
-resolved against those who speak in the window now, so a message that leaves takes its author's name along. That is
-why counts are kept where a flag would do: what was added can be taken away again.
+The state depends only on the messages in the window and their parents, not on older ones. Names are resolved against the
+authors in the window, so a message that leaves takes its author's name along. Counts stand where a flag would do, so that
+each addition can be undone.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.conversations.mentions import MentionWords, aliases, mention_words
 from roomlore.conversations.message_text import (
     TEXT_FEATURE_NAMES,
     TEXT_FEATURES,
@@ -21,65 +21,83 @@ from roomlore.conversations.message_text import (
     bucket,
     remove_oldest,
 )
-from roomlore.conversations.records import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.text.mentions import MentionWords, aliases, mention_words
 
-#: So many earlier messages are candidates, and nothing older is ever looked at.
+#: Earlier messages that are candidates; older ones are never read.
 WINDOW = 100
-#: Columns of participants: those in the window, one for places that are still empty, one for whoever is not in it.
+#: Columns of participants: those in the window, one for empty places, one for anybody else.
 SLOTS = WINDOW + 2
 EMPTY, OUTSIDE = WINDOW, WINDOW + 1
-#: Columns of conversations: those in the window, and EMPTY for places that are still empty.
+#: Columns of conversations: those in the window, and EMPTY.
 CONVERSATIONS = WINDOW + 1
-#: A word less rare than this is a word of the language before it is a name.
+#: A more common word is a word of the language before it is a name.
 COMMON_WORD_RARITY = 7.4
 #: The number of no message.
 NO_MESSAGE = -1_000_000
 _CAPACITY = 8 * WINDOW
 
-#: A participant, by their column, and a name they speak under.
+#: The column of a participant, and one of their names.
 Speaker = tuple[int, str]
 Array = npt.NDArray[np.float32]
 Places = npt.NDArray[np.intp]
 
-#: What is known of a message whoever speaks next: the rows of `Window.facts`.
+#: Facts of a message that do not depend on the next author: the rows of `Window.facts`.
 FACT_NAMES = (
     *("next is theirs", "before is theirs", "answers", "answered by themselves", "answers themselves"),
     *("starts", "parent outside", "lone start"),
 )
 _NEXT, _BEFORE, _ANSWERS, _BY_THEMSELVES, _THEMSELVES, _STARTS, _OUTSIDE, _LONE = range(len(FACT_NAMES))
 _ASKS = TEXT_FEATURE_NAMES.index("question mark")
-#: The logarithm of one more than a count.
+#: log(1 + count).
 LOG1P: Array = np.log1p(np.arange(WINDOW + 2, dtype=np.float32))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationMessage:
+    """The part of a message that disentanglement reads."""
+
+    id: MessageId
+    author_id: ParticipantId
+    author_name: str
+    #: Aware; may have minute precision.
+    sent_at: datetime
+    body: str
+    #: The message it replies to, by the platform.
+    reply_to: MessageId | None = None
+    #: The root of its thread on the platform.
+    thread_root: MessageId | None = None
+    #: The participants it mentions, by the platform.
+    mentions: frozenset[ParticipantId] = frozenset()
 
 
 @dataclass(slots=True)
 class ParsedMessage:
-    """A message as read, before or after it is placed in the window."""
+    """A parsed message, in the window or not."""
 
     message: ConversationMessage
     text: ParsedText
     mention_words: MentionWords
     time: float
-    #: What the postings of the window list it under.
+    #: The words that the window indexes it by.
     loud: tuple[object, ...]
     plain: tuple[object, ...]
     parent_id: MessageId | None = None
-    #: The number of its parent, as long as that is in the window.
+    #: The number of its parent while that is in the window.
     parent: int = NO_MESSAGE
-    #: The numbers of the messages that answer it, and of those that answer what it answers, once that is gone.
+    #: The numbers of its answers, and of the other answers to its parent once that has left.
     answers: list[int] = field(default_factory=list)
     siblings: list[int] = field(default_factory=list)
-    #: How many spellings of the names of those it calls it holds, by their column.
+    #: How many aliases of each participant it has, by their column.
     mentioned: dict[int, int] = field(default_factory=dict)
 
 
 class Window:
-    """The last messages of one room, oldest first, in arrays of a fixed length; their last axis is the message."""
+    """The last messages of one room, oldest first; the last axis of each array is the message."""
 
     def __init__(self, lexicon: Lexicon) -> None:
         self._lexicon = lexicon
-        #: The spellings of names, and whether each is good anywhere.
+        #: The aliases of names, and whether each counts anywhere.
         self._spelled: dict[str, dict[str, bool]] = {}
         self.count = 0
         #: The number of the next message, and of the message in row 0.
@@ -88,11 +106,11 @@ class Window:
         self.parsed: deque[ParsedMessage] = deque()
         self._numbers: dict[MessageId, int] = {}
         self._set_up_messages(_CAPACITY)
-        #: How many of the window start a conversation.
+        #: How many messages start a conversation.
         self.starts = 0
         #: The rank of the last message of each participant, and of each conversation.
         self.last_ranks = np.zeros((2, SLOTS), dtype=np.intp)
-        #: How many of each conversation are in the window, and the number of the last.
+        #: The size of each conversation in the window, and the number of its last message.
         self.sizes = np.ones(CONVERSATIONS, dtype=np.intp)
         self.lasts = np.zeros(CONVERSATIONS, dtype=np.int64)
         self._unused = list(range(WINDOW))
@@ -109,27 +127,27 @@ class Window:
     def _set_up_messages(self, rows: int) -> None:
         self.times = np.zeros(rows)
         self.slots = np.full(rows, EMPTY, dtype=np.intp)
-        #: The columns of their conversations, and those of the authors of their parents (EMPTY: not in the window).
+        #: The column of the conversation, and of the parent's author (EMPTY: not in the window).
         self.conversations = np.full(rows, EMPTY, dtype=np.intp)
         self.parent_slots = np.full(rows, EMPTY, dtype=np.intp)
-        #: Which message of its author, and of its conversation, each is.
+        #: The rank of each message among those of its author, and of its conversation.
         self.ranks = np.zeros((2, rows), dtype=np.intp)
         self.facts = np.zeros((len(FACT_NAMES), rows), dtype=np.float32)
         self.marks = np.zeros((TEXT_FEATURES, rows), dtype=np.float32)
         self.masses = np.full(rows, 1e6, dtype=np.float32)
         self.answers = np.zeros(rows, dtype=np.uint8)
         self.answered_at = np.full(rows, NO_MESSAGE, dtype=np.int64)
-        #: Whether a participant answered a message, is called by it, and how many are called by it.
+        #: Whether a participant answered a message or is called by it, and how many are called.
         self.answered_by = np.zeros((SLOTS, rows), dtype=np.bool_)
         self.calls = np.zeros((SLOTS, rows), dtype=np.bool_)
         self.called = np.zeros(rows, dtype=np.uint8)
-        #: Whether it is a question that starts a conversation and nobody answered.
+        #: Whether it is an unanswered question that starts a conversation.
         self.open = np.zeros(rows, dtype=np.bool_)
 
     # Reading a message
 
     def parse(self, said: ConversationMessage) -> ParsedMessage:
-        """Return a message as read; the window stays as it is."""
+        """Parse a message without adding it."""
         called = mention_words(said.body)
         return ParsedMessage(
             message=said,
@@ -142,15 +160,15 @@ class Window:
 
     @property
     def people(self) -> int:
-        """How many participants speak in the window."""
+        """The number of authors in the window."""
         return len(self._slot_of)
 
     def slot_of(self, participant_id: ParticipantId) -> int:
-        """Return the column of a participant, STRANGER where they said nothing in the window."""
+        """Return the column of a participant, or OUTSIDE."""
         return self._slot_of.get(participant_id, OUTSIDE)
 
     def mentioned_by(self, heard: ParsedMessage, author: int) -> tuple[dict[int, ParticipantId], set[int]]:
-        """Return by their columns those in the window whom a message calls, and which of them it calls out loud."""
+        """Return the participants that a message calls, by column, and the columns of those called loud."""
         named = self._named
         loud = {slot for word in heard.loud if word in named for slot, _ in named[word]}
         found = {
@@ -166,32 +184,32 @@ class Window:
         return {slot: self._who[slot] for slot in found}, loud
 
     def mentions_of(self, said: ConversationMessage) -> list[int]:
-        """Return where the messages stand that call the author of one, though nothing of theirs is in the window."""
+        """Return the places of the messages that call an author who is not in the window."""
         start = self.next - WINDOW
         return [number - start for number in self._callers(self._spellings(said.author_id, said.author_name))]
 
     def position_of(self, message_id: MessageId) -> int | None:
-        """Return where a message stands in the window (0 is the oldest place), None where it does not."""
+        """Return the place of a message in the window, or None."""
         number = self._numbers.get(message_id)
         return None if number is None else number - self.next + WINDOW
 
     def at(self, place: int) -> ParsedMessage:
-        """Return the message at a place of the window."""
+        """Return the message at a place of the window (0 is the oldest)."""
         return self.parsed[place - WINDOW + self.count]
 
     def rows(self) -> slice:
-        """Return which rows of the arrays are the window."""
+        """Return the rows of the window in the arrays."""
         end = self.next - self._row0
         return slice(end - WINDOW, end)
 
     def shared_words(self, heard: ParsedMessage) -> tuple[Array, Array] | None:
-        """Return for each place the weight of the rare words shared with a message: squares summed, and the most."""
+        """Return the shared rare words of a message and each place: sum of squares and maximum."""
         return self._words.shared_weights(heard.text.rare, start=self.next - WINDOW, places=WINDOW)
 
-    # Placing it
+    # Adding
 
     def add(self, heard: ParsedMessage, parent_id: MessageId | None) -> None:
-        """Put a message and its parent into the window, and drop the oldest if it is full."""
+        """Add a message with its parent, and drop the oldest if the window is full."""
         if self.count == WINDOW:
             self._drop()
         if self.next - self._row0 == _CAPACITY:
@@ -251,7 +269,7 @@ class Window:
         self._join(row, int(self.conversations[above]))
 
     def _join(self, row: int, column: int | None) -> None:
-        """Put a message into a conversation, or into a new one."""
+        """Put a message into a conversation, by default a new one."""
         if column is None:
             column = self._unused.pop()
         else:
@@ -264,7 +282,7 @@ class Window:
         return self.parsed[number - self.next + self.count]
 
     def _post(self, heard: ParsedMessage, number: int) -> None:
-        """List what a message calls, and count those it calls who are in the window."""
+        """Index the words of a message, and count the participants it calls."""
         named = self._named
         speakers: set[Speaker] = set()
         for word in heard.loud:
@@ -310,7 +328,7 @@ class Window:
         return numbers
 
     def _enter(self, said: ConversationMessage) -> int:
-        """Return the column of an author; whoever is new is looked for in what was said before."""
+        """Return the column of an author; earlier messages may call a new one."""
         author = said.author_id
         slot = self._slot_of.get(author)
         if slot is None:
@@ -328,7 +346,7 @@ class Window:
                 self._named.setdefault(word, {})[speaker] = anywhere
         return slot
 
-    # Forgetting
+    # Dropping
 
     def _drop(self) -> None:
         number = self.next - self.count
@@ -345,7 +363,7 @@ class Window:
         self._leave(int(self.slots[row]), heard.message.author_name)
 
     def _part(self, heard: ParsedMessage, row: int) -> None:
-        """Take the oldest message out of its conversation; what answered it now answers what is not in the window."""
+        """Take the oldest message out of its conversation; its answers now have a parent outside."""
         self.facts[_BEFORE, row + 1] = 0.0
         self.starts -= heard.parent_id is None
         for answer in heard.answers:
@@ -363,7 +381,7 @@ class Window:
             self._split(column, row)
 
     def _split(self, column: int, gone: int) -> None:
-        """Part what follows from a message that is gone from what only answered the same as it."""
+        """Split the descendants of a dropped message from the other answers to its parent."""
         rows = slice(gone + 1, self.next - self._row0)
         below, beside = [gone], list[int]()
         for row in ((self.conversations[rows] == column).nonzero()[0] + gone + 1).tolist():
@@ -399,7 +417,7 @@ class Window:
                 del self._named[word]
 
     def _slide(self) -> None:
-        """Move the window to the beginning of the arrays."""
+        """Move the window to the start of the arrays."""
         kept = slice(_CAPACITY - WINDOW, _CAPACITY)
         people = (self.slots, self.parent_slots, self.answered_by, self.calls, self.called)
         answers = (self.conversations, self.answers, self.answered_at, self.open, self.ranks, self.facts)

@@ -1,6 +1,6 @@
-"""What a language model is shown of conversations to find what is stated in them, and what it says.
+"""Calls of a language model that extracts memories: what it was shown and what it answered.
 
-All of it runs for the operator, and what is kept of it is for operators. It is gone with any message that it shows.
+All of it runs for the operator, and only operators read it. A call is deleted with any message that it shows.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,30 +10,16 @@ from typing import Any
 from uuid import UUID
 
 from roomlore.db.extraction_state import PendingConversation
-from roomlore.db.llm_quota import CallStatus, call_status, quota_day
-from roomlore.db.queries import Connection, Queries
+from roomlore.db.llm_quota import CallStatus, call_status
+from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId
 
 QUERIES = Queries("llm_calls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallCount:
-    """How often a room was asked about today."""
-
-    calls: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LlmCallRef:
-    """The id of a reading."""
-
-    id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierAnswer:
-    """What was answered to the very same before."""
+    """The answer to the same prompt before."""
 
     id: UUID
     conversation_id: ConversationId
@@ -44,7 +30,7 @@ class EarlierAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewLlmCall:
-    """What a language model is to be shown of a conversation."""
+    """A prompt for a language model about a conversation."""
 
     id: UUID
     room_id: RoomId
@@ -54,14 +40,14 @@ class NewLlmCall:
     instructions: str
     material: str
     asked_at: datetime
-    #: Where it was asked before: what was answered then.
+    #: The earlier answer to the same prompt, if there is one.
     answer: str | None = None
     answered_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmCall:
-    """What a language model was shown of a conversation, what it said, and what became of it."""
+    """What a language model was shown of a conversation, its answer, and the results."""
 
     id: UUID
     room_id: RoomId
@@ -70,34 +56,28 @@ class LlmCall:
     instructions: str
     material: str
     asked_at: datetime
-    #: None while nothing came back.
+    #: None until there is an answer.
     answered_at: datetime | None
     answer: str | None
-    #: Why nothing came back.
+    #: Why there was no answer.
     error: str | None
-    #: Whether it had been asked before, so that the earlier answer was taken.
+    #: Whether an earlier answer to the same prompt was taken.
     is_repeated: bool
-    #: Where the server says.
+    #: None if the server does not report it.
     sent_tokens: int | None
     answer_tokens: int | None
-    #: Of each statement `stated`, as it came, `is_kept`, and the `reason` where it was refused.
+    #: For each claim: `stated` as it came, `is_kept`, and the `reason` if it was rejected.
     verdicts: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingCount:
-    """How many conversations wait."""
-
-    waiting: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionBacklog(CallStatus):
-    """How many conversations wait to be shown to a language model, and how it answered."""
+    """How many conversations wait for a language model, and how it answered."""
 
     waiting: int
 
 
+@QUERIES.query
 async def next_conversation(
     conn: Connection,
     org_id: OrgId,
@@ -106,41 +86,27 @@ async def next_conversation(
     most_of_room: int,
     passed_over: Collection[ConversationId] = (),
 ) -> PendingConversation | None:
-    """Return the newest conversation to be shown, none of those passed over; None where there is none.
-
-    Args:
-        conn: Reads for the operator.
-        org_id: Whose.
-        now: Tells which are over, and the day.
-        most_of_room: How many calls a room has each day.
-        passed_over: Conversations that others come before.
-    """
-    params = {
-        "org_id": org_id,
-        "now": now,
-        "day": quota_day(now),
-        "most": most_of_room,
-        "passed_over": list(passed_over),
-    }
-    return await QUERIES.first(conn, "unread", PendingConversation, params)
+    """Return the newest conversation that is over, was not read since it changed, and whose room has calls left today."""
+    ...
 
 
+@QUERIES.query
 async def requested(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
 ) -> list[PendingConversation]:
-    """Return those of these conversations that may be shown, over or not."""
-    params = {"org_id": org_id, "conversation_ids": list(ids)}
-    return await QUERIES.all(conn, "asked_for", PendingConversation, params)
+    """Return those of these conversations that a language model may read, whether over or not."""
+    ...
 
 
+@QUERIES.query
 async def count_room_call(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, now: datetime, most: int
-) -> bool:
-    """Count a call of a room and return whether its day had one left."""
-    params = {"org_id": org_id, "room_id": room_id, "day": quota_day(now), "most": most}
-    return most > 0 and await QUERIES.first(conn, "count_of_room", CallCount, params) is not None
+) -> int | None:
+    """Count a call for a room; return its calls of the day, or None if it had none left."""
+    ...
 
 
+@QUERIES.query
 async def earlier_answer(
     conn: Connection,
     org_id: OrgId,
@@ -149,98 +115,134 @@ async def earlier_answer(
     conversation_id: ConversationId,
     message_ids: Collection[MessageId],
 ) -> EarlierAnswer | None:
-    """Return what was answered to the very same before, of the same conversation if it was of that.
+    """Return the answer to the same prompt before, preferably for the same conversation.
 
-    Of another only if that was shown with nothing remembered but what rests on these messages: an answer may hold the
-    words of all that was shown, and goes with every message that they are from.
-
-    Args:
-        conn: Reads for the operator.
-        org_id: Whose.
-        digest: Of what was said.
-        conversation_id: Of this one first.
-        message_ids: Whatever is to be shown now.
+    An answer for another conversation counts only if that prompt showed no memories but those from `message_ids`.
     """
-    params = {"org_id": org_id, "digest": digest, "conversation_id": conversation_id}
-    params |= {"message_ids": list(message_ids)}
-    return await QUERIES.first(conn, "earlier", EarlierAnswer, params)
+    ...
 
 
 async def add(
-    conn: Connection, org_id: OrgId, reading: NewLlmCall, *, message_ids: Collection[MessageId]
+    conn: Connection, org_id: OrgId, call: NewLlmCall, *, message_ids: Collection[MessageId]
 ) -> None:
-    """Keep what a language model is to be shown, and which messages that are."""
-    params = {"org_id": org_id, **asdict(reading)}
-    await QUERIES.run(conn, "add", params)
-    params = {"org_id": org_id, "id": reading.id, "message_ids": list(message_ids)}
-    await QUERIES.run(conn, "add_messages", params)
+    """Add a call and the messages that it shows."""
+    await add_call(conn, org_id, call)
+    await add_messages(conn, org_id, call.id, message_ids)
 
 
+@QUERIES.query
+async def add_call(conn: Connection, org_id: OrgId, call: NewLlmCall) -> None:
+    """Add a call, with the earlier answer to the same prompt if there is one."""
+    ...
+
+
+@QUERIES.query
+async def add_messages(
+    conn: Connection, org_id: OrgId, call_id: UUID, message_ids: Collection[MessageId]
+) -> None:
+    """Record which messages a call shows."""
+    ...
+
+
+@QUERIES.query
 async def record_answer(
     conn: Connection,
     org_id: OrgId,
-    reading_id: UUID,
+    call_id: UUID,
     *,
     answered_at: datetime | None,
     answer: str | None = None,
     error: str | None = None,
     tokens: tuple[int | None, int | None] = (None, None),
-) -> bool:
-    """Keep what came back and return whether what was shown is still there."""
-    params = {"org_id": org_id, "id": reading_id, "answered_at": answered_at, "answer": answer}
-    params |= {"error": error, "sent_tokens": tokens[0], "answer_tokens": tokens[1]}
-    return await QUERIES.run(conn, "note_answer", params) > 0
+) -> RowCount:
+    """Store an answer or an error; return 0 if the call was deleted meanwhile."""
+    ...
 
 
-async def record_results(conn: Connection, org_id: OrgId, verdicts: Mapping[UUID, str]) -> None:
-    """Keep what became of what was stated, as JSON, for each reading."""
-    params = {"org_id": org_id, "id": list(verdicts), "verdicts": list(verdicts.values())}
-    await QUERIES.run(conn, "note_verdicts", params)
+@QUERIES.query
+async def record_results(conn: Connection, org_id: OrgId, verdicts: Collection[tuple[UUID, str]]) -> None:
+    """Store the validation results of calls, as JSON."""
+    ...
 
 
 async def drop_outdated(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, kept: Collection[UUID]
 ) -> None:
-    """Remove the readings of a conversation but some."""
-    params = {"org_id": org_id, "conversation_id": conversation_id, "kept_ids": list(kept)}
-    await _drop(conn, org_id, await QUERIES.all(conn, "outdated", LlmCallRef, params))
+    """Delete the calls of a conversation except some."""
+    await _drop(conn, org_id, await outdated_calls(conn, org_id, conversation_id, kept=kept))
 
 
 async def drop_with_messages(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> int:
-    """Remove the readings that show one of these messages; return how many."""
-    params = {"org_id": org_id, "message_ids": list(message_ids)}
-    return await _drop(conn, org_id, await QUERIES.all(conn, "showing", LlmCallRef, params))
+    """Delete the calls that show one of these messages; return how many."""
+    return await _drop(conn, org_id, await calls_with_messages(conn, org_id, message_ids))
 
 
 async def drop_containing(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> int:
-    """Remove the readings in which one of these strings occurs; return how many."""
-    params = {"org_id": org_id, "strings": list(strings)}
-    return await _drop(conn, org_id, await QUERIES.all(conn, "saying", LlmCallRef, params))
+    """Delete the calls that contain one of these strings, in any case; return how many."""
+    return await _drop(conn, org_id, await calls_containing(conn, org_id, list(strings)))
 
 
-async def _drop(conn: Connection, org_id: OrgId, found: Sequence[LlmCallRef]) -> int:
-    if not found:
+async def _drop(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> int:
+    if not ids:
         return 0
-    params = {"org_id": org_id, "ids": [one.id for one in found]}
-    await QUERIES.run(conn, "drop_messages", params)
-    return await QUERIES.run(conn, "drop", params)
+    await drop_messages(conn, org_id, ids)
+    return await drop_calls(conn, org_id, ids)
 
 
+@QUERIES.query
+async def outdated_calls(
+    conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, kept: Collection[UUID]
+) -> set[UUID]:
+    """Return the calls of a conversation except some."""
+    ...
+
+
+@QUERIES.query
+async def calls_with_messages(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> set[UUID]:
+    """Return the calls that show one of these messages."""
+    ...
+
+
+@QUERIES.query
+async def calls_containing(conn: Connection, org_id: OrgId, strings: Collection[str]) -> set[UUID]:
+    """Return the calls that contain one of these strings, in any case."""
+    ...
+
+
+@QUERIES.query
+async def drop_messages(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
+    """Delete which messages calls show."""
+    ...
+
+
+@QUERIES.query
+async def drop_calls(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> RowCount:
+    """Delete calls."""
+    ...
+
+
+@QUERIES.query
 async def of_conversation(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> list[LlmCall]:
-    """Return the readings of a conversation, in order."""
-    params = {"org_id": org_id, "conversation_id": conversation_id}
-    return await QUERIES.all(conn, "of_conversation", LlmCall, params)
+    """Return the calls of a conversation, oldest first."""
+    ...
 
 
+@QUERIES.query
 async def newest(conn: Connection, org_id: OrgId, *, limit: int) -> list[LlmCall]:
-    """Return the newest readings, newest first."""
-    return await QUERIES.all(conn, "newest", LlmCall, {"org_id": org_id, "limit": limit})
+    """Return the newest calls, newest first."""
+    ...
 
 
 async def backlog(conn: Connection, org_id: OrgId, *, now: datetime) -> ExtractionBacklog:
-    """Return how many conversations of an org wait to be shown to a language model, and how it answered."""
-    row = await QUERIES.first(conn, "waiting", WaitingCount, {"org_id": org_id, "now": now})
-    assert row is not None
-    return ExtractionBacklog(
-        waiting=row.waiting, **asdict(await call_status(conn, org_id, "statements", now=now))
-    )
+    """Return how many conversations of an org wait for a language model, and how it answered."""
+    status = await call_status(conn, org_id, "statements", now=now)
+    waiting = await waiting_conversations(conn, org_id, now=now)
+    return ExtractionBacklog(waiting=waiting, **asdict(status))
+
+
+@QUERIES.query
+async def waiting_conversations(conn: Connection, org_id: OrgId, *, now: datetime) -> int:
+    """Return how many conversations wait for a language model."""
+    ...

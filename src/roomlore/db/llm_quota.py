@@ -1,11 +1,11 @@
-"""How often a language model is asked for an org, and when it may be asked again: for each purpose by itself.
+"""How often an org may call a language model, and when it may call again after a failure. Each purpose has its own quota.
 
 All of it runs for the operator.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 from roomlore.db.queries import Connection, Queries
@@ -13,152 +13,95 @@ from roomlore.domain.ids import MessageId, OrgId
 
 QUERIES = Queries("llm_quota")
 
-#: For what it is asked: what conversations are called, or what is stated in them. Answers count with the titles.
+#: Titles of conversations, or extraction of memories. Answers count as titles.
 Purpose = Literal["titles", "statements"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallBlock:
-    """Whether no call may be made."""
-
-    rests: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallReservation:
-    """A call that may be made."""
-
-    #: How many before it were not answered.
-    failures: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStatus:
     """How a language model answered."""
 
+    #: In UTC.
     calls_today: int
-    #: Calls that were not answered since the last that was.
+    #: Failed calls since the last answer.
     failures: int
-    #: None where nothing has failed.
+    #: None if nothing failed.
     next_try_at: datetime | None
-    #: Why the last call was not answered.
+    #: Why the last call failed.
     error: str | None
 
 
+@QUERIES.query
 async def is_blocked(
     conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, daily_limit: int
 ) -> bool:
-    """Return whether no call may be made now: one is under way, the last failed, or the day has had its calls."""
-    params = {"org_id": org_id, "purpose": purpose, "now": now, "day": quota_day(now), "most": daily_limit}
-    row = await QUERIES.first(conn, "rests", CallBlock, params)
-    assert row is not None
-    return row.rests
+    """Return whether no call is allowed now: one is running, the last failed, or the daily limit is reached."""
+    ...
 
 
+@QUERIES.query
 async def reserve(
     conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, until: datetime, daily_limit: int
-) -> CallReservation | None:
-    """Count a call and keep others from making one; None where none may be made now.
+) -> int | None:
+    """Count a call and block others; return how many calls failed before it, or None if none is allowed now.
 
-    Args:
-        conn: In a transaction that is committed before the call.
-        org_id: For whom.
-        purpose: What for.
-        now: Tells the day, in UTC.
-        until: When others may, should nothing be heard of this call.
-        daily_limit: How many calls a day has.
+    Commit the transaction before you make the call. The block ends at `until` if the caller never reports back.
     """
-    params = {
-        "org_id": org_id,
-        "purpose": purpose,
-        "day": quota_day(now),
-        "now": now,
-        "until": until,
-        "most": daily_limit,
-    }
-    return await QUERIES.first(conn, "reserve", CallReservation, params) if daily_limit else None
+    ...
 
 
+@QUERIES.query
 async def release(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime) -> None:
-    """Take back that a call was counted, and let the next be made."""
-    await QUERIES.run(conn, "give_back", {"org_id": org_id, "purpose": purpose, "now": now})
+    """Undo the count of a call that was not made, and allow the next."""
+    ...
 
 
+@QUERIES.query
 async def record_answer(
     conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, is_answered: bool
 ) -> None:
-    """Let the next call be made; one that was given up says nothing about how well calls are answered."""
-    params = {"org_id": org_id, "purpose": purpose, "now": now, "is_answered": is_answered}
-    await QUERIES.run(conn, "note_answer", params)
+    """Allow the next call. A cancelled call leaves the failures as they are."""
+    ...
 
 
+@QUERIES.query
 async def record_failure(
     conn: Connection, org_id: OrgId, purpose: Purpose, *, error: str, due_at: datetime
 ) -> None:
-    """Say why a call was not answered, and when the next may be made."""
-    params = {"org_id": org_id, "purpose": purpose, "error": error, "due_at": due_at}
-    await QUERIES.run(conn, "note_failure", params)
+    """Store why a call failed, and when the next is allowed."""
+    ...
 
 
+@QUERIES.query
 async def call_status(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime) -> CallStatus:
     """Return how a language model answered so far."""
-    row = await QUERIES.first(
-        conn, "asked", CallStatus, {"org_id": org_id, "purpose": purpose, "day": quota_day(now)}
-    )
-    assert row is not None
-    return row
+    ...
 
 
-def quota_day(now: datetime) -> str:
-    """Return the day for which calls are counted, in UTC."""
-    return now.astimezone(UTC).date().isoformat()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SensitiveMessage:
-    """The id of a message that is not to be told."""
-
-    id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallCount:
-    """A call that may be made."""
-
-    #: How many before it were not answered.
-    failures: int
-
-
+@QUERIES.query
 async def sensitive_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[MessageId]:
-    """Return those of these messages that are in a sensitive conversation or may yet be; read for the operator."""
-    rows = await QUERIES.all(
-        conn, "kept_back", SensitiveMessage, {"org_id": org_id, "message_ids": list(ids)}
-    )
-    return {row.id for row in rows}
+    """Return those of these messages that are in a sensitive conversation or may still become so."""
+    ...
 
 
+@QUERIES.query
 async def count_answer_call(
     conn: Connection, org_id: OrgId, *, now: datetime, daily_limit: int
 ) -> int | None:
-    """Count a call and return how many before it were not answered; None where none may be made now.
+    """Count a call for an answer; return how many calls failed before it, or None if none is allowed now.
 
-    Args:
-        conn: In a transaction that is committed before the call.
-        org_id: For whom.
-        now: Tells the day, in UTC.
-        daily_limit: How many calls a day has.
+    Commit the transaction before you make the call.
     """
-    day = now.astimezone(UTC).date().isoformat()
-    params = {"org_id": org_id, "now": now, "day": day, "most": daily_limit}
-    row = await QUERIES.first(conn, "count_call", CallCount, params) if daily_limit else None
-    return None if row is None else row.failures
+    ...
 
 
+@QUERIES.query
 async def reset_answer_failures(conn: Connection, org_id: OrgId) -> None:
-    """Forget the calls before this one that were not answered."""
-    await QUERIES.run(conn, "note_answered", {"org_id": org_id})
+    """Reset the count of failed calls."""
+    ...
 
 
+@QUERIES.query
 async def record_answer_failure(conn: Connection, org_id: OrgId, *, error: str, due_at: datetime) -> None:
-    """Say why a call was not answered, and when the next may be made."""
-    await QUERIES.run(conn, "note_unanswered", {"org_id": org_id, "error": error, "due_at": due_at})
+    """Store why a call failed, and when the next is allowed."""
+    ...

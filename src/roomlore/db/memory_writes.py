@@ -1,10 +1,9 @@
-"""What is remembered anew: whether it is there already, what it rests on, what it takes the place of.
+"""Adding and changing memories: duplicates, sources, supersession.
 
-All of it runs for the operator, who sees every memory; whoever calls decides for whom it is.
+All of it runs for the operator, who sees every memory. The caller decides who may read a memory.
 """
 
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,21 +11,16 @@ from uuid import UUID
 
 from roomlore.db import memory_vectors, work_queue
 from roomlore.db.outbox import append
-from roomlore.db.queries import Connection, Queries, columns
+from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import AssertionAudience, MemoryKind, MemoryRole, MemorySource, Sensitivity
 
 QUERIES = Queries("memory_writes")
-#: What a memory has of its draft as it is.
-_MEMORY_COLUMNS = (
-    *("id", "title", "content", "importance", "sensitivity", "audience", "asserted_by", "asserted_in"),
-    *("recorded_at", "valid_from", "task_id"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDraft:
-    """A statement that is to be remembered; importance is 1..5, confidence 0..1."""
+    """A claim to remember; importance is 1..5, confidence 0..1."""
 
     id: MemoryId
     kind: MemoryKind
@@ -35,8 +29,8 @@ class MemoryDraft:
     importance: float
     confidence: float = 1.0
     sensitivity: Sensitivity = "normal"
-    is_hushed: bool = False  # sensitive only because a conversation that it rests on is
-    #: For whom it is where it rests on no message.
+    is_hushed: bool = False  # sensitive only because the conversation of a source is
+    #: Who may read it if it has no source.
     audience: AssertionAudience = "self"
     asserted_by: ParticipantId | None = None
     asserted_in: RoomId | None = None
@@ -49,30 +43,28 @@ class MemoryDraft:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     task_id: str | None = None
     slot: str | None = None
-    #: What drew it from its sources; None where somebody asserts it.
+    #: What extracted it from its sources; None if a person asserts it.
     extractor: str | None = None
-    #: What is remembered already and says the same in other words, or is so no longer because of this.
+    #: The memory that it repeats in other words, or that it contradicts.
     repeats: MemoryId | None = None
     replaces: MemoryId | None = None
 
+    @property
+    def source_ids(self) -> Sequence[MessageId]:
+        """The messages that it comes from."""
+        return [source.message_id for source in self.sources]
+
     def people(self, role: MemoryRole) -> set[ParticipantId]:
-        """Return those whom it names in a role."""
-        return {who for named, who in self.roles if named == role}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingSource:
-    """The id of a message without words, or of nothing."""
-
-    id: UUID
+        """Return the participants with a role."""
+        return {person for named, person in self.roles if named == role}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAudience:
-    """Whom a source of a memory is for."""
+    """Who may read a source of a memory."""
 
     room_id: RoomId
-    #: Of what was for some only, as a whisper: those; None for what the whole room heard.
+    #: The audience of a whisper; None for the whole room.
     hearers: Sequence[ParticipantId] | None
     is_open: bool
 
@@ -96,15 +88,8 @@ class MatchingMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlagRow:
-    """Whether something is so."""
-
-    is_so: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScopedMemory:
-    """A memory, and what decides of whom and for whom it is."""
+    """A memory and what decides its dedup scope."""
 
     id: MemoryId
     sensitivity: Sensitivity
@@ -116,255 +101,281 @@ class ScopedMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoleRow:
-    """Somebody whom a memory names."""
-
-    participant_id: ParticipantId
-    role: MemoryRole
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeValue:
-    """What something was said to be."""
+    """A memory of the value of an attribute."""
 
     id: MemoryId
     digest: str
-    #: Last; of what was said at the same time, in which order, and from which letter on.
+    #: When and where its last source states it.
     said_at: datetime
     native_order: int
     quote_start: int
     recorded_at: datetime
     superseded_by: MemoryId | None
-    #: How well whoever says it knows: 3 of themselves, 2 of others, 1 an agent.
+    #: How reliable the author is: 3 about themselves, 2 about others, 1 an agent.
     standing: int
 
     @property
     def position(self) -> tuple[datetime, int, datetime, int, MemoryId]:
-        """Its place in the order of what was said; a correction comes after what it corrects."""
+        """Its position in the order of statements; a correction comes after what it corrects."""
         return (self.said_at, self.native_order, self.recorded_at, self.quote_start, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupersessionOverride:
-    """A memory stands beside what has this digest."""
-
-    memory_id: MemoryId
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetachedMemory:
-    """A memory that lost a source."""
-
-    memory_id: MemoryId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DedupKey:
-    """Among what a statement stands: of whom and for whom it is, and what it says."""
+    """What identifies duplicates: the dedup scope of a claim and the digest of its text."""
 
     circle: str
     digest: str
     draft: MemoryDraft = field(repr=False)
 
-    @property
-    def params(self) -> dict[str, object]:
-        """What tells it apart, for queries."""
-        first = self.draft.sources[0] if self.draft.sources else None
-        return {
-            "circle": self.circle,
-            "digest": self.digest,
-            "kind": self.draft.kind,
-            "drawn_by": self.draft.extractor,
-            "slot": self.draft.slot,
-            "message_id": first and first.message_id,
-            "quote_start": first and first.quote_start,
-            "quote_end": first and first.quote_end,
-        }
 
-
+@QUERIES.query
 async def lock(conn: Connection, org_id: OrgId) -> None:
-    """Wait until nobody else changes which memories the org has; held until the transaction ends."""
-    await QUERIES.run(conn, "lock", {"org_id": org_id})
+    """Lock the memories of the org against other writers until the transaction ends."""
+    ...
 
 
-async def has_valid_sources(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> bool:
-    """Return whether all that a statement rests on is there with its words, and everybody it names."""
-    params = {
-        "org_id": org_id,
-        "message_ids": [source.message_id for source in draft.sources],
-        "participant_ids": [who for _, who in draft.roles],
-    }
-    return not await QUERIES.all(conn, "missing", MissingSource, params)
+@QUERIES.query
+async def has_valid_sources(
+    conn: Connection,
+    org_id: OrgId,
+    message_ids: Collection[MessageId],
+    *,
+    participant_ids: Collection[ParticipantId],
+) -> bool:
+    """Return whether all of these messages have a text, and all of these participants exist."""
+    ...
 
 
+@QUERIES.query
 async def source_audiences(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
 ) -> list[SourceAudience]:
-    """Return whom messages are for."""
-    return await QUERIES.all(conn, "heard", SourceAudience, {"org_id": org_id, "message_ids": list(ids)})
+    """Return who may read messages."""
+    ...
 
 
+@QUERIES.query
 async def participants_by_id(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, ParticipantRef]:
-    """Return whose accounts participants are, and which are agents."""
-    params = {"org_id": org_id, "participant_ids": list(ids)}
-    return {row.id: row for row in await QUERIES.all(conn, "people", ParticipantRef, params)}
+    """Return the persons of participants, and which are agents."""
+    ...
 
 
+@QUERIES.query
 async def is_sensitive(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
-    """Return whether one of these messages is in a conversation that is only for those who were there."""
-    row = await QUERIES.first(conn, "hushed", FlagRow, {"org_id": org_id, "message_ids": list(ids)})
-    return row is not None and row.is_so
+    """Return whether one of these messages is in a sensitive conversation."""
+    ...
 
 
 async def find_inactive_match(conn: Connection, org_id: OrgId, place: DedupKey) -> MatchingMemory | None:
-    """Return the memory that a statement's very words made before: put aside or superseded, or drawn by something else."""
-    return await QUERIES.first(conn, "settled", MatchingMemory, {"org_id": org_id, **place.params})
-
-
-async def find_active_match(conn: Connection, org_id: OrgId, place: DedupKey) -> MatchingMemory | None:
-    """Return the memory that stands and says the same of the same for the same."""
-    return await QUERIES.first(conn, "same", MatchingMemory, {"org_id": org_id, **place.params})
-
-
-async def has_same_audience(conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: MemoryDraft) -> bool:
-    """Return whether the same people could hear what a memory and a statement rest on."""
-    params = {
-        "org_id": org_id,
-        "id": memory_id,
-        "message_ids": [source.message_id for source in draft.sources],
-        "sensitivity": draft.sensitivity,
-    }
-    row = await QUERIES.first(conn, "heard_alike", FlagRow, params)
-    return row is not None and row.is_so
-
-
-async def add(conn: Connection, org_id: OrgId, place: DedupKey, *, confidence: float) -> None:
-    """Add a memory, what it rests on, whom it names and its tags, and ask for its vector."""
+    """Return the inactive memory extracted from exactly these words before, or one from another extractor."""
     draft = place.draft
-    stated = {name: getattr(draft, name) for name in _MEMORY_COLUMNS}
-    params = {
-        "org_id": org_id,
-        **stated,
-        "confidence": confidence,
-        "metadata": json.dumps(dict(draft.metadata)),
-        "is_hushed": draft.is_hushed,
-    }
-    await QUERIES.run(conn, "add", {**place.params, **params})
-    await add_sources(conn, org_id, draft.id, draft)
-    await add_roles(conn, org_id, draft.id, draft.roles)
-    await QUERIES.run(conn, "add_tags", {"org_id": org_id, "id": draft.id, "tags": sorted(draft.tags)})
-    await work_queue.enqueue(conn, org_id, "embed", [draft.id])
+    if not draft.sources:
+        return None
+    return await inactive_match(
+        conn, org_id, place, source=draft.sources[0], kind=draft.kind, extractor=draft.extractor
+    )
 
 
-async def add_sources(conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: MemoryDraft) -> int:
-    """Let a memory also rest on what a statement rests on; return on how much more."""
-    rests_on = columns(MemorySource, draft.sources)
-    params = {"org_id": org_id, "id": memory_id, "drawn_by": draft.extractor, **rests_on}
-    return await QUERIES.run(conn, "add_sources", params)
+@QUERIES.query
+async def inactive_match(
+    conn: Connection,
+    org_id: OrgId,
+    place: DedupKey,
+    *,
+    source: MemorySource,
+    kind: MemoryKind,
+    extractor: str | None,
+) -> MatchingMemory | None:
+    """Return the inactive memory from the first source of a claim, or one from another extractor."""
+    ...
 
 
-async def add_roles(
+@QUERIES.query
+async def find_active_match(conn: Connection, org_id: OrgId, place: DedupKey) -> MatchingMemory | None:
+    """Return the active memory with the same text in the same dedup scope."""
+    ...
+
+
+@QUERIES.query
+async def has_same_audience(
     conn: Connection,
     org_id: OrgId,
     memory_id: MemoryId,
-    roles: Collection[tuple[MemoryRole, ParticipantId]],
-) -> int:
-    """Say whom a memory names, and in which role; return how many more that are."""
-    params = {
-        "org_id": org_id,
-        "id": memory_id,
-        "participant_ids": [who for _, who in roles],
-        "roles": [role for role, _ in roles],
-    }
-    return await QUERIES.run(conn, "add_participants", params)
+    message_ids: Collection[MessageId],
+    *,
+    sensitivity: Sensitivity,
+) -> bool:
+    """Return whether the sources of a memory and these messages have the same audiences."""
+    ...
 
 
+async def add(conn: Connection, org_id: OrgId, place: DedupKey, *, confidence: float) -> None:
+    """Add a memory with its sources, participants and tags, and enqueue its vector."""
+    draft = place.draft
+    await add_memory(conn, org_id, place, draft, confidence=confidence)
+    await add_sources(conn, org_id, draft.id, draft.sources, extractor=draft.extractor)
+    await add_roles(conn, org_id, draft.id, draft.roles)
+    await add_tags(conn, org_id, draft.id, draft.tags)
+    await work_queue.enqueue(conn, org_id, "embed", [draft.id])
+
+
+@QUERIES.query
+async def add_memory(
+    conn: Connection, org_id: OrgId, place: DedupKey, memory: MemoryDraft, *, confidence: float
+) -> None:
+    """Add the row of a memory."""
+    ...
+
+
+@QUERIES.query
+async def add_sources(
+    conn: Connection,
+    org_id: OrgId,
+    memory_id: MemoryId,
+    sources: Collection[MemorySource],
+    *,
+    extractor: str | None,
+) -> RowCount:
+    """Add sources to a memory; return how many it did not have."""
+    ...
+
+
+@QUERIES.query
+async def add_roles(
+    conn: Connection, org_id: OrgId, memory_id: MemoryId, roles: Collection[tuple[MemoryRole, ParticipantId]]
+) -> RowCount:
+    """Add participants to a memory; return how many it did not have."""
+    ...
+
+
+@QUERIES.query
+async def add_tags(conn: Connection, org_id: OrgId, memory_id: MemoryId, tags: Collection[str]) -> None:
+    """Add tags to a memory."""
+    ...
+
+
+@QUERIES.query
 async def roles(
     conn: Connection, org_id: OrgId, memory_id: MemoryId
 ) -> set[tuple[MemoryRole, ParticipantId]]:
-    """Return whom a memory names, and in which role."""
-    rows = await QUERIES.all(conn, "named", RoleRow, {"org_id": org_id, "id": memory_id})
-    return {(row.role, row.participant_id) for row in rows}
+    """Return the participants of a memory and their roles."""
+    ...
 
 
+@QUERIES.query
 async def demote_authors(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> None:
-    """Let those who stated a memory be involved only."""
-    await QUERIES.run(conn, "involve", {"org_id": org_id, "id": memory_id})
+    """Change the role of the authors of a memory to involved."""
+    ...
 
 
 async def reinforce(
     conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: MemoryDraft, *, confidence: float
 ) -> None:
-    """Note that a memory was stated once more."""
-    stated = {name: getattr(draft, name) for name in ("importance", "valid_from", "recorded_at", "task_id")}
-    params = {"org_id": org_id, "id": memory_id, "confidence": confidence, **stated}
-    await QUERIES.run(conn, "strengthen", params)
-    await QUERIES.run(conn, "add_tags", {"org_id": org_id, "id": memory_id, "tags": sorted(draft.tags)})
+    """Record that a memory was stated again."""
+    await reinforce_memory(conn, org_id, memory_id, draft, confidence=confidence)
+    await add_tags(conn, org_id, memory_id, draft.tags)
 
 
+@QUERIES.query
+async def reinforce_memory(
+    conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: MemoryDraft, *, confidence: float
+) -> None:
+    """Update confidence, importance and times of a memory."""
+    ...
+
+
+@QUERIES.query
 async def add_metadata(
     conn: Connection, org_id: OrgId, memory_id: MemoryId, metadata: Mapping[str, Any]
-) -> bool:
-    """Keep with a memory what else it was given with; return whether that is more than before."""
-    params = {"org_id": org_id, "id": memory_id, "metadata": json.dumps(dict(metadata))}
-    return bool(await QUERIES.run(conn, "enrich", params))
+) -> RowCount:
+    """Add metadata that a memory does not have yet; return whether there was any."""
+    ...
 
 
+@QUERIES.query
 async def attribute_values(
     conn: Connection, org_id: OrgId, *, circle: str, slot: str
 ) -> list[AttributeValue]:
-    """Return what a slot of a circle was said to be, without what a person put in another's place."""
-    return await QUERIES.all(
-        conn, "values", AttributeValue, {"org_id": org_id, "circle": circle, "slot": slot}
-    )
+    """Return the values of an attribute in a dedup scope, except those that a person superseded."""
+    ...
 
 
+@QUERIES.query
 async def supersession_overrides(
-    conn: Connection, org_id: OrgId, ids: Iterable[MemoryId]
+    conn: Connection, org_id: OrgId, ids: Collection[MemoryId]
 ) -> set[tuple[MemoryId, str]]:
-    """Return which memories stand beside what, because a person said so."""
-    rows = await QUERIES.all(
-        conn, "partings", SupersessionOverride, {"org_id": org_id, "memory_ids": list(ids)}
-    )
-    return {(row.memory_id, row.digest) for row in rows}
+    """Return which memories a person keeps beside which others; pairs of a memory and the digest of the other."""
+    ...
 
 
 async def set_successors(
     conn: Connection, org_id: OrgId, successors: Mapping[MemoryId, MemoryId | None]
 ) -> None:
-    """Say what took the place of memories; None: they stand."""
-    params = {"org_id": org_id, "id": list(successors), "superseded_by": list(successors.values())}
-    await QUERIES.run(conn, "succeed", params)
+    """Set what superseded memories; None makes them active."""
+    await set_superseded_by(conn, org_id, successors.items())
     await append(conn, org_id, "memory.changed", successors)
 
 
+@QUERIES.query
+async def set_superseded_by(
+    conn: Connection, org_id: OrgId, successors: Collection[tuple[MemoryId, MemoryId | None]]
+) -> None:
+    """Set the successor of each memory."""
+    ...
+
+
 async def supersede(conn: Connection, org_id: OrgId, old_id: MemoryId, *, by: MemoryId) -> bool:
-    """Put a memory in the place of another, and return whether that one still stood."""
+    """Supersede a memory by another; return whether it was active."""
     await append(conn, org_id, "memory.changed", [old_id])
-    return await QUERIES.run(conn, "supersede", {"org_id": org_id, "old_id": old_id, "id": by}) > 0
+    return await supersede_active(conn, org_id, old_id, by=by) > 0
+
+
+@QUERIES.query
+async def supersede_active(conn: Connection, org_id: OrgId, old_id: MemoryId, *, by: MemoryId) -> RowCount:
+    """Supersede a memory if it is active."""
+    ...
 
 
 async def archive(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, at: datetime) -> bool:
-    """Put a memory aside, without its vector, and return whether it stood."""
+    """Archive a memory and delete its vector; return whether it was active."""
     await append(conn, org_id, "memory.changed", [memory_id])
-    if not await QUERIES.run(conn, "archive", {"org_id": org_id, "id": memory_id, "at": at}):
+    if not await archive_active(conn, org_id, memory_id, at=at):
         return False
     await memory_vectors.drop_vectors(conn, org_id, [memory_id])
     return True
 
 
+@QUERIES.query
+async def archive_active(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, at: datetime) -> RowCount:
+    """Archive a memory if it is active."""
+    ...
+
+
 async def restore(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, beside: MemoryId | None) -> bool:
-    """Let a memory stand again, beside what took its place; return whether it had not stood."""
+    """Make a memory active again, beside its successor if it had one; return whether it was inactive."""
     if beside is not None:
-        await QUERIES.run(conn, "part", {"org_id": org_id, "id": memory_id, "later_id": beside})
+        await add_override(conn, org_id, memory_id, beside=beside)
     await append(conn, org_id, "memory.changed", [memory_id])
-    if not await QUERIES.run(conn, "restore", {"org_id": org_id, "id": memory_id}):
+    if not await restore_inactive(conn, org_id, memory_id):
         return False
     await work_queue.enqueue(conn, org_id, "embed", [memory_id])
     return True
+
+
+@QUERIES.query
+async def add_override(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, beside: MemoryId) -> None:
+    """Record that a person keeps a memory beside another."""
+    ...
+
+
+@QUERIES.query
+async def restore_inactive(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> RowCount:
+    """Make a memory active if it is not."""
+    ...
 
 
 async def detach_sources(
@@ -375,41 +386,76 @@ async def detach_sources(
     extractor: str,
     kept: Collection[tuple[MemoryId, MessageId]],
 ) -> list[MemoryId]:
-    """Take from messages what was drawn from them and is not any more; return memories that rest on nothing then."""
-    params = {
-        "org_id": org_id,
-        "message_ids": list(message_ids),
-        "drawn_by": extractor,
-        "kept_ids": [memory_id for memory_id, _ in kept],
-        "kept_message_ids": [message_id for _, message_id in kept],
-    }
-    ids = [row.memory_id for row in await QUERIES.all(conn, "loosen", DetachedMemory, params)]
+    """Remove the sources that an extractor no longer finds in messages; return the memories left without any."""
+    ids = await remove_sources(conn, org_id, message_ids, extractor=extractor, kept=kept)
     await append(conn, org_id, "memory.changed", ids)
-    params = {"org_id": org_id, "memory_ids": ids}
-    return [row.memory_id for row in await QUERIES.all(conn, "baseless", DetachedMemory, params)]
+    return await orphans(conn, org_id, ids)
+
+
+@QUERIES.query
+async def remove_sources(
+    conn: Connection,
+    org_id: OrgId,
+    message_ids: Collection[MessageId],
+    *,
+    extractor: str,
+    kept: Collection[tuple[MemoryId, MessageId]],
+) -> set[MemoryId]:
+    """Remove the sources of an extractor in messages except some; return the memories that lost one."""
+    ...
+
+
+@QUERIES.query
+async def orphans(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> list[MemoryId]:
+    """Return those of these memories that have no source."""
+    ...
 
 
 async def anonymise(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> int:
-    """Keep what participants asserted as nobody's, and return how many memories that are."""
-    rows = await QUERIES.all(conn, "disown", DetachedMemory, {"org_id": org_id, "participant_ids": list(ids)})
-    await append(conn, org_id, "memory.changed", [row.memory_id for row in rows])
-    return len(rows)
+    """Remove the asserter from the memories that participants asserted; return how many."""
+    changed = await remove_asserter(conn, org_id, ids)
+    await append(conn, org_id, "memory.changed", changed)
+    return len(changed)
 
 
+@QUERIES.query
+async def remove_asserter(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> set[MemoryId]:
+    """Remove participants as asserters; return the memories."""
+    ...
+
+
+@QUERIES.query
 async def memories_naming(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> list[ScopedMemory]:
-    """Return the memories that are about participants or were seen by them."""
-    return await QUERIES.all(conn, "naming", ScopedMemory, {"org_id": org_id, "participant_ids": list(ids)})
+    """Return the memories that are about participants or that they observed."""
+    ...
 
 
 async def update_dedup_scopes(conn: Connection, org_id: OrgId, circles: Mapping[MemoryId, str]) -> None:
-    """Say anew of whom and for whom memories are; what took their place unasked keeps to its own circle."""
-    await QUERIES.run(conn, "recircle", {"org_id": org_id, "id": [*circles], "circle": [*circles.values()]})
-    await QUERIES.run(conn, "unlink", {"org_id": org_id, "memory_ids": list(circles)})
+    """Change the dedup scopes of memories; supersession across scopes ends unless a person set it."""
+    await set_scopes(conn, org_id, circles.items())
+    await restore_in_scopes(conn, org_id, circles)
+
+
+@QUERIES.query
+async def set_scopes(conn: Connection, org_id: OrgId, circles: Collection[tuple[MemoryId, str]]) -> None:
+    """Set the dedup scopes of memories."""
+    ...
+
+
+@QUERIES.query
+async def restore_in_scopes(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> None:
+    """Make those of these memories active again that were superseded across scopes."""
+    ...
 
 
 async def link_duplicates(conn: Connection, org_id: OrgId, circles: Collection[str]) -> None:
-    """Let the newest stand of what says the same within each of these circles."""
-    rows = await QUERIES.all(conn, "link_same", DetachedMemory, {"org_id": org_id, "circles": list(circles)})
-    await append(conn, org_id, "memory.changed", [row.memory_id for row in rows])
+    """Keep only the newest of equal memories active in each of these dedup scopes."""
+    await append(conn, org_id, "memory.changed", await supersede_duplicates(conn, org_id, circles))
+
+
+@QUERIES.query
+async def supersede_duplicates(conn: Connection, org_id: OrgId, circles: Collection[str]) -> set[MemoryId]:
+    """Supersede all but the newest of equal active memories; return which."""
+    ...

@@ -1,25 +1,31 @@
-"""Messages, their versions, audiences and reply edges."""
+"""Messages, their versions, audiences and replies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from roomlore.db import projections
-from roomlore.db.queries import ROW_FACTORIES, Connection, Queries, columns
+from roomlore.db.queries import ROW_FACTORIES, Connection, Queries, RowCount
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, prefix_range
 from roomlore.domain.incoming import MessageKind, ParticipantKind, RoomKind, TimestampPrecision, Visibility
 from roomlore.domain.paging import TRUNCATED_LENGTH, BoundedPage, truncated
 from roomlore.domain.records import Mention, Message, Reaction, Reply, ReplyMethod
 
 QUERIES = Queries("messages")
+#: A position in a room: (sent_at, native_order, id), comparable.
+Position = tuple[datetime, int, MessageId]
+#: The order among messages sent at the same time, if only the id is known.
+UNKNOWN = 2**63 - 1
+#: After every message.
+AFTER_ALL: Position = (datetime.max.replace(tzinfo=UTC), 2**63 - 1, MessageId(UUID(int=2**128 - 1)))
 
 
 class NewMessage(NamedTuple):
     """A message to add, in the order of the columns; structured fields are JSON texts.
 
-    A tuple, because messages are many: it is made several times faster than a dataclass, and sent as it is.
+    A tuple is made several times faster than a dataclass.
     """
 
     id: MessageId
@@ -48,15 +54,8 @@ class NewMessage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExistingMessage:
-    """The id that a message would have got, had it not been there already."""
-
-    id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVersion:
-    """The current text of a stored message and when it was written, and the earlier ones."""
+    """The current text of a stored message and its earlier texts."""
 
     id: MessageId
     room_id: RoomId
@@ -67,19 +66,18 @@ class StoredVersion:
     body: str
     written_at: datetime
     redacted_at: datetime | None
-    #: Whether it was said through us with an id that its speaker stated.
+    #: Whether its author sent it through Roomlore with an id of their own.
     is_said: bool
-    #: Whom a whisper is addressed to.
     audience: Sequence[ParticipantId]
     earlier_at: Sequence[datetime]
     earlier: Sequence[str]
-    #: The text that the foreign record of the current version holds, if it holds one.
+    #: The text in the platform's record of the current version, if there is one.
     source_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformMessage:
-    """A message with what its platform told of it, its room and its author."""
+    """A message as its platform sent it, with its room and its author."""
 
     id: MessageId
     platform: str
@@ -93,7 +91,7 @@ class PlatformMessage:
     account_id: str
     persona: str
     bridged: bool
-    #: As called now; only the operator may know it.
+    #: The current name, which only the operator may know.
     author_name: str
     author_kind: ParticipantKind
     body: str
@@ -111,7 +109,7 @@ class PlatformMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformRecipient:
-    """Somebody to whom a whisper is addressed, as the platform of its room knows them."""
+    """A recipient of a whisper, as the platform of its room knows them."""
 
     account_id: str
     persona: str
@@ -122,7 +120,7 @@ class PlatformRecipient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalAuthorName:
-    """How the author of a stored message was called when it was said."""
+    """The name of an author when they sent a message."""
 
     message_id: MessageId
     author_name: str
@@ -153,7 +151,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audience:
-    """One participant who may read a whisper."""
+    """A participant who may read a whisper."""
 
     message_id: MessageId
     participant_id: ParticipantId
@@ -161,7 +159,7 @@ class Audience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedReply:
-    """An edge as the platform states it."""
+    """A reply as the platform states it."""
 
     room_id: RoomId
     child_id: MessageId
@@ -169,236 +167,287 @@ class StatedReply:
     method: ReplyMethod
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomMessage:
-    """A message and the room it is in."""
-
-    room_id: RoomId
-    message_id: MessageId
-
-
 def _message(
     *, mentions: Sequence[Mapping[str, Any]], reactions: Sequence[Mapping[str, Any]], **columns: Any
 ) -> Message:
-    """Return a message out of a row, in which what it was told with is JSON."""
     return Message(
-        **columns, mentions=_mention_records(mentions), reactions=[_reaction_record(one) for one in reactions]
+        **columns, mentions=_mention_records(mentions), reactions=[_reaction_record(row) for row in reactions]
     )
 
 
-def _mention_records(found: Sequence[Mapping[str, Any]]) -> list[Mention]:
+def _mention_records(rows: Sequence[Mapping[str, Any]]) -> list[Mention]:
     return [
         Mention(
-            external_id=one["external_id"],
-            name=one["name"],
-            participant_id=ParticipantId(UUID(one["participant_id"])) if one["participant_id"] else None,
-            room_id=RoomId(UUID(one["room_id"])) if one["room_id"] else None,
+            external_id=row["external_id"],
+            name=row["name"],
+            participant_id=ParticipantId(UUID(row["participant_id"])) if row["participant_id"] else None,
+            room_id=RoomId(UUID(row["room_id"])) if row["room_id"] else None,
         )
-        for one in found
+        for row in rows
     ]
 
 
-def _reaction_record(found: Mapping[str, Any]) -> Reaction:
-    count = found["count"]
-    is_told = isinstance(count, int) and not isinstance(count, bool) and count >= 0
+def _reaction_record(row: Mapping[str, Any]) -> Reaction:
+    count = row["count"]
+    is_count = isinstance(count, int) and not isinstance(count, bool) and count >= 0
     return Reaction(
-        emoji=found["emoji"], count=count if is_told else found["named"], by=_mention_records(found["by"])
+        emoji=row["emoji"], count=count if is_count else row["named"], by=_mention_records(row["by"])
     )
 
 
 ROW_FACTORIES[Message] = _message
 
 
+@QUERIES.query
 async def make_staging(conn: Connection) -> None:
-    """Make the session's own table through which new messages come in."""
-    await QUERIES.run(conn, "make_staging", {})
+    """Create the temporary table for new messages."""
+    ...
 
 
 async def add_messages(
     conn: Connection, org_id: OrgId, rows: Sequence[NewMessage], *, received_at: datetime
-) -> frozenset[MessageId]:
-    """Add messages and return the ids of those left out, because they were there already.
+) -> set[MessageId]:
+    """Add messages; return the ids of those that exist already.
 
-    Until the transaction ends, the functions that work on what was added find it in the session's table.
+    The added messages stay in the temporary table until the transaction ends.
     """
-    params = {"org_id": org_id, "received_at": received_at}
     await QUERIES.copy(conn, "stage_messages", rows)
-    if await QUERIES.run(conn, "add_messages", params) == len(rows):
-        return frozenset()
-    return frozenset(
-        row.id for row in await QUERIES.all(conn, "leave_known_messages", ExistingMessage, params)
-    )
+    if await add_staged(conn, org_id, received_at=received_at) == len(rows):
+        return set()
+    return await drop_known(conn, org_id)
+
+
+@QUERIES.query
+async def add_staged(conn: Connection, org_id: OrgId, *, received_at: datetime) -> RowCount:
+    """Add the messages of the temporary table; those that exist stay as they are."""
+    ...
+
+
+@QUERIES.query
+async def drop_known(conn: Connection, org_id: OrgId) -> set[MessageId]:
+    """Drop the messages that existed already from the temporary table."""
+    ...
 
 
 async def stored_versions(
     conn: Connection, org_id: OrgId, keys: Sequence[tuple[RoomId, str]]
 ) -> dict[tuple[RoomId, str], StoredVersion]:
-    """Return the current text of the stored ones of these (room, external id) pairs."""
-    params = {"org_id": org_id, "room_id": [key[0] for key in keys], "external_id": [key[1] for key in keys]}
-    rows = await QUERIES.all(conn, "stored_versions", StoredVersion, params)
+    """Return the stored texts of messages by their rooms and external ids."""
+    rows = await stored_version_rows(conn, org_id, keys)
     return {(row.room_id, row.external_id): row for row in rows}
 
 
+@QUERIES.query
+async def stored_version_rows(
+    conn: Connection, org_id: OrgId, keys: Sequence[tuple[RoomId, str]]
+) -> list[StoredVersion]:
+    """Return the stored texts of messages."""
+    ...
+
+
+@QUERIES.query
 async def revise_messages(conn: Connection, org_id: OrgId, versions: Sequence[NewVersion]) -> None:
-    """Put newer texts in place of the current ones."""
-    await QUERIES.run(conn, "revise_messages", {"org_id": org_id, **columns(NewVersion, versions)})
+    """Replace the current texts by newer ones."""
+    ...
 
 
-async def add_revisions(conn: Connection, org_id: OrgId, revisions: Sequence[Revision]) -> int:
-    """Keep earlier texts and return how many were new."""
-    return await QUERIES.run(conn, "add_revisions", {"org_id": org_id, **columns(Revision, revisions)})
+@QUERIES.query
+async def add_revisions(conn: Connection, org_id: OrgId, revisions: Sequence[Revision]) -> RowCount:
+    """Store earlier texts; return how many were new."""
+    ...
 
 
+@QUERIES.query
 async def restore_author_names(conn: Connection, org_id: OrgId, names: Sequence[OriginalAuthorName]) -> None:
-    """Put back how authors were called when they said it, where a later version had come first."""
-    await QUERIES.run(conn, "restore_author_names", {"org_id": org_id, **columns(OriginalAuthorName, names)})
+    """Restore the original author names of messages whose later version arrived first."""
+    ...
 
 
 async def redact_messages(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime
 ) -> int:
-    """Remove the content and earlier texts of messages; return how many had any left."""
+    """Delete the content and earlier texts of messages; return how many were not redacted before."""
     await drop_revisions(conn, org_id, ids)
-    params = {"org_id": org_id, "message_ids": list(ids), "redacted_at": redacted_at}
-    return await QUERIES.run(conn, "redact_messages", params)
+    return await redact(conn, org_id, ids, redacted_at=redacted_at)
 
 
-async def drop_revisions(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> int:
-    """Remove the earlier texts of messages; return how many."""
-    return await QUERIES.run(conn, "drop_revisions", {"org_id": org_id, "message_ids": list(ids)})
+@QUERIES.query
+async def redact(
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime
+) -> RowCount:
+    """Delete the content of messages; their rows stay."""
+    ...
 
 
+@QUERIES.query
+async def drop_revisions(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> RowCount:
+    """Delete the earlier texts of messages; return how many."""
+    ...
+
+
+@QUERIES.query
 async def add_audiences(conn: Connection, org_id: OrgId, audiences: Sequence[Audience]) -> None:
-    """Say who may read these whispers besides their authors."""
-    await QUERIES.run(conn, "add_audiences", {"org_id": org_id, **columns(Audience, audiences)})
+    """Add participants who may read whispers."""
+    ...
 
 
+@QUERIES.query
 async def add_replies_of_added(conn: Connection, org_id: OrgId) -> None:
-    """Add the edges that the messages just added state; parents that have not arrived are kept by external id."""
-    await QUERIES.run(conn, "add_replies_of_added", {"org_id": org_id})
+    """Add the replies among the added messages; a parent that has not arrived is stored by its external id."""
+    ...
 
 
 async def resolve_replies(conn: Connection, org_id: OrgId) -> int:
-    """Join waiting edges to the messages just added; return how many."""
-    resolved = await QUERIES.run(conn, "resolve_replies", {"org_id": org_id})
+    """Connect waiting replies to the added messages; return how many."""
+    resolved = await join_replies(conn, org_id)
     if resolved:
         await projections.enqueue_replies_to_added(conn, org_id)
     return resolved
 
 
+@QUERIES.query
+async def join_replies(conn: Connection, org_id: OrgId) -> RowCount:
+    """Set the parents of replies to messages that have just arrived."""
+    ...
+
+
 async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]) -> set[MessageId]:
-    """Add the platform's own edges, parents that have not arrived by external id; return which messages got one."""
-    params = {"org_id": org_id, **columns(StatedReply, replies)}
-    got_one = {row.message_id for row in await QUERIES.all(conn, "add_replies", RoomMessage, params)}
-    await projections.enqueue_replies(conn, org_id, got_one)
-    return got_one
+    """Add the platform's replies; return the messages that are one now."""
+    children = await add_stated_replies(conn, org_id, replies)
+    await projections.enqueue_replies(conn, org_id, children)
+    return children
 
 
+@QUERIES.query
+async def add_stated_replies(
+    conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]
+) -> set[MessageId]:
+    """Add the platform's replies; a parent that has not arrived is stored by its external id."""
+    ...
+
+
+@QUERIES.query
 async def newest_of_rooms(
     conn: Connection, org_id: OrgId, room_ids: Sequence[RoomId]
 ) -> dict[RoomId, MessageId]:
     """Return the newest message of each of these rooms."""
-    params = {"org_id": org_id, "room_ids": list(room_ids)}
-    rows = await QUERIES.all(conn, "newest_of_rooms", RoomMessage, params)
-    return {row.room_id: row.message_id for row in rows}
+    ...
 
 
+@QUERIES.query
 async def messages_by_id(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, most: int | None = None
 ) -> list[Message]:
-    """Return these messages as far as they are visible, in room order; with so many characters of each, or all."""
-    params = {"org_id": org_id, "message_ids": list(ids), "most": most}
-    return await QUERIES.all(conn, "messages_by_id", Message, params)
+    """Return those of these messages that are visible, in room order; up to `most` characters of each text."""
+    ...
 
 
+@QUERIES.query
 async def messages_on_page(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> BoundedPage[Message]:
-    """Return the first of these messages, as many as one answer holds, in this order; one that is not visible is not there."""
-    return await QUERIES.page(conn, "messages_within", Message, {"org_id": org_id, "message_ids": list(ids)})
+    """Return those of these messages that are visible, in this order, as many as one response holds."""
+    ...
 
 
 async def messages_truncated(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[Message]:
-    """Return all of these messages that are visible, in room order; of those that one answer does not hold the beginnings.
+    """Return those of these messages that are visible, in room order.
 
-    Args:
-        conn: Reads for the viewer.
-        org_id: The viewer's org.
-        ids: Those whose words matter most come first.
+    The first ids come with their whole texts, as many as one response holds; the others are truncated.
     """
-    whole = await messages_on_page(conn, org_id, ids)
-    held = {message.id for message in whole.items}
-    rest = [key for key in ids if key not in held] if whole.is_cut else []
+    page = await messages_on_page(conn, org_id, ids)
+    complete = {message.id for message in page.items}
+    rest = [key for key in ids if key not in complete] if page.is_cut else []
     others = await messages_by_id(conn, org_id, rest, most=TRUNCATED_LENGTH + 1) if rest else []
     shortened = [replace(message, body=truncated(message.body)) for message in others]
-    return sorted([*whole.items, *shortened], key=lambda message: message.position)
+    return sorted([*page.items, *shortened], key=lambda message: message.position)
 
 
+@QUERIES.query
 async def messages_before(
-    conn: Connection,
-    org_id: OrgId,
-    room_id: RoomId,
-    place: tuple[datetime, int, MessageId],
-    *,
-    limit: int,
+    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, limit: int
 ) -> BoundedPage[Message]:
-    """Return the messages of a room just before a place, newest first, as many as one answer holds."""
-    return await QUERIES.page(
-        conn, "messages_before", Message, _page_params(org_id, room_id, place, limit=limit)
-    )
+    """Return the messages of a room just before a position, newest first, as many as one response holds."""
+    ...
 
 
+@QUERIES.query
 async def messages_after(
-    conn: Connection, org_id: OrgId, message: Message, *, limit: int
+    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, limit: int
 ) -> BoundedPage[Message]:
-    """Return the messages of the same room just after this one, oldest first, as many as one answer holds."""
-    return await QUERIES.page(
-        conn, "messages_after", Message, _page_params(org_id, message.room_id, message.position, limit=limit)
-    )
+    """Return the messages of a room just after a position, oldest first, as many as one response holds."""
+    ...
 
 
+@QUERIES.query
 async def replies_around(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, limit: int
 ) -> list[Reply]:
-    """Return resolved edges with one of the messages at either end, most confident first."""
-    params = {"org_id": org_id, "message_ids": list(ids), "limit": limit}
-    return await QUERIES.all(conn, "replies_around", Reply, params)
+    """Return the replies to or by these messages, most confident first."""
+    ...
 
 
 async def find_messages(
     conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None
 ) -> list[Message]:
-    """Return up to ten visible messages meant by a word: an external id, or else an id or its beginning.
+    """Return up to ten visible messages by an external id, or else by an id or its beginning.
 
-    An id that the viewer stated of its own message means that one, where no message is the platform's by that id.
+    An id of the viewer's own matches only if the platform has no message with that id.
     """
-    params = {"org_id": org_id, "room_id": room_id, "word": word}
-    name = "messages_known_as" if room_id is None else "messages_of_room_known_as"
-    known = await QUERIES.all(conn, name, Message, params)
-    known = known or await QUERIES.all(conn, "own_messages_stated_as", Message, params)
+    if room_id is None:
+        known = await messages_known_as(conn, org_id, word)
+    else:
+        known = await messages_of_room_known_as(conn, org_id, room_id, word)
+    known = known or await own_messages_stated_as(conn, org_id, word, room_id=room_id)
     ids = prefix_range(word)
     if ids is None:
         return known
-    low, high = ids
-    ours = await QUERIES.all(conn, "messages_beginning_with", Message, params | {"low": low, "high": high})
-    return [*known, *(message for message in ours if message not in known)]
+    matches = await messages_beginning_with(conn, org_id, ids, room_id=room_id)
+    return [*known, *(message for message in matches if message not in known)]
 
 
+@QUERIES.query
+async def messages_known_as(conn: Connection, org_id: OrgId, word: str) -> list[Message]:
+    """Return messages of any room with this external id."""
+    ...
+
+
+@QUERIES.query
+async def messages_of_room_known_as(
+    conn: Connection, org_id: OrgId, room_id: RoomId, word: str
+) -> list[Message]:
+    """Return the message of a room with this external id."""
+    ...
+
+
+@QUERIES.query
+async def own_messages_stated_as(
+    conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None
+) -> list[Message]:
+    """Return the viewer's messages that they sent with this id of their own."""
+    ...
+
+
+@QUERIES.query
+async def messages_beginning_with(
+    conn: Connection, org_id: OrgId, ids: tuple[UUID, UUID], *, room_id: RoomId | None
+) -> list[Message]:
+    """Return messages with ids in a range."""
+    ...
+
+
+@QUERIES.query
 async def platform_message(conn: Connection, org_id: OrgId, message_id: MessageId) -> PlatformMessage | None:
-    """Return a message with what its platform told of it; None where it is gone or nobody's."""
-    params = {"org_id": org_id, "message_id": message_id}
-    return await QUERIES.first(conn, "message_as_told", PlatformMessage, params)
+    """Return a message as its platform sent it; None if it was erased."""
+    ...
 
 
+@QUERIES.query
 async def platform_recipients(
     conn: Connection, org_id: OrgId, message_id: MessageId
 ) -> list[PlatformRecipient]:
-    """Return to whom a whisper is addressed, as its platform knows them."""
-    params = {"org_id": org_id, "message_id": message_id}
-    return await QUERIES.all(conn, "audience_as_told", PlatformRecipient, params)
+    """Return the recipients of a whisper, as its platform knows them."""
+    ...
 
 
-def _page_params(
-    org_id: OrgId, room_id: RoomId, place: tuple[datetime, int, MessageId], *, limit: int
-) -> dict[str, object]:
-    sent_at, native_order, message_id = place
-    facts: dict[str, object] = {"org_id": org_id, "room_id": room_id, "limit": limit}
-    return facts | {"sent_at": sent_at, "native_order": native_order, "message_id": message_id}
+def query_text(question: str) -> str:
+    """Return a question as the database can store it: without NUL and half surrogate pairs."""
+    return question.encode("utf-8", "replace").decode().replace("\0", " ")

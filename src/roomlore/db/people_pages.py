@@ -1,4 +1,4 @@
-"""What people and memories are looked through by, as far as the viewer may see: who they are, where these are from."""
+"""People and the origins of memories, as far as the viewer may see them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -7,31 +7,23 @@ from typing import Literal
 from uuid import UUID
 
 from roomlore.db.queries import Connection, Queries
-from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId
+from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Account, Memory, Viewer
 
 QUERIES = Queries("people_pages")
 
-#: For whom something was said: everybody in the org, a room's members, some by name, or agents.
+#: Who may read a source: everybody in the org, a room's members, the recipients, or agents.
 OriginAudience = Literal["open", "members", "whisper", "injected"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountPerson:
-    """Whose account a participant is."""
-
-    id: ParticipantId
-    person_id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOrigin:
-    """Where some of what a memory rests on was said, and for whom."""
+    """A room with sources of a memory, and who may read them."""
 
     memory_id: MemoryId
     room_id: RoomId
-    #: None where the viewer may not see the room, as with a whisper from elsewhere.
+    #: None if the viewer may not see the room.
     room_name: str | None
     reach: OriginAudience
     message_count: int
@@ -39,7 +31,7 @@ class MemoryOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryReader:
-    """Somebody who may read all that a memory rests on; the first of their accounts that the viewer may know."""
+    """A person who may read all sources of a memory; the first of their accounts that the viewer may know."""
 
     id: ParticipantId
     name: str
@@ -47,7 +39,7 @@ class MemoryReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonRow:
-    """Somebody who takes part, as `Participant` has it, and how many there are who are meant."""
+    """A person, and how many match the filter."""
 
     id: ParticipantId
     accounts: Sequence[ParticipantId]
@@ -60,81 +52,90 @@ class PersonRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountRef:
-    """The id of an account of somebody."""
-
-    id: ParticipantId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleFilter:
-    """Which people are meant; what is empty narrows nothing."""
+    """Which people to return; an empty field means all."""
 
-    #: A part of their names or accounts, whatever its case.
+    #: A part of their names or accounts, in any case.
     named: str = ""
     kind: str = ""
-    #: None: anybody's accounts.
+    #: None for all.
     participant_ids: Sequence[ParticipantId] | None = None
 
 
 async def list_people(
     conn: Connection, viewer: Viewer, sought: PeopleFilter, *, skip: int, limit: int
 ) -> list[PersonRow]:
-    """Return visible people, most talkative first, after so many others in whole pages; else the last page."""
-    name = "people_for_operator" if viewer.is_operator else "people_for_viewer"
-    params = {
-        "org_id": viewer.org_id,
-        "named": sought.named,
-        "kind": sought.kind,
-        "skip": skip,
-        "limit": limit,
-    }
-    ids = None if sought.participant_ids is None else list(sought.participant_ids)
-    return await QUERIES.all(conn, name, PersonRow, params | {"participant_ids": ids})
+    """Return a page of visible people, most messages first; the last page if `skip` is too large."""
+    query = people_for_operator if viewer.is_operator else people_for_viewer
+    return await query(conn, viewer.org_id, sought, skip=skip, limit=limit)
 
 
+@QUERIES.query
+async def people_for_operator(
+    conn: Connection, org_id: OrgId, sought: PeopleFilter, *, skip: int, limit: int
+) -> list[PersonRow]:
+    """Return a page of the people of an org."""
+    ...
+
+
+@QUERIES.query
+async def people_for_viewer(
+    conn: Connection, org_id: OrgId, sought: PeopleFilter, *, skip: int, limit: int
+) -> list[PersonRow]:
+    """Return a page of the people that a viewer may know of."""
+    ...
+
+
+@QUERIES.query
 async def accounts_of_person(
     conn: Connection, org_id: OrgId, participant_id: ParticipantId
 ) -> list[ParticipantId]:
-    """Return the accounts of the same person as a participant, itself included, as far as they are visible."""
-    params = {"org_id": org_id, "participant_id": participant_id}
-    return [one.id for one in await QUERIES.all(conn, "same_person", AccountRef, params)]
+    """Return the visible accounts of the same person as a participant, itself included."""
+    ...
 
 
+@QUERIES.query
 async def accounts_of(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[Account]:
-    """Return the accounts that these participants are, as far as they are visible."""
-    params = {"org_id": org_id, "participant_ids": list(ids)}
-    return await QUERIES.all(conn, "accounts_of", Account, params)
+    """Return the platform accounts of those of these participants that are visible."""
+    ...
 
 
+@QUERIES.query
 async def persons_of_accounts(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, UUID]:
-    """Return whose accounts these participants are, as far as that may be known; the others are left out."""
-    params = {"org_id": org_id, "participant_ids": list(ids)}
-    return {row.id: row.person_id for row in await QUERIES.all(conn, "persons", AccountPerson, params)}
+    """Return the persons of merged accounts, as far as the viewer may know them."""
+    ...
 
 
-async def memory_origins(conn: Connection, org_id: OrgId, held: Sequence[Memory]) -> list[MemoryOrigin]:
-    """Return where what these memories rest on was said."""
-    rests = [(memory.id, message_id) for memory in held for message_id in memory.source_ids]
-    params = {
-        "org_id": org_id,
-        "memory_id": [memory_id for memory_id, _ in rests],
-        "message_id": [message_id for _, message_id in rests],
-    }
-    return await QUERIES.all(conn, "origins", MemoryOrigin, params)
+async def memory_origins(conn: Connection, org_id: OrgId, memories: Sequence[Memory]) -> list[MemoryOrigin]:
+    """Return the rooms with the sources of memories."""
+    sources = [(memory.id, message_id) for memory in memories for message_id in memory.source_ids]
+    return await source_origins(conn, org_id, sources)
+
+
+@QUERIES.query
+async def source_origins(
+    conn: Connection, org_id: OrgId, sources: Collection[tuple[MemoryId, MessageId]]
+) -> list[MemoryOrigin]:
+    """Return the rooms with the visible sources of memories."""
+    ...
 
 
 async def memory_readers(
     conn: Connection, org_id: OrgId, memory: Memory, *, limit: int
 ) -> list[MemoryReader]:
-    """Return the first whom the viewer may know of those who may read all that a memory rests on, by name."""
-    params = {
-        "org_id": org_id,
-        "message_ids": list(memory.source_ids),
-        "is_sensitive": memory.sensitivity == "sensitive",
-        "limit": limit,
-    }
-    found = await QUERIES.all(conn, "readers", MemoryReader, params)
-    return sorted(found, key=lambda one: (one.name.casefold(), one.id))
+    """Return the first of the people who may read all sources of a memory and that the viewer may know, by name."""
+    is_sensitive = memory.sensitivity == "sensitive"
+    readers = await readers_of_messages(
+        conn, org_id, memory.source_ids, is_sensitive=is_sensitive, limit=limit
+    )
+    return sorted(readers, key=lambda reader: (reader.name.casefold(), reader.id))
+
+
+@QUERIES.query
+async def readers_of_messages(
+    conn: Connection, org_id: OrgId, message_ids: Sequence[MessageId], *, is_sensitive: bool, limit: int
+) -> list[MemoryReader]:
+    """Return the first of the people who may read all of these messages and that the viewer may know."""
+    ...

@@ -1,29 +1,36 @@
-"""Spoken wishes: kept with what they cover, and what is withheld for them."""
+"""Privacy requests that messages state, and the messages that they restrict.
+
+Restrictions are read and written with the operator's connection unless a function says otherwise.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from uuid import UUID
 
-from roomlore.db.queries import Connection, Queries, columns
+from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import IdRanges, MessageId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.paging import BoundedPage
 
 QUERIES = Queries("privacy_requests")
 
-#: `proposed`: heard with doubt, it hides nothing until somebody accepts it; `dismissed`: somebody said that it does not count.
+#: A `proposed` request hides nothing until a person accepts it; a person rejected a `dismissed` one.
 RequestStatus = Literal["proposed", "active", "dismissed"]
-#: Carry plain requests out, propose all of them, or hear none.
+#: Apply unambiguous requests, propose all of them, or detect none.
 RequestMode = Literal["on", "propose", "off"]
+
+
+#: The sort key of a message in its room.
+Position = tuple[datetime, int, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """A wish as it is kept: what it covers, and where it was voiced."""
+    """A request with its scope and its source message."""
 
     id: UUID
     room_id: RoomId
@@ -31,7 +38,7 @@ class StoredRequest:
     author_id: ParticipantId
     kind: str
     status: RequestStatus
-    #: Why a person is asked first; empty: it was put plainly.
+    #: Why a person has to decide; empty if it is unambiguous.
     doubt: str
     heard_by: str
     heard_at: datetime
@@ -54,7 +61,7 @@ class StoredRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRequest:
-    """What a wish covers, to be kept."""
+    """A request to store."""
 
     room_id: RoomId
     message_id: MessageId
@@ -78,7 +85,7 @@ class NewRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomMessage:
-    """A message as wishes look at it."""
+    """A message in which requests are detected, or that one may cover."""
 
     id: MessageId
     room_id: RoomId
@@ -88,19 +95,18 @@ class RoomMessage:
     body: str
     sent_at: datetime
     native_order: int
-    reply_to: MessageId | None
+    #: The parent by the platform's own data.
+    reply_to: MessageId | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRef:
-    """A message that was looked for."""
-
-    message_id: MessageId
+    @property
+    def position(self) -> Position:
+        """The sort key of the message in its room."""
+        return (self.sent_at, self.native_order, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestrictionStart:
-    """When the first message was sent that a restriction reaches."""
+    """When the first message was sent that a restriction covers."""
 
     message_id: MessageId
     sent_at: datetime
@@ -108,17 +114,17 @@ class RestrictionStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoughtWord:
-    """A word that a wish looks for in its room, as a pattern for small letters."""
+    """A word that a request names, as a pattern for lower case."""
 
     voice_id: MessageId
     pattern: str
-    #: When more messages than these had it before, only the wisher's own are looked at.
+    #: If more earlier messages have it, only those of the requester count.
     most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordHolder:
-    """A message that has a word that was sought; none where nobody has it."""
+    """A message with a word, or None if no message has it."""
 
     voice_id: MessageId
     pattern: str
@@ -128,7 +134,7 @@ class WordHolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomParticipant:
-    """Somebody who takes part in a room."""
+    """A participant of a room."""
 
     room_id: RoomId
     id: ParticipantId
@@ -136,35 +142,29 @@ class RoomParticipant:
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresentParticipant:
-    """Somebody who was there when a message was said."""
-
-    message_id: MessageId
-    participant_id: ParticipantId
-
-
+@QUERIES.query
 async def in_rooms(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> list[StoredRequest]:
-    """Return the wishes voiced in rooms, in the order of the rooms."""
-    return await QUERIES.all(conn, "in_rooms", StoredRequest, {"org_id": org_id, "room_ids": list(room_ids)})
+    """Return the requests of rooms, in the order of the rooms."""
+    ...
 
 
+@QUERIES.query
 async def messages_before(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, most: int
-) -> list[MessageId]:
-    """Return so many of what was said last before each of these messages."""
-    params = {"org_id": org_id, "message_ids": list(ids), "most": most}
-    return _ids(await QUERIES.all(conn, "said_before", MessageRef, params))
+) -> set[MessageId]:
+    """Return the last messages before each of these in its room, up to `most`."""
+    ...
 
 
+@QUERIES.query
 async def restriction_starts(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, back: int
 ) -> list[RestrictionStart]:
-    """Return when the message was sent that stands so far before each of these; those with fewer are left out."""
-    params = {"org_id": org_id, "message_ids": list(ids), "back": back}
-    return await QUERIES.all(conn, "starts", RestrictionStart, params)
+    """Return the time of the message `back` places before each of these; those with fewer are left out."""
+    ...
 
 
+@QUERIES.query
 async def messages_since(
     conn: Connection,
     org_id: OrgId,
@@ -173,178 +173,169 @@ async def messages_since(
     since: datetime | None,
     author_ids: Collection[ParticipantId] | None,
     among: Collection[MessageId] | None,
-) -> list[MessageId]:
-    """Return what is said in a room from a time on; None lets everything through."""
-    params = {
-        "org_id": org_id,
-        "room_id": room_id,
-        "since": since,
-        "author_ids": None if author_ids is None else list(author_ids),
-        "among": None if among is None else list(among),
-    }
-    return _ids(await QUERIES.all(conn, "said_since", MessageRef, params))
+) -> set[MessageId]:
+    """Return the messages of a room since a time, by some authors, among some messages; None means all."""
+    ...
 
 
+@QUERIES.query
 async def messages_by_word(
     conn: Connection, org_id: OrgId, room_id: RoomId, words: Collection[tuple[ParticipantId, str]]
-) -> list[MessageId]:
-    """Return what authors said in a room with a word: pairs of the author and a pattern for small letters."""
-    params = {
-        "org_id": org_id,
-        "room_id": room_id,
-        "author_id": [author_id for author_id, _ in words],
-        "pattern": [pattern for _, pattern in words],
-    }
-    return _ids(await QUERIES.all(conn, "said_by", MessageRef, params))
+) -> set[MessageId]:
+    """Return the messages of authors in a room with a word; pairs of an author and a pattern for lower case."""
+    ...
 
 
+@QUERIES.query
 async def word_holders(
     conn: Connection, org_id: OrgId, room_id: RoomId, words: Sequence[SoughtWord]
 ) -> list[WordHolder]:
-    """Return which messages of a room have these words, and of words that many have those of the wisher."""
-    params = {"org_id": org_id, "room_id": room_id, **columns(SoughtWord, words)}
-    return await QUERIES.all(conn, "holders", WordHolder, params)
+    """Return the messages of a room with these words; of a common word only those of the requester."""
+    ...
 
 
-async def reply_neighbours(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[MessageId]:
-    """Return what messages answer and what answers them."""
-    return _ids(
-        await QUERIES.all(conn, "said_around", MessageRef, {"org_id": org_id, "message_ids": list(ids)})
-    )
+@QUERIES.query
+async def reply_neighbours(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[MessageId]:
+    """Return the parents of messages and the replies to them, as the platform states them."""
+    ...
 
 
-def _ids(found: Iterable[MessageRef]) -> list[MessageId]:
-    return [one.message_id for one in found]
-
-
+@QUERIES.query
 async def messages_by_id(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[RoomMessage]:
-    """Return those of these messages that were said and have words."""
-    return await QUERIES.all(conn, "said_by_ids", RoomMessage, {"org_id": org_id, "message_ids": list(ids)})
+    """Return those of these messages that have a text."""
+    ...
 
 
+@QUERIES.query
 async def room_participants(
     conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]
 ) -> list[RoomParticipant]:
-    """Return who takes part in rooms."""
-    return await QUERIES.all(
-        conn, "people_of", RoomParticipant, {"org_id": org_id, "room_ids": list(room_ids)}
-    )
+    """Return the authors and members of rooms."""
+    ...
 
 
-async def add(conn: Connection, org_id: OrgId, wishes: Iterable[NewRequest], *, heard_at: datetime) -> None:
-    """Keep wishes, each once for its message."""
-    params = {
-        "org_id": org_id,
-        "rows": json.dumps([_row(wish) for wish in wishes]),
-        "heard_at": heard_at,
-    }
-    await QUERIES.run(conn, "put", params)
+async def add(conn: Connection, org_id: OrgId, requests: Iterable[NewRequest], *, heard_at: datetime) -> None:
+    """Store requests, one for each source message."""
+    for request in requests:
+        await put(conn, org_id, request, request_id=uuid7(), heard_at=heard_at)
 
 
-def _row(wish: NewRequest) -> dict[str, Any]:
-    return {
-        "id": str(uuid7()),
-        "room_id": str(wish.room_id),
-        "message_id": str(wish.message_id),
-        "author_id": str(wish.author_id),
-        "kind": wish.kind,
-        "status": wish.status,
-        "doubt": wish.doubt,
-        "heard_by": wish.heard_by,
-        "told": wish.told,
-        "target_ids": _words(wish.target_ids),
-        "marks": _words(wish.marks),
-        "own_marks": _words(wish.own_marks),
-        "from_ids": None if wish.from_ids is None else _words(wish.from_ids),
-        "spared_ids": _words(wish.spared_ids),
-        "is_standing": wish.is_standing,
-        "since": None if wish.since is None else wish.since.isoformat(),
-        "permits": _words(wish.permits),
-        "denies": _words(wish.denies),
-        "of_ids": None if wish.of_ids is None else _words(wish.of_ids),
-    }
+@QUERIES.query
+async def put(
+    conn: Connection, org_id: OrgId, request: NewRequest, *, request_id: UUID, heard_at: datetime
+) -> None:
+    """Store a request."""
+    ...
 
 
-def _words(values: Collection[object]) -> list[str]:
-    return sorted(str(value) for value in values)
-
-
+@QUERIES.query
 async def restrict(conn: Connection, org_id: OrgId, covered: Sequence[tuple[MessageId, MessageId]]) -> None:
-    """Withhold messages for the wishes that others voice: pairs of the voicing message and the covered one."""
-    params = {
-        "org_id": org_id,
-        "voice_id": [voice_id for voice_id, _ in covered],
-        "message_id": [message_id for _, message_id in covered],
-    }
-    await QUERIES.run(conn, "add_withheld", params)
+    """Restrict messages for active requests; pairs of the source message and the covered one."""
+    ...
 
 
-async def lift(conn: Connection, org_id: OrgId, voice_ids: Collection[MessageId]) -> int:
-    """Withhold nothing any more for the wishes that these messages voice; return how much that was."""
-    return await QUERIES.run(conn, "release", {"org_id": org_id, "message_ids": list(voice_ids)})
+@QUERIES.query
+async def lift(conn: Connection, org_id: OrgId, source_ids: Collection[MessageId]) -> RowCount:
+    """Lift the restrictions of the requests with these source messages; return how many."""
+    ...
 
 
-async def lift_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
-    """Withhold these messages no more, but for wishes that are gone; return how often they were."""
-    return await QUERIES.run(conn, "release_messages", {"org_id": org_id, "message_ids": list(ids)})
+@QUERIES.query
+async def lift_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> RowCount:
+    """Lift the restrictions on these messages; return how many."""
+    ...
 
 
-async def lift_request(conn: Connection, org_id: OrgId, wish_id: UUID) -> int:
-    """Withhold nothing any more for a wish; return how much that was."""
-    return await QUERIES.run(conn, "release_wish", {"org_id": org_id, "id": wish_id})
+@QUERIES.query
+async def lift_request(conn: Connection, org_id: OrgId, request_id: UUID) -> RowCount:
+    """Lift the restrictions of a request; return how many."""
+    ...
 
 
-async def drop(conn: Connection, org_id: OrgId, voice_ids: Collection[MessageId]) -> int:
-    """Forget the wishes that these messages voice, and what was withheld for them; return how many there were."""
-    await lift(conn, org_id, voice_ids)
-    return await QUERIES.run(conn, "drop", {"org_id": org_id, "message_ids": list(voice_ids)})
+@QUERIES.query
+async def lift_all(conn: Connection, org_id: OrgId) -> RowCount:
+    """Lift the restrictions of an org; return how many."""
+    ...
+
+
+async def drop(conn: Connection, org_id: OrgId, source_ids: Collection[MessageId]) -> int:
+    """Delete the requests with these source messages and lift their restrictions; return how many requests."""
+    await lift(conn, org_id, source_ids)
+    return await drop_requests(conn, org_id, source_ids)
+
+
+@QUERIES.query
+async def drop_requests(conn: Connection, org_id: OrgId, source_ids: Collection[MessageId]) -> RowCount:
+    """Delete the requests with these source messages."""
+    ...
 
 
 async def drop_with_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> tuple[int, int]:
-    """Forget what is withheld of messages that go, and the wishes they voice; return how many, and how many leave a rest.
+    """Delete the restrictions on messages and the requests that they state; return how many, and how many tombstones.
 
-    What a wish to forget covers of other messages stays withheld, though nothing else is left of it: whoever has
-    their wish erased does not ask that others' words bring back what it was about.
+    Other people's messages stay restricted when the request is erased: a tombstone without content remains.
     """
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    await QUERIES.run(conn, "drop_withheld", params)
-    buried = await QUERIES.run(conn, "bury", params)
+    await drop_restrictions(conn, org_id, ids)
+    tombstones = await leave_tombstones(conn, org_id, ids)
     dropped = await drop(conn, org_id, ids)
-    await QUERIES.run(conn, "drop_idle", {"org_id": org_id})
-    return buried + dropped, buried
+    await drop_idle_tombstones(conn, org_id)
+    return tombstones + dropped, tombstones
+
+
+@QUERIES.query
+async def drop_restrictions(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
+    """Delete the restrictions on messages."""
+    ...
+
+
+@QUERIES.query
+async def leave_tombstones(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> RowCount:
+    """Remove the content of requests to forget that restrict other messages."""
+    ...
+
+
+@QUERIES.query
+async def drop_idle_tombstones(conn: Connection, org_id: OrgId) -> None:
+    """Delete the tombstones that restrict nothing."""
+    ...
 
 
 async def remove_participants(
     conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
 ) -> None:
-    """Take participants out of all that wishes say of whom."""
-    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    await QUERIES.run(conn, "forget_people", params)
-    await QUERIES.run(conn, "forget_people_withheld", params)
+    """Remove participants from requests and restrictions."""
+    await remove_from_requests(conn, org_id, participant_ids)
+    await remove_from_restrictions(conn, org_id, participant_ids)
 
 
+@QUERIES.query
+async def remove_from_requests(
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
+) -> None:
+    """Remove participants from requests."""
+    ...
+
+
+@QUERIES.query
+async def remove_from_restrictions(
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
+) -> None:
+    """Remove participants from restrictions."""
+    ...
+
+
+@QUERIES.query
 async def is_any_restricted(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
-    """Return whether a wish withholds one of these messages from anybody; for the operator's connection."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    return await QUERIES.first(conn, "any_withheld", MessageRef, params) is not None
+    """Return whether a request restricts one of these messages."""
+    ...
 
 
-async def lift_all(conn: Connection, org_id: OrgId) -> int:
-    """Withhold nothing any more for the wishes of an org, but for those that are gone; return how much that was."""
-    return await QUERIES.run(conn, "release_all", {"org_id": org_id})
-
-
+@QUERIES.query
 async def present_participants(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
-) -> list[PresentParticipant]:
-    """Return who was in the room when these messages were said, as far as the platform tells; and who was whispered to."""
-    return await QUERIES.all(
-        conn, "present_at", PresentParticipant, {"org_id": org_id, "message_ids": list(ids)}
-    )
-
-
-if TYPE_CHECKING:
-    pass
+) -> list[tuple[MessageId, ParticipantId]]:
+    """Return the members of the room when these messages were sent, and the recipients of whispers."""
+    ...
 
 
 MIN_ID, MAX_ID = UUID(int=0), UUID(int=2**128 - 1)
@@ -353,12 +344,12 @@ ANY_ID = IdRanges(low=MIN_ID, high=MAX_ID, end_low=MIN_ID, end_high=MAX_ID)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestReview:
-    """A wish as people review it."""
+    """A request as people review it."""
 
     id: UUID
     room_id: RoomId
     room_name: str
-    #: None of a wish that is gone: only what it covers of others' words is kept.
+    #: None for a tombstone: only the restrictions on other people's messages are left.
     message_id: MessageId | None
     author_id: ParticipantId | None
     author_name: str
@@ -380,45 +371,31 @@ class RequestReview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoveredMessage:
-    """A message that a wish withholds."""
+    """A message that a request restricts."""
 
     wish_id: UUID
     message_id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestrictedRef:
-    """A message that is withheld."""
-
-    message_id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestrictionFlag:
-    """Whether anything is withheld in an org."""
-
-    is_any: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestrictedMessage:
-    """A message that a wish withholds, and what voices that wish."""
+    """A message that a request restricts, and the request."""
 
     message_id: MessageId
     wish_id: UUID
     kind: str
-    #: Whose wish it is; None of one that is gone.
+    #: None for a tombstone.
     author_id: ParticipantId | None
     author_name: str
     room_id: RoomId
     room_name: str
-    #: From whom; None: from everybody but those who are spared.
+    #: From whom; None for everybody except the exempt.
     from_ids: Sequence[ParticipantId] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCounts:
-    """How many requests were heard, by what became of them."""
+    """How many requests were detected, by status."""
 
     carried_out: int
     proposed: int
@@ -432,20 +409,7 @@ class RequestCounts:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModeRow:
-    """What an org does with the requests it hears."""
-
-    mode: RequestMode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomRef:
-    """A room in which a wish was heard."""
-
-    room_id: RoomId
-
-
+@QUERIES.query
 async def newest(
     conn: Connection,
     org_id: OrgId,
@@ -454,94 +418,72 @@ async def newest(
     status: RequestStatus | None,
     limit: int,
     named: IdRanges = ANY_ID,
-) -> list[RequestReview]:
-    """Return the newest wishes that the viewer may see, newest first, of one room or of all.
-
-    Args:
-        conn: Reads for the viewer.
-        org_id: The viewer's org.
-        room_id: None for all rooms.
-        status: None for all.
-        limit: How many.
-        named: The ids that may be meant.
-    """
-    params = {
-        "org_id": org_id,
-        "room_id": room_id,
-        "status": status,
-        "limit": limit,
-        "low": named.low,
-        "high": named.high,
-        "end_low": named.end_low,
-        "end_high": named.end_high,
-    }
-    return list((await QUERIES.page(conn, "all_of", RequestReview, params)).items)
+) -> BoundedPage[RequestReview]:
+    """Return the newest requests that the viewer may see, newest first, as many as one response holds."""
+    ...
 
 
+@QUERIES.query
 async def covered_messages(
-    conn: Connection, org_id: OrgId, wish_ids: Collection[UUID]
+    conn: Connection, org_id: OrgId, request_ids: Collection[UUID]
 ) -> list[CoveredMessage]:
-    """Return what wishes withhold, oldest first; for the operator's connection."""
-    return await QUERIES.all(
-        conn, "covered_by", CoveredMessage, {"org_id": org_id, "wish_ids": list(wish_ids)}
-    )
+    """Return the messages that requests restrict, oldest first."""
+    ...
 
 
+@QUERIES.query
 async def restrictions_of(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
 ) -> list[RestrictedMessage]:
-    """Return which wishes withhold these messages, and from whom; for the operator's connection."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    return await QUERIES.all(conn, "withheld_of", RestrictedMessage, params)
+    """Return which requests restrict these messages, and from whom."""
+    ...
 
 
+@QUERIES.query
 async def counts(conn: Connection, org_id: OrgId) -> RequestCounts:
-    """Return how many of the wishes that the viewer may see were carried out, proposed and dismissed."""
-    row = await QUERIES.first(conn, "counts", RequestCounts, {"org_id": org_id})
-    assert row is not None, "numbers are always there"
-    return row
+    """Return how many requests that the viewer may see are active, proposed and dismissed."""
+    ...
 
 
+@QUERIES.query
 async def decide(
     conn: Connection,
     org_id: OrgId,
-    wish_id: UUID,
+    request_id: UUID,
     status: RequestStatus,
     *,
     at: datetime,
     by: ParticipantId | None,
-) -> bool:
-    """Note what somebody decided about a wish; return whether that changed anything."""
-    params = {"org_id": org_id, "id": wish_id, "status": status, "at": at, "by": by}
-    return bool(await QUERIES.run(conn, "decide", params))
+) -> RowCount:
+    """Store a decision about a request; return 0 if it had that status already."""
+    ...
 
 
+@QUERIES.query
 async def mode(conn: Connection, org_id: OrgId) -> RequestMode:
-    """Return what an org does with the requests it hears."""
-    row = await QUERIES.first(conn, "mode", ModeRow, {"org_id": org_id})
-    return "on" if row is None else row.mode
+    """Return what an org does with requests."""
+    ...
 
 
+@QUERIES.query
 async def set_mode(conn: Connection, org_id: OrgId, mode: RequestMode) -> None:
-    """Say what an org does with the requests it hears."""
-    await QUERIES.run(conn, "set_mode", {"org_id": org_id, "mode": mode})
+    """Set what an org does with requests."""
+    ...
 
 
+@QUERIES.query
 async def rooms_with_requests(conn: Connection, org_id: OrgId) -> list[RoomId]:
-    """Return the rooms in which wishes were heard."""
-    rows = await QUERIES.all(conn, "rooms_with_wishes", RoomRef, {"org_id": org_id})
-    return [row.room_id for row in rows]
+    """Return the rooms with requests."""
+    ...
 
 
+@QUERIES.query
 async def has_restrictions(conn: Connection) -> bool:
-    """Return whether anything is withheld in the org that a connection reads."""
-    row = await QUERIES.first(conn, "anything_withheld", RestrictionFlag, {})
-    return row is not None and row.is_any
+    """Return whether any message is restricted in the org that a connection reads."""
+    ...
 
 
-async def restricted_in_org(conn: Connection, org_id: OrgId) -> list[MessageId]:
-    """Return all that is withheld in an org; for the operator's connection."""
-    return [
-        row.message_id
-        for row in await QUERIES.all(conn, "withheld_in_org", RestrictedRef, {"org_id": org_id})
-    ]
+@QUERIES.query
+async def restricted_in_org(conn: Connection, org_id: OrgId) -> set[MessageId]:
+    """Return all restricted messages of an org."""
+    ...

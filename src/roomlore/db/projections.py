@@ -1,188 +1,87 @@
-"""Copies of what is known, in other servers: which there are, how far they have come, and the points they hold."""
+"""Projections in other servers: their indexes, what is enqueued for them, and the points and nodes that they hold."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 from uuid import UUID
 
 from pgvector import HalfVector
 
-from roomlore.db import work_queue
-from roomlore.db.queries import Connection, Queries
+from roomlore.db import graph_nodes, work_queue
+from roomlore.db.queries import ROW_FACTORIES, Connection, Queries, RowCount
 from roomlore.db.work_queue import Task
-from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.incoming import MessageKind, ParticipantKind
-from roomlore.domain.projections import MembershipPeriod, Point, VisibilityFilter
+from roomlore.domain.ids import ConversationId, OrgId, ParticipantId, RoomId
+from roomlore.domain.projections import MembershipPeriod, Node, Point, VisibilityFilter
+from roomlore.domain.records import field_values
 
 QUERIES = Queries("projections")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnqueuedCount:
-    """How much was asked for."""
-
-    count: int
-
-
-async def enqueue(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
-    """Ask for messages to be written to every copy once the transaction commits, or removed from it."""
-    if ids:
-        await _enqueue(conn, "ask", {"org_id": org_id, "ids": list(ids)})
-
-
-async def enqueue_nodes(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
-    """Ask for what only graphs hold: participants, rooms, conversations and memories."""
-    if ids:
-        await _enqueue(conn, "ask_nodes", {"org_id": org_id, "ids": list(ids)})
-
-
-async def enqueue_for(conn: Connection, org_id: OrgId, target: str, ids: Collection[UUID]) -> None:
-    """Ask for subjects of any kind to be written to the copies of one target."""
-    if ids:
-        await _enqueue(conn, "ask_in", {"org_id": org_id, "target": target, "ids": list(ids)})
-
-
-async def enqueue_added(conn: Connection, org_id: OrgId) -> None:
-    """Ask for the messages just added."""
-    await _enqueue(conn, "ask_added", {"org_id": org_id})
-
-
-async def enqueue_replies(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
-    """Ask for messages whose place in their exchange has changed, or that go, with all that answers them."""
-    if ids:
-        await _enqueue(conn, "ask_below", {"org_id": org_id, "ids": list(ids)})
-        await _enqueue(conn, "ask_talkers", {"org_id": org_id, "ids": list(ids)})
-
-
-async def enqueue_replies_to_added(conn: Connection, org_id: OrgId) -> None:
-    """Ask for all that answers the messages just added, and came before them."""
-    await _enqueue(conn, "ask_below_added", {"org_id": org_id})
-    await _enqueue(conn, "ask_talkers_below_added", {"org_id": org_id})
-
-
-async def enqueue_written_by(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> None:
-    """Ask for what these participants wrote."""
-    if ids:
-        await _enqueue(conn, "ask_written_by", {"org_id": org_id, "participant_ids": list(ids)})
-
-
-async def enqueue_naming(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> None:
-    """Ask for participants who go, and for the memories that name them."""
-    if ids:
-        await _enqueue(conn, "ask_naming", {"org_id": org_id, "participant_ids": list(ids)})
-
-
-async def enqueue_conversations(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
-    """Ask for what stands in these conversations."""
-    if ids:
-        await _enqueue(conn, "ask_standing_in", {"org_id": org_id, "conversation_ids": list(ids)})
-
-
-async def _enqueue(conn: Connection, how: str, params: dict[str, object]) -> None:
-    await QUERIES.first(conn, how, EnqueuedCount, params)
-
-
-#: Which servers may hold copies; each is a stage of work.
+#: The servers that may hold a projection; each is a queue of work.
 Target = Literal["qdrant", "neo4j"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """The copies of an org in one server."""
+    """The projection of an org in one server."""
 
     target: Target
-    #: The copy that is read; None until the first one is whole.
+    #: The index that is read; None until the first is complete.
     copy: str | None
-    #: Whose vectors it holds, and how long they are; None: it holds none.
+    #: The embedding model of its vectors, and their length; None if it has none.
     model: str | None
     dimensions: int | None
-    #: The copy that is being built beside it, and since when everything is asked for; None: not yet.
+    #: The index that is being built, and since when everything for it is enqueued.
     next_copy: str | None
     next_model: str | None
     next_dimensions: int | None
     next_since: datetime | None
-    #: The number of the last reading of what was to be written.
+    #: The fencing token.
     turn: int
-    #: Since when the server fails, and the kind of its error.
+    #: Since when the server fails, and the kind of error.
     failing_since: datetime | None
     error: str | None
 
     @property
     def indexes(self) -> list[tuple[str, str | None]]:
-        """The copies that are kept up to date, each with the model whose vectors it holds, if any."""
+        """The indexes that are kept up to date, each with its embedding model, if any."""
         pairs = ((self.copy, self.model), (self.next_copy, self.next_model))
         return [(copy, model) for copy, model in pairs if copy is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewIndex:
-    """A copy that is to be built."""
+    """An index to build."""
 
     copy: str
-    #: Whose vectors it is to hold, and how long they are; None: none.
     model: str | None = None
     dimensions: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogRow:
-    """What is still to be written to the copies of a target."""
+    """What is still to be written to a projection."""
 
     waiting: int
-    #: What its server would not take.
+    #: What its server refused.
     set_aside: int
-    #: How long the oldest has been waiting.
+    #: How long the oldest waits.
     lag_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LagRow:
-    """Whether a copy lags."""
-
-    is_behind: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildPosition:
-    """A copy of which it is asked what it is to hold."""
+    """How far the content of a new index is enqueued."""
 
-    #: Up to which subject that was done; None: nothing was asked for yet.
+    #: The last enqueued subject; None at the beginning.
     after: UUID | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointRow:
-    """A message as it is copied, as it is read."""
-
-    id: MessageId
-    room_id: RoomId
-    kind: MessageKind
-    author_id: ParticipantId
-    author_name: str
-    author_kind: ParticipantKind
-    sent_at: datetime
-    native_order: int
-    conversation_id: ConversationId | None
-    reply_to: MessageId | None
-    exchange_id: MessageId
-    audience: Sequence[ParticipantId] | None
-    embedding: HalfVector | None
-    lexemes: Sequence[str]
-    counts: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectRef:
-    """What is to have a copy."""
-
-    id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityRow:
-    """What the viewer may read, as far as it is up to open rooms and to whom the viewer is."""
+    """The accounts of the viewer and the open rooms that they may read."""
 
     is_operator: bool
     is_agent: bool
@@ -190,171 +89,296 @@ class VisibilityRow:
     open_room_ids: Sequence[RoomId]
 
 
+def _point(*, vector: HalfVector | None, **columns: Any) -> Point:
+    return Point(**columns, vector=None if vector is None else vector.to_numpy().astype("float32"))
+
+
+ROW_FACTORIES[Point] = _point
+
+
+@QUERIES.query
+async def enqueue(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> int:
+    """Enqueue messages that were written or deleted, for every projection."""
+    ...
+
+
+@QUERIES.query
+async def enqueue_nodes(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> int:
+    """Enqueue what only graphs hold: participants, rooms, conversations and memories."""
+    ...
+
+
+@QUERIES.query
+async def enqueue_for(conn: Connection, org_id: OrgId, target: str, ids: Collection[UUID]) -> int:
+    """Enqueue subjects of any kind for one projection."""
+    ...
+
+
+@QUERIES.query
+async def enqueue_added(conn: Connection, org_id: OrgId) -> int:
+    """Enqueue the added messages, and for graphs their authors and system messages."""
+    ...
+
+
+async def enqueue_replies(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
+    """Enqueue messages whose place in an exchange changed, and all replies below them."""
+    if ids:
+        await enqueue_reply_trees(conn, org_id, ids)
+        await enqueue_authors_around(conn, org_id, ids)
+
+
+@QUERIES.query
+async def enqueue_reply_trees(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> int:
+    """Enqueue messages and all replies below them."""
+    ...
+
+
+@QUERIES.query
+async def enqueue_authors_around(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> int:
+    """Enqueue for graphs the authors of messages and of the replies to them."""
+    ...
+
+
+async def enqueue_replies_to_added(conn: Connection, org_id: OrgId) -> None:
+    """Enqueue the replies that arrived before the added messages."""
+    await enqueue_trees_below_added(conn, org_id)
+    await enqueue_authors_below_added(conn, org_id)
+
+
+@QUERIES.query
+async def enqueue_trees_below_added(conn: Connection, org_id: OrgId) -> int:
+    """Enqueue all replies below the added messages."""
+    ...
+
+
+@QUERIES.query
+async def enqueue_authors_below_added(conn: Connection, org_id: OrgId) -> int:
+    """Enqueue for graphs the authors of the replies to the added messages."""
+    ...
+
+
+@QUERIES.query
+async def enqueue_written_by(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> int:
+    """Enqueue the messages of participants, and for graphs the participants."""
+    ...
+
+
+@QUERIES.query
+async def enqueue_naming(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> int:
+    """Enqueue for graphs participants and the memories that name them."""
+    ...
+
+
+@QUERIES.query
+async def enqueue_conversations(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> int:
+    """Enqueue the messages of conversations."""
+    ...
+
+
+@QUERIES.query
 async def all_projections(conn: Connection, org_id: OrgId) -> list[Projection]:
-    """Return the projections of an org, to its operator."""
-    return await QUERIES.all(conn, "all", Projection, {"org_id": org_id})
+    """Return the projections of an org."""
+    ...
 
 
+async def current_projection(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
+    """Return an org's projection in one server if one of its indexes is read, to its operator."""
+    found = await all_projections(conn, org_id)
+    return next((row for row in found if row.target == target and row.copy is not None), None)
+
+
+@QUERIES.query
 async def take_fencing_token(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
-    """Return a projection with the number of this reading; None where the org has none.
+    """Return a projection with a new fencing token; None if the org has no such projection.
 
-    Until the transaction ends nobody else reads: what is read under a greater number is at least as new.
+    Nobody else takes one until the transaction ends.
     """
-    return await QUERIES.first(conn, "turn", Projection, {"org_id": org_id, "target": target})
+    ...
 
 
+async def read_subjects(
+    conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID], *, model: str | None, version: int
+) -> Sequence[Point | Node]:
+    """Return the current points or nodes of those of these subjects that a projection holds."""
+    if target == "neo4j":
+        return await graph_nodes.nodes(conn, org_id, ids, version=version)
+    assert model is not None
+    return await points(conn, org_id, ids, model=model, version=version)
+
+
+async def subject_ids_after(
+    conn: Connection, org_id: OrgId, target: Target, after: UUID | None, *, limit: int
+) -> list[UUID]:
+    """Return the next ids of subjects that a projection holds."""
+    read = graph_nodes.ids_after if target == "neo4j" else ids_after
+    return await read(conn, org_id, after, limit=limit)
+
+
+@QUERIES.query
 async def points(
     conn: Connection, org_id: OrgId, ids: Sequence[UUID], *, model: str, version: int
 ) -> list[Point]:
-    """Return those of these messages that are to have a copy, with their vectors of a model."""
-    params = {"org_id": org_id, "ids": list(ids), "model": model}
-    return [_point(row, version) for row in await QUERIES.all(conn, "points", PointRow, params)]
+    """Return those of these messages that a vector index holds, with their vectors of a model."""
+    ...
 
 
-def _point(row: PointRow, version: int) -> Point:
-    return Point(
-        id=row.id,
-        version=version,
-        room_id=row.room_id,
-        kind=row.kind,
-        author_id=row.author_id,
-        author_name=row.author_name,
-        author_kind=row.author_kind,
-        sent_at=row.sent_at,
-        native_order=row.native_order,
-        conversation_id=row.conversation_id,
-        reply_to=row.reply_to,
-        exchange_id=row.exchange_id,
-        audience=row.audience,
-        vector=None if row.embedding is None else row.embedding.to_numpy().astype("float32"),
-        lexemes=dict(zip(row.lexemes, row.counts, strict=True)),
-    )
-
-
+@QUERIES.query
 async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limit: int) -> list[UUID]:
-    """Return which messages are to have a copy, in the order of their ids."""
-    params = {"org_id": org_id, "after": after, "limit": limit}
-    return [row.id for row in await QUERIES.all(conn, "ids_after", SubjectRef, params)]
+    """Return the next ids of messages that a vector index holds."""
+    ...
 
 
+@QUERIES.query
 async def renew(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> set[UUID]:
-    """Lease what was taken for another two minutes, and return what of it nobody else has taken since."""
-    params = {"org_id": org_id, "target": target, **_task_columns(tasks)}
-    return {row.id for row in await QUERIES.all(conn, "renew", SubjectRef, params)}
+    """Extend the leases of tasks by two minutes; return the subjects that nobody else has taken."""
+    ...
 
 
 async def finish(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> None:
-    """Forget what was written; what has changed since it was taken is due again.
+    """Finish tasks; what changed meanwhile is enqueued again.
 
-    So is what somebody else has finished meanwhile: which of the two wrote last is not known.
+    If another worker also finished a task, it is enqueued again, because we cannot tell whose write won.
     """
-    params = {"org_id": org_id, "target": target, **_task_columns(tasks)}
-    ours = {task.subject_id for task in tasks}
-    before = {row.id for row in await QUERIES.all(conn, "waiting", SubjectRef, params | {"ids": list(ours)})}
-    await QUERIES.run(conn, "finish", params)
-    await QUERIES.run(conn, "do_again", params)
-    await enqueue(conn, org_id, ours - before)
+    subjects = {task.subject_id for task in tasks}
+    pending = await pending_ids(conn, org_id, target, subjects)
+    await finish_unchanged(conn, org_id, target, tasks)
+    await retry_changed(conn, org_id, target, tasks)
+    await enqueue(conn, org_id, subjects - pending)
 
 
-def _task_columns(tasks: Sequence[Task]) -> dict[str, object]:
-    return {
-        "subject_id": [task.subject_id for task in tasks],
-        "version": [task.version for task in tasks],
-        "attempts": [task.attempts for task in tasks],
-    }
+@QUERIES.query
+async def finish_unchanged(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> None:
+    """Delete the tasks whose subjects have not changed."""
+    ...
+
+
+@QUERIES.query
+async def retry_changed(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> None:
+    """Make the tasks due again whose subjects have changed."""
+    ...
 
 
 async def start_rebuild(
     conn: Connection, org_id: OrgId, target: Target, planned: NewIndex, *, is_lost: bool = False
 ) -> None:
-    """Say that a copy is to be built beside the one that is read, or in place of a lost one.
-
-    What changes from now on is asked for.
-    """
-    about = {"org_id": org_id, "target": target, "is_lost": is_lost, **asdict(planned)}
-    await QUERIES.run(conn, "begin_copy", about)
+    """Start to build an index beside the one that is read, or in place of a lost one."""
+    await begin_rebuild(conn, org_id, target, planned, is_lost=is_lost)
     await work_queue.wake(conn, target)
 
 
+@QUERIES.query
+async def begin_rebuild(
+    conn: Connection, org_id: OrgId, target: Target, planned: NewIndex, *, is_lost: bool
+) -> None:
+    """Record that an index is being built."""
+    ...
+
+
+@QUERIES.query
 async def publish_rebuild(conn: Connection, org_id: OrgId, target: Target) -> None:
-    """Note that from here on everybody knows of the copy that is to be built; in a transaction after its beginning."""
-    await QUERIES.run(conn, "announce", {"org_id": org_id, "target": target})
+    """Record that every later transaction knows of the rebuild. Call it in a transaction after its start."""
+    ...
 
 
+@QUERIES.query
 async def rebuild_position(conn: Connection, org_id: OrgId, target: Target) -> RebuildPosition | None:
-    """Return how far all that a new copy is to hold was asked for; None where nothing is left to ask for, or not yet.
+    """Return how far the content of a new index is enqueued; None if it is complete or cannot start yet.
 
-    Not before everybody is through who may have changed something without knowing of the copy. Until the transaction
-    ends nobody else asks.
+    The projection stays locked until the transaction ends.
     """
-    return await QUERIES.first(conn, "asking", RebuildPosition, {"org_id": org_id, "target": target})
+    ...
 
 
 async def enqueue_rebuild_batch(
     conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID], *, is_last: bool
 ) -> None:
-    """Ask for the next portion of what a new copy is to hold, and note how far that has come."""
+    """Enqueue the next batch of the content of a new index."""
     await enqueue_for(conn, org_id, target, ids)
-    about = {"org_id": org_id, "target": target, "after": ids[-1] if ids else None, "is_last": is_last}
-    await QUERIES.run(conn, "note_asked", about)
+    await record_position(conn, org_id, target, after=ids[-1] if ids else None, is_last=is_last)
 
 
-async def swap_index(conn: Connection, org_id: OrgId, target: Target) -> bool:
-    """Read the copy that is being built from now on, if all that was asked for at its beginning is written."""
-    return await QUERIES.run(conn, "switch", {"org_id": org_id, "target": target}) > 0
+@QUERIES.query
+async def record_position(
+    conn: Connection, org_id: OrgId, target: Target, *, after: UUID | None, is_last: bool
+) -> None:
+    """Record how far the content of a new index is enqueued."""
+    ...
+
+
+@QUERIES.query
+async def swap_index(conn: Connection, org_id: OrgId, target: Target) -> RowCount:
+    """Switch reads to the new index if everything that was enqueued at its start is written."""
+    ...
 
 
 async def delete_projection(conn: Connection, org_id: OrgId, target: Target) -> None:
-    """Have no copies any more, nor anything to write to them."""
-    await QUERIES.run(conn, "stop", {"org_id": org_id, "target": target})
-    await QUERIES.run(conn, "drop_asked", {"org_id": org_id, "target": target})
+    """Delete a projection and the work on it."""
+    await drop_projection(conn, org_id, target)
+    await drop_work(conn, org_id, target)
 
 
+@QUERIES.query
+async def drop_projection(conn: Connection, org_id: OrgId, target: Target) -> None:
+    """Delete a projection."""
+    ...
+
+
+@QUERIES.query
+async def drop_work(conn: Connection, org_id: OrgId, target: Target) -> None:
+    """Delete the work on a projection."""
+    ...
+
+
+@QUERIES.query
 async def record_outage(conn: Connection, org_id: OrgId, target: Target, error: str) -> None:
-    """Say how a server fails; since when is kept."""
-    await QUERIES.run(conn, "note_outage", {"org_id": org_id, "target": target, "error": error})
+    """Record that a server fails, and since when."""
+    ...
 
 
+@QUERIES.query
 async def record_recovery(conn: Connection, org_id: OrgId, target: Target) -> None:
-    """Say that a server fails no longer."""
-    await QUERIES.run(conn, "note_recovery", {"org_id": org_id, "target": target})
+    """Record that a server works again."""
+    ...
 
 
+@QUERIES.query
 async def backlog(conn: Connection, org_id: OrgId, target: Target) -> BacklogRow:
-    """Return what is still to be written, to the operator."""
-    found = await QUERIES.first(conn, "backlog", BacklogRow, {"org_id": org_id, "target": target})
-    assert found is not None
-    return found
+    """Return what is still to be written to a projection."""
+    ...
 
 
+@QUERIES.query
 async def is_behind(conn: Connection, org_id: OrgId, target: Target) -> bool:
-    """Return whether something may not be found in a copy that is there to be found, to the operator."""
-    found = await QUERIES.first(conn, "behind", LagRow, {"org_id": org_id, "target": target})
-    assert found is not None
-    return found.is_behind
+    """Return whether a projection may lack something."""
+    ...
 
 
+@QUERIES.query
 async def has_pending(conn: Connection, org_id: OrgId, target: Target) -> bool:
-    """Return whether anything is still to be written to a copy that is there to be found, to the operator."""
-    found = await QUERIES.first(conn, "lacking", LagRow, {"org_id": org_id, "target": target})
-    assert found is not None
-    return found.is_behind
+    """Return whether anything is still to be written to a projection."""
+    ...
 
 
 async def visibility_filter(conn: Connection) -> VisibilityFilter:
-    """Return what the viewer of the connection may read, for the filter of a copy."""
-    row = await QUERIES.first(conn, "sight", VisibilityRow, {})
-    assert row is not None
-    return VisibilityFilter(
-        is_operator=row.is_operator,
-        is_agent=row.is_agent,
-        open_room_ids=row.open_room_ids,
-        stays=() if row.is_operator else await QUERIES.all(conn, "stays", MembershipPeriod, {}),
-        own_ids=row.own_ids,
-    )
+    """Return what the viewer may read, as the filter of a projection."""
+    row = await viewer_visibility(conn)
+    stays = () if row.is_operator else await viewer_stays(conn)
+    return VisibilityFilter(**field_values(row), stays=stays)
 
 
-async def pending_ids(conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID]) -> set[UUID]:
-    """Return which of these subjects are still to be written, to the operator."""
-    params = {"org_id": org_id, "target": target, "ids": list(ids)}
-    return {row.id for row in await QUERIES.all(conn, "waiting", SubjectRef, params)}
+@QUERIES.query
+async def viewer_visibility(conn: Connection) -> VisibilityRow:
+    """Return the accounts of the viewer and the open rooms that they may read."""
+    ...
+
+
+@QUERIES.query
+async def viewer_stays(conn: Connection) -> list[MembershipPeriod]:
+    """Return the memberships of the viewer."""
+    ...
+
+
+@QUERIES.query
+async def pending_ids(conn: Connection, org_id: OrgId, target: Target, ids: Collection[UUID]) -> set[UUID]:
+    """Return those of these subjects that are still to be written to a projection."""
+    ...

@@ -7,17 +7,28 @@
         '''Revoke a key that is still valid.'''
         ...
 
-The statement begins with `-- name: revoke` and takes the arguments by their names: `%(key_id)s`. Instead of a record it
-takes the fields of the record, and instead of a list of records one array for each field. The result type says how rows
-are read:
+The statement begins with `-- name: revoke`. The argument types say what it takes:
+
+| argument | in the statement |
+|---|---|
+| `key_id: KeyId` | `%(key_id)s` |
+| `ids: Collection[KeyId]` | `%(ids)s`, an array |
+| `key: Record` | the fields of the record: `%(name)s`, `%(role)s` |
+| `keys: Collection[Record]` | one array for each field of the record |
+| `pair: tuple[A, B]` | `%(pair_1)s` and `%(pair_2)s` |
+| `pairs: Collection[tuple[A, B]]` | two arrays, `%(pairs_1)s` and `%(pairs_2)s` |
+| `scope: Composite` | `%(scope)s`, one value of a composite type |
+| `facts: Mapping[str, Any]` | `%(facts)s`, as jsonb |
+
+The result type says how rows are read:
 
 | result | what the statement returns |
 |---|---|
 | `None`, `RowCount` | no rows; `RowCount` is how many it changed |
-| `Record`, `int`, `UUID`, … | one row: a record by its column names, anything else from its only column |
+| `Record`, `tuple[A, B]`, `int`, `UUID`, … | one row: a record by its column names, anything else by their order |
 | `X | None` | one row or none |
 | `list[X]`, `set[X]` | rows |
-| `dict[K, V]` | rows of two columns |
+| `dict[K, V]`, `dict[K, Record]` | rows of two columns; records by their first field |
 | `BoundedPage[Record]` | rows until their texts reach `MAX_PAGE_BYTES`, where the database stops |
 """
 
@@ -34,6 +45,7 @@ from typing import (
     LiteralString,
     NewType,
     ParamSpec,
+    Protocol,
     TypeVar,
     Union,
     cast,
@@ -42,13 +54,15 @@ from typing import (
     get_type_hints,
 )
 
+from pgvector import HalfVector
 from psycopg import AsyncConnection, sql
 from psycopg.rows import class_row, dict_row, tuple_row
+from psycopg.types.json import Jsonb
 
 from roomlore.domain import paging
-from roomlore.domain.fields import field_values
 from roomlore.domain.paging import BoundedPage
 from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.records import field_values
 
 Connection = AsyncConnection[Any]
 Record = TypeVar("Record")
@@ -56,6 +70,16 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 #: Collections that the driver takes for an array only as a list.
 LISTED = (AbstractSet, ValuesView, tuple)
+
+
+class Composite(Protocol):
+    """A record that a statement takes as one value."""
+
+    def composite(self) -> tuple[Any, ...]:
+        """Return the fields of the value in the order of its type in the database."""
+        ...
+
+
 #: How many rows a statement changed.
 RowCount = NewType("RowCount", int)
 
@@ -170,7 +194,9 @@ class DeclaredQuery:
         conn, *values = bound.arguments.values()
         params = dict[str, Any]()
         for name, value in zip(self.parameters, values, strict=True):
-            params |= self._parameter(name, value)
+            values_of = self._parameter(name, value)
+            # An argument of its own counts more than the field of a record with the same name.
+            params = {**params, **values_of} if name in values_of else {**values_of, **params}
         return await self.fetch(conn, self.queries.by_name[self.name].text, params)
 
     @cached_property
@@ -191,11 +217,14 @@ class DeclaredQuery:
     @cached_property
     def placeholders(self) -> set[str]:
         """The parameters of the statement."""
-        found = set[str]()
+        names = set[str]()
         for name in self.parameters:
-            record = self._record_of(name)
-            found |= {name} if record is None else {field.name for field in fields(record)}
-        return found
+            item = self._item_of(name)
+            if is_dataclass(item):
+                names |= {field.name for field in fields(item)}
+            else:
+                names |= {f"{name}_{place}" for place in range(1, _width(item) + 1)} or {name}
+        return names
 
     @cached_property
     def shape(self) -> tuple[str, Any]:
@@ -205,7 +234,7 @@ class DeclaredQuery:
         if result in {NoneType, RowCount}:
             return ("none" if result is NoneType else "count"), None
         if origin in {list, set, dict, BoundedPage}:
-            return ("page" if origin is BoundedPage else origin.__name__), parts[0]
+            return ("page" if origin is BoundedPage else origin.__name__), parts[-1]
         if origin in {Union, UnionType} and NoneType in parts:
             [item] = (one for one in parts if one is not NoneType)
             return "optional", item
@@ -224,25 +253,56 @@ class DeclaredQuery:
                 return cursor.rowcount if kind == "count" else None
             rows = await cursor.fetchall()
         if kind == "dict":
+            if is_dataclass(item):
+                key = fields(item)[0].name
+                rows = [(getattr(row, key), row) for row in rows]
             return dict(rows)
-        items = rows if is_dataclass(item) else [value for (value,) in rows]
+        items = rows if is_dataclass(item) or _width(item) else [value for (value,) in rows]
         if kind in {"list", "set"}:
             return items if kind == "list" else set(items)
         assert items or kind == "optional", f"{self.name} returned no row"
         return items[0] if items else None
 
     def _parameter(self, name: str, value: Any) -> Mapping[str, Any]:
-        record = self._record_of(name)
-        if record is not None:
-            return field_values(value) if self.types[name] is record else columns(record, value)
-        return {name: list(cast(Iterable[Any], value)) if isinstance(value, LISTED) else value}
+        item = self._item_of(name)
+        is_one = self.types[name] is item
+        if is_dataclass(item):
+            values = field_values(value) if is_one else columns(cast(Any, item), value)
+            return {field: _plain(part) for field, part in values.items()}
+        if width := _width(item):
+            rows = list(value)
+            parts = rows if is_one else [[row[place] for row in rows] for place in range(width)]
+            return {f"{name}_{place}": _plain(part) for place, part in enumerate(parts, 1)}
+        if hasattr(value, "composite"):
+            return {name: value.composite()}
+        if isinstance(value, Mapping) and not any(
+            get_origin(part) is Mapping for part in (item, *get_args(item))
+        ):
+            value = list(cast(Mapping[Any, Any], value))
+        return {name: _plain(value)}
 
-    def _record_of(self, name: str) -> Any:
-        """Return the dataclass that an argument is, or is a list of; None for any other argument."""
+    def _item_of(self, name: str) -> Any:
+        """Return the record or tuple that an argument is, or is a list of; the type of any other argument."""
         kind = self.types[name]
         parts = get_args(kind)
-        found = parts[0] if len(parts) == 1 else kind
-        return found if is_dataclass(found) else None
+        item = parts[0] if len(parts) == 1 else kind
+        return None if hasattr(item, "composite") else item
+
+
+def _width(kind: Any) -> int:
+    """Return how many values a tuple type holds; 0 for any other type, and for a tuple of any length."""
+    parts = get_args(kind)
+    return len(parts) if get_origin(kind) is tuple and Ellipsis not in parts else 0
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "__array__"):
+        return HalfVector(value)
+    if isinstance(value, Mapping):
+        return Jsonb(dict(cast(Mapping[str, Any], value)))
+    if isinstance(value, set | frozenset):
+        return sorted(cast(Iterable[Any], value), key=str)
+    return list(cast(Iterable[Any], value)) if isinstance(value, LISTED) else value
 
 
 async def _fetch_page(

@@ -1,4 +1,4 @@
-"""Receipts of erasures, and the second look that completes them."""
+"""Receipts of erasures, and the verification that completes them."""
 
 import json
 from collections.abc import Sequence
@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from roomlore.db.erased import account_digest
-from roomlore.db.queries import Connection, Queries
-from roomlore.domain.ids import KeyId, MessageId, OrgId, ParticipantId, ReceiptId, RoomId, ids_matching
+from roomlore.db.queries import ROW_FACTORIES, Connection, Queries
+from roomlore.domain.ids import IdRanges, OrgId, ReceiptId, ids_matching
 from roomlore.domain.receipts import (
-    ErasureKind,
     PendingRemoval,
     Receipt,
     RemovedCount,
@@ -22,55 +21,44 @@ QUERIES = Queries("receipts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptRow:
-    """A receipt as it is stored, with its parts as JSON."""
-
-    id: ReceiptId
-    at: datetime
-    kind: ErasureKind
-    room_id: RoomId | None
-    message_id: MessageId | None
-    participant_ids: Sequence[ParticipantId]
-    since: datetime | None
-    until: datetime | None
-    key_id: KeyId | None
-    viewer_id: ParticipantId | None
-    removed: Sequence[dict[str, Any]]
-    kept: Sequence[dict[str, Any]]
-    checks: Sequence[dict[str, Any]] | None
-    checked_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Residual:
-    """How much a second look found of one thing."""
+    """How many rows of one kind an erasure left."""
 
     what: str
     found: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MentionedAccount:
-    """An account that others' messages name."""
+def _receipt(
+    *,
+    removed: Sequence[dict[str, Any]],
+    kept: Sequence[dict[str, Any]],
+    checks: Sequence[dict[str, Any]] | None,
+    **columns: Any,
+) -> Receipt:
+    return Receipt(
+        **columns,
+        removed=tuple(RemovedCount(**part) for part in removed),
+        kept=tuple(RetainedCount(**part) for part in kept),
+        checks=None if checks is None else tuple(VerificationCheck(**part) for part in checks),
+    )
 
-    platform: str
-    account_id: str
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountDigest:
-    """What an erased account is recognised by."""
-
-    digest: bytes
+ROW_FACTORIES[Receipt] = _receipt
 
 
 async def add(conn: Connection, org_id: OrgId, receipt: Receipt) -> None:
-    """Keep a receipt, whose second look is still to come."""
-    params = {name: getattr(receipt, name) for name in ReceiptRow.__slots__}
-    params["participant_ids"] = list(receipt.participant_ids)
-    params["removed"] = json.dumps([asdict(part) for part in receipt.removed])
-    params["kept"] = json.dumps([asdict(part) for part in receipt.kept])
-    await QUERIES.run(conn, "add_receipt", {"org_id": org_id, **params})
+    """Add a receipt before its verification."""
+    await add_receipt(
+        conn, org_id, receipt, removed_json=_json(receipt.removed), kept_json=_json(receipt.kept)
+    )
+
+
+@QUERIES.query
+async def add_receipt(
+    conn: Connection, org_id: OrgId, receipt: Receipt, *, removed_json: str, kept_json: str
+) -> None:
+    """Add a receipt."""
+    ...
 
 
 async def record_checks(
@@ -81,76 +69,104 @@ async def record_checks(
     checks: Sequence[VerificationCheck],
     checked_at: datetime,
 ) -> None:
-    """Keep what a second look found."""
-    written = json.dumps([asdict(check) for check in checks])
-    params = {"org_id": org_id, "id": receipt_id, "checks": written, "checked_at": checked_at}
-    await QUERIES.run(conn, "note_checks", params)
+    """Store the result of a verification."""
+    await set_checks(conn, org_id, receipt_id, checks=_json(checks), checked_at=checked_at)
 
 
+@QUERIES.query
+async def set_checks(
+    conn: Connection, org_id: OrgId, receipt_id: ReceiptId, *, checks: str, checked_at: datetime
+) -> None:
+    """Store the result of a verification, as JSON."""
+    ...
+
+
+def _json(parts: Sequence[RemovedCount | RetainedCount | VerificationCheck]) -> str:
+    return json.dumps([asdict(part) for part in parts])
+
+
+@QUERIES.query
 async def newest_receipts(conn: Connection, org_id: OrgId, *, limit: int) -> list[Receipt]:
     """Return the newest receipts that the viewer may see, newest first."""
-    rows = await QUERIES.all(conn, "newest_receipts", ReceiptRow, {"org_id": org_id, "limit": limit})
-    return [_receipt(row) for row in rows]
+    ...
 
 
 async def find_receipts(conn: Connection, org_id: OrgId, word: str) -> list[Receipt]:
-    """Return the receipts that an id, its beginning or its end means."""
+    """Return up to ten receipts whose ids begin or end with a word."""
     ids = ids_matching(word)
-    if ids is None:
-        return []
-    params = {"org_id": org_id, **asdict(ids)}
-    rows = await QUERIES.all(conn, "find_receipts", ReceiptRow, params)
-    return [_receipt(row) for row in rows]
+    return await receipts_in_ranges(conn, org_id, ids) if ids else []
+
+
+@QUERIES.query
+async def receipts_in_ranges(conn: Connection, org_id: OrgId, ids: IdRanges) -> list[Receipt]:
+    """Return up to ten receipts with these ids."""
+    ...
 
 
 async def residuals(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Residual]:
-    """Return how much is left of what a receipt says is gone."""
-    params = {
-        "org_id": org_id,
-        "at": receipt.at,
-        "kind": receipt.kind,
-        "room_id": receipt.room_id,
-        "message_id": receipt.message_id,
-        "participant_ids": list(receipt.participant_ids),
-        "since": receipt.since,
-        "until": receipt.until,
-    }
+    """Return how much is left of what a receipt says is erased; every count must be 0."""
     match receipt.kind:
         case "message":
-            return await QUERIES.all(conn, "left_of_message", Residual, params)
+            return await left_of_message(conn, org_id, receipt)
         case "range" | "expiry":
-            return await QUERIES.all(conn, "left_of_range", Residual, params)
+            return await left_of_range(conn, org_id, receipt)
         case "room":
-            return await QUERIES.all(conn, "left_of_room", Residual, params)
+            return await left_of_room(conn, org_id, receipt)
         case "person":
-            found = await QUERIES.all(conn, "left_of_person", Residual, params)
-            return found + await QUERIES.all(conn, "left_in_holes", Residual, params)
+            left = await left_of_person(conn, org_id, receipt)
+            return left + await left_in_tombstones(conn, org_id)
+
+
+@QUERIES.query
+async def left_of_message(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Residual]:
+    """Return what is left of an erased message."""
+    ...
+
+
+@QUERIES.query
+async def left_of_range(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Residual]:
+    """Return what is left of an erased range of a room."""
+    ...
+
+
+@QUERIES.query
+async def left_of_room(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Residual]:
+    """Return what is left of an erased room."""
+    ...
+
+
+@QUERIES.query
+async def left_of_person(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Residual]:
+    """Return what is left of erased participants."""
+    ...
+
+
+@QUERIES.query
+async def left_in_tombstones(conn: Connection, org_id: OrgId) -> list[Residual]:
+    """Return what is left in any tombstone of the org."""
+    ...
 
 
 async def accounts_still_mentioned(conn: Connection, org_id: OrgId, *, at: datetime) -> int:
-    """Return how many of the accounts erased at a time are named by messages that were there by then."""
-    params = {"org_id": org_id, "at": at}
-    digests = {row.digest for row in await QUERIES.all(conn, "digests_of", AccountDigest, params)}
-    named = await QUERIES.all(conn, "accounts_named", MentionedAccount, params)
-    return sum(account_digest(org_id, (one.platform, one.account_id, "")) in digests for one in named)
+    """Return how many of the accounts erased at a time are mentioned in messages from before it."""
+    digests = await erased_digests(conn, org_id, at=at)
+    mentioned = await mentioned_accounts(conn, org_id, at=at)
+    return sum(account_digest(org_id, (*account, "")) in digests for account in mentioned)
 
 
+@QUERIES.query
+async def erased_digests(conn: Connection, org_id: OrgId, *, at: datetime) -> set[bytes]:
+    """Return the digests of the accounts erased at a time."""
+    ...
+
+
+@QUERIES.query
+async def mentioned_accounts(conn: Connection, org_id: OrgId, *, at: datetime) -> set[tuple[str, str]]:
+    """Return the accounts in mentions and reactions of messages from before a time; pairs of platform and id."""
+    ...
+
+
+@QUERIES.query
 async def pending_removals(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[PendingRemoval]:
-    """Return what is still to be brought about in copies, to the operator; of somebody's own receipt what is their own."""
-    params = {
-        "org_id": org_id,
-        "at": receipt.at,
-        "checked_at": receipt.checked_at,
-        "message_id": receipt.message_id,
-        "participant_ids": list(receipt.participant_ids),
-        "is_own": receipt.is_own,
-    }
-    return await QUERIES.all(conn, "still_copied", PendingRemoval, params)
-
-
-def _receipt(row: ReceiptRow) -> Receipt:
-    fields = {name: getattr(row, name) for name in ReceiptRow.__slots__}
-    fields["removed"] = tuple(RemovedCount(**part) for part in row.removed)
-    fields["kept"] = tuple(RetainedCount(**part) for part in row.kept)
-    fields["checks"] = None if row.checks is None else tuple(VerificationCheck(**part) for part in row.checks)
-    return Receipt(**fields)
+    """Return what projections still have to delete or rewrite; for the operator."""
+    ...

@@ -1,10 +1,9 @@
-"""Rooms as operators arrange them: who may read one, what it is called, who its members are, and that it goes."""
+"""Rooms as operators manage them: visibility, name, members, and deletion."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
 
 from roomlore.db import projections
 from roomlore.db.erased import RoomName, digest_of
@@ -14,7 +13,7 @@ from roomlore.domain.incoming import RoomKind, Visibility
 from roomlore.domain.records import RoomMember
 
 QUERIES = Queries("rooms")
-#: What of a room goes in one statement, in an order that the references between tables allow.
+#: The rows of a room and the statements that delete them, in an order that foreign keys allow.
 ROOM_STATEMENTS = (
     ("waiting work", "drop_work"),
     ("readings", "drop_readings"),
@@ -34,7 +33,7 @@ ROOM_STATEMENTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomState:
-    """A room, who may read it, and how many messages those may read."""
+    """A room and how many messages all its readers may read."""
 
     id: RoomId
     platform: str
@@ -46,122 +45,154 @@ class RoomState:
     messages: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredVisibility:
-    """How a platform names a room, and who may read it."""
-
-    platform: str
-    external_id: str
-    visibility: Visibility
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedRow:
-    """What a statement changed or found."""
-
-    id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErasedRoom:
-    """An erased room, known by its digest only."""
-
-    digest: bytes
-
-
+@QUERIES.query
 async def room_state(conn: Connection, org_id: OrgId, room_id: RoomId) -> RoomState:
-    """Return a room that is there."""
-    row = await QUERIES.first(conn, "standing", RoomState, {"org_id": org_id, "room_id": room_id})
-    assert row is not None
-    return row
+    """Return a room, which must exist."""
+    ...
 
 
 async def visibilities(
     conn: Connection, org_id: OrgId, names: Sequence[RoomName]
 ) -> dict[RoomName, Visibility]:
-    """Return who may read those of these rooms that are there."""
-    params = {
-        "org_id": org_id,
-        "platform": [name[0] for name in names],
-        "external_id": [name[1] for name in names],
-    }
-    rows = await QUERIES.all(conn, "visibilities", StoredVisibility, params)
-    return {(row.platform, row.external_id): row.visibility for row in rows}
+    """Return the visibility of those of these rooms that exist."""
+    rows = await visibility_rows(conn, org_id, names)
+    return {(platform, external_id): visibility for platform, external_id, visibility in rows}
 
 
-async def closed_rooms(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> set[RoomId]:
-    """Return those of these rooms that are for their members."""
-    params = {"org_id": org_id, "room_ids": list(room_ids)}
-    return {RoomId(row.id) for row in await QUERIES.all(conn, "closed", ChangedRow, params)}
+@QUERIES.query
+async def visibility_rows(
+    conn: Connection, org_id: OrgId, names: Sequence[RoomName]
+) -> list[tuple[str, str, Visibility]]:
+    """Return platform, external id and visibility of rooms."""
+    ...
+
+
+@QUERIES.query
+async def closed_rooms(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> set[RoomId]:
+    """Return those of these rooms that only members may read."""
+    ...
 
 
 async def set_visibility(
-    conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId], visibility: Visibility
+    conn: Connection, org_id: OrgId, room_ids: Collection[RoomId], visibility: Visibility
 ) -> None:
-    """Say who may read rooms; copies follow."""
-    params = {"org_id": org_id, "room_ids": list(room_ids), "visibility": visibility}
-    changed = await QUERIES.all(conn, "set_visibility", ChangedRow, params)
-    await projections.enqueue_nodes(conn, org_id, [row.id for row in changed])
+    """Set who may read rooms."""
+    changed = await change_visibility(conn, org_id, room_ids, visibility)
+    await projections.enqueue_nodes(conn, org_id, changed)
+
+
+@QUERIES.query
+async def change_visibility(
+    conn: Connection, org_id: OrgId, room_ids: Collection[RoomId], visibility: Visibility
+) -> set[RoomId]:
+    """Set who may read rooms; return those that changed."""
+    ...
 
 
 async def rename(conn: Connection, org_id: OrgId, room_id: RoomId, name: str) -> None:
-    """Call a room by a name that stays."""
-    await QUERIES.run(conn, "rename", {"org_id": org_id, "room_id": room_id, "name": name})
+    """Rename a room."""
+    await set_name(conn, org_id, room_id, name)
     await projections.enqueue_nodes(conn, org_id, [room_id])
 
 
+@QUERIES.query
+async def set_name(conn: Connection, org_id: OrgId, room_id: RoomId, name: str) -> None:
+    """Set the name of a room, which then no longer follows its platform."""
+    ...
+
+
+@QUERIES.query
 async def members(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[RoomMember]:
-    """Return who is and was a member of a room, those who are first."""
-    return await QUERIES.all(conn, "members", RoomMember, {"org_id": org_id, "room_id": room_id})
+    """Return the current and former members of a room, current first."""
+    ...
 
 
 async def add_member(
     conn: Connection, org_id: OrgId, room_id: RoomId, participant_id: ParticipantId, *, since: datetime | None
 ) -> None:
-    """Make somebody a member of a room from a time on; None is since ever."""
-    params = {"org_id": org_id, "room_id": room_id, "participant_id": participant_id, "since": since}
-    if not await QUERIES.all(conn, "confirm_member", ChangedRow, params):
-        await QUERIES.run(conn, "add_member", params)
+    """Make a participant a member of a room since a time; None is since ever."""
+    if not await confirm_member(conn, org_id, room_id, participant_id, since=since):
+        await start_membership(conn, org_id, room_id, participant_id, since=since)
     await projections.enqueue_nodes(conn, org_id, [participant_id])
 
 
+@QUERIES.query
+async def confirm_member(
+    conn: Connection, org_id: OrgId, room_id: RoomId, participant_id: ParticipantId, *, since: datetime | None
+) -> ParticipantId | None:
+    """Confirm a current membership, whatever member lists say later; None if there is none since that time."""
+    ...
+
+
+@QUERIES.query
+async def start_membership(
+    conn: Connection, org_id: OrgId, room_id: RoomId, participant_id: ParticipantId, *, since: datetime | None
+) -> None:
+    """Start a membership."""
+    ...
+
+
 async def remove_member(
-    conn: Connection, org_id: OrgId, room_id: RoomId, accounts: Iterable[ParticipantId], *, at: datetime
+    conn: Connection, org_id: OrgId, room_id: RoomId, accounts: Collection[ParticipantId], *, at: datetime
 ) -> bool:
-    """End the presence of somebody in a room, by whatever account; return whether they were there."""
-    params = {"org_id": org_id, "room_id": room_id, "participant_ids": list(accounts), "at": at}
-    moved = {row.id for row in await QUERIES.all(conn, "remove_member", ChangedRow, params)}
-    await projections.enqueue_nodes(conn, org_id, moved)
-    return bool(moved)
+    """End the memberships of a person's accounts; return whether there were any."""
+    ended = await end_membership(conn, org_id, room_id, accounts, at=at)
+    await projections.enqueue_nodes(conn, org_id, ended)
+    return bool(ended)
 
 
+@QUERIES.query
+async def end_membership(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    participant_ids: Collection[ParticipantId],
+    *,
+    at: datetime,
+) -> set[ParticipantId]:
+    """End the memberships of accounts; return which had one."""
+    ...
+
+
+@QUERIES.query
 async def memories_asserted_in(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[MemoryId]:
     """Return the memories that were asserted in a room."""
-    rows = await QUERIES.all(conn, "asserted_in", ChangedRow, {"org_id": org_id, "room_id": room_id})
-    return [MemoryId(row.id) for row in rows]
+    ...
 
 
 async def drop(conn: Connection, org_id: OrgId, room: RoomState, *, at: datetime) -> Counter[str]:
-    """Remove a room of which no message is left and keep it out from now on; return how much of what went."""
-    params = {"org_id": org_id, "room_id": room.id}
+    """Delete a room without messages and reject it from now on; return how much was deleted, by kind."""
     digest = room_digest(org_id, (room.platform, room.external_id))
-    await QUERIES.run(conn, "remember_room", {"org_id": org_id, "digest": digest, "at": at})
-    there = {row.id for row in await QUERIES.all(conn, "members_of", ChangedRow, params)}
-    await projections.enqueue_nodes(conn, org_id, [room.id, *there])
-    tally = Counter[str]()
-    for what, statement in ROOM_STATEMENTS:
-        tally[what] += await QUERIES.run(conn, statement, params)
-    return tally
+    await record_erased(conn, org_id, digest=digest, at=at)
+    await projections.enqueue_nodes(conn, org_id, [room.id, *await all_members(conn, org_id, room.id)])
+    params = {"org_id": org_id, "room_id": room.id}
+    return Counter({what: await QUERIES.run(conn, statement, params) for what, statement in ROOM_STATEMENTS})
+
+
+@QUERIES.query
+async def record_erased(conn: Connection, org_id: OrgId, *, digest: bytes, at: datetime) -> None:
+    """Reject a room from now on."""
+    ...
+
+
+@QUERIES.query
+async def all_members(conn: Connection, org_id: OrgId, room_id: RoomId) -> set[ParticipantId]:
+    """Return everybody who was ever a member of a room."""
+    ...
 
 
 def room_digest(org_id: OrgId, name: RoomName) -> bytes:
-    """Return what an erased room is recognised by, made as that of an account from platform and external id."""
+    """Return the digest by which an erased room is recognised."""
     return digest_of(org_id, name)
 
 
 async def erased_rooms(conn: Connection, org_id: OrgId, names: Sequence[RoomName]) -> frozenset[RoomName]:
-    """Return those of these rooms that were erased whole."""
+    """Return those of these rooms that were erased."""
     digests = {room_digest(org_id, name): name for name in names}
-    params = {"org_id": org_id, "digest": list(digests)}
-    rows = await QUERIES.all(conn, "erased_rooms", ErasedRoom, params)
-    return frozenset(digests[row.digest] for row in rows)
+    return frozenset(digests[digest] for digest in await erased_digests(conn, org_id, list(digests)))
+
+
+@QUERIES.query
+async def erased_digests(conn: Connection, org_id: OrgId, digests: Sequence[bytes]) -> set[bytes]:
+    """Return those of these digests that are of erased rooms."""
+    ...

@@ -1,14 +1,14 @@
-"""Brings a database to the schema this code was written for.
+"""Migrates a database to the schema of this code.
 
-An empty database gets `schema.sql`. Any other gets the numbered files of `migrations/` that it lacks, forward
-only. Either happens in one transaction under an advisory lock, by a login that may create roles. The tables then
-belong to `roomlore_owner`, as which nobody logs in, and Roomlore runs as `roomlore_app`, which owns nothing.
+An empty database gets `schema.sql`, any other the numbered files of `migrations/` that it lacks, in one transaction
+under an advisory lock. The login needs the right to create roles. The tables belong to `roomlore_owner`, which cannot
+log in; Roomlore runs as `roomlore_app`, which owns nothing.
 """
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import LiteralString, cast
+from typing import Any, LiteralString, cast
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -19,20 +19,18 @@ from roomlore.db.queries import Queries
 from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
 from roomlore.domain.patterns import lazy_pattern
 
-#: Any constant will do, as long as every Roomlore takes the same.
 MIGRATION_LOCK = 7_266_356_119
 #: The oldest server that is tested; older ones refuse steps of the schema.
 OLDEST_POSTGRES = 160_000
-#: Where the schema and its migrations are.
 HERE = Path(__file__).parent
-#: The version of the schema that migrations count on from. Older databases are from before the first release.
+#: The version of `schema.sql`. Older databases are from before the first release.
 BASE = 36
 MIGRATION_FILE = lazy_pattern(r"(\d{4})_(\w+)\.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """One step of the schema: the whole of it, or one numbered file."""
+    """The whole schema, or one numbered file."""
 
     version: int
     name: str
@@ -40,7 +38,7 @@ class Migration:
 
 
 def schema() -> Migration:
-    """Return the step from an empty database to the schema of this code."""
+    """Return the migration of an empty database."""
     text = (HERE / "schema.sql").read_text("utf-8")
     return Migration(version=wanted_version(), name="schema", text=_literal(text))
 
@@ -54,7 +52,7 @@ def migrations() -> list[Migration]:
 
 
 def wanted_version() -> int:
-    """Return the schema version this code was written for."""
+    """Return the schema version of this code."""
     return max([BASE, *(int(match[1]) for match, _ in _files())])
 
 
@@ -68,7 +66,7 @@ def _files() -> list[tuple[re.Match[str], Path]]:
 
 
 async def found_version(conn: AsyncConnection[TupleRow]) -> int:
-    """Return the schema version of the database; 0 where there is none."""
+    """Return the schema version of the database; 0 if it has no schema."""
     present = await (await conn.execute("select to_regclass('roomlore.migrations')")).fetchone()
     if present is None or present[0] is None:
         return 0
@@ -77,11 +75,7 @@ async def found_version(conn: AsyncConnection[TupleRow]) -> int:
 
 
 def check_server(conn: AsyncConnection[TupleRow]) -> None:
-    """Refuse a server that is too old.
-
-    Raises:
-        DatabaseUnavailable: with what to do about it.
-    """
+    """Raise DatabaseUnavailable if the server is too old."""
     found = conn.info.server_version
     if found < OLDEST_POSTGRES:
         raise DatabaseUnavailable(
@@ -91,18 +85,14 @@ def check_server(conn: AsyncConnection[TupleRow]) -> None:
 
 
 async def check_version(conn: AsyncConnection[TupleRow]) -> None:
-    """Refuse a database whose schema is older or newer than this code.
-
-    Raises:
-        SchemaMismatch: with what to do about it.
-    """
+    """Raise SchemaMismatch if the schema is older or newer than this code."""
     found, wanted = await found_version(conn), wanted_version()
     if found != wanted:
         raise SchemaMismatch(found=found, wanted=wanted, oldest=BASE)
 
 
 async def migrate(dsn: str) -> list[Migration]:
-    """Apply what is missing and return it; several processes may call this at once.
+    """Apply the missing migrations and return them; several processes may call this at once.
 
     Raises:
         BadInput: the URL is not one.
@@ -152,7 +142,7 @@ async def _apply_missing(conn: AsyncConnection[TupleRow]) -> list[Migration]:
         return []
     steps = [migration for migration in migrations() if migration.version > found] if found else [schema()]
     if found:
-        # `schema.sql` does this by itself, once it has made the roles.
+        # `schema.sql` does this itself when it has created the roles.
         await conn.execute("set local role roomlore_owner")
         await conn.execute("set local search_path = roomlore, public")
     for step in steps:
@@ -174,38 +164,42 @@ QUERIES = Queries("schema")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """Versions and rights, as they concern Roomlore."""
+    """Versions and rights of a login, as far as they concern Roomlore."""
 
     version: str
     version_number: int
-    #: Version of the installed extension; None when it is not.
+    #: Version of the installed extension; None if it is not installed.
     pgvector: str | None
-    #: Version that could be installed; None when the server has none.
+    #: Version that can be installed; None if the server has none.
     pgvector_available: str | None
     login: str
-    #: Whether the login is one that row-level security does not bind.
+    #: Whether the login bypasses row-level security.
     is_above_policies: bool
     size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInspection:
-    """What was found on a server."""
+    """A server and the version of its schema."""
 
     server: ServerFacts
-    #: 0 when the schema is not there.
+    #: 0 if there is no schema.
     schema_version: int
 
 
 async def inspect_server(dsn: str) -> ServerInspection:
-    """Return what a server is and what the login may do there.
+    """Return the versions of a server and the rights of the login.
 
     Raises:
         BadInput: the URL is not one.
-        DatabaseUnavailable: nobody answers, or the login is refused.
+        DatabaseUnavailable: the server does not answer or refuses the login.
     """
     async with await connect(dsn) as conn:
         with translate_errors():
-            facts = await QUERIES.first(conn, "server_facts", ServerFacts, {})
-            assert facts is not None
-            return ServerInspection(server=facts, schema_version=await found_version(conn))
+            return ServerInspection(server=await server_facts(conn), schema_version=await found_version(conn))
+
+
+@QUERIES.query
+async def server_facts(conn: AsyncConnection[Any]) -> ServerFacts:
+    """Return the versions of a server and the rights of the login."""
+    ...

@@ -1,7 +1,6 @@
--- The schema of Roomlore. This file is the truth: it holds the final form of every table, policy and function.
---
--- It runs once, on an empty database, in one transaction, as a login that may create roles. How to change it:
--- CONTRIBUTING.md. A picture of its tables: docs/schema.md, which `make schema` writes.
+-- The schema of Roomlore: the final form of every table, policy and function. It runs once, on an empty database, in
+-- one transaction, as a login that may create roles. CONTRIBUTING.md says how to change it; docs/schema.md, which `make
+-- schema` writes, draws its tables.
 --
 -- Three rules hold for all tables.
 --   1. Every key starts with org_id. No row can point into another org, and tables can be distributed by org.
@@ -10,11 +9,11 @@
 --      policies stand in the chapter of their table, and each table is followed by its indexes and grants.
 --   3. A viewer sees a row only by a policy named `read`. A table without one is the operator's.
 --
--- For whom a transaction reads is stated in its settings. Unset or empty means nobody.
+-- Settings of a transaction say who reads. Unset or empty means nobody.
 --   roomlore.org     the org
 --   roomlore.viewer  the id of a participant, or 'operator'
---   roomlore.place   where the answer is to be posted: a room, or a whisper; empty: nowhere
---   roomlore.recall  'on' where requests of privacy are heeded
+--   roomlore.place   where the answer will be posted: a room or a whisper; empty for nowhere
+--   roomlore.recall  'on' if privacy requests apply
 --
 -- Chapters: roles; who reads; orgs and people; rooms; messages; privacy requests; who may see people, rooms and
 -- messages; replies; conversations; memories; agents; vectors; search; language models; access and audit; erasure;
@@ -25,7 +24,7 @@
 
 -- roomlore_owner owns tables and functions. Nobody logs in as it.
 -- roomlore_app is what Roomlore runs as. It owns nothing and cannot bypass a policy.
--- Roles belong to the server, while the migration lock holds for one database: another may make the role meanwhile.
+-- Another migration may create the role at the same time: the lock holds for one database, roles belong to the server.
 do $$
 declare
   name text;
@@ -53,17 +52,16 @@ end $$;
 
 create schema if not exists roomlore authorization roomlore_owner;
 
--- The rest of the transaction goes on as the owner.
+-- The rest of the transaction runs as the owner.
 set local role roomlore_owner;
 set local search_path = roomlore, public;
 
 grant usage on schema roomlore to roomlore_app;
 alter default privileges for role roomlore_owner revoke execute on functions from public;
 
--- The functions below name settings of pgvector, which are known once it is loaded.
+-- The functions below name settings of pgvector, which exist only once it is loaded.
 select '[1]'::vector;
 
--- Which version of the schema this is.
 create table migrations (
   version integer primary key,
   name text not null,
@@ -79,8 +77,8 @@ create function current_org() returns uuid
   language sql stable parallel safe
   return nullif(current_setting('roomlore.org', true), '')::uuid;
 
--- The participant who reads. Null for the operator and for nobody. The id of the org is the author of holes (see
--- `messages`): nobody reads as that author, who would see every hole in every room.
+-- Null for the operator and for nobody. The org's own id is the tombstone author (see `messages`), which nobody may
+-- read as: it would see every tombstone in every room.
 create function viewer_id() returns uuid
   language sql stable parallel safe
   return nullif(
@@ -88,12 +86,12 @@ create function viewer_id() returns uuid
     current_org()
   );
 
--- Null: nothing is to be posted.
+-- Null if nothing will be posted.
 create function place_id() returns uuid
   language sql stable parallel safe
   return nullif(current_setting('roomlore.place', true), '')::uuid;
 
--- Whether the operator reads, for a place or without one.
+-- Whether the operator reads, with or without a place.
 create function reads_for_org() returns boolean
   language sql stable parallel safe
   return coalesce(current_setting('roomlore.viewer', true) = 'operator', false);
@@ -103,19 +101,18 @@ create function reads_for_place() returns boolean
   language sql stable parallel safe
   return reads_for_org() and place_id() is not null;
 
--- Whether the operator reads and sees everything: not where the answer is to be posted.
+-- Whether the operator reads everything, without a place.
 create function viewer_is_operator() returns boolean
   language sql stable parallel safe
   return coalesce(current_setting('roomlore.viewer', true) = 'operator', false)
     and nullif(current_setting('roomlore.place', true), '') is null;
 
--- Whether the transaction speaks for no viewer. Transactions of workers do not.
+-- Whether the transaction has no viewer, as those of workers.
 create function speaks_for_nobody() returns boolean
   language sql stable parallel safe
   return nullif(current_setting('roomlore.viewer', true), '') is null;
 
--- Whether the transaction recalls: search, answers, context and memories heed requests of privacy. The timeline of a
--- room does not; it shows what was said as it was said.
+-- Whether privacy requests apply: in search, answers, context and memories, but not in the timeline of a room.
 create function recalling() returns boolean
   language sql stable parallel safe
   return coalesce(current_setting('roomlore.recall', true), '') = 'on';
@@ -127,11 +124,11 @@ create table orgs (
   org_id uuid primary key,
   name text not null unique check (name <> ''),
   created_at timestamptz not null default now(),
-  -- what it does with requests of privacy: carry out the plain ones, propose all of them, or hear none
+  -- what it does with privacy requests: apply the unambiguous ones, propose all, or detect none
   wish_mode text not null default 'on' check (wish_mode in ('on', 'propose', 'off'))
 );
 
--- A new org comes from `ensure_org` alone: its unique name would tell one org about the others.
+-- Only `ensure_org` adds an org: its unique name would tell one org about the others.
 grant select on orgs to roomlore_app;
 grant update (wish_mode) on orgs to roomlore_app;
 
@@ -141,10 +138,10 @@ create table participants (
   org_id uuid not null references orgs,
   id uuid not null,
   kind text not null check (kind in ('human', 'agent', 'system')),
-  -- the name of the newest message, which not everybody may see: the operator's
+  -- the name on the newest message, which not everybody may see: for the operator
   name text not null,
-  -- What everybody who knows the participant may call it. It comes from a list of members or from the oldest message,
-  -- whichever arrives first. Later names are seen on messages.
+  -- The name for everybody who knows the participant, from a member list or the oldest message, whichever arrives
+  -- first. Later names appear on messages.
   first_name text not null,
   named_at timestamptz not null,
   first_named_at timestamptz not null,
@@ -169,16 +166,16 @@ create index identities_of_participant on identities (org_id, participant_id);
 
 grant select, insert, update, delete on identities to roomlore_app;
 
--- Participants who are accounts of one person. They read with one pair of eyes. A merge stands beside the participants:
--- it rewrites nothing, and a split takes it away again.
+-- Participants who are accounts of one person and read as one. A merge changes no other row, so a split only deletes
+-- it.
 create table merges (
   org_id uuid not null references orgs,
   participant_id uuid not null,
-  -- shared by the accounts of one person; it is the id of no participant, so it points to nobody unseen
+  -- shared by the accounts of one person; never the id of a participant, so it reveals nobody
   person_id uuid not null,
   primary key (org_id, participant_id),
   foreign key (org_id, participant_id) references participants (org_id, id),
-  -- the author of holes is nobody's account
+  -- the tombstone author is nobody's account
   check (participant_id <> org_id)
 );
 
@@ -203,7 +200,7 @@ begin
   return found_id;
 end $$;
 
--- The ids of all orgs. Workers ask for them and then work in each org on its operator's behalf.
+-- Returns all orgs. Workers then work in each org for its operator.
 create function org_ids() returns setof uuid
   language sql stable security definer set search_path = roomlore, pg_temp
 begin atomic
@@ -224,24 +221,24 @@ create table rooms (
   topic text not null default '',
   context_id text,
   embedding_policy text not null default 'message' check (embedding_policy in ('message', 'exchange')),
-  -- how long messages are kept; null: forever
+  -- the retention period; null for ever
   keep_for interval check (keep_for > interval '0'),
   last_compacted_at timestamptz,
-  -- the time of the newest message that told who the members of a closed room are
+  -- the time of the newest message that listed the members of a closed room
   members_at timestamptz,
   created_at timestamptz not null default now(),
-  -- whether its agents are given memories unasked
+  -- whether memories are injected for its agents
   is_injecting boolean not null default true,
-  -- the server, workspace or network that the platform names
+  -- the server, workspace or network
   workspace text not null default '',
-  -- whether its platform ever said that it is for its members; saying it again is no news
+  -- whether its platform ever said that it is for members only; saying it again changes nothing
   is_stated_closed boolean not null default false,
-  -- whether it was said since to be open: that it is for its members then is news again
+  -- whether it was said to be open since; then "members only" is news again
   is_stated_open boolean not null default false,
-  -- whether an operator named it: its platform then names it no more
+  -- whether an operator named it; then its platform no longer does
   is_named boolean not null default false,
-  -- A room that is to keep less than before begins at `retention_starts_at`; until then this can be taken back. Before,
-  -- it keeps what it kept before, where null is forever.
+  -- A shorter retention period starts at `retention_starts_at` and can be undone until then. Before, the old period
+  -- holds, where null is for ever.
   kept_for_before interval check (kept_for_before > interval '0'),
   retention_starts_at timestamptz,
   primary key (org_id, id),
@@ -256,12 +253,12 @@ create table memberships (
   org_id uuid not null references orgs,
   room_id uuid not null,
   participant_id uuid not null,
-  -- '-infinity' where the platform says "member" but not since when
+  -- '-infinity' if the platform gives no date
   joined_at timestamptz not null,
   left_at timestamptz,
-  -- true where nobody stated a membership and only the participant's messages show it
+  -- true if only the participant's messages show the membership
   implied boolean not null default false,
-  -- an operator stated it: no list of the platform changes it
+  -- an operator stated it: member lists of the platform do not change it
   by_operator boolean not null default false,
   primary key (org_id, room_id, participant_id, joined_at),
   foreign key (org_id, room_id) references rooms (org_id, id),
@@ -273,12 +270,12 @@ create index memberships_of_participant on memberships (org_id, participant_id, 
 
 grant select, insert, update, delete on memberships to roomlore_app;
 
--- What a room is called among all rooms: rooms of several workspaces share names. The query `find_rooms` uses it too.
+-- The name of a room among all rooms: workspaces share names. The query `find_rooms` uses it too.
 create function called_room(workspace text, name text) returns text
   language sql immutable parallel safe
   return case when workspace = '' or name = '' then name else workspace || '/' || name end;
 
--- Whether an operator said of somebody, by any account of theirs, that they are or are not a member of a room.
+-- Whether an operator decided the membership of a person in a room, by any of their accounts.
 create function operator_decided(room uuid, participant uuid) returns boolean
   language sql stable parallel safe set search_path = roomlore, pg_temp
   return exists (
@@ -321,20 +318,19 @@ create table messages (
   attachments jsonb,
   reactions jsonb,
   metadata jsonb,
-  -- the foreign record, minus secrets
+  -- the platform's record, minus secrets
   raw jsonb,
-  -- The id that a speaker stated, and a digest of the speaker's account. They are a space of their own, in which nobody
-  -- takes an id that is the platform's to give.
+  -- The id that the author gave, and a digest of the author's account. These ids are separate from the platform's.
   stated_id text,
   stated_by bytea check (length(stated_by) = 32),
   -- A tsvector holds at most 1 MB: very long bodies are found by their beginning.
   words tsvector not null generated always as (
     to_tsvector('english', author_name) || to_tsvector('english', left(body, 100000))
   ) stored,
-  -- A message that was erased leaves a hole: a place in the room without author, words or name. The author of holes is
-  -- the participant whose id is the org's own.
+  -- A tombstone: an erased message keeps its place in the room without author, text or name. Its author is the
+  -- participant with the id of the org.
   erased_at timestamptz,
-  -- injected for those alone whom it is addressed to, and not for every agent in the room
+  -- injected for its recipients alone, not for every agent in the room
   is_directed boolean not null default false,
   primary key (org_id, id),
   unique (org_id, room_id, external_id),
@@ -346,22 +342,19 @@ create table messages (
   check (not is_directed or kind = 'context_injection')
 ) with (toast_tuple_target = 1024);
 
--- One speaker states one id for one message only.
+-- An author uses an id for one message only.
 create unique index messages_as_stated on messages (org_id, room_id, stated_id, stated_by)
 where stated_id is not null;
--- timeline, context walk
 create index messages_in_order on messages (org_id, room_id, sent_at, native_order, id);
--- "what did Ana say"
 create index messages_by_author on messages (org_id, author_id, sent_at);
--- Whatever comes in again is compared with holes.
+-- Messages that arrive again are compared with tombstones.
 create index messages_holes on messages (org_id, room_id, external_id) where erased_at is not null;
--- whether something was removed in a room, for lines of logs that may be of it
+-- whether anything was removed in a room, for lines of raw logs
 create index messages_removed on messages (org_id, room_id) where redacted_at is not null or erased_at is not null;
 
--- Lexical search. With org and room in the index, a frequent word is looked up in one room as fast as in a small
--- database. This takes btree_gin; without it large orgs search more slowly and find the same.
--- How frequent a word is is told from one message in 256. No table of words is kept: it would have to forget what is
--- erased, and would count what not everybody may read.
+-- Lexical search. With org and room in the index (btree_gin), a frequent word in one room is found as fast as in a
+-- small database. The frequency of a word is estimated from one message in 256. A table of words would have to forget
+-- what is erased, and would count what not everybody may read.
 do $$
 declare
   place constant text := case
@@ -377,7 +370,7 @@ end $$;
 
 grant select, insert, update, delete on messages to roomlore_app;
 
--- Whom a whisper, or what was injected, is addressed to.
+-- The recipients of a whisper or an injected memory.
 create table message_audience (
   org_id uuid not null references orgs,
   message_id uuid not null,
@@ -389,7 +382,7 @@ create table message_audience (
 
 grant select, insert, update, delete on message_audience to roomlore_app;
 
--- Earlier texts of an edited message. The current text is on the message itself.
+-- Earlier texts of an edited message.
 create table revisions (
   org_id uuid not null references orgs,
   message_id uuid not null,
@@ -401,7 +394,7 @@ create table revisions (
 
 grant select, insert, update, delete on revisions to roomlore_app;
 
--- How much each participant wrote in each room, kept up as messages arrive. The operator's: it counts what not
+-- Message counts of each participant in each room, updated as messages arrive. For the operator: they count what not
 -- everybody may see.
 create table activity (
   org_id uuid not null references orgs,
@@ -417,7 +410,7 @@ create table activity (
 
 grant select, insert, update, delete on activity to roomlore_app;
 
--- Who hears a whisper, its author among them. Null for what everybody in the room hears.
+-- The readers of a whisper, its author included. Null if the whole room may read a message.
 create function hearers(message messages) returns uuid[]
   language sql stable
   return case
@@ -432,44 +425,44 @@ create function hearers(message messages) returns uuid[]
   end;
 
 ---------------------------------------------------------------------------------------------------
--- Privacy requests ("wishes"): what is to be forgotten, what stays between some, what is kept from some
+-- Privacy requests ("wishes")
 
 create table wishes (
   org_id uuid not null references orgs,
   id uuid not null,
   room_id uuid not null,
-  -- The message that states it. Its words are there and nowhere else. Null for a wish to forget that is gone: nothing
-  -- is left of it but what is withheld for it of what others said, which would come back with it.
+  -- The message that states it; its text is nowhere else. Null for a tombstone: what it restricts of others' messages
+  -- stays restricted.
   message_id uuid,
   author_id uuid,
   kind text not null check (kind in ('forget', 'confide', 'withhold')),
-  -- A request that was heard with doubt is proposed. It hides nothing until a person decides.
+  -- A proposed request hides nothing until a person decides.
   status text not null default 'active' check (status in ('proposed', 'active', 'dismissed')),
-  -- what heard it: 'rules' or the name of a language model
+  -- 'rules' or the name of a language model
   heard_by text not null,
   heard_at timestamptz not null,
   decided_at timestamptz,
-  -- null: by the operator
+  -- null for the operator
   decided_by uuid,
-  -- What it covers, so that a message that comes later is compared by itself: messages by their ids, values as digests,
-  -- matters by their names. None of it is a word that was said.
+  -- Its scope, for comparison with later messages: ids of messages, digests of values, names of topics. No text of a
+  -- message.
   target_ids uuid[] not null default '{}',
   marks text[] not null default '{}',
   own_marks text[] not null default '{}',
-  -- from whom; null: from everybody but those who are spared
+  -- from whom; null for everybody except the exempt
   from_ids uuid[],
   spared_ids uuid[] not null default '{}',
   is_standing boolean not null default false,
-  -- so far back a restriction reaches; null: to the beginning
+  -- how far back a restriction reaches; null for everything
   since timestamptz,
   permits text[] not null default '{}',
   denies text[] not null default '{}',
-  -- whose words a restriction covers; null: everybody's
+  -- whose messages a restriction covers; null for all
   of_ids uuid[],
-  -- What was heard of its words: places in the text of the message, never words, and a digest of that text. Null: it
-  -- names nobody who is known, and is heard anew until it does.
+  -- The parsed spans: positions in the text of the message, and a digest of it. Null if it names nobody who is known;
+  -- then it is parsed again until it does.
   told jsonb,
-  -- why a person is asked first; empty: it was put plainly
+  -- why a person has to decide; empty if it is unambiguous
   doubt text not null default '',
   -- see `memories`
   id_from_end uuid not null generated always as (reverse(replace(id::text, '-', ''))::uuid) stored,
@@ -496,8 +489,7 @@ create index wishes_from_end on wishes (org_id, id_from_end);
 
 grant select, insert, update, delete on wishes to roomlore_app;
 
--- What is withheld, by which wish, and from whom, as the wish has it. Nobody but the operator reads it: a row would
--- tell that there is something.
+-- Restricted messages, by request, and from whom. Only the operator reads it: a row reveals that there is something.
 create table withheld (
   org_id uuid not null references orgs,
   message_id uuid not null,
@@ -516,9 +508,8 @@ grant select, insert, update, delete on withheld to roomlore_app;
 ---------------------------------------------------------------------------------------------------
 -- Who may see people, rooms and messages
 --
--- Many functions and views of this chapter run as the owner, so that the policy of one table can look at another
--- table without that table's policy asking back. Each states the org itself. Those in PL/pgSQL are planned once a
--- session, and not with every query that meets the policy.
+-- Many functions and views here run as the owner, so that a policy can read another table without that table's policy.
+-- Each checks the org itself. Those in PL/pgSQL are planned once a session, not with every query.
 
 -- Persons
 
@@ -537,7 +528,7 @@ create function own_ids() returns uuid[]
     )
   end;
 
--- Whether the viewer is an agent. A person counts as an agent when every account of it does.
+-- Whether the viewer is an agent. A person is an agent if all of their accounts are.
 create function viewer_is_agent() returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return coalesce(
@@ -545,15 +536,14 @@ create function viewer_is_agent() returns boolean
     false
   );
 
--- Whether the viewer is somebody of the org.
+-- Whether the viewer belongs to the org.
 create function viewer_is_participant() returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return exists (
     select 1 from participants where participants.org_id = current_org() and participants.id = any (own_ids())
   );
 
--- The persons that some accounts belong to, each once, as far as the caller may know. The functions below may know
--- everything.
+-- The persons of accounts, each once, as far as the caller may know.
 create function persons_of(accounts uuid[]) returns uuid[]
   language sql stable parallel safe set search_path = roomlore, pg_temp
   return array(
@@ -562,26 +552,24 @@ create function persons_of(accounts uuid[]) returns uuid[]
     left join merges on merges.org_id = current_org() and merges.participant_id = one.id
   );
 
--- The place: where the answer is to be posted, and who reads there. The place is part of the read. A transaction that
--- states a place sees only what everybody who reads there could read, besides what the viewer may see anyway. An
--- operator who states a place sees what those there see together.
+-- The place: where the answer will be posted, and who reads there. With a place a transaction sees only what everybody
+-- who reads there could read. An operator with a place sees what these people see together.
 
 create type place_bounds as (
-  -- the place
   id uuid,
-  -- the room in which it is
+  -- its room
   room_id uuid,
-  -- Whoever reads there, each person once. Null: more than can be named, the whole org or whoever else is in a closed
-  -- room whose members were never listed whole. Empty: nobody, so nothing may be posted there.
+  -- Who reads there, each person once. Null if they cannot be listed: the whole org, or a closed room whose members are
+  -- not all known. Empty if nobody does; then nothing may be posted.
   people uuid[],
-  -- The rooms in which all of them were members at the same time, and when that was. Where not all of them can be
-  -- named: the room itself alone, while those were there who can.
+  -- The rooms in which all of them were members at the same time, and when. If not all can be listed, only the room
+  -- itself, and the times of those who can.
   rooms uuid[],
   spans tstzmultirange[]
 );
 
--- Whether all who are in a closed room now are known: its members were listed whole once, or an operator stated each of
--- them, or it is a room of two and both are known. Otherwise others may read along who never wrote.
+-- Whether all current members of a closed room are known: they were listed, or an operator stated each of them, or it
+-- is a room of two and both are known.
 create function members_are_known(room uuid, known integer) returns boolean
   language plpgsql stable parallel safe set search_path = roomlore, pg_temp
 as $$
@@ -604,8 +592,8 @@ begin
   );
 end $$;
 
--- Who reads at a place, and when all of them were where. A closed room is nobody's place where no member is known, and
--- where the viewer is no member any more: whoever came since is not theirs to know.
+-- Who reads at a place, and when all of them were where. Nobody, if no member of a closed room is known or the viewer
+-- is no longer a member: they must not learn who came since.
 create function find_place(place uuid) returns place_bounds
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -683,8 +671,7 @@ begin
   return held;
 end $$;
 
--- Look up once, for a transaction that has just stated its place, who reads there and what all of them heard. Returns
--- whether anybody reads there.
+-- Stores who reads at the place of a transaction; returns whether anybody does.
 create function keep_place() returns boolean
   language plpgsql volatile security definer set search_path = roomlore, pg_temp
 as $$
@@ -695,7 +682,7 @@ begin
   return held.people is null or held.people <> '{}';
 end $$;
 
--- The place of the transaction: as it was looked up, or else looked up now.
+-- The place of the transaction, stored or computed now.
 create function bounds_of_place() returns place_bounds
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -708,7 +695,7 @@ begin
   return find_place(place_id());
 end $$;
 
--- Parts of it, each asked once a statement.
+-- Its parts, each evaluated once a statement.
 create function place_has_readers() returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return (select (held).people is null or (held).people <> '{}' from bounds_of_place() as held);
@@ -725,7 +712,7 @@ create function place_spans() returns tstzmultirange[]
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return (select (held).spans from bounds_of_place() as held);
 
--- Whether all who read at the place know of a presence: it is in an open room, or was while all of them were there.
+-- Whether all who read at the place know of a presence: in an open room, or while all of them were there.
 create function place_knows(room uuid, from_at timestamptz, until_at timestamptz) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -739,7 +726,7 @@ begin
     );
 end $$;
 
--- Whether whoever reads at the place is no other than who asserted something.
+-- Whether only the asserter reads at the place.
 create function place_is_of(participant uuid) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return participant is not null
@@ -747,16 +734,15 @@ create function place_is_of(participant uuid) returns boolean
 
 -- Rooms
 
--- What the viewer's own rows say. These are views and not functions: they are planned with the query that meets them,
--- as one look into an index, where a function makes its whole set anew for every statement.
+-- Views and not functions, because they are planned with the query, as one index lookup.
 
--- The open rooms, if the viewer is somebody of the org. An operator who is bound to a place sees which rooms are open.
+-- The open rooms, if the viewer belongs to the org. An operator with a place sees which rooms are open.
 create view open_rooms_of_viewer with (security_barrier = true) as
 select rooms.id as room_id
 from rooms
 where rooms.org_id = (select current_org())
   and rooms.visibility = 'open'
-  -- a single value, which is looked up once
+  -- a single value, evaluated once
   and (
     (select reads_for_place())
     or (select true from participants where participants.org_id = current_org() and participants.id = viewer_id())
@@ -764,7 +750,7 @@ where rooms.org_id = (select current_org())
 
 grant select on open_rooms_of_viewer to roomlore_app;
 
--- Where the viewer was a member, and when.
+-- The viewer's memberships.
 create view stays_of_viewer with (security_barrier = true) as
 select memberships.room_id, memberships.joined_at, memberships.left_at
 from memberships
@@ -772,8 +758,7 @@ where memberships.org_id = (select current_org()) and memberships.participant_id
 
 grant select on stays_of_viewer to roomlore_app;
 
--- Whether a room is open. A function, since it is asked only where a place is stated: within the rule it would be
--- planned for every read.
+-- Whether a room is open. A function, because it is needed only with a place; within the rule every read would plan it.
 create function is_open_room(room uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -783,7 +768,7 @@ begin
   );
 end $$;
 
--- Each policy asks first whether the operator reads: what follows is asked row by row.
+-- The check for the operator comes first: the others run for each row.
 create policy read on rooms for select to roomlore_app using (
   org_id = (select current_org())
   and (
@@ -806,7 +791,7 @@ create policy place on rooms as restrictive for select to roomlore_app using (
   )
 );
 
--- Whether the viewer witnessed the presence of somebody else in a closed room: they were there together.
+-- Whether the viewer was in a closed room together with somebody.
 create function witnessed(room uuid, from_at timestamptz, until_at timestamptz) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return exists (
@@ -840,7 +825,7 @@ create policy place on memberships as restrictive for select to roomlore_app usi
 
 -- Messages
 
--- What is addressed to the viewer.
+-- Messages for the viewer as a recipient.
 create view addressed_to_viewer with (security_barrier = true) as
 select message_audience.message_id
 from message_audience
@@ -849,8 +834,7 @@ where message_audience.org_id = (select current_org())
 
 grant select on addressed_to_viewer to roomlore_app;
 
--- Whether all who read at the place wrote a message or are addressed by it. It says no of a message that the viewer may
--- not read.
+-- Whether all who read at the place wrote a message or are its recipients. False if the viewer may not read it.
 create function heard_by_place(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -870,12 +854,12 @@ begin
     and exists (select 1 from messages_anywhere as said where said.id = message);
 end $$;
 
--- Whether anything is withheld in the org. It is asked once and spares what follows.
+-- Whether anything is restricted in the org. Evaluated once, and skips the checks of each message.
 create function org_withholds() returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return exists (select 1 from withheld where withheld.org_id = current_org());
 
--- Whether a message that the viewer may read is withheld from anybody who reads at the place.
+-- Whether a message that the viewer may read is restricted for anybody who reads at the place.
 create function withheld_from_place(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -913,12 +897,11 @@ begin
   );
 end $$;
 
--- The rules for messages. Each is stated once, and stands in a policy and in a view that candidate search reads,
--- because full-text and vector operators are not leakproof and would lose their indexes under a policy. By the first
--- rule a viewer reads what was said in open rooms, what was said in a closed room during a stay there, what is
--- addressed to them, and what they wrote. The likeliest reason comes first; none is looked for where an earlier one
--- holds. By the second, whoever states a place sees no more than all who read there: in an open room what was said
--- for everybody; elsewhere what was said while all of them were there, and what was whispered to each of them.
+-- The rules for messages. Each is written once, and used in a policy and in a view that candidate search reads, because
+-- full-text and vector operators are not leakproof and would lose their indexes under a policy. First: a viewer reads
+-- open rooms, closed rooms during a membership, what is addressed to them, and what they wrote. The most likely reason
+-- comes first. Second: with a place the viewer reads no more than all who read there: in an open room what everybody
+-- may read; elsewhere what was sent while all were members, and whispers to each of them.
 do $$
 declare
   rule constant text := $rule$
@@ -941,7 +924,7 @@ declare
         )
       or kind in ('whisper', 'context_injection')
         and (not is_directed or roomlore.still_given(id))
-        -- A single value and not an existence, which might be answered by reading all that is addressed to the viewer.
+        -- A single value, not `exists`, which might read everything that is addressed to the viewer.
         and (
           select true
           from roomlore.addressed_to_viewer as addressed
@@ -979,14 +962,14 @@ begin
     create policy place on messages as restrictive for select to roomlore_app
     using (org_id = (select roomlore.current_org()) and (%s))
   $policy$, place_rule);
-  -- what the viewer may read wherever it is posted
+  -- what the viewer may read, whatever the place
   execute format('create view messages_anywhere as select * from messages where %s', rule);
-  -- what the viewer may read
+  -- what the viewer may read at the place
   execute format('create view readable_messages as select * from messages where %s and (%s)', rule, place_rule);
 end $$;
 
--- What requests keep from the viewer of what they could read otherwise. It tells nothing of anything else: that a
--- message is withheld tells that there is one.
+-- Restricted messages that the viewer could read otherwise, and nothing else: a restriction reveals that there is a
+-- message.
 create view withheld_from_viewer with (security_barrier = true) as
 select withheld.message_id
 from withheld
@@ -999,8 +982,8 @@ where withheld.org_id = (select current_org())
 
 grant select on withheld_from_viewer to roomlore_app;
 
--- Whether requests keep a message from the viewer. A function, since it is asked only where anything is withheld:
--- within the rule it would be planned for every read.
+-- Whether a message is restricted for the viewer. A function, because it is needed only if anything is restricted;
+-- within the rule every read would plan it.
 create function is_withheld(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1008,23 +991,22 @@ begin
   return exists (select 1 from withheld_from_viewer where message_id = message);
 end $$;
 
--- A restrictive policy narrows all others: what recalls reads what requests leave.
+-- A restrictive policy narrows all others.
 create policy recall on messages as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and (not (select recalling()) or not (select org_withholds()) or not is_withheld(messages.id))
 );
 
--- What the viewer may read and recall may show them. An operator who does not recall is shown all of it: to be told
--- what was left out.
+-- What the viewer may read without what privacy requests restrict. An operator without recall sees all of it.
 create view recallable_messages as
 select said.*
 from readable_messages as said
 where not (select exists (select 1 from withheld where withheld.org_id = current_org()))
   or (select reads_for_org() and not recalling())
-  -- A single value and not an existence, which might be answered by reading all that is withheld.
+  -- A single value, not `exists`, which might read everything that is restricted.
   or (select true from withheld_from_viewer as kept where kept.message_id = said.id limit 1) is null;
 
--- Whether the viewer may read a message: for the policies of what is derived from messages.
+-- Whether the viewer may read a message, for the policies of derived rows.
 create function can_read(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1040,7 +1022,7 @@ create policy read on revisions for select to roomlore_app using (
   org_id = (select current_org()) and ((select viewer_is_operator()) or can_read(message_id))
 );
 
--- A request is for its author to see.
+-- Its author sees a request.
 create policy read on wishes for select to roomlore_app using (
   org_id = (select current_org())
   and ((select viewer_is_operator()) or author_id = any ((select own_ids())::uuid[]))
@@ -1048,7 +1030,7 @@ create policy read on wishes for select to roomlore_app using (
 
 -- People
 
--- Whether the viewer knows somebody from a room. Of those who read at the place, all must know of it as well.
+-- Whether the viewer knows somebody from a room. All who read at the place must know of it too.
 create function knows(participant uuid) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return exists (
@@ -1064,7 +1046,7 @@ create function knows(participant uuid) returns boolean
       and (place_id() is null or place_knows(room_id, joined_at, left_at))
   );
 
--- Whether the viewer may know of somebody, for the policies of what names participants.
+-- Whether the viewer may know of somebody, for the policies of rows that name participants.
 create function can_know(participant uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1074,7 +1056,7 @@ begin
     or exists (select 1 from readable_messages where author_id = participant);
 end $$;
 
--- Whether the viewer may know of somebody and of another account of the same person.
+-- Whether the viewer may know of a participant and of another account of the same person.
 create function knows_another_account(participant uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1091,7 +1073,7 @@ begin
     );
 end $$;
 
--- Whoever wrote what the viewer may read is known by it, also where a whisper is all they share.
+-- A viewer knows the authors of messages that they may read, also of whispers.
 create policy read on participants for select to roomlore_app using (
   org_id = (select current_org())
   and (
@@ -1114,14 +1096,14 @@ create policy read on identities for select to roomlore_app using (
   )
 );
 
--- Like an edge between two messages: seen by those who may know of both ends.
+-- For those who may know of both accounts.
 create policy read on merges for select to roomlore_app using (
   org_id = (select current_org())
   and ((select viewer_is_operator()) or knows_another_account(participant_id))
 );
 
--- Participants under the names the reader may call them: the operator by the current one, a viewer by that of their
--- newest message the viewer may read, or by the first one. A name that is not shown cannot be guessed.
+-- Participants by the names that the reader may use: the operator the current name, a viewer the name on the newest
+-- message that they may read, or the first name. A hidden name cannot be guessed.
 create view known_participants with (security_invoker = true) as
 select
   participants.org_id, participants.id, participants.kind,
@@ -1139,7 +1121,7 @@ select
     )
   end as name
 from participants
--- the author of holes is nobody
+-- not the tombstone author
 where participants.id <> participants.org_id;
 
 grant select on known_participants to roomlore_app;
@@ -1148,7 +1130,7 @@ grant select on known_participants to roomlore_app;
 -- Replies
 
 create table replies (
-  -- an org by way of its room; asking twice for every row costs as much as an index
+  -- no reference to orgs: the room has one, and each check costs as much as an index
   org_id uuid not null,
   id uuid not null default gen_random_uuid(),
   room_id uuid not null,
@@ -1156,7 +1138,7 @@ create table replies (
   -- null until the parent arrives
   parent_id uuid,
   parent_external_id text,
-  -- 'thread' points to the root of a platform's thread, which is not a reply to a person
+  -- 'thread' points to the root of the platform's thread, which is not a reply to a person
   method text not null check (method in ('explicit', 'thread', 'mention', 'inferred')),
   confidence real not null check (confidence between 0 and 1),
   primary key (org_id, id),
@@ -1168,17 +1150,17 @@ create table replies (
 );
 
 create unique index replies_stated on replies (org_id, child_id, method) where method in ('explicit', 'thread');
--- One edge at most is found by us.
+-- At most one reply is inferred.
 create unique index replies_found on replies (org_id, child_id) where method in ('mention', 'inferred');
 create index replies_from on replies (org_id, child_id);
--- The surest answers come first, so that of very many only some are looked at.
+-- Of very many replies only the most confident are read.
 create index replies_to on replies (org_id, parent_id, confidence desc, child_id, method);
 create index replies_awaiting_parent on replies (org_id, room_id, parent_external_id) where parent_id is null;
 
 grant select, insert, update, delete on replies to roomlore_app;
 
--- Both ends are asked at once, under the policy of messages. An edge still waiting for its parent is nobody's: its
--- vanishing would tell that an invisible parent came.
+-- Both ends are checked at once, under the policy of messages. A reply that waits for its parent is hidden: its end
+-- would reveal that an invisible parent arrived.
 create policy read on replies for select to roomlore_app using (
   org_id = (select current_org())
   and (
@@ -1192,15 +1174,15 @@ create policy read on replies for select to roomlore_app using (
   )
 );
 
--- The one edge of each message that counts: what the platform says comes before what was found. It goes to something
--- said earlier that is still there and was heard by the very same people.
+-- The reply of each message that counts: the platform's before an inferred one. Its parent is older, not deleted, and
+-- has the same audience.
 create view answers with (security_invoker = true) as
 select child.org_id, child.id as child_id, edge.parent_id, edge.method, edge.confidence
 from messages as child
 cross join lateral (
   select replies.parent_id, replies.method, replies.confidence
   from replies
-  -- Asked edge by edge, through an index, whatever the planner believes about the size of the table.
+  -- Row by row through an index, whatever the planner believes about the size of the table.
   cross join lateral (
     select said.id, said.kind, said.sent_at, said.native_order, hearers(said) as hearers
     from messages as said
@@ -1219,10 +1201,10 @@ where child.kind in ('message', 'whisper') and child.erased_at is null;
 
 grant select on answers to roomlore_app;
 
--- What a message stands under in its exchange, as far as the reader may see both: what it answers by the platform's
--- word, else the root of its thread, else the question it was found to answer, where it addresses whoever asked and
--- is nearly certain. Other finds do not count, or a whole afternoon would become one exchange (measured: docs/why.md).
--- At most one edge a message. Single values and not existences, which might be answered by reading every edge.
+-- The parent of a message in its exchange, as far as the reader may see both: the platform's parent, else the root of
+-- its thread, else an inferred question that is nearly certain and whose author it addresses. Other inferred replies do
+-- not count, or a whole afternoon would become one exchange (measured: docs/decisions/which-replies-form-a-thread.md).
+-- At most one for each message. Single values, not `exists`, which might read every reply.
 -- Uses indexes: replies_from, replies_to
 create view exchange_edges with (security_invoker = true) as
 select edge.org_id, edge.room_id, edge.child_id, edge.parent_id, edge.method, edge.confidence
@@ -1255,8 +1237,8 @@ where edge.parent_id is not null
 
 grant select on exchange_edges to roomlore_app;
 
--- Whom and which rooms a message names, in its platform's own structure or by marks in its words like <@9> or <#5>:
--- those that the viewer may know, as the viewer may call them. It runs with the rights of whoever reads.
+-- The people and rooms that a message mentions, in its platform's structure or by marks like <@9> or <#5>, as far as
+-- the viewer may know them. It runs with the rights of the reader.
 create function named_in(room uuid, accounts jsonb, words text) returns jsonb
   language sql stable parallel safe set search_path = roomlore, pg_temp
 as $$
@@ -1306,7 +1288,7 @@ as $$
   ) as known
 $$;
 
--- Reactions: what, how many, and who, as far as the viewer may know them.
+-- Reactions with counts and people, as far as the viewer may know them.
 create function reacted_to(room uuid, reactions jsonb) returns jsonb
   language sql stable parallel safe set search_path = roomlore, pg_temp
 as $$
@@ -1329,11 +1311,10 @@ as $$
     and coalesce(jsonb_typeof(one.value -> 'by'), 'array') in ('array', 'null')
 $$;
 
--- Messages with what each answers and what it was told with, as far as the reader may see it. A subquery and not a
--- join: asked message by message it always takes the index, whatever the planner believes about the tables' sizes.
--- What the platform itself says of a message may name people, rooms and messages of which the viewer does not know:
--- that is the operator's. A listing ends with the message that fills an answer, so each says how large it is: the bytes
--- of its words and of what it was told with. The length of stored words is known without reading them.
+-- Messages with replies, mentions, reactions and metadata, as far as the reader may see them. A subquery, not a join:
+-- for each message it uses the index, whatever the planner believes about the tables' sizes. The platform's metadata
+-- may name people, rooms and messages that the viewer does not know: it is for the operator. `size` is in bytes; the
+-- length of a stored text is known without reading it.
 create view timeline with (security_invoker = true) as
 select
   held.*,
@@ -1368,41 +1349,39 @@ from (
 grant select on timeline to roomlore_app;
 
 ---------------------------------------------------------------------------------------------------
--- Conversations. What is derived is seen by those who may see everything it was made from.
+-- Conversations. Derived rows are for those who may see everything they were derived from.
 
 create table conversations (
   org_id uuid not null references orgs,
   id uuid not null,
   room_id uuid not null,
   label text not null default '',
-  -- a person called it so, and so it stays
+  -- a person named it
   is_named boolean not null default false,
   sensitivity text not null default 'normal' check (sensitivity in ('normal', 'sensitive')),
-  -- a person said how sensitive it is
+  -- a person set the sensitivity
   is_marked boolean not null default false,
-  -- why it is one of its own: nothing was said before, nobody had spoken for long, others spoke of something else, or
-  -- a person said so
+  -- why it was split off: nothing before, a long silence, another topic, or a person did it
   boundary text not null check (boundary in ('first', 'silence', 'topic', 'person')),
-  -- of its first and its newest message
+  -- of its first and its last message
   opened_at timestamptz not null,
   last_at timestamptz not null,
-  -- by the pace of its room: it is open until nobody has spoken in it for so long
+  -- the idle timeout: it is open until nobody has written in it for so long
   quiet_after interval not null check (quiet_after > interval '0'),
-  -- the label is a language model's
+  -- a language model wrote the label
   is_titled boolean not null default false,
-  -- the conversation as it was when a language model was asked what it is about, whatever the answer; null: not yet
+  -- the state when a language model was asked for a title; null if it was not
   asked_state text,
-  -- a person said that it was over with what had been said until then; what is said in it later opens it again
+  -- a person closed it then; a later message opens it again
   closed_at timestamptz,
-  -- the conversation as it was when rules, or a language model, last went through it; null: still to be done
+  -- the state when rules, or a language model, extracted memories; null if they did not
   drawn_state text,
   read_state text,
-  -- what broke when it was gone through; until it changes it is not tried again
+  -- the error of the extraction, which waits until the conversation changes
   draw_error text check (draw_error <> ''),
-  -- Who had spoken in a sensitive conversation when it became so: they were there, whatever is known of memberships.
-  -- Whoever speaks in it later does not come in by that.
+  -- Who had written in a sensitive conversation when it became so. Later authors do not count.
   spoken_by uuid[] not null default '{}',
-  -- an operator said how sensitive it is, and only an operator says otherwise
+  -- an operator set the sensitivity, and only an operator may change it
   marked_by_operator boolean not null default false,
   -- see `memories`
   id_from_end uuid not null generated always as (reverse(replace(id::text, '-', ''))::uuid) stored,
@@ -1413,7 +1392,7 @@ create table conversations (
 create index conversations_newest on conversations (org_id, last_at desc, id);
 create index conversations_of_room on conversations (org_id, room_id, last_at desc, id);
 create index conversations_from_end on conversations (org_id, id_from_end);
--- what is still to be done by language models and rules
+-- what language models and rules still have to read
 create index conversations_unasked on conversations (org_id, last_at desc, id)
   where asked_state is null and not is_named and sensitivity = 'normal';
 create index conversations_undrawn on conversations (org_id, last_at desc, id) where drawn_state is null;
@@ -1423,17 +1402,17 @@ create index conversations_set_aside on conversations (org_id, id) where draw_er
 
 grant select, insert, update, delete on conversations to roomlore_app;
 
--- The conversation of each message. The table is separate because disentanglement rewrites it often, and rewriting the
--- wide rows of messages costs many times more. Only operators read it: it names conversations that some viewers may
+-- The conversation of each message. A table of its own, because disentanglement rewrites it often and rewriting the
+-- wide rows of messages costs far more. Only operators read it, because it names conversations that some viewers may
 -- not see. Viewers call `conversation_of` and `said_in`.
 create table placements (
-  -- an org by way of its message
+  -- no reference to orgs: the message has one
   org_id uuid not null,
   message_id uuid not null,
   conversation_id uuid not null,
-  -- a person put it there, and there it stays
+  -- a person put it there, and it stays
   by_hand boolean not null default false,
-  -- how long nobody may speak after it until its conversation is over, if it is the last of it
+  -- the idle timeout after it, if it is the last of its conversation
   quiet_after interval,
   primary key (org_id, message_id),
   foreign key (org_id, message_id) references messages (org_id, id),
@@ -1444,9 +1423,9 @@ create index placements_in on placements (org_id, conversation_id, message_id);
 
 grant select, insert, update, delete on placements to roomlore_app;
 
--- Whether the viewer may read a message and was there when it was said, however open its room is: as a member of the
--- room, or because they had spoken in its conversation when that became sensitive. Everybody who reads at the place
--- must have been there too, as a member.
+-- Whether the viewer may read a message and was there when it was sent, even in an open room: as a member, or because
+-- they had written in its conversation when that became sensitive. All who read at the place must have been members
+-- too.
 create function attended(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1482,8 +1461,8 @@ begin
   );
 end $$;
 
--- Whether the viewer may see a conversation: everything said in it, and of a sensitive one was there when it was
--- said. A conversation without messages is the operator's.
+-- Whether the viewer may see a conversation: they may read every message and, if it is sensitive, were there. A
+-- conversation without messages is for the operator.
 create function can_follow(conversation uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1519,7 +1498,7 @@ create policy read on conversations for select to roomlore_app using (
   org_id = (select current_org()) and ((select viewer_is_operator()) or can_follow(id))
 );
 
--- The messages of a conversation, as far as the viewer may see it. The rule is asked once and not for each.
+-- The messages of a conversation, as far as the viewer may see it. The rule is checked once.
 create function said_in(conversation uuid) returns setof uuid
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
   rows 20
@@ -1531,7 +1510,7 @@ begin
   end if;
 end $$;
 
--- The conversation a message is in, as far as the viewer may see it; otherwise null.
+-- The conversation of a message, if the viewer may see it; else null.
 create function conversation_of(message uuid) returns uuid
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1543,9 +1522,8 @@ begin
   );
 end $$;
 
--- Whether nothing was said in a room before the viewer could hear it, and before all who read at the place could. Why a
--- conversation was opened, and how long a silence is long there, rests on what was said before, and is for those who
--- heard that.
+-- Whether the viewer, and all who read at the place, could read a room from its first message on. Why a conversation
+-- was split off, and how long a silence is long there, depends on all messages before.
 create function heard_from_the_first(room uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1579,7 +1557,7 @@ begin
     );
 end $$;
 
--- Who has spoken in a conversation. Nobody speaks in erased places.
+-- Who has written in a conversation, without tombstones.
 create function speakers(org uuid, conversation uuid) returns uuid[]
   language sql stable set search_path = roomlore, pg_temp
   return array(
@@ -1593,12 +1571,12 @@ create function speakers(org uuid, conversation uuid) returns uuid[]
     order by messages.author_id
   );
 
--- Whether a conversation is over: nobody has spoken in it for long, or somebody closed it since.
+-- Whether a conversation is over: it timed out, or a person closed it.
 create function is_over(held conversations, at timestamptz) returns boolean
   language sql stable
   return held.last_at + held.quiet_after <= at or coalesce(held.closed_at >= held.last_at, false);
 
--- Where the label of a conversation is from. It is read like a column: conversations.label_by.
+-- Where the label of a conversation comes from. Read it like a column: conversations.label_by.
 create function label_by(held conversations) returns text
   language sql immutable
   return case
@@ -1607,7 +1585,7 @@ create function label_by(held conversations) returns text
     else 'words'
   end;
 
--- A conversation as it is now. Another text, name or message makes another state.
+-- The state of a conversation: any other text, name or message makes another state.
 create function conversation_state(org uuid, conversation uuid) returns text
   language sql stable
   return (
@@ -1621,13 +1599,12 @@ create function conversation_state(org uuid, conversation uuid) returns text
     where placements.org_id = org and placements.conversation_id = conversation
   );
 
--- A conversation as extractors find it. Another sensitivity, too, makes another state.
+-- The state for extractors, which also depends on the sensitivity.
 create function drawing_state(held conversations) returns text
   language sql stable
   return held.sensitivity || ' ' || conversation_state(held.org_id, held.id);
 
--- Whether what a language model said of a conversation still counts: it is as it was, and nobody has taken the label
--- away.
+-- Whether the title of a language model still counts: the conversation has not changed, and nobody removed the label.
 create function still_asked(held conversations) returns boolean
   language sql stable
   return case
@@ -1649,44 +1626,43 @@ create table memories (
   ),
   content text not null check (content <> ''),
   sensitivity text not null default 'normal' check (sensitivity in ('normal', 'sensitive')),
-  -- who asserted it; null where it was derived from its sources or the operator stated it
+  -- null if it was derived from its sources or the operator stated it
   asserted_by uuid,
   recorded_at timestamptz not null,
-  -- what took its place; null while it is active
+  -- the memory that superseded it
   superseded_by uuid,
-  -- of its content
   words tsvector not null generated always as (to_tsvector('english'::regconfig, content)) stored,
-  -- in a few words; empty where the content is short enough
+  -- a short form; empty if the content is short enough
   title text not null default '',
   importance real not null default 3 check (importance between 1 and 5),
   confidence real not null default 1 check (confidence between 0 and 1),
-  -- since when it is true, as far as known: when the first of its sources was said
+  -- since when it is true: when its first source was sent, unless stated otherwise
   valid_from timestamptz not null default now(),
-  -- put aside by a person: neither recalled nor drawn again
+  -- a person archived it: it is neither recalled nor extracted again
   archived_at timestamptz,
-  -- the work it belongs to, by whatever name that goes elsewhere
+  -- the task that it belongs to; an id of the caller's
   task_id text check (task_id <> ''),
-  -- of what it is the one value: a later memory of the same circle and slot takes its place
+  -- the attribute whose only value it is: a later memory of the same circle and slot supersedes it
   slot text check (slot <> ''),
-  -- where it was asserted
+  -- the room where it was asserted
   asserted_in uuid,
-  -- Of whom and for whom it is. Only memories of one circle say the same, or take each other's place unasked. One of
-  -- its own where that is not told.
+  -- The dedup scope: whom it is about and who may read it. Only memories of one circle are duplicates or supersede each
+  -- other.
   circle text not null default md5(gen_random_uuid()::text),
-  -- of the content, whatever its case, spacing and small words; two of one digest say the same
+  -- of the normalised content; memories with the same digest are duplicates
   digest text not null default md5(gen_random_uuid()::text),
   status text not null generated always as (
     case when superseded_by is not null then 'deprecated' when archived_at is not null then 'archived' else 'active' end
   ) stored,
-  -- sensitive only because a conversation that it rests on is
+  -- sensitive only because the conversation of a source is
   is_hushed boolean not null default false,
-  -- of one that rests on no message: for the whole org, or for whoever asserted it alone
+  -- without sources: for the whole org or for its asserter alone
   audience text not null default 'self' check (audience in ('org', 'self')),
-  -- as whoever asserted it gave it
+  -- from the asserter
   metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object'),
-  -- People name a memory, a conversation, a key, a receipt or a wish by the end of its id: ids that were made together
-  -- begin alike and end at random. The id from its end on is a column: a comparison of columns may use an index under
-  -- row-level security, and a function of a column may not.
+  -- People name a memory, conversation, key, receipt or request by the end of its id, because ids made together begin
+  -- alike. A column, because under row-level security a comparison of columns may use an index, and a function of a
+  -- column may not.
   id_from_end uuid not null generated always as (reverse(replace(id::text, '-', ''))::uuid) stored,
   primary key (org_id, id),
   foreign key (org_id, asserted_by) references participants (org_id, id),
@@ -1698,8 +1674,8 @@ create table memories (
 
 create index memories_superseded on memories (org_id, superseded_by) where superseded_by is not null;
 create index memories_words on memories using gin (words);
--- The same is remembered once: whoever adds a memory holds a lock and looks. There is no constraint, because what is
--- erased may let two be active again that others had taken the place of.
+-- Writers hold a lock, so there are no duplicates. No constraint, because an erasure may make superseded duplicates
+-- active.
 create index memories_saying on memories (org_id, circle, digest) where status = 'active';
 create index memories_slots on memories (org_id, circle, slot) where status = 'active' and slot is not null;
 create index memories_of_task on memories (org_id, task_id) where task_id is not null;
@@ -1708,16 +1684,14 @@ create index memories_from_end on memories (org_id, id_from_end);
 
 grant select, insert, update, delete on memories to roomlore_app;
 
--- The messages that a memory rests on.
 create table memory_sources (
   org_id uuid not null references orgs,
   memory_id uuid not null,
   message_id uuid not null,
-  -- the words of the message that it rests on; null: all of them
+  -- the part of the text that states it; null for all of it
   quote_start integer check (quote_start >= 0),
   quote_end integer,
-  -- what drew it from these words: 'rules' or the name of a language model; null where somebody said that it rests on
-  -- them
+  -- 'rules' or the name of a language model; null if a person stated the source
   drawn_by text,
   primary key (org_id, memory_id, message_id),
   foreign key (org_id, memory_id) references memories (org_id, id),
@@ -1733,7 +1707,7 @@ create table memory_participants (
   org_id uuid not null references orgs,
   memory_id uuid not null,
   participant_id uuid not null,
-  -- who stated it, whom it is about, who else it names, through whose eyes it was seen
+  -- who stated it, whom it is about, who else it names, who observed it
   role text not null check (role in ('author', 'subject', 'involved', 'perspective')),
   primary key (org_id, memory_id, participant_id, role),
   foreign key (org_id, memory_id) references memories (org_id, id),
@@ -1741,7 +1715,7 @@ create table memory_participants (
 );
 
 create index memory_participants_of_participant on memory_participants (org_id, participant_id);
--- What an agent remembers is found by whose memory it is.
+-- the memories of an agent
 create index memory_participants_perspective on memory_participants (org_id, participant_id, memory_id)
   where role = 'perspective';
 
@@ -1759,11 +1733,11 @@ create index memory_tags_of_tag on memory_tags (org_id, tag, memory_id);
 
 grant select, insert, update, delete on memory_tags to roomlore_app;
 
--- A person said that a memory stands beside others of its slot that say something else.
+-- A person keeps a memory beside others of its slot that say something else.
 create table partings (
   org_id uuid not null references orgs,
   memory_id uuid not null,
-  -- of the content of what took its place before
+  -- of the content of its former successor
   digest text not null,
   primary key (org_id, memory_id, digest),
   foreign key (org_id, memory_id) references memories (org_id, id)
@@ -1771,7 +1745,7 @@ create table partings (
 
 grant select, insert, update, delete on partings to roomlore_app;
 
--- Whether the viewer asserted or stated a memory, or it is about them or was seen through their eyes.
+-- Whether the viewer asserted, stated or observed a memory, or it is about them.
 create function is_concerned(held memories) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1787,11 +1761,11 @@ begin
     );
 end $$;
 
--- Whether the viewer may be told a memory: of every source they may read it, of a sensitive one they were there when it
--- was said, and no request keeps it from them. What rests on no message is for whoever asserted it, or for everybody of
--- the org; it is told only where all who read are among those. A memory that was superseded is not there for those who
--- may not see what took its place: to them it would still stand. A memory that was put aside is for those it concerns.
--- An operator who does not recall sees every memory. The loop also ends where memories were put in each other's place.
+-- Whether the viewer may read a memory: they may read every source, were there if it is sensitive, and no request
+-- restricts it. Without sources it is for its asserter or the whole org, and with a place only if all who read there
+-- are among them. A superseded memory is hidden from those who may not see its successor, to whom it would seem active.
+-- An archived memory is for those it concerns. An operator without recall sees every memory. The loop also ends in a
+-- cycle of successors.
 create function can_recall(memory uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1868,7 +1842,7 @@ create policy read on memory_tags for select to roomlore_app using (
   org_id = (select current_org()) and ((select viewer_is_operator()) or can_recall(memory_id))
 );
 
--- An operator who recalls is held to requests like everybody. Others are by what they may see anyway.
+-- Requests also bind an operator with recall. Others are bound by `can_recall` anyway.
 create policy recall on memories as restrictive for select to roomlore_app using (
   org_id = (select current_org()) and (not (select recalling() and viewer_is_operator()) or can_recall(memories.id))
 );
@@ -1888,11 +1862,11 @@ create policy recall on memory_tags as restrictive for select to roomlore_app us
   and (not (select recalling() and viewer_is_operator()) or can_recall(memory_tags.memory_id))
 );
 
--- A policy asks for each row whether the memory may be seen: of a memory that rests on fifty messages fifty times, each
--- time of all fifty. The two functions below ask once for each memory.
+-- A policy checks each row: for a memory with fifty sources fifty times all of them. The two functions below check each
+-- memory once.
 
--- What memories rest on, whom they name and what marks them: one row for each message that one rests on, each
--- participant it names whom the viewer may know, and each tag.
+-- Sources, participants and tags of memories: one row for each source, for each participant that the viewer may know,
+-- and for each tag.
 create function ties_of(memories uuid[])
 returns table (
   memory_id uuid, message_id uuid, quote_start integer, quote_end integer, drawn_by text,
@@ -1928,7 +1902,7 @@ as $$
   join memory_tags as held on held.org_id = current_org() and held.memory_id = told.id
 $$;
 
--- The memories that rest on these messages.
+-- The memories from these messages.
 create function resting_on(messages uuid[])
 returns table (message_id uuid, memory_id uuid)
   language sql stable security definer set search_path = roomlore, pg_temp
@@ -1948,11 +1922,10 @@ as $$
   join seen on seen.memory_id = resting.memory_id
 $$;
 
--- The newest memories that are meant, newest first; all of them where `wanted` is null. What is null narrows nothing.
--- Newest are those true since last, and not those recorded last: what is imported later may have been said earlier. A
--- page goes on behind a time and an id, so the memory that it goes on behind need not be there any more. What narrows
--- is looked at first. Whether a memory may be seen is asked of what is left, as far as it is wanted. Nobody is named
--- by it whom the viewer may not know.
+-- The newest memories that match, newest first; all if `wanted` is null. Null in a filter means all. Newest by the time
+-- since when they are true: imports may bring old ones. A page continues after a time and an id, so the memory with
+-- that id may be gone. Filters come first; visibility is checked for the rest until enough are found. A filter by
+-- people matches only people that the viewer may know.
 create function newest_memories(
   room_ids uuid[], subject_ids uuid[], author_ids uuid[], perspective_ids uuid[], kinds text[], statuses text[],
   tags text[], task text, since timestamptz, as_of timestamptz, before_at timestamptz, before_id uuid,
@@ -2046,25 +2019,24 @@ as $$
 $$;
 
 ---------------------------------------------------------------------------------------------------
--- Agents: whom they met, what they remember, what they were given
+-- Agents: their interactions and injected memories
 
--- One exchange between an agent and another participant of the same conversation. An agent's relationship with a
--- participant is the sum of these rows. The rows of a conversation are rewritten when it changes, so nothing counts
--- twice, and removed messages do not count.
+-- Interactions of an agent with a participant in one conversation; a relationship is the sum of these rows. The rows of
+-- a conversation are rewritten when it changes, so nothing counts twice and removed messages do not count.
 create table encounters (
   org_id uuid not null references orgs,
   conversation_id uuid not null,
   agent_id uuid not null,
   participant_id uuid not null,
-  -- how many messages of theirs the conversation has
+  -- messages of the participant
   messages integer not null check (messages > 0),
-  -- how often the agent answered them, and they the agent
+  -- replies by the agent to them, and by them to the agent
   answered integer not null check (answered >= 0),
   answers integer not null check (answers >= 0),
-  -- how often some other human agreed with them, or set them right
+  -- how often another human agreed with them, or corrected them
   confirmed integer not null check (confirmed >= 0),
   corrected integer not null check (corrected >= 0),
-  -- when they last spoke in it
+  -- when they last wrote in it
   last_at timestamptz not null,
   primary key (org_id, conversation_id, agent_id, participant_id),
   foreign key (org_id, conversation_id) references conversations (org_id, id) on delete cascade,
@@ -2078,7 +2050,7 @@ create index encounters_with_participant on encounters (org_id, participant_id);
 
 grant select, insert, update, delete on encounters to roomlore_app;
 
--- The agent's own, as far as it may see the whole conversation from which it was counted.
+-- For the agent, if it may see the whole conversation.
 create policy read on encounters for select to roomlore_app using (
   org_id = (select current_org())
   and (
@@ -2087,7 +2059,7 @@ create policy read on encounters for select to roomlore_app using (
   )
 );
 
--- Whether a message that answers another agrees with it: by how it begins.
+-- Whether a reply agrees, by its beginning.
 create function agrees(body text) returns boolean
   language sql immutable parallel safe
   return left(btrim(body), 40) ~* (
@@ -2095,8 +2067,7 @@ create function agrees(body text) returns boolean
     '|thanks|thank you|thx|you''?re right|that''?s (right|correct|it)|correct|confirmed|makes sense|perfect)\M)'
   );
 
--- Whether a message that answers another sets it right: by how it begins. Who takes back or mends what they said
--- themselves sets nobody else right.
+-- Whether a reply corrects its parent, by its beginning. Authors who correct themselves correct nobody else.
 create function corrects(body text) returns boolean
   language sql immutable parallel safe
   return left(btrim(body), 40) ~* (
@@ -2109,15 +2080,14 @@ create function corrects(body text) returns boolean
     '|^((no|nope|nah|sorry)[ ,.]+)?(actually|correction:)[ ,]+(i|my|we|our)\M(?! (disagree|think|doubt|believe)\M)'
   );
 
--- Memories that were injected into a room for an agent. Each row names the memory, the agent and the message that
--- carries the memory. A memory is injected once until the room is compacted. A row is deleted with its message.
+-- Memories injected into a room for an agent, each once until the room is compacted. A row is deleted with its message.
 create table injections (
   org_id uuid not null references orgs,
   message_id uuid not null,
   room_id uuid not null,
   agent_id uuid not null,
   memory_id uuid not null,
-  -- the message that gave occasion
+  -- the message that triggered it
   trigger_id uuid not null,
   injected_at timestamptz not null,
   primary key (org_id, message_id),
@@ -2135,7 +2105,7 @@ create index injections_by_trigger on injections (org_id, trigger_id);
 
 grant select, insert, update, delete on injections to roomlore_app;
 
--- The agent's own, as long as it may see what it was given.
+-- For the agent, if it may see the message.
 create policy read on injections for select to roomlore_app using (
   org_id = (select current_org())
   and (
@@ -2147,17 +2117,16 @@ create policy read on injections for select to roomlore_app using (
 ---------------------------------------------------------------------------------------------------
 -- Vectors
 
--- Vectors of messages. Each partition has an HNSW index of its own, so that one index spans few orgs.
+-- Vectors of messages. Each partition has its own HNSW index, so that an index spans few orgs.
 create table message_embeddings (
   org_id uuid not null,
   message_id uuid not null,
   room_id uuid not null,
   model text not null,
   embedding halfvec not null,
-  -- The signs of each token's vector, 48 bytes for each token. Null: made when there were none to have, or by a model
-  -- that gives none. What is written is never shorter than 1,248 bytes, filled up with zeros, for only a row of more
-  -- than 2,000 is split: so it always lies outside, and a scan of vectors reads no more than before. Signs do not
-  -- compress.
+  -- The signs of each token's vector, 48 bytes for each token; null if the model gives none. Padded to 1,248 bytes:
+  -- PostgreSQL stores only rows of more than 2,000 bytes outside, and a scan of vectors must not read tokens. Signs do
+  -- not compress.
   tokens bytea storage external,
   primary key (org_id, message_id, model),
   foreign key (org_id, message_id) references messages (org_id, id)
@@ -2168,18 +2137,18 @@ create table message_embeddings_1 partition of message_embeddings for values wit
 create table message_embeddings_2 partition of message_embeddings for values with (modulus 4, remainder 2);
 create table message_embeddings_3 partition of message_embeddings for values with (modulus 4, remainder 3);
 
--- dense search inside rooms, exact
+-- exact dense search in rooms
 create index message_embeddings_in_room on message_embeddings (org_id, model, room_id);
 
--- Partitions are reached through their parent only.
+-- Partitions are read through their parent only.
 grant select, insert, update, delete on message_embeddings to roomlore_app;
 
 create policy read on message_embeddings for select to roomlore_app using (
   org_id = (select current_org()) and ((select viewer_is_operator()) or can_read(message_id))
 );
 
--- The vectors of memories. Message vectors have their own table, because they also hold a room and token vectors.
--- There are few memory vectors, so a search compares each of them.
+-- Vectors of memories, apart from those of messages, which also have a room and token vectors. They are few, so a
+-- search compares each of them.
 create table memory_embeddings (
   org_id uuid not null references orgs,
   memory_id uuid not null,
@@ -2202,18 +2171,18 @@ create policy recall on memory_embeddings as restrictive for select to roomlore_
   and (not (select recalling() and viewer_is_operator()) or can_recall(memory_id))
 );
 
--- The embedding models of an org, one row for each state: the model that searches read, the next one while it is built,
--- and the previous one, which allows a quick return. An org without rows uses the default model.
+-- The embedding models of an org, one row for each state: the current one, the next one while it is built, and the
+-- previous one for a quick return. An org without rows uses the default model.
 create table generations (
   org_id uuid not null references orgs,
   state text not null check (state in ('current', 'next', 'previous')),
-  -- as settings name it: how it is reached is theirs to say, and no key is ever stored
+  -- as settings name it; no key is ever stored
   provider text not null,
-  -- the name of its vector space and the length of its vectors; null until it has been reached
+  -- null until the provider has been reached
   model text,
   dimensions integer check (dimensions between 1 and 16000),
   since timestamptz not null default now(),
-  -- since when it gives no vectors, and why
+  -- since when it fails, and why
   failing_since timestamptz,
   error text,
   primary key (org_id, state)
@@ -2221,9 +2190,8 @@ create table generations (
 
 grant select, insert, update, delete on generations to roomlore_app;
 
--- The messages that are to have a vector: what was said in words. In a room that embeds exchanges it is only what does
--- not answer such a message, heard by the very same people and said earlier, which then carries it. The operator asks:
--- nobody else sees every edge.
+-- The messages that need a vector: those with a text. In a room that embeds exchanges, not a reply to an older such
+-- message with the same audience, which carries it. For the operator, who sees every reply.
 create view embeddable_messages with (security_invoker = true) as
 select said.org_id, said.id, said.room_id
 from messages as said
@@ -2250,7 +2218,7 @@ where said.kind in ('message', 'whisper')
 
 grant select on embeddable_messages to roomlore_app;
 
--- The memories that are to have a vector: all but what a person put aside. What was superseded can be found as history.
+-- The memories that need a vector: all but archived ones. Superseded ones are found as history.
 create view embeddable_memories with (security_invoker = true) as
 select memories.org_id, memories.id, memories.content
 from memories
@@ -2258,7 +2226,7 @@ where memories.status <> 'archived';
 
 grant select on embeddable_memories to roomlore_app;
 
--- Whatever is to have a vector, messages and memories. No message has the id of a memory.
+-- All that needs a vector. Messages and memories share no id.
 create view embeddable with (security_invoker = true) as
 select org_id, id from embeddable_messages
 union all
@@ -2266,26 +2234,24 @@ select org_id, id from embeddable_memories;
 
 grant select on embeddable to roomlore_app;
 
--- Whatever has a vector: of which model, and whether all is there that the model gives for it.
+-- All that has a vector: of which model, and whether its token vectors are there.
 create view embedded with (security_invoker = true) as
 select org_id, message_id as id, model, tokens is not null as has_tokens from message_embeddings
 union all
--- nothing compares a memory token by token
+-- memories have no token vectors
 select org_id, memory_id, model, true from memory_embeddings;
 
 grant select on embedded to roomlore_app;
 
--- The lengths of vectors that can have an approximate index: those of common models. An index knows the length of
--- what it holds, and a plan that of what it compares. Of any other length every vector is looked at.
+-- The lengths of vectors that may have an approximate index: those of common models. Index and plan depend on the
+-- length. Vectors of any other length are scanned.
 create function indexed_lengths() returns integer[]
   language sql immutable
 return array[384, 512, 768, 1024, 1536, 2048, 3072];
 
--- Build the approximate index of one partition, for one length of vectors, that has become worth it and is not there.
--- Returns how many were built. Worth it: some org has so many vectors of that length of one model, for a search stays
--- inside both. Reads go on while an index is built. Whoever writes vectors of that partition waits: the embedding
--- worker, and edits and redactions, which drop vectors. Hence one index a transaction, and no lock is asked for
--- before it is known that there is something to build.
+-- Builds the approximate index of one partition for one length of vectors, if an org has at least `worth_it` of them;
+-- returns how many were built. Readers go on meanwhile; writers of vectors in that partition wait, so it builds one
+-- index in a transaction and takes no lock before it knows that it will.
 create function build_vector_indexes(worth_it bigint) returns integer
   language plpgsql volatile security definer set search_path = roomlore, public, pg_temp
   -- What does not fit is built many times as slowly; 200,000 vectors of 384 numbers take some 220 MB.
@@ -2332,21 +2298,21 @@ end $$;
 -- Search
 --
 -- These functions run as the owner, because a policy would disable the indexes of words and vectors. Each reads
--- `recallable_messages`, which states the whole rule, or asks `can_recall`. None returns a message's text. What is
--- counted is counted among what the viewer may read. Plans of searches among messages are made once a session,
--- whatever the parameters: the rule is long, and planning it anew for each search takes milliseconds.
+-- `recallable_messages`, which has the whole rule, or calls `can_recall`. None returns the text of a message. Counts
+-- are among what the viewer may read. Plans are generic, made once a session: the rule is long, and planning it takes
+-- milliseconds.
 
--- Where to look. Null in any field means everywhere.
+-- Where to search. Null in any field means everywhere.
 create type search_scope as (
   rooms uuid[],
   authors uuid[],
   author_kinds text[],
   conversations uuid[],
-  -- only what is answered, or only what is not
+  -- only with a reply, or only without
   is_answered boolean,
   since timestamptz,
   until timestamptz,
-  -- nothing that stands after this place in the order of its room
+  -- nothing after this position in its room
   last_at timestamptz,
   last_order bigint,
   last_id uuid
@@ -2354,7 +2320,7 @@ create type search_scope as (
 
 grant usage on type search_scope to roomlore_app;
 
--- How many messages lie in a scope. It chooses between exact scan and index, and is never shown.
+-- How many messages are in a scope, to choose between exact scan and index. Never show it.
 create function scope_size(rooms uuid[]) returns bigint
   language sql stable security definer set search_path = roomlore, pg_temp
   return (
@@ -2363,7 +2329,7 @@ create function scope_size(rooms uuid[]) returns bigint
     where activity.org_id = (select current_org()) and (rooms is null or activity.room_id = any (rooms))
   );
 
--- Any of these words; null where there are none. A lexeme may hold what means something in a query.
+-- Matches any of these words; null without words. A lexeme may contain operators of a query.
 create function any_word(variadic lexemes text[]) returns tsquery
   language sql immutable parallel safe
   return (
@@ -2372,9 +2338,9 @@ create function any_word(variadic lexemes text[]) returns tsquery
     where one.lexeme <> ''
   )::tsquery;
 
--- The messages among which a filter lets one look, where these are few beside what lies in the rooms: in some
--- conversations, else by some authors, else in a stretch of time. Visible or not, so for the functions below only. Null
--- where there is no such filter, or it leaves too many: each costs some four times what a vector costs in a scan.
+-- The messages that a filter selects, if these are few in their rooms: by conversation, else by author, else by time.
+-- Visible or not, so only for the functions below. Null without such a filter, or if it selects too many: each costs
+-- four times as much as a vector in a scan.
 create function narrowed(scope search_scope) returns uuid[]
   language plpgsql stable set search_path = roomlore, pg_temp set plan_cache_mode = force_generic_plan
 as $$
@@ -2428,20 +2394,19 @@ begin
   return case when cardinality(found) <= most then found end;
 end $$;
 
--- The four functions that propose messages: `nearest_exact`, `nearest_indexed`, `best_worded`, `surroundings`. They
--- share the filter and the ways to look, which are written once here and put into each. loads the extension, so that
--- its settings are known below
+-- `nearest_exact`, `nearest_indexed`, `best_worded` and `surroundings` share parts, which are written once here and put
+-- into each. Loads the extension, so that its settings are known below.
 
 do $$
 declare
-  -- nothing that was said after the last message
+  -- nothing sent after the last message
   said_by constant text := $said_by$
     (
       (scope).last_id is null
       or (said.sent_at, said.native_order, said.id) <= ((scope).last_at, (scope).last_order, (scope).last_id)
     )
   $said_by$;
-  -- nothing that was not yet said
+  -- no reply sent after it
   by_then constant text := $by_then$
     ((scope).until is null or said.sent_at < (scope).until) and
   $by_then$ || said_by;
@@ -2481,7 +2446,7 @@ declare
     and said.redacted_at is null
     and said.kind in ('message', 'whisper')
   $fits$;
-  -- what of a scope matches some words, by the name of a variable
+  -- messages of a scope that match some words
   matches constant text := $matches$
         select said.id, said.words, length(said.words) as size
         from unnest(few_ones) as one (id)
@@ -2505,7 +2470,7 @@ declare
         ) as said
         where few_ones is null and %1$s
   $matches$;
-  -- what is nearest of few
+  -- the nearest of a few messages
   picked constant text := $picked$
         return query
         select near.message_id, 1 - near.distance
@@ -2531,7 +2496,7 @@ declare
         limit wanted;
   $picked$;
   inside constant text := 'and vectors.room_id = any ((scope).rooms)';
-  -- what is nearest, every vector looked at
+  -- the nearest, every vector compared
   scanned constant text := $scanned$
         return query
         select near.message_id, 1 - near.distance
@@ -2551,7 +2516,7 @@ declare
         order by near.distance, near.message_id
         limit wanted;
   $scanned$;
-  -- what is nearest, in the order of the index of a length
+  -- the nearest, in the order of an index
   walked constant text := $walked$
         return query
         select near.message_id, 1 - near.distance
@@ -2571,7 +2536,7 @@ declare
         ) as readable
         limit wanted;
   $walked$;
-  -- a plan knows the length of what it compares: there is one for each
+  -- one for each length, which a plan depends on
   walks text := '';
   length integer;
 begin
@@ -2583,14 +2548,13 @@ begin
     );
   end loop;
 
-  -- Nearest messages by exact scan. Distances first, visibility in their order until enough are found: far fewer
-  -- messages are looked at than lie in the scope.
+  -- Exact dense search: distances first, then visibility in their order until enough are found.
   execute format($create$
     create function nearest_exact(query halfvec, wanted_model text, scope search_scope, wanted integer)
       returns table (message_id uuid, similarity double precision)
       language plpgsql stable security definer set search_path = roomlore, public, pg_temp
       set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
-      -- to start a second process takes as long as the scan of a small room
+      -- starting a second process takes as long as the scan of a small room
       set max_parallel_workers_per_gather = 0
     as $body$
     declare
@@ -2606,7 +2570,7 @@ begin
     end $body$
   $create$, format(picked, fits), format(scanned, fits, ''), format(scanned, fits, inside));
 
-  -- Nearest messages through the index. Iterative scan is off by default and would silently lose rows.
+  -- Dense search through the index. Iterative scan is off by default and would silently lose rows.
   execute format($create$
     create function nearest_indexed(query halfvec, wanted_model text, scope search_scope, wanted integer)
       returns table (message_id uuid, similarity double precision)
@@ -2624,9 +2588,9 @@ begin
     end $body$
   $create$, format(picked, fits), walks);
 
-  -- The messages that share most with what is asked, by words alone, with the words of the question and how rare each
-  -- is: ln(1 + n / df), n the sum of all df, among what the viewer may read. Of a scope so large that common words
-  -- would fetch a great part of it only a sample is counted, and common words count together only.
+  -- Lexical search: the words of the question with their rarity, ln(1 + n / df), where n is the sum of all df among
+  -- what the viewer may read, and the messages that share most of them. In a very large scope only a sample is counted,
+  -- and common words count only together.
   execute format($create$
     create function best_worded(question text, scope search_scope, is_large boolean, wanted integer)
       returns table (lexemes text[], rarities double precision[], message_ids uuid[])
@@ -2758,9 +2722,7 @@ begin
   $create$,
     fits, format(matches, fits, 'query'), format(matches, fits, 'pairs'), format(matches, fits, 'other_pairs'), by_then);
 
-  -- What stands around messages in their rooms, each once, in the order of the rooms: whether it directly follows the
-  -- one before it here, how long it is, how often it has each word, how near it is, and whether it may be returned
-  -- itself. What was said next to a find tells what it is about, even if it was said by somebody else.
+  -- Messages and those around them, each once, in the order of the rooms, with their comparison with the question.
   execute format($create$
     create function surroundings(
       seeds uuid[], lexemes text[], query halfvec, wanted_model text, scope search_scope, reach integer
@@ -2846,8 +2808,8 @@ begin
   $create$, fits, by_then);
 end $$;
 
--- The token vectors of messages that the viewer may read. It runs as the owner because the policy would ask its rule
--- row by row in a function of its own, which takes several times longer.
+-- The token vectors of messages that the viewer may read. As the owner, because the policy would check row by row in a
+-- function, which takes several times longer.
 create function token_vectors(wanted_model text, message_ids uuid[])
   returns table (message_id uuid, tokens bytea)
   language sql stable security definer set search_path = roomlore, pg_temp
@@ -2871,8 +2833,8 @@ as $$
   ) as vectors
 $$;
 
--- The memories that share the rarest words with a question, among those that the viewer may see; what is counted is
--- counted among these. What was put aside is not found. Of a long question the first words are looked for.
+-- The memories that share the rarest words with a question, among those that the viewer may see. Archived ones are not
+-- found. Only the first words of a long question count.
 create function worded_memories(question text, wanted integer)
 returns table (memory_id uuid, coverage double precision, terms text[])
   language sql stable security definer set search_path = roomlore, pg_temp
@@ -2915,10 +2877,9 @@ as $$
   limit wanted
 $$;
 
--- The memories whose vectors are nearest, among those that the viewer may see: distances first, the rule in their order
--- until enough are found. What was put aside is not found. The rule is a function, and dear. What takes a small part of
--- its time is looked at before: whether the sources can be read, without which nobody sees a memory, and whom a memory
--- without sources is for.
+-- The nearest memories that the viewer may see: distances first, then visibility in their order until enough are found.
+-- Archived ones are not found. The cheap parts of the rule come first: whether all sources are readable, and the
+-- audience of a memory without sources.
 create function nearest_memories(query halfvec, wanted_model text, wanted integer)
   returns table (memory_id uuid, similarity double precision)
   language sql stable security definer set search_path = roomlore, public, pg_temp
@@ -2961,8 +2922,7 @@ as $$
   limit wanted
 $$;
 
--- How much of its weight a memory of that age still has: all of it for thirty days, then half as much after every
--- further thirty, and never less than a quarter.
+-- The weight of a memory by age: full for thirty days, then half for every further thirty, never less than a quarter.
 create function freshness(age interval) returns double precision
   language sql immutable parallel safe
   return greatest(
@@ -2970,27 +2930,27 @@ create function freshness(age interval) returns double precision
     power(0.5, greatest(extract(epoch from age)::float8 / (30 * 86400) - 1, 0))
   );
 
--- What is looked for among the memories of an agent. Null in any field means all.
+-- Which memories of an agent to return. Null in any field means all.
 create type experience_scope as (
   kinds text[],
-  -- with any of these tags
+  -- with one of these tags
   tags text[],
   task_id text,
-  -- that name any of these, in whatever role but as the one who remembers
+  -- naming one of these in any role but observer
   people uuid[],
-  -- about the same, or weighty whatever is talked about
+  -- about this topic, or of high weight
   topic text,
-  -- only such as belong to a task, or such as belong to none
+  -- only of a task, or only of none
   is_of_task boolean,
-  -- the newest first, whatever weight they have
+  -- newest first, whatever the weight
   is_newest_first boolean,
-  -- true since then at the earliest
+  -- true since then or later
   since timestamptz,
   at timestamptz
 );
 
--- The active memories of what some accounts of one agent saw, as far as the viewer may see them: first what is about
--- the topic, the weightiest first, or else the newest. Each is asked about only until enough are found.
+-- The active memories that some accounts of one agent observed, as far as the viewer may see them: by topic and weight,
+-- or newest first. Visibility is checked until enough are found.
 create function experiences(agents uuid[], scope experience_scope, wanted integer)
 returns table (memory_id uuid, weight double precision, fits boolean)
   language sql stable security definer set search_path = roomlore, pg_temp
@@ -3064,8 +3024,8 @@ as $$
   limit wanted
 $$;
 
--- Which memories an agent has, in a number that changes with any that comes or goes. It tells the agent and operators
--- whether what was read before is still all there is, and nothing about what any of them says.
+-- A number that changes with the memories of an agent. The agent and operators see from it whether something changed,
+-- and nothing else.
 create function experience_mark(agents uuid[]) returns bigint
   language sql stable security definer set search_path = roomlore, pg_temp
   return (
@@ -3078,20 +3038,17 @@ create function experience_mark(agents uuid[]) returns bigint
   );
 
 ---------------------------------------------------------------------------------------------------
--- Language models: how much they were asked, and what they said. All of it is the operator's.
+-- Language models: quotas and calls. All of it is for the operator.
 
--- How much a language model was asked for an org, each purpose by itself: one that fails keeps none of another from
--- being asked.
+-- The calls for an org. Each purpose counts on its own, so that failures of one do not block another.
 create table asking (
   org_id uuid not null references orgs,
   day date not null,
-  -- on that day
   calls integer not null check (calls >= 0),
-  -- not before: a call is under way until then, or the last ones failed
+  -- no call before then: one is running, or the last ones failed
   due_at timestamptz not null,
-  -- since the last answer
   failures integer not null default 0 check (failures >= 0),
-  -- why the last one failed, never what was said
+  -- why the last one failed, without any text of messages
   error text,
   purpose text not null default 'titles' check (purpose in ('titles', 'statements')),
   primary key (org_id, purpose)
@@ -3099,7 +3056,6 @@ create table asking (
 
 grant select, insert, update on asking to roomlore_app;
 
--- How often a language model was asked about conversations of a room.
 create table asked_of_rooms (
   org_id uuid not null references orgs,
   room_id uuid not null,
@@ -3111,31 +3067,30 @@ create table asked_of_rooms (
 
 grant select, insert, update, delete on asked_of_rooms to roomlore_app;
 
--- What a language model was shown of a conversation, and what it said. It goes with any message in it.
+-- The calls about conversations. A call is deleted with any message that it shows.
 create table readings (
   org_id uuid not null references orgs,
   id uuid not null,
   room_id uuid not null,
-  -- may be gone since
+  -- may be deleted
   conversation_id uuid not null,
-  -- its name
   language_model text not null,
-  -- of all that was sent: the same is asked once
+  -- of the prompt, which is sent once
   digest text not null,
   instructions text not null,
   material text not null,
   asked_at timestamptz not null,
-  -- null while nothing came back
+  -- null until there is an answer
   answered_at timestamptz,
   answer text,
-  -- why nothing came back
+  -- why there is none
   error text,
-  -- whether it was asked before, so that the earlier answer was taken
+  -- whether an earlier answer was taken
   is_repeated boolean not null default false,
-  -- where the server says
+  -- if the server reports it
   sent_tokens integer,
   answer_tokens integer,
-  -- what it stated, and of each statement what became of it and why
+  -- its claims with their validation results
   verdicts jsonb,
   primary key (org_id, id),
   foreign key (org_id, room_id) references rooms (org_id, id)
@@ -3146,7 +3101,6 @@ create index readings_of_conversation on readings (org_id, conversation_id, id);
 
 grant select, insert, update, delete on readings to roomlore_app;
 
--- The messages that a reading shows.
 create table reading_messages (
   org_id uuid not null references orgs,
   message_id uuid not null,
@@ -3168,9 +3122,9 @@ create table api_keys (
   id uuid not null,
   name text not null check (name <> ''),
   role text not null check (role in ('operator', 'agent', 'member')),
-  -- with whose eyes; null for operators
+  -- who reads with it; null for operators
   participant_id uuid,
-  -- SHA-256 of the key, which is 256 random bits: nothing slower is needed
+  -- SHA-256 of the key: a key has 256 random bits, so nothing slower is needed
   digest bytea not null check (length(digest) = 32),
   created_at timestamptz not null,
   expires_at timestamptz,
@@ -3181,7 +3135,7 @@ create table api_keys (
   unique (org_id, digest),
   foreign key (org_id, participant_id) references participants (org_id, id),
   check ((role = 'operator') = (participant_id is null)),
-  -- the author of holes is nobody's account
+  -- the tombstone author is nobody's account
   check (participant_id <> org_id)
 );
 
@@ -3191,7 +3145,7 @@ create index api_keys_from_end on api_keys (org_id, id_from_end);
 grant select, insert, delete on api_keys to roomlore_app;
 grant update (revoked_at) on api_keys to roomlore_app;
 
--- Whose key this is, to a transaction that has no viewer; nothing for one that is unknown, expired or revoked.
+-- Who a key signs in, for a transaction without viewer; nothing if it is unknown, expired or revoked.
 create function sign_in(org uuid, wanted bytea) returns table (key_id uuid, role text, participant_id uuid)
   language sql stable security definer set search_path = roomlore, pg_temp
 begin atomic
@@ -3204,28 +3158,27 @@ begin atomic
     and speaks_for_nobody();
 end;
 
--- Who read or changed what; never what was said, asked or answered. It holds ids only, so it references nothing.
+-- Who read or changed what, never the text. It holds ids only and references nothing.
 create table activity_log (
   org_id uuid not null references orgs,
   id uuid not null,
   at timestamptz not null default clock_timestamp(),
-  -- null: without a key
+  -- null without a key
   key_id uuid,
-  -- null: the operator
+  -- null for the operator
   viewer_id uuid,
   action text not null check (action ~ '^[a-z][a-z ]{0,39}$'),
   outcome text not null check (outcome in ('done', 'refused')),
-  -- rooms, messages, participants, memories that were shown or changed
+  -- what was shown or changed
   subject_ids uuid[] not null default '{}',
-  -- how long a search, an answer or a context took
+  -- of a search, answer or context
   took_ms real check (took_ms >= 0),
   primary key (org_id, id)
 );
 
--- the newest of these, for the operator's numbers
 create index activity_log_timed on activity_log (org_id, id) where took_ms is not null;
 
--- It is append-only: it has no policy `change`. The server says when.
+-- Append-only: it has no policy `change`. The server sets the time.
 grant select on activity_log to roomlore_app;
 grant insert (org_id, id, key_id, viewer_id, action, outcome, subject_ids, took_ms) on activity_log to roomlore_app;
 
@@ -3239,21 +3192,21 @@ create policy append on activity_log for insert to roomlore_app with check (
   and ((select viewer_is_operator()) or viewer_id = (select viewer_id()))
 );
 
--- What was asked for under a key of the caller's own, so that asking again does nothing again.
+-- Requests with an idempotency key, which are not repeated.
 create table idempotency (
   org_id uuid not null references orgs,
-  -- of who asked and of the key they gave: SHA-256, so that neither is kept
+  -- SHA-256 of the caller and the key, so that neither is stored
   digest bytea not null check (length(digest) = 32),
-  -- of what was asked for
+  -- of the request
   request bytea not null check (length(request) = 32),
-  -- tells apart who holds it
+  -- identifies who executes it
   claim uuid not null,
   claimed_at timestamptz not null,
-  -- null: under way, or nobody knows what became of it
+  -- null while it runs, or if its outcome is unknown
   status smallint,
-  -- Null where it holds words, or a secret. Words are read anew where they stand; a secret is told once.
+  -- Null if it contains text or a secret. Text is read again; a secret is shown once.
   body bytea,
-  -- where what was made is read again
+  -- the path of the created resource
   place text,
   primary key (org_id, digest),
   check (status is not null or (body is null and place is null))
@@ -3264,10 +3217,9 @@ create index idempotency_by_age on idempotency (org_id, claimed_at);
 grant select, insert, update, delete on idempotency to roomlore_app;
 
 ---------------------------------------------------------------------------------------------------
--- Erasure: what was removed and stays removed
+-- Erasure
 
--- Whatever a removed account said or was called before its erasure is not taken in again. Only a digest of the
--- account is kept, to recognise it.
+-- Messages and names of these accounts from before their erasure are rejected. Only digests are kept.
 create table erased_accounts (
   org_id uuid not null references orgs,
   digest bytea not null check (length(digest) = 32),
@@ -3277,7 +3229,7 @@ create table erased_accounts (
 
 grant select, insert, delete on erased_accounts to roomlore_app;
 
--- The words by which erased persons were called, as digests only, so that nothing that is derived says them again.
+-- The names of erased persons as digests, so that nothing derived repeats them.
 create table erased_names (
   org_id uuid not null references orgs,
   digest bytea not null check (length(digest) = 32),
@@ -3287,7 +3239,7 @@ create table erased_names (
 
 grant select, insert on erased_names to roomlore_app;
 
--- Whatever was said in a room in these times is not taken in again.
+-- Messages of a room in these times are rejected.
 create table erased_ranges (
   org_id uuid not null references orgs,
   room_id uuid not null,
@@ -3301,8 +3253,7 @@ create table erased_ranges (
 
 grant select, insert, delete on erased_ranges to roomlore_app;
 
--- Rooms that were erased whole. Only a digest of how the platform names one is kept, so that nothing of it is taken in
--- again.
+-- Rooms that were erased and are rejected. Only digests are kept.
 create table erased_rooms (
   org_id uuid not null references orgs,
   digest bytea not null check (length(digest) = 32),
@@ -3312,7 +3263,7 @@ create table erased_rooms (
 
 grant select, insert, delete on erased_rooms to roomlore_app;
 
--- What an erasure removed and kept. It holds ids only: it outlives what it tells about, so it references nothing.
+-- What an erasure removed and kept. It holds ids only and references nothing, because it outlives what it names.
 create table receipts (
   org_id uuid not null references orgs,
   id uuid not null,
@@ -3323,7 +3274,7 @@ create table receipts (
   participant_ids uuid[] not null default '{}',
   since timestamptz,
   until timestamptz,
-  -- who asked for it; both null: the operator without a key
+  -- who requested it; both null for the operator without a key
   key_id uuid,
   viewer_id uuid,
   removed jsonb not null,
@@ -3338,7 +3289,7 @@ create table receipts (
 create index receipts_from_end on receipts (org_id, id_from_end);
 
 grant select, insert on receipts to roomlore_app;
--- The check that reads again comes after the erasure.
+-- The verification comes later.
 grant update (checks, checked_at) on receipts to roomlore_app;
 
 create policy read on receipts for select to roomlore_app using (
@@ -3347,37 +3298,36 @@ create policy read on receipts for select to roomlore_app using (
 );
 
 ---------------------------------------------------------------------------------------------------
--- Work and changes. All of it is the operator's.
+-- Work and changes. All of it is for the operator.
 
--- What is still to be done. It is written in the transaction that makes it necessary.
+-- The work queue. Rows are written in the transaction that makes them necessary.
 create table work (
-  -- the org of the subject, in whose transaction the row is written
+  -- no reference to orgs: the subject has one
   org_id uuid not null,
   stage text not null check (
     stage in ('embed', 'untangle', 'interact', 'inject', 'qdrant', 'neo4j', 'reembed', 'listen')
   ),
   subject_id uuid not null,
-  -- grows with each change of the subject: work done for an older one does not count
+  -- grows with each change of the subject: work on an older version does not count
   version integer not null default 1,
-  -- how often it was taken since anything came of it: what was taken and never finished may have killed its worker, or
-  -- only have been near when one was killed
+  -- how often it was taken since it last ended; it may have killed its workers
   attempts integer not null default 0,
-  -- how often it ended in an error
+  -- how often it failed
   failures integer not null default 0,
-  -- when it may be taken next; a taken row is pushed ahead by its lease
+  -- when it may be taken next, which a lease postpones
   due_at timestamptz not null default now(),
   error text,
   set_aside_at timestamptz,
-  -- since when it has been waiting
+  -- since when it waits
   asked_at timestamptz not null default now(),
-  -- Untangling goes through rooms: from when to when something has changed there. What a worker has taken stands apart
-  -- from what has come since, so that neither is lost when it dies.
+  -- The dirty range of a room, for disentanglement. A leased range stands apart from later changes, so that neither is
+  -- lost.
   since timestamptz,
   until timestamptz,
   taken_since timestamptz,
   taken_until timestamptz,
   taking uuid,
-  -- what an answer of an agent's answers, of which it is to be seen whether it is worth remembering
+  -- the message that an agent answered, to decide whether the answer is worth remembering
   trigger_id uuid,
   primary key (org_id, stage, subject_id),
   check ((since is null) = (until is null)),
@@ -3387,15 +3337,14 @@ create table work (
 
 create index work_due on work (stage, org_id, due_at) where set_aside_at is null;
 create index work_by_trigger on work (org_id, trigger_id) where trigger_id is not null;
--- how long the oldest has waited
+-- how long the oldest waits
 create index work_asked on work (org_id, stage, asked_at);
 
 grant select, insert, update, delete on work to roomlore_app;
 
--- Take up to `total` due rows of a stage and lease them: at most `per_org` of each org, or of one org only, and none of
--- orgs whose model or server is away. A row that was taken and never finished is due again when its lease ends. What
--- ended in nothing three times is suspect and comes only when suspects are asked for. That is done one by one, at odd
--- times, so that it takes no others down with it. What ended ten workers is set aside and not given to an eleventh.
+-- Leases up to `total` due rows of a queue: at most `per_org` of each org, of one org only, or of all but some. A row
+-- that was taken and never finished is due again when its lease ends. After three such attempts it comes only with
+-- `suspects`, alone, so that it stops no other work. After ten it becomes a dead letter.
 create function take_work(
   wanted_stage text, only_org uuid, per_org integer, total integer, lease interval,
   suspects boolean default false, without uuid[] default '{}'
@@ -3448,7 +3397,7 @@ begin atomic
   where leased.set_aside_at is null;
 end;
 
--- Rows still to do and rows set aside, over all orgs or of one: numbers for the worker's own progress.
+-- How much work waits and how much failed, in all orgs or in one.
 create function count_work(wanted_stage text, only_org uuid, without uuid[] default '{}')
   returns table (waiting bigint, set_aside bigint)
   language sql stable security definer set search_path = roomlore, pg_temp
@@ -3461,8 +3410,7 @@ begin atomic
     and speaks_for_nobody();
 end;
 
--- The workers that ran recently. Operators see from it whether work is being done. A worker serves all orgs, and writes
--- one row for each org that it visits.
+-- The workers that ran recently, for operators. A worker writes a row in each org that it serves.
 create table heartbeats (
   org_id uuid not null references orgs,
   worker_id uuid not null,
@@ -3473,7 +3421,7 @@ create table heartbeats (
 
 grant select, insert, update, delete on heartbeats to roomlore_app;
 
--- An id that sorts by time (RFC 9562, version 7), from the server's clock.
+-- A UUID version 7, by the server's clock.
 create function change_id() returns uuid
   language sql volatile parallel safe
   return encode(
@@ -3491,15 +3439,14 @@ create function change_id() returns uuid
     'hex'
   )::uuid;
 
--- The outbox: one row for each transaction, room and kind of change, written in the same transaction as the change.
--- Event streams and indexes read it in the order (xid, id), and only where xid is below every running transaction. So
--- a reader misses nothing that a slower transaction commits later. Viewers cannot read it: a row would reveal that a
--- change happened.
+-- The outbox: one row for each transaction, room and kind of change, written in the transaction of the change. Event
+-- streams and projections read it in the order (xid, id), and only below every running transaction, so they miss
+-- nothing that commits later. Viewers cannot read it: a row would reveal a change.
 create table changes (
   org_id uuid not null references orgs,
   id uuid not null default change_id(),
   xid xid8 not null default pg_current_xact_id(),
-  -- null: of a memory that rests on nothing that was said
+  -- null for a memory without sources
   room_id uuid,
   kind text not null check (
     kind in (
@@ -3507,8 +3454,7 @@ create table changes (
       'conversation.changed'
     )
   ),
-  -- Messages, memories or conversations, by kind. Ids only: who may see which is asked of the rows themselves when they
-  -- are told.
+  -- Messages, memories or conversations, by kind; visibility is checked when they are delivered.
   subject_ids uuid[] not null,
   noted_at timestamptz not null default clock_timestamp(),
   primary key (org_id, id),
@@ -3516,33 +3462,32 @@ create table changes (
 );
 
 create index changes_in_order on changes (org_id, xid, id);
--- what of them is to be gone
 create index changes_of_room on changes (org_id, kind, room_id);
 
 grant select, insert, update, delete on changes to roomlore_app;
 
--- The indexes in other servers, and which of their entries must be updated. One row for each org and kind of server.
+-- The indexes in other servers, one row for each org and kind of server.
 create table projections (
   org_id uuid not null references orgs,
   target text not null check (target in ('qdrant', 'neo4j')),
-  -- the copy that is read; null until the first one is whole
+  -- the index that is read; null until the first is complete
   copy text,
-  -- whose vectors it holds, and how long they are
+  -- of its vectors
   model text,
   dimensions integer,
-  -- The copy that is being built beside it, and a transaction that began when everybody could know of it. What others
-  -- changed before was not asked for: only when they are all over is everything asked for, and that is noted.
+  -- The index that is being built, and a transaction that began when everybody could know of it. When all earlier
+  -- transactions have ended, everything is enqueued, and that is recorded.
   next_copy text,
   next_model text,
   next_dimensions integer,
   next_xid xid8,
   next_since timestamptz,
-  -- grows with every reading of what is to be written, so that an older one never replaces a newer one
+  -- the fencing token: grows with each read, so that older data never replaces newer
   turn bigint not null default 0,
   -- since when the server fails, and how
   failing_since timestamptz,
   error text,
-  -- up to which subject, in the order of their ids, was asked for what the copy is to hold that is being built
+  -- the last subject that was enqueued for the new index
   next_after uuid,
   primary key (org_id, target),
   check (copy is not null or next_copy is not null)
@@ -3550,10 +3495,9 @@ create table projections (
 
 grant select, insert, update, delete on projections to roomlore_app;
 
--- Ask for subjects to be written to the copies of the org in some servers, once this transaction commits, and wake
--- those who do. Returns how often. Whatever a subject has become is read when it is written. A subject that was
--- erased is asked for all the same, until its copies are gone. What is being written stays with whoever has taken it,
--- and is done again afterwards: no subject is written twice at once.
+-- Enqueues subjects for projections in some servers and wakes their workers when the transaction commits; returns how
+-- many. The worker reads the current state of a subject. Erased subjects stay until their entries are deleted. A leased
+-- row stays with its worker and is done again: nobody else writes the subject at the same time.
 create function ask_for_copies_in(targets text[], subject_ids uuid[]) returns bigint
   language sql volatile set search_path = roomlore, pg_temp
 begin atomic
@@ -3570,7 +3514,7 @@ begin atomic
       failures = 0,
       error = null,
       set_aside_at = null,
-      -- leased, and not waiting to be tried again
+      -- leased, and not waiting for a retry
       attempts = case when work.set_aside_at is null and work.due_at > now() then work.attempts else 0 end,
       due_at = case
         when work.set_aside_at is null and work.due_at > now() and work.attempts > 0 then work.due_at
@@ -3584,12 +3528,12 @@ begin atomic
   select coalesce(sum(woken.size), 0)::bigint from woken;
 end;
 
--- Messages are in every copy.
+-- Messages are in every projection.
 create function ask_for_copies(subject_ids uuid[]) returns bigint
   language sql volatile set search_path = roomlore, pg_temp
   return ask_for_copies_in(array['qdrant', 'neo4j'], subject_ids);
 
--- Only points have the vector of a message.
+-- Only vector indexes hold the vector of a message.
 create function ask_for_points(subject_ids uuid[]) returns bigint
   language sql volatile set search_path = roomlore, pg_temp
   return ask_for_copies_in(array['qdrant'], subject_ids);
@@ -3599,8 +3543,8 @@ create function ask_for_nodes(subject_ids uuid[]) returns bigint
   language sql volatile set search_path = roomlore, pg_temp
   return ask_for_copies_in(array['neo4j'], subject_ids);
 
--- Ask for messages to be embedded by the next model as well, where the org has one, once this transaction commits.
--- Returns how many. Whoever asks the current model calls it: neither model waits for the other.
+-- Enqueues subjects for the next embedding model, if the org has one; returns how many. Neither model waits for the
+-- other.
 create function reembed(subject_ids uuid[]) returns bigint
   language sql volatile set search_path = roomlore, pg_temp
 begin atomic
@@ -3620,10 +3564,9 @@ begin atomic
   select coalesce(sum(woken.size), 0)::bigint from woken;
 end;
 
--- Let the planner know what tables have become: right after an import it knows nothing, and the server's own
--- housekeeping takes a minute to come by. Tables that nobody has looked at yet are analyzed as soon as there is
--- something in them: how many rows were changed is counted only some time after they were. A table of which an index
--- is being built is left for another time: whoever asks here has others waiting.
+-- Analyzes tables that have changed much: after an import the planner knows nothing, and autovacuum takes a minute.
+-- Tables without statistics are analyzed as soon as they have rows. A table of which an index is being built is
+-- skipped, because the caller must not wait.
 create function refresh_statistics() returns void
   language plpgsql volatile security definer set search_path = roomlore, pg_temp set lock_timeout = '500ms'
 as $$
@@ -3664,7 +3607,7 @@ begin
   loop
     execute format('alter table %s enable row level security, force row level security', held.name);
     execute format('create policy owner on %s to roomlore_owner using (true) with check (true)', held.name);
-    -- Changes are the operator's; the application decides on whose behalf.
+    -- Only the operator changes rows; the application decides for whom.
     if not held.relispartition and held.relname <> 'activity_log' then
       execute format($policy$
         create policy change on %s to roomlore_app

@@ -1,13 +1,14 @@
-"""Candidates for a question, and the exchanges they belong to."""
+"""Candidate messages for a question, and the threads that they belong to.
+
+The database functions behind these queries check visibility.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-import numpy as np
-from pgvector import HalfVector
-
-from roomlore.db.positions import Position
+from roomlore.db.messages import Position, query_text
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
@@ -16,50 +17,59 @@ from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vector
 
 QUERIES = Queries("search")
 
-#: Up to this many messages an exact scan is as fast as the index, and misses nothing.
+#: Up to so many messages an exact scan is as fast as the index, and misses nothing.
 MAX_EXACT_SCAN = 20_000
 
-#: Up to this many messages every match of every word is counted.
+#: Up to so many messages every match of every word is counted.
 MAX_COUNTED = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchFilter:
-    """Where to look; None in any field means everywhere."""
+    """Where to search; None in any field means everywhere. The type `search_scope` in the database."""
 
     room_ids: Sequence[RoomId] | None = None
     author_ids: Sequence[ParticipantId] | None = None
     author_kinds: Sequence[ParticipantKind] | None = None
     conversation_ids: Sequence[ConversationId] | None = None
-    #: Only what is answered by something the viewer may see, or only what is not.
+    #: Only messages with a visible reply, or only those without.
     answered: bool | None = None
     since: datetime | None = None
     until: datetime | None = None
-    #: Nothing that stands after this place in its room's order.
+    #: Nothing after this position in its room.
     last: Position | None = None
 
     @property
     def is_filtered(self) -> bool:
-        """Whether only some of what was said in its rooms lies in it."""
-        # Whatever was said by the last message is everything, as it was then.
+        """Whether it selects only some of the messages in its rooms."""
+        # `until` after `last` selects nothing more.
         until = None if self.last is not None and self.until and self.until > self.last[0] else self.until
         chosen = (self.author_ids, self.author_kinds, self.conversation_ids, self.answered, self.since, until)
-        return any(one is not None for one in chosen)
+        return any(value is not None for value in chosen)
+
+    def composite(self) -> tuple[Any, ...]:
+        """Return the fields in the order of `search_scope`."""
+        lists = (self.room_ids, self.author_ids, self.author_kinds, self.conversation_ids)
+        return (
+            *(None if values is None else list(values) for values in lists),
+            *(self.answered, self.since, self.until),
+            *(self.last or (None, None, None)),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterSize:
-    """What chooses the faster way to search."""
+    """What decides how to search."""
 
-    #: Visible or not; never shown.
+    #: Visible or not; never show it.
     message_count: int
-    #: How long the vectors are that have an approximate index.
+    #: The lengths of vectors that have an approximate index.
     indexed_lengths: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseMatch:
-    """A message whose vector is near to the question's."""
+    """A message whose vector is near the question's."""
 
     message_id: MessageId
     #: Cosine.
@@ -68,71 +78,57 @@ class DenseMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LexicalMatches:
-    """The words of a question as the viewer's messages have them."""
+    """The words of a question, and the messages of the viewer that share most of them."""
 
-    #: As stems, without those that everybody uses.
+    #: Stems, without stop words.
     lexemes: Sequence[str]
     #: How rare each is, ln(1 + n / df).
     rarities: Sequence[float]
-    #: The messages that share most with the question, best first.
+    #: Best first.
     message_ids: Sequence[MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueryLexemes:
-    """The words of a question as stems."""
-
-    lexemes: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRef:
-    """A message, by its id alone."""
-
-    message_id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextMessage:
-    """A message that was found, or stands near one in its room."""
+    """A candidate, or a message near one in its room."""
 
     message_id: MessageId
-    #: As they were called then.
+    #: The name when it was sent.
     author_name: str
-    #: Whether the one before it in the answer stands directly before it in the room.
+    #: Whether the row before is the message directly before it in the room.
     follows: bool
-    #: How many different words it has.
+    #: The number of different words.
     size: int
-    #: How often it has each lexeme of the question; None if it has none.
+    #: How often it has each lexeme of the question; None if it has none of them.
     counts: Sequence[int] | None
     #: Cosine between question and message; None without a vector.
     similarity: float | None
-    #: Whether it lies in the scope; one that does not only tells about its neighbours.
+    #: Whether it is in the scope; other messages are only context.
     fits: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadMessage:
-    """One message of an exchange, its place, and the one message it stands under."""
+    """A message of a thread with its position and its parent."""
 
     member_id: MessageId
-    #: None for a message that answers nothing the viewer may see.
+    #: None if it has no visible parent.
     parent_id: MessageId | None
     method: ReplyMethod | None
-    #: How sure it is that it stands there; 1.0 for what the platform says, None where it stands under nothing.
+    #: 1.0 if the platform states the reply; None without a parent.
     confidence: float | None
     sent_at: datetime
     native_order: int
 
     @property
     def position(self) -> Position:
-        """The place in the room, comparable."""
+        """The position in the room, comparable."""
         return (self.sent_at, self.native_order, self.member_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootMessage:
-    """A message that may open an exchange, and its place."""
+    """A message that may be the root of a thread, and its position."""
 
     message_id: MessageId
     sent_at: datetime
@@ -140,69 +136,92 @@ class RootMessage:
 
     @property
     def position(self) -> Position:
-        """The place in the room, comparable."""
+        """The position in the room, comparable."""
         return (self.sent_at, self.native_order, self.message_id)
 
 
-async def dense_candidates(
-    conn: Connection,
-    vector: tuple[str, Vector],
-    *,
-    scope: SearchFilter,
-    measure: FilterSize,
-    wanted: int,
-) -> list[DenseMatch]:
-    """Return the visible messages whose vectors are nearest, nearest first or nearly so.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRow:
+    """The concatenated token vectors of a message, padded with zeros."""
 
-    Args:
-        conn: Reads for the viewer.
-        vector: The question's, after the name of the vector space it lies in.
-        scope: Where to look.
-        measure: Of this scope; in a small one every vector is looked at, in a large one the index is asked.
-        wanted: How many messages at most.
-    """
-    model, values = vector
-    scan_exactly = measure.message_count <= MAX_EXACT_SCAN or len(values) not in measure.indexed_lengths
-    params = {"vector": HalfVector(values), "model": model, "wanted": wanted, **_params(scope)}
-    return await QUERIES.all(conn, "nearest_exact" if scan_exactly else "nearest_indexed", DenseMatch, params)
+    message_id: MessageId
+    tokens: bytes
+
+
+async def dense_candidates(
+    conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, measure: FilterSize, wanted: int
+) -> list[DenseMatch]:
+    """Return the visible messages nearest to a vector of a model; exactly in a small scope, else through the index."""
+    is_exact = measure.message_count <= MAX_EXACT_SCAN or len(vector[1]) not in measure.indexed_lengths
+    return await (nearest_exact if is_exact else nearest_indexed)(conn, vector, scope=scope, wanted=wanted)
+
+
+@QUERIES.query
+async def nearest_exact(
+    conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, wanted: int
+) -> list[DenseMatch]:
+    """Return the nearest messages of all in the scope."""
+    ...
+
+
+@QUERIES.query
+async def nearest_indexed(
+    conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, wanted: int
+) -> list[DenseMatch]:
+    """Return the nearest messages that the approximate index finds."""
+    ...
 
 
 async def lexical_candidates(
     conn: Connection, question: str, *, scope: SearchFilter, measure: FilterSize, wanted: int
 ) -> LexicalMatches:
     """Return the words of a question, and the visible messages that share most of them."""
-    params = {
-        "question": _query_text(question),
-        "is_large": measure.message_count > MAX_COUNTED and not scope.is_filtered,
-        "wanted": wanted,
-        **_params(scope),
-    }
-    found = await QUERIES.first(conn, "best_worded", LexicalMatches, params)
-    return found or LexicalMatches(lexemes=(), rarities=(), message_ids=())
+    is_large = measure.message_count > MAX_COUNTED and not scope.is_filtered
+    matches = await best_matching(conn, query_text(question), scope=scope, is_large=is_large, wanted=wanted)
+    return matches or LexicalMatches(lexemes=(), rarities=(), message_ids=())
+
+
+@QUERIES.query
+async def best_matching(
+    conn: Connection, question: str, *, scope: SearchFilter, is_large: bool, wanted: int
+) -> LexicalMatches | None:
+    """Return the words of a storable text, and the visible messages that share most of them."""
+    ...
 
 
 async def matching_lexemes(
     conn: Connection, question: str, *, among: Sequence[MessageId], wanted: int
-) -> tuple[Sequence[str], list[MessageId]]:
-    """Return the words of a question as stems, and which of these messages share any of them, newest first.
+) -> tuple[list[str], list[MessageId]]:
+    """Return the words of a question as stems, and the visible messages of these that share any, newest first.
 
-    Only what the viewer may read comes back. This looks up no other message, whatever the question asks for.
+    No other message is read, whatever the question asks for.
     """
-    found = await QUERIES.first(conn, "lexemes", QueryLexemes, {"question": _query_text(question)})
-    lexemes = () if found is None else found.lexemes
+    lexemes = await query_lexemes(conn, query_text(question))
     if not lexemes or not among:
         return lexemes, []
-    params = {"message_ids": list(among), "lexemes": list(lexemes), "wanted": wanted}
-    rows = await QUERIES.all(conn, "worded_among", MessageRef, params)
-    return lexemes, [row.message_id for row in rows]
+    return lexemes, await worded_among(conn, among, lexemes=lexemes, wanted=wanted)
 
 
+@QUERIES.query
+async def query_lexemes(conn: Connection, question: str) -> list[str]:
+    """Return the words of a storable text as stems."""
+    ...
+
+
+@QUERIES.query
+async def worded_among(
+    conn: Connection, message_ids: Sequence[MessageId], *, lexemes: Sequence[str], wanted: int
+) -> list[MessageId]:
+    """Return those of these messages that are visible and share a word, newest first."""
+    ...
+
+
+@QUERIES.query
 async def pending_in_projection(
     conn: Connection, org_id: OrgId, target: str, *, limit: int
 ) -> list[MessageId]:
-    """Return the messages that a copy may still lack, or have as they were, latest first; to the operator."""
-    params = {"org_id": org_id, "target": target, "limit": limit}
-    return [row.message_id for row in await QUERIES.all(conn, "not_copied", MessageRef, params)]
+    """Return the messages that are still to be written to a projection, latest first; for the operator."""
+    ...
 
 
 async def context_window(
@@ -214,137 +233,93 @@ async def context_window(
     scope: SearchFilter,
     reach: int,
 ) -> list[ContextMessage]:
-    """Return these messages and what the viewer may read up to `reach` places around each, in the order of the rooms."""
-    model, values = vector or ("", None)
-    params = {
-        "seeds": list(seeds),
-        "lexemes": list(lexemes),
-        "vector": None if values is None else HalfVector(values),
-        "model": model,
-        "reach": reach,
-        **_params(scope),
-    }
-    return await QUERIES.all(conn, "surroundings", ContextMessage, params)
+    """Return messages and the visible ones up to `reach` positions around each, in the order of the rooms."""
+    return await messages_around(
+        conn, seeds, lexemes=lexemes, vector=vector or ("", None), scope=scope, reach=reach
+    )
+
+
+@QUERIES.query
+async def messages_around(
+    conn: Connection,
+    seeds: Collection[MessageId],
+    *,
+    lexemes: Sequence[str],
+    vector: tuple[str, Vector | None],
+    scope: SearchFilter,
+    reach: int,
+) -> list[ContextMessage]:
+    """Return messages and those around them, compared with a question."""
+    ...
 
 
 async def filter_size(conn: Connection, scope: SearchFilter) -> FilterSize:
-    """Return how large a scope is, by which the faster way to search is chosen."""
-    found = await QUERIES.first(conn, "measure_scope", FilterSize, {"room_ids": _list(scope.room_ids)})
-    return found or FilterSize(message_count=0, indexed_lengths=())
+    """Return what decides how to search a scope."""
+    return await scope_measure(conn, scope.room_ids)
 
 
-async def thread_messages(conn: Connection, org_id: OrgId, hits: Sequence[MessageId]) -> list[ThreadMessage]:
-    """Return every visible member of the exchanges of these messages, each once, in no order."""
-    params = {"org_id": org_id, "message_ids": list(hits)}
-    return await QUERIES.all(conn, "exchange_members", ThreadMessage, params)
+@QUERIES.query
+async def scope_measure(conn: Connection, room_ids: Sequence[RoomId] | None) -> FilterSize:
+    """Return how many messages are in rooms, and which vectors have an index."""
+    ...
 
 
+@QUERIES.query
+async def thread_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[ThreadMessage]:
+    """Return all visible messages of the threads of these messages, each once, in no order."""
+    ...
+
+
+@QUERIES.query
 async def root_messages(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, before: Position, limit: int
 ) -> list[RootMessage]:
-    """Return the newest messages of a room, before a place, that may open an exchange, newest first.
-
-    Of messages that stand under each other in a round each that stands under a later one may.
-    """
-    at, order, message_id = before
-    params = {"org_id": org_id, "room_id": room_id, "limit": limit}
-    params |= {"before_at": at, "before_order": order, "before_id": message_id}
-    return await QUERIES.all(conn, "openings", RootMessage, params)
-
-
-def _params(scope: SearchFilter) -> dict[str, object]:
-    last_at, last_order, last_id = scope.last or (None, None, None)
-    return {
-        "room_ids": _list(scope.room_ids),
-        "author_ids": _list(scope.author_ids),
-        "author_kinds": _list(scope.author_kinds),
-        "conversation_ids": _list(scope.conversation_ids),
-        "answered": scope.answered,
-        "since": scope.since,
-        "until": scope.until,
-        "last_at": last_at,
-        "last_order": last_order,
-        "last_id": last_id,
-    }
-
-
-def _query_text(question: str) -> str:
-    # A terminal hands over anything; PostgreSQL takes neither NUL nor half a surrogate pair.
-    return question.encode("utf-8", "replace").decode().replace("\0", " ")
-
-
-def _list(values: Sequence[object] | None) -> list[object] | None:
-    return None if values is None else list(values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRow:
-    """The token vectors of a message as they are stored: one after the other, filled up with zeros."""
-
-    message_id: MessageId
-    tokens: bytes
+    """Return the newest messages of a room before a position that may be the root of a thread, newest first."""
+    ...
 
 
 async def token_vectors(
     conn: Connection, model: str, ids: Sequence[MessageId]
 ) -> dict[MessageId, TokenVectors]:
-    """Return the token vectors of these messages, of those that have some and may be read by the viewer."""
-    rows = await QUERIES.all(conn, "token_vectors", TokenRow, {"model": model, "message_ids": list(ids)})
-    return {row.message_id: _tokens(row.tokens) for row in rows}
+    """Return the token vectors of those of these messages that are visible and have some."""
+    return {row.message_id: _tokens(row.tokens) for row in await token_rows(conn, model, ids)}
+
+
+@QUERIES.query
+async def token_rows(conn: Connection, model: str, ids: Sequence[MessageId]) -> list[TokenRow]:
+    """Return the stored token vectors of visible messages."""
+    ...
 
 
 def _tokens(stored: bytes) -> TokenVectors:
+    import numpy as np  # noqa: PLC0415  only searches with token vectors need it
+
     tokens = np.frombuffer(stored, np.int8).reshape(-1, TOKEN_BYTES)
     return tokens[tokens.any(axis=1)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageAuthor:
-    """Who wrote a message."""
-
-    message_id: MessageId
-    author_id: ParticipantId
-
-
-async def authors(
-    conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
-) -> dict[MessageId, ParticipantId]:
-    """Return who wrote those of these messages that the viewer may read."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    return {
-        row.message_id: row.author_id for row in await QUERIES.all(conn, "authors", MessageAuthor, params)
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedMessage:
-    """A message that was said in a scope."""
-
-    message_id: MessageId
 
 
 async def newest_messages(
     conn: Connection, org_id: OrgId, scope: SearchFilter, *, limit: int
 ) -> list[MessageId]:
-    """Return the newest messages of a scope that the viewer may read, newest first.
+    """Return the newest visible messages of a scope, newest first.
 
-    Where nobody is named as their author, only those in rooms that the viewer may see.
+    Without a filter by author, only those in rooms that the viewer may see.
     """
-    last_at, last_order, last_id = scope.last or (None, None, None)
-    params = {
-        "org_id": org_id,
-        "room_ids": scope.room_ids and list(scope.room_ids),
-        "author_ids": scope.author_ids and list(scope.author_ids),
-        "author_kinds": scope.author_kinds and list(scope.author_kinds),
-        "conversation_ids": scope.conversation_ids and list(scope.conversation_ids),
-        "answered": scope.answered,
-        "since": scope.since,
-        "until": scope.until,
-        "last_at": last_at,
-        "last_order": last_order,
-        "last_id": last_id,
-        "limit": limit,
-    }
     by_author = scope.author_ids is not None or scope.author_kinds is not None
-    name = "newest_by_authors" if by_author else "newest_in_rooms"
-    return [row.message_id for row in await QUERIES.all(conn, name, ListedMessage, params)]
+    return await (newest_by_authors if by_author else newest_in_rooms)(conn, org_id, scope, limit=limit)
+
+
+@QUERIES.query
+async def newest_by_authors(
+    conn: Connection, org_id: OrgId, scope: SearchFilter, *, limit: int
+) -> list[MessageId]:
+    """Return the newest messages of authors, or of all authors of a kind."""
+    ...
+
+
+@QUERIES.query
+async def newest_in_rooms(
+    conn: Connection, org_id: OrgId, scope: SearchFilter, *, limit: int
+) -> list[MessageId]:
+    """Return the newest messages of rooms, or of all rooms that the viewer may see."""
+    ...

@@ -1,4 +1,7 @@
-"""What the operator watches: how far each stage has come in each room, and how long reads take."""
+"""What the operator monitors: the progress of each queue in each room, and how long reads take.
+
+Each statement reads its tables once, whatever the number of rooms.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +16,7 @@ QUERIES = Queries("stats")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomStats:
-    """A room, what it embeds, and how much was said in it; holes do not count."""
+    """A room with its policies and message count, without tombstones."""
 
     room_id: RoomId
     platform: str
@@ -21,78 +24,62 @@ class RoomStats:
     name: str
     embedding_policy: EmbeddingPolicy
     messages: int
-    #: How long it keeps what was said; None is forever.
+    #: The retention period; None is forever.
     keep_for: timedelta | None
-    #: From when on; until then it can be taken back, and the room keeps what it kept before. None where it does so already.
+    #: When a new retention period starts; until then the old one holds and the change can be undone. None if it started.
     retention_starts_at: datetime | None
     kept_until_then: timedelta | None
-    #: How many messages go then; None where that has begun, or nothing goes.
+    #: How many messages expire then; None if it started.
     in_grace: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewestMessage:
-    """When the newest message was sent, and what time it is by the clock of the database."""
+    """When the newest message was sent, and the time of the database."""
 
     sent_at: datetime | None
     now: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomCount:
-    """How many of something there are in a room."""
-
-    room_id: RoomId
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueBacklog:
-    """What is still to be done of a stage in a room: messages to be embedded, or the room to be untangled."""
+    """The work of a queue in a room."""
 
     room_id: RoomId
     stage: QueueName
     waiting: int
     set_aside: int
-    #: Since when the oldest of it has been waiting; None where nothing is.
+    #: Since when the oldest waits; None if nothing does.
     oldest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectionBacklog:
-    """Messages of a room of which something is still to be done in the copies in one kind of server."""
+    """Messages of a room that are still to be written to a projection or deleted there."""
 
     room_id: RoomId
     target: Target
     waiting: int
     set_aside: int
-    #: How many of both are counted as messages: a hole is only to be removed.
+    #: How many of both still exist; tombstones are only deleted.
     still_there: int
-    #: Since when the oldest of it has been waiting; None where nothing is.
+    #: Since when the oldest waits; None if nothing does.
     oldest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildBacklog:
-    """How much is still to be written to a copy that is being built; None while it is asked what that is to hold."""
-
-    target: Target
-    waiting: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoomSample:
-    """What a look at the newest messages of a room shows."""
+    """Counts among the newest messages of a room."""
 
     room_id: RoomId
     looked_at: int
-    #: Those that answer or are answered.
+    #: Those with a parent or a reply.
     in_exchanges: int
-    #: Those that are answered and answer nothing.
+    #: Those with a reply and no parent.
     exchanges: int
-    #: Those that need no vector, because another carries them.
+    #: Those that need no vector because another message carries them.
     carried: int
-    #: Those imported from pairs of question and answer of an older store.
+    #: Those imported from question-answer pairs of an older store.
     legacy: int
 
 
@@ -102,7 +89,7 @@ class Latency:
 
     #: search, ask or context.
     action: str
-    #: What the room embeds that was looked into: `message` or `exchange`; `several` where it was more than one.
+    #: What the room embeds, `message` or `exchange`; `several` if the read was in several rooms.
     format: str
     reads: int
     p50_ms: float
@@ -111,84 +98,96 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """What was set aside after its last attempt, all of one kind."""
+    """Work that failed at its last attempt, of one kind."""
 
     stage: str
-    #: The kind of error, never its text, which may quote what was said.
+    #: The kind of error, never its text, which may quote messages.
     error: str
-    #: Messages, rooms or conversations, by stage.
     count: int
-    #: When the newest of it was set aside, as far as that is noted.
+    #: When the newest of it failed, if that is recorded.
     newest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much room something takes, with its indexes."""
+    """The size of a table with its indexes, or of the database."""
 
     what: str
     bytes: int
 
 
+@QUERIES.query
 async def room_stats(conn: Connection, org_id: OrgId) -> list[RoomStats]:
-    """Return every room with how much was said in it, most first."""
-    return await QUERIES.all(conn, "ingested", RoomStats, {"org_id": org_id})
+    """Return every room with its message count, most first."""
+    ...
 
 
+@QUERIES.query
 async def vector_counts(conn: Connection, org_id: OrgId) -> dict[RoomId, int]:
-    """Return how many messages of each room have a vector; of several models that with the most counts."""
-    return _by_room(await QUERIES.all(conn, "vectors", RoomCount, {"org_id": org_id}))
+    """Return how many messages of each room have a vector."""
+    ...
 
 
+@QUERIES.query
 async def assigned_counts(conn: Connection, org_id: OrgId) -> dict[RoomId, int]:
-    """Return how many messages of each room stand in a conversation."""
-    return _by_room(await QUERIES.all(conn, "untangled", RoomCount, {"org_id": org_id}))
+    """Return how many messages of each room are in a conversation."""
+    ...
 
 
+@QUERIES.query
 async def queue_backlogs(conn: Connection, org_id: OrgId) -> list[QueueBacklog]:
-    """Return what is still to be done in each room, by stage."""
-    return await QUERIES.all(conn, "waiting", QueueBacklog, {"org_id": org_id})
+    """Return the work in each room, by queue."""
+    ...
 
 
+@QUERIES.query
 async def projection_backlogs(conn: Connection, org_id: OrgId) -> list[ProjectionBacklog]:
-    """Return of how many messages of each room something is still to be done in copies, by target."""
-    return await QUERIES.all(conn, "uncopied", ProjectionBacklog, {"org_id": org_id})
+    """Return the work on projections in each room, by target."""
+    ...
 
 
+@QUERIES.query
 async def rebuild_backlogs(conn: Connection, org_id: OrgId) -> dict[Target, int | None]:
-    """Return how much is still to be written to the copies that are being built; None while it is still asked for."""
-    rows = await QUERIES.all(conn, "building", RebuildBacklog, {"org_id": org_id})
-    return {row.target: row.waiting for row in rows}
+    """Return how much is still to be written to indexes that are being built; None until everything is enqueued."""
+    ...
 
 
+@QUERIES.query
 async def room_samples(conn: Connection, org_id: OrgId, *, sample: int) -> dict[RoomId, RoomSample]:
-    """Return what a look at the newest messages of each room, so many at most, shows."""
-    rows = await QUERIES.all(conn, "looks", RoomSample, {"org_id": org_id, "sample": sample})
-    return {row.room_id: row for row in rows}
+    """Return counts among the newest messages of each room."""
+    ...
 
 
+@QUERIES.query
 async def newest_message(conn: Connection, org_id: OrgId) -> NewestMessage:
-    """Return when the newest message was sent, and what time it is by the clock of the database."""
-    row = await QUERIES.first(conn, "newest_said", NewestMessage, {"org_id": org_id})
-    assert row is not None
-    return row
+    """Return when the newest message was sent, and the time of the database."""
+    ...
 
 
+@QUERIES.query
 async def latencies(conn: Connection, org_id: OrgId, *, newest: int) -> list[Latency]:
-    """Return how long the newest reads took that are watched, so many at most, by kind."""
-    return await QUERIES.all(conn, "latencies", Latency, {"org_id": org_id, "newest": newest})
+    """Return how long the newest timed reads took, by kind."""
+    ...
 
 
+@QUERIES.query
 async def dead_letters(conn: Connection, org_id: OrgId, *, limit: int) -> list[DeadLetters]:
-    """Return what was set aside, by stage and kind of error, most first."""
-    return await QUERIES.all(conn, "failures", DeadLetters, {"org_id": org_id, "limit": limit})
+    """Return the failed work by queue and kind of error, most first."""
+    ...
 
 
 async def sizes(conn: Connection, *, limit: int) -> list[Size]:
-    """Return how large the database is, of all orgs, and then its largest tables, largest first."""
-    whole = await QUERIES.all(conn, "database_size", Size, {})
-    return whole + await QUERIES.all(conn, "sizes", Size, {"limit": limit})
+    """Return the size of the database, and then of its largest tables."""
+    return [await database_size(conn), *await table_sizes(conn, limit=limit)]
 
 
-def _by_room(rows: list[RoomCount]) -> dict[RoomId, int]:
-    return {row.room_id: row.count for row in rows}
+@QUERIES.query
+async def table_sizes(conn: Connection, *, limit: int) -> list[Size]:
+    """Return the sizes of the largest tables with all their partitions."""
+    ...
+
+
+@QUERIES.query
+async def database_size(conn: Connection) -> Size:
+    """Return the size of the whole database."""
+    ...

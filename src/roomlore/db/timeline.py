@@ -1,11 +1,10 @@
-"""A room as its page shows it: a window of what was said, and what hangs on each message of it."""
+"""The page of a room: a window of its messages, and what belongs to each of them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
-from roomlore.db.conversations import ConversationAssignment
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind, Visibility
@@ -16,7 +15,7 @@ QUERIES = Queries("timeline")
 MAX_ID = UUID(int=2**128 - 1)
 MIN_ID = UUID(int=0)
 MAX_ORDER = 2**63 - 1
-#: Messages of a room that are gone through to tell who spoke in it.
+#: So many messages of a room are scanned for its authors.
 MAX_SCANNED = 20_000
 
 
@@ -27,7 +26,7 @@ class RoomHeader:
     id: RoomId
     platform: str
     external_id: str
-    #: The server, workspace or network it belongs to; empty where there is none.
+    #: The server, workspace or network; empty if there is none.
     workspace: str
     name: str
     kind: RoomKind
@@ -36,43 +35,43 @@ class RoomHeader:
 
     @property
     def qualified_name(self) -> str:
-        """What it is called among all rooms."""
+        """Its name among all rooms."""
         return qualified_room_name(self.workspace, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineFilter:
-    """Which messages of a room are wanted."""
+    """Which messages of a room to return."""
 
-    #: None: anybody's.
+    #: None for all.
     author_ids: Sequence[ParticipantId] | None = None
-    #: None: of whatever kind.
+    #: None for all.
     author_kinds: Sequence[ParticipantKind] | None = None
-    #: Only what a memory rests on.
+    #: Only sources of memories.
     is_remembered: bool = False
 
     @property
     def is_unfiltered(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether it returns all messages."""
         return self.author_ids is None and self.author_kinds is None and not self.is_remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A place in the order of a room, at a message or between two."""
+    """A position in a room, at a message or between two."""
 
     sent_at: datetime
     native_order: int
     message_id: UUID
 
 
-#: After everything.
+#: After every message.
 END = Position(sent_at=datetime.max.replace(tzinfo=UTC), native_order=MAX_ORDER, message_id=MAX_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakerCount:
-    """How much an account said in a room, and when."""
+    """How many messages an account sent in a room, and when."""
 
     id: ParticipantId
     message_count: int
@@ -82,7 +81,7 @@ class SpeakerCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantName:
-    """What a participant is called, and whose account it is."""
+    """The name and the person of a participant."""
 
     id: ParticipantId
     name: str
@@ -97,16 +96,16 @@ class EarlierVersion:
 
     message_id: MessageId
     written_at: datetime
-    #: Its beginning.
+    #: Truncated if `is_cut`.
     body: str
     is_cut: bool
-    #: How many earlier texts there are of the message, told or not.
+    #: How many earlier texts the message has, returned or not.
     held: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhisperRecipient:
-    """Somebody to whom a whisper was said."""
+    """A recipient of a whisper."""
 
     message_id: MessageId
     id: ParticipantId
@@ -115,7 +114,7 @@ class WhisperRecipient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachmentName:
-    """What is attached to a message, as its platform names it; never its content."""
+    """The platform's name of an attachment; never its content."""
 
     message_id: MessageId
     name: str
@@ -124,22 +123,15 @@ class AttachmentName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSpan:
-    """A stretch of the words of a message, and how long all of them are."""
+    """A part of the text of a message, and the length of the whole."""
 
     text: str
     length: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatchingMessage:
-    """A message that is wanted."""
-
-    id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageMemory:
-    """A memory that rests on a message."""
+    """A memory from a message."""
 
     message_id: MessageId
     id: MemoryId
@@ -150,7 +142,7 @@ class MessageMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationTitle:
-    """What a conversation is called, and when it was."""
+    """The title and times of a conversation."""
 
     id: ConversationId
     label: str
@@ -159,23 +151,24 @@ class ConversationTitle:
 
 
 def position_of(message: Message) -> Position:
-    """Return the place of a message."""
+    """Return the position of a message."""
     return Position(sent_at=message.sent_at, native_order=message.native_order, message_id=message.id)
 
 
 def position_before(when: datetime) -> Position:
-    """Return the place before everything said at a time."""
+    """Return the position before every message sent at a time."""
     return Position(sent_at=when, native_order=-MAX_ORDER, message_id=MIN_ID)
 
 
+@QUERIES.query
 async def room(conn: Connection, org_id: OrgId, room_id: RoomId) -> RoomHeader | None:
-    """Return a room; None where it is not visible."""
-    return await QUERIES.first(conn, "room", RoomHeader, {"org_id": org_id, "room_id": room_id})
+    """Return a room; None if it is not visible."""
+    ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineSide:
-    """One side of a place in a room: what stands just before it, newest first, or just after it, oldest first."""
+    """The messages before a position in a room, newest first, or after it, oldest first."""
 
     org_id: OrgId
     room_id: RoomId
@@ -183,34 +176,104 @@ class TimelineSide:
     is_before: bool
 
     async def messages(self, conn: Connection, *, limit: int, most: int) -> list[Message]:
-        """Return messages, of the words of each at most so many characters."""
-        params = self._params(limit=limit, most=most)
-        return await QUERIES.all(conn, self._name, Message, params)
+        """Return the nearest messages, up to `most` characters of each text."""
+        query = messages_before if self.is_before else messages_after
+        return await query(conn, self.org_id, self.room_id, self.place, limit=limit, most=most)
 
     async def matching_ids(self, conn: Connection, wanted: TimelineFilter, *, limit: int) -> list[MessageId]:
-        """Return which messages are wanted.
-
-        Those that a memory rests on are looked for everywhere; others among the nearest `LOOKED_AT`.
-        """
-        name = f"{self._name}_{'remembered' if wanted.is_remembered else 'narrowed'}"
-        params = self._params(limit=limit, looked_at=MAX_SCANNED) | asdict(wanted)
-        return [one.id for one in await QUERIES.all(conn, name, MatchingMessage, params)]
+        """Return the nearest messages that match a filter; among the nearest `MAX_SCANNED` if it is by author."""
+        where = (self.org_id, self.room_id, self.place)
+        if wanted.is_remembered:
+            remembered = remembered_before if self.is_before else remembered_after
+            return await remembered(conn, *where, wanted=wanted, limit=limit)
+        matching = matching_before if self.is_before else matching_after
+        return await matching(conn, *where, wanted=wanted, limit=limit, scanned=MAX_SCANNED)
 
     async def scan_end(self, conn: Connection) -> MessageId | None:
-        """Return the last of the nearest `LOOKED_AT` messages; None where there are fewer."""
-        found = await QUERIES.first(
-            conn, f"{self._name}_reached", MatchingMessage, self._params(looked_at=MAX_SCANNED)
-        )
-        return None if found is None else found.id
-
-    @property
-    def _name(self) -> str:
-        return "before" if self.is_before else "after"
-
-    def _params(self, **rest: object) -> dict[str, object]:
-        return {"org_id": self.org_id, "room_id": self.room_id} | asdict(self.place) | rest
+        """Return the last of the nearest `MAX_SCANNED` messages; None if there are fewer."""
+        query = scan_end_before if self.is_before else scan_end_after
+        return await query(conn, self.org_id, self.room_id, self.place, scanned=MAX_SCANNED)
 
 
+@QUERIES.query
+async def messages_before(
+    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, limit: int, most: int
+) -> list[Message]:
+    """Return the messages just before a position, newest first; up to `most` characters of each text."""
+    ...
+
+
+@QUERIES.query
+async def matching_before(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    place: Position,
+    *,
+    wanted: TimelineFilter,
+    limit: int,
+    scanned: int,
+) -> list[MessageId]:
+    """Return messages by some authors among those just before a position, newest first."""
+    ...
+
+
+@QUERIES.query
+async def remembered_before(
+    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, wanted: TimelineFilter, limit: int
+) -> list[MessageId]:
+    """Return the sources of active memories before a position, newest first."""
+    ...
+
+
+@QUERIES.query
+async def scan_end_before(
+    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, scanned: int
+) -> MessageId | None:
+    """Return the last of the scanned messages before a position; None if there are fewer."""
+    ...
+
+
+@QUERIES.query
+async def messages_after(
+    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, limit: int, most: int
+) -> list[Message]:
+    """Return the messages just after a position, oldest first; up to `most` characters of each text."""
+    ...
+
+
+@QUERIES.query
+async def matching_after(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    place: Position,
+    *,
+    wanted: TimelineFilter,
+    limit: int,
+    scanned: int,
+) -> list[MessageId]:
+    """Return messages by some authors among those just after a position, oldest first."""
+    ...
+
+
+@QUERIES.query
+async def remembered_after(
+    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, wanted: TimelineFilter, limit: int
+) -> list[MessageId]:
+    """Return the sources of active memories after a position, oldest first."""
+    ...
+
+
+@QUERIES.query
+async def scan_end_after(
+    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, scanned: int
+) -> MessageId | None:
+    """Return the last of the scanned messages after a position; None if there are fewer."""
+    ...
+
+
+@QUERIES.query
 async def of_conversation(
     conn: Connection,
     org_id: OrgId,
@@ -220,108 +283,151 @@ async def of_conversation(
     limit: int,
     most: int,
 ) -> list[Message]:
-    """Return messages of a conversation just before a place, newest first; of each at most so many characters."""
-    params: dict[str, object] = {"org_id": org_id, "conversation_id": conversation_id, "limit": limit}
-    return await QUERIES.all(conn, "of_conversation", Message, params | asdict(place) | {"most": most})
+    """Return the messages of a conversation just before a position, newest first; up to `most` characters each."""
+    ...
 
 
+@QUERIES.query
 async def text_span(
     conn: Connection, org_id: OrgId, message_id: MessageId, *, start: int, most: int
 ) -> TextSpan | None:
-    """Return a stretch of the words of a message; None where it is not visible."""
-    params = {"org_id": org_id, "message_id": message_id, "start": start, "most": most}
-    return await QUERIES.first(conn, "stretch", TextSpan, params)
+    """Return a part of the text of a message; None if it is not visible."""
+    ...
 
 
+@QUERIES.query
 async def attachment_names(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, limit: int
 ) -> list[AttachmentName]:
-    """Return what is attached to messages, of each the first few."""
-    params = {"org_id": org_id, "message_ids": list(ids), "limit": limit}
-    return await QUERIES.all(conn, "attached", AttachmentName, params)
+    """Return the first attachments of each message."""
+    ...
 
 
+@QUERIES.query
 async def room_headers(conn: Connection, org_id: OrgId, *, limit: int) -> list[RoomHeader]:
-    """Return the visible rooms by name, without counts."""
-    return await QUERIES.all(conn, "names", RoomHeader, {"org_id": org_id, "limit": limit})
+    """Return the visible rooms by name."""
+    ...
 
 
 async def rooms(conn: Connection, viewer: Viewer, *, named: str, skip: int, limit: int) -> list[Room]:
-    """Return visible rooms with a part of a name, most recently active first, after so many others."""
-    name = "rooms_for_operator" if viewer.is_operator else "rooms_for_viewer"
-    params = {"org_id": viewer.org_id, "named": named, "skip": skip, "limit": limit}
-    return await QUERIES.all(conn, name, Room, params)
+    """Return a page of the visible rooms with a part of a name, most recently active first."""
+    query = rooms_for_operator if viewer.is_operator else rooms_for_viewer
+    return await query(conn, viewer.org_id, named=named, skip=skip, limit=limit)
+
+
+@QUERIES.query
+async def rooms_for_operator(
+    conn: Connection, org_id: OrgId, *, named: str, skip: int, limit: int
+) -> list[Room]:
+    """Return a page of the rooms of an org, with the counts of `activity`."""
+    ...
+
+
+@QUERIES.query
+async def rooms_for_viewer(
+    conn: Connection, org_id: OrgId, *, named: str, skip: int, limit: int
+) -> list[Room]:
+    """Return a page of the rooms that a viewer may see, counting only what they may read."""
+    ...
 
 
 async def speaker_counts(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[list[SpeakerCount], bool]:
-    """Return which accounts spoke in a room, in the order in which they first did; and whether that is all of it.
+    """Return the accounts that wrote in a room, by their first message; and whether these are all.
 
-    Of a room that is too large to be gone through, its oldest and its newest messages tell.
+    In a large room only the oldest and the newest messages count.
     """
-    params: dict[str, object] = {"org_id": org_id, "room_id": room_id, "limit": MAX_SCANNED}
-    first = await QUERIES.all(conn, "spoke", SpeakerCount, params)
-    if sum(one.message_count for one in first) < MAX_SCANNED:
+    first = await first_speakers(conn, org_id, room_id, limit=MAX_SCANNED)
+    if sum(speaker.message_count for speaker in first) < MAX_SCANNED:
         return first, True
-    last = {one.id: one for one in await QUERIES.all(conn, "spoke_last", SpeakerCount, params)}
-    known = [replace(one, last_at=last.pop(one.id, one).last_at) for one in first]
+    newest = await last_speakers(conn, org_id, room_id, limit=MAX_SCANNED)
+    last = {speaker.id: speaker for speaker in newest}
+    known = [replace(speaker, last_at=last.pop(speaker.id, speaker).last_at) for speaker in first]
     return [*known, *last.values()], False
 
 
+@QUERIES.query
+async def first_speakers(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int
+) -> list[SpeakerCount]:
+    """Return the authors of the oldest visible messages of a room."""
+    ...
+
+
+@QUERIES.query
+async def last_speakers(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int
+) -> list[SpeakerCount]:
+    """Return the authors of the newest visible messages of a room."""
+    ...
+
+
+@QUERIES.query
 async def participant_names(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, ParticipantName]:
-    """Return what participants are called and whose accounts they are, as far as they are visible."""
-    params = {"org_id": org_id, "participant_ids": list(ids)}
-    return {one.id: one for one in await QUERIES.all(conn, "named", ParticipantName, params)}
+    """Return the names and persons of those of these participants that are visible."""
+    ...
 
 
+@QUERIES.query
 async def versions(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, limit: int, most: int
 ) -> list[EarlierVersion]:
-    """Return the newest earlier texts of messages, those of each oldest first, each at most so many characters."""
-    params = {"org_id": org_id, "message_ids": list(ids), "limit": limit, "most": most}
-    return await QUERIES.all(conn, "versions", EarlierVersion, params)
+    """Return the newest earlier texts of each message, oldest first; up to `most` characters each."""
+    ...
 
 
+@QUERIES.query
 async def whisper_recipients(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
 ) -> list[WhisperRecipient]:
-    """Return to whom whispers were said, as far as they are visible."""
-    return await QUERIES.all(conn, "hearers", WhisperRecipient, {"org_id": org_id, "message_ids": list(ids)})
+    """Return the visible recipients of whispers, without their authors."""
+    ...
 
 
+@QUERIES.query
 async def message_memories(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[MessageMemory]:
-    """Return the memories that stand, are visible and rest on messages, those of each newest first."""
-    return await QUERIES.all(conn, "remembered", MessageMemory, {"org_id": org_id, "message_ids": list(ids)})
+    """Return the active visible memories from each message, newest first."""
+    ...
 
 
+@QUERIES.query
 async def assignments(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
 ) -> dict[MessageId, ConversationId]:
-    """Return which conversations messages are in that may lie far apart, as far as these are visible."""
-    rows = await QUERIES.all(
-        conn, "standing", ConversationAssignment, {"org_id": org_id, "message_ids": list(ids)}
-    )
-    return {row.message_id: row.conversation_id for row in rows}
+    """Return the visible conversations of messages, which may be far apart."""
+    ...
 
 
+@QUERIES.query
 async def conversation_titles(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
 ) -> dict[ConversationId, ConversationTitle]:
-    """Return what conversations are called, as far as they are visible."""
-    params = {"org_id": org_id, "conversation_ids": list(ids)}
-    return (
-        {one.id: one for one in await QUERIES.all(conn, "labels", ConversationTitle, params)} if ids else {}
-    )
+    """Return the titles of those of these conversations that are visible."""
+    ...
 
 
 async def conversations_around(
-    conn: Connection, org_id: OrgId, room_id: RoomId, held: ConversationTitle, *, limit: int
+    conn: Connection, org_id: OrgId, room_id: RoomId, conversation: ConversationTitle, *, limit: int
 ) -> tuple[list[ConversationTitle], list[ConversationTitle]]:
-    """Return the visible conversations of a room that ended just before one, and just after, the nearest first."""
-    params: dict[str, object] = {"org_id": org_id, "room_id": room_id, "limit": limit}
-    params |= {"last_at": held.last_at, "conversation_id": held.id}
+    """Return the visible conversations of a room that ended just before one and just after it, nearest first."""
     return (
-        await QUERIES.all(conn, "earlier_conversations", ConversationTitle, params),
-        await QUERIES.all(conn, "later_conversations", ConversationTitle, params),
+        await earlier_conversations(conn, org_id, room_id, conversation, limit=limit),
+        await later_conversations(conn, org_id, room_id, conversation, limit=limit),
     )
+
+
+@QUERIES.query
+async def earlier_conversations(
+    conn: Connection, org_id: OrgId, room_id: RoomId, conversation: ConversationTitle, *, limit: int
+) -> list[ConversationTitle]:
+    """Return the conversations that ended before one, newest first."""
+    ...
+
+
+@QUERIES.query
+async def later_conversations(
+    conn: Connection, org_id: OrgId, room_id: RoomId, conversation: ConversationTitle, *, limit: int
+) -> list[ConversationTitle]:
+    """Return the conversations that ended after one, oldest first."""
+    ...

@@ -1,6 +1,6 @@
-"""The queue of what is still to be done, and the vectors that the embedding worker writes."""
+"""The work queue, the vectors that the embedding worker writes, and the heartbeats of workers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, get_args
@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from roomlore.db.connections import translate_connection_errors as translate_connection_errors  # noqa: PLC0414  for all who work
-from roomlore.db.queries import Connection, Queries
+from roomlore.db.connections import translate_connection_errors as translate_connection_errors  # noqa: PLC0414  for workers
+from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, RoomId
 from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
@@ -17,44 +17,37 @@ QUERIES = Queries("work_queue")
 
 QueueName = Literal["embed", "untangle", "interact", "inject", "qdrant", "neo4j", "reembed", "listen"]
 QUEUE_NAMES: tuple[QueueName, ...] = get_args(QueueName)
-#: `message`: each message has a vector; `exchange`: what opens one has, and carries what answers it.
+#: `message`: each message has a vector; `exchange`: the root of an exchange has one for all of it.
 EmbeddingPolicy = Literal["message", "exchange"]
 CHANNEL = "roomlore_work"
-#: With so many bytes of token vectors a row of 384 dimensions is too large to stay whole, see 0008_tokens.sql.
+#: With so many bytes PostgreSQL stores token vectors outside the row, so that a scan of vectors does not read them.
 _LEAST_OUTSIDE = 26 * TOKEN_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One leased piece of work."""
+    """A leased task."""
 
     org_id: OrgId
     subject_id: MessageId
     version: int
-    #: How often it was taken since it last came to an end, this time included.
+    #: How often it was taken since it last ended, this time included.
     attempts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedSubject:
-    """A subject whose work is done."""
-
-    subject_id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RetrySchedule:
-    """When failed work is tried again."""
+    """When failed work is retried."""
 
-    #: Each wait is four times as long as the one before it, an hour at most.
+    #: Each delay is four times the one before, up to an hour.
     first_after: timedelta
-    #: Work that fails at this attempt is set aside.
+    #: Work that fails at this attempt becomes a dead letter.
     last_attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkCount:
-    """How much is waiting and how much was set aside."""
+    """How much work waits and how much failed."""
 
     waiting: int
     set_aside: int
@@ -62,139 +55,138 @@ class WorkCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterCount:
-    """Why work was set aside: the kind of error, never its text, which may quote what was said."""
+    """Why work failed: the kind of error, never its text, which may quote messages."""
 
     error: str
     messages: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrgRef:
-    """An org."""
-
-    org_id: OrgId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexCount:
-    """How many indexes were built."""
-
-    indexes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyRow:
-    """What a room embeds."""
-
-    embedding_policy: EmbeddingPolicy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChange:
-    """What a change of a room's embedding policy did."""
+    """The effect of a new embedding policy."""
 
-    #: Vectors that were dropped.
+    #: Deleted vectors.
     dropped: int
-    #: Messages that are asked to be embedded.
+    #: Messages to embed.
     wanted: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorChange:
-    """How many vectors of messages were written or dropped, and how many of their copies are to be written anew."""
-
-    count: int
-    copies: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnqueuedCount:
-    """How many subjects are asked to be embedded, and how many by the next model."""
-
-    count: int
-    of_next: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TextToEmbed:
-    """What a message or memory says."""
+    """The text of a message or memory."""
 
     subject_id: MessageId | MemoryId
-    #: Who said it; None of a memory.
+    #: None for a memory.
     author_name: str | None
     body: str
 
 
+@QUERIES.query
 async def wake(conn: Connection, queue: QueueName) -> None:
-    """Tell listening workers that there is something to do, once the transaction commits."""
-    await QUERIES.run(conn, "wake", {"stage": queue})
+    """Notify workers when the transaction commits."""
+    ...
 
 
 async def enqueue(
     conn: Connection, org_id: OrgId, queue: QueueName, subject_ids: Sequence[MessageId | MemoryId]
 ) -> None:
-    """Ask for a stage to be run on these subjects once the transaction commits."""
-    params = {"org_id": org_id, "stage": queue, "subject_ids": list(subject_ids)}
-    await QUERIES.run(conn, "enqueue", params)
+    """Enqueue subjects, again if their work was done before."""
+    await enqueue_work(conn, org_id, queue, subject_ids)
     await wake(conn, queue)
     if queue == "embed":
-        await _enqueue_embedding(conn, "enqueue_next", params)
+        await enqueue_next(conn, subject_ids)
 
 
-async def reembed(conn: Connection, org_id: OrgId, message_ids: Sequence[MessageId]) -> None:
-    """Put new work in place of vectors that were made from other words or another name of the author."""
-    params = {"org_id": org_id, "message_ids": list(message_ids)}
-    await _enqueue_embedding(conn, "enqueue_anew", params)
+@QUERIES.query
+async def enqueue_work(
+    conn: Connection, org_id: OrgId, queue: QueueName, subject_ids: Sequence[MessageId | MemoryId]
+) -> None:
+    """Enqueue subjects."""
+    ...
+
+
+@QUERIES.query
+async def enqueue_next(conn: Connection, subject_ids: Sequence[MessageId | MemoryId]) -> int:
+    """Enqueue subjects for the next embedding model, if there is one."""
+    ...
+
+
+async def reembed(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
+    """Delete the vectors of messages whose text or author name changed, and enqueue them."""
+    await enqueue_anew(conn, org_id, ids)
     await wake(conn, "embed")
-    await drop_embeddings(conn, org_id, message_ids)
+    await drop_embeddings(conn, org_id, ids)
+
+
+@QUERIES.query
+async def enqueue_anew(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> tuple[int, int]:
+    """Enqueue messages with a text; return how many for the embedding model and for the next."""
+    ...
 
 
 async def enqueue_added(conn: Connection, org_id: OrgId) -> None:
-    """Ask for the messages just added to be embedded once the transaction commits."""
-    if await _enqueue_embedding(conn, "enqueue_added", {"org_id": org_id}):
+    """Enqueue the added messages to be embedded."""
+    if (await enqueue_added_messages(conn, org_id))[0]:
         await wake(conn, "embed")
+
+
+@QUERIES.query
+async def enqueue_added_messages(conn: Connection, org_id: OrgId) -> tuple[int, int]:
+    """Enqueue the added messages; return how many for the embedding model and for the next."""
+    ...
 
 
 async def enqueue_missing(
     conn: Connection, org_id: OrgId, model: str, *, with_tokens: bool = False, queue: QueueName = "embed"
 ) -> int:
-    """Ask for a vector of this model, and for those of tokens, for whatever is to have them and lacks them.
-
-    Returns how many were not waiting.
-    """
-    params = {"org_id": org_id, "model": model, "with_tokens": with_tokens, "stage": queue}
-    added = await QUERIES.run(conn, "enqueue_missing", params)
+    """Enqueue everything that lacks a vector of a model, or its token vectors; return how many were not waiting."""
+    added = await enqueue_missing_vectors(conn, org_id, model, with_tokens=with_tokens, queue=queue)
     if added:
         await wake(conn, queue)
     return added
 
 
+@QUERIES.query
+async def enqueue_missing_vectors(
+    conn: Connection, org_id: OrgId, model: str, *, with_tokens: bool, queue: QueueName
+) -> RowCount:
+    """Enqueue everything that lacks a vector of a model, or its token vectors."""
+    ...
+
+
 async def reconcile_vectors(
     conn: Connection, org_id: OrgId, room_id: RoomId, message_ids: Sequence[MessageId]
 ) -> None:
-    """Where a room embeds exchanges, let vectors and work be as it wants after messages were gone through.
+    """Adjust vectors to changed replies, if the room embeds exchanges.
 
-    What was found to answer loses its vector; what no longer answers is asked to be embedded. This goes for the
-    messages and for what answers them.
+    A message that became a reply loses its vector; one that no longer is a reply is enqueued.
     """
-    params = {"org_id": org_id, "room_id": room_id}
-    room = await QUERIES.first(conn, "embedding_policy", PolicyRow, params)
-    if room is not None and room.embedding_policy == "exchange":
+    if await embedding_policy(conn, org_id, room_id) == "exchange":
         await drop_unneeded(conn, org_id, room_id, message_ids)
         await _enqueue_wanting(conn, org_id, room_id, message_ids)
+
+
+@QUERIES.query
+async def embedding_policy(conn: Connection, org_id: OrgId, room_id: RoomId) -> EmbeddingPolicy | None:
+    """Return the embedding policy of a room."""
+    ...
 
 
 async def change_policy(
     conn: Connection, org_id: OrgId, room_id: RoomId, policy: EmbeddingPolicy
 ) -> PolicyChange:
-    """Say what a room embeds: drop the vectors it then needs no more, ask for those that are missing.
-
-    Returns how many vectors were dropped, and how many are asked for.
-    """
-    params = {"org_id": org_id, "room_id": room_id, "policy": policy}
-    await QUERIES.run(conn, "set_embedding_policy", params)
+    """Set the embedding policy of a room, delete the vectors that it no longer needs, and enqueue missing ones."""
+    await set_embedding_policy(conn, org_id, room_id, policy)
     dropped = await drop_unneeded(conn, org_id, room_id)
-    return PolicyChange(dropped=dropped, wanted=await _enqueue_wanting(conn, org_id, room_id))
+    return PolicyChange(dropped=dropped, wanted=await _enqueue_wanting(conn, org_id, room_id, None))
+
+
+@QUERIES.query
+async def set_embedding_policy(
+    conn: Connection, org_id: OrgId, room_id: RoomId, policy: EmbeddingPolicy
+) -> None:
+    """Set the embedding policy of a room."""
+    ...
 
 
 async def drop_unneeded(
@@ -203,42 +195,62 @@ async def drop_unneeded(
     room_id: RoomId | None = None,
     message_ids: Sequence[MessageId] | None = None,
 ) -> int:
-    """Drop work and vectors of messages that are to have none and return how many vectors that were.
+    """Delete the work and vectors of messages that need none; return how many vectors.
 
-    Of every room that embeds exchanges or of one; all of its messages or some, with what answers them.
+    In one room that embeds exchanges or in all; all messages, or some and their replies.
     """
-    params = {"org_id": org_id, "room_id": room_id, "message_ids": _list(message_ids)}
-    await QUERIES.run(conn, "drop_spare_work", params)
-    return await _change_vectors(conn, "drop_spare_embeddings", params)
+    await drop_unneeded_work(conn, org_id, room_id, message_ids)
+    return (await drop_unneeded_embeddings(conn, org_id, room_id, message_ids))[0]
+
+
+@QUERIES.query
+async def drop_unneeded_work(
+    conn: Connection, org_id: OrgId, room_id: RoomId | None, message_ids: Sequence[MessageId] | None
+) -> None:
+    """Delete the work on messages that need no vector."""
+    ...
+
+
+@QUERIES.query
+async def drop_unneeded_embeddings(
+    conn: Connection, org_id: OrgId, room_id: RoomId | None, message_ids: Sequence[MessageId] | None
+) -> tuple[int, int]:
+    """Delete unneeded vectors; return how many, and how many points are enqueued for projections."""
+    ...
 
 
 async def _enqueue_wanting(
-    conn: Connection, org_id: OrgId, room_id: RoomId, message_ids: Sequence[MessageId] | None = None
+    conn: Connection, org_id: OrgId, room_id: RoomId, message_ids: Sequence[MessageId] | None
 ) -> int:
-    params = {"org_id": org_id, "room_id": room_id, "message_ids": _list(message_ids)}
-    wanted = await _enqueue_embedding(conn, "enqueue_wanting", params)
+    wanted, _ = await enqueue_wanting(conn, org_id, room_id, message_ids)
     if wanted:
         await wake(conn, "embed")
     return wanted
 
 
-async def _enqueue_embedding(conn: Connection, name: str, params: Mapping[str, object]) -> int:
-    asked = await QUERIES.first(conn, name, EnqueuedCount, params)
-    return asked.count if asked else 0
-
-
-def _list(ids: Sequence[MessageId] | None) -> list[MessageId] | None:
-    return None if ids is None else list(ids)
+@QUERIES.query
+async def enqueue_wanting(
+    conn: Connection, org_id: OrgId, room_id: RoomId, message_ids: Sequence[MessageId] | None
+) -> tuple[int, int]:
+    """Enqueue messages of a room that need a vector and have none; return how many for each model."""
+    ...
 
 
 async def retry(conn: Connection, org_id: OrgId, queue: QueueName) -> int:
-    """Ask once more for everything that was set aside; return how much that was."""
-    again = await QUERIES.run(conn, "retry", {"org_id": org_id, "stage": queue})
+    """Enqueue the dead letters of a queue again; return how many."""
+    again = await retry_dead_letters(conn, org_id, queue)
     if again:
         await wake(conn, queue)
     return again
 
 
+@QUERIES.query
+async def retry_dead_letters(conn: Connection, org_id: OrgId, queue: QueueName) -> RowCount:
+    """Enqueue dead letters again."""
+    ...
+
+
+@QUERIES.query
 async def take(
     conn: Connection,
     queue: QueueName,
@@ -248,10 +260,10 @@ async def take(
     total: int,
     lease: timedelta,
     without: Collection[OrgId] = (),
+    suspects: bool = False,
 ) -> list[Task]:
-    """Return a fair batch of due work, over all orgs but some or of one, leased until `lease` has passed."""
-    params = {"stage": queue, "only_org": only_org, "per_org": per_org, "total": total, "lease": lease}
-    return await QUERIES.all(conn, "take", Task, params | {"suspects": False, "without": list(without)})
+    """Lease a fair batch of due work, of one org or of all but some; with `suspects` work that may kill its worker."""
+    ...
 
 
 async def take_poison(
@@ -262,58 +274,55 @@ async def take_poison(
     lease: timedelta,
     without: Collection[OrgId] = (),
 ) -> list[Task]:
-    """Return one piece of work that may have killed its workers, to be done alone; or nothing."""
-    params = {"stage": queue, "only_org": only_org, "per_org": 1, "total": 1, "lease": lease}
-    return await QUERIES.all(conn, "take", Task, params | {"suspects": True, "without": list(without)})
+    """Lease one task that may have killed its workers, to be done alone; or none."""
+    return await take(conn, queue, only_org, per_org=1, total=1, lease=lease, without=without, suspects=True)
 
 
+@QUERIES.query
 async def org_ids(conn: Connection) -> list[OrgId]:
-    """Return every org, to a transaction that has none."""
-    return [row.org_id for row in await QUERIES.all(conn, "org_ids", OrgRef, {})]
+    """Return all orgs; for a connection without an org."""
+    ...
 
 
+@QUERIES.query
 async def count(
     conn: Connection, queue: QueueName, only_org: OrgId | None, *, without: Collection[OrgId] = ()
 ) -> WorkCount:
-    """Return how much of a stage is waiting and how much was set aside, over all orgs but some or in one."""
-    params = {"stage": queue, "only_org": only_org, "without": list(without)}
-    row = await QUERIES.first(conn, "count", WorkCount, params)
-    assert row is not None
-    return row
+    """Return how much work of a queue waits and how much failed, in one org or in all but some."""
+    ...
 
 
+@QUERIES.query
 async def dead_letters(conn: Connection, org_id: OrgId, queue: QueueName) -> list[DeadLetterCount]:
-    """Return why work of an org was set aside."""
-    return await QUERIES.all(conn, "set_aside", DeadLetterCount, {"org_id": org_id, "stage": queue})
+    """Return why work of an org failed."""
+    ...
 
 
+@QUERIES.query
 async def refresh_statistics(conn: Connection) -> None:
-    """Let the planner know what tables have become, where they have changed much."""
-    await QUERIES.run(conn, "refresh_statistics", {})
+    """Analyze tables that have changed much."""
+    ...
 
 
+@QUERIES.query
 async def build_vector_indexes(conn: Connection, *, worth_it: int) -> int:
-    """Give one partition where an org has so many vectors its approximate index; return how many were built.
+    """Build the approximate index of one partition with that many vectors of an org; return how many were built.
 
-    Whoever writes or drops vectors of that partition waits until the transaction ends: one call in each.
+    Writers of the partition wait until the transaction ends, so make one call in each.
     """
-    row = await QUERIES.first(conn, "build_vector_indexes", IndexCount, {"worth_it": worth_it})
-    assert row is not None
-    return row.indexes
+    ...
 
 
-async def finish(
-    conn: Connection, org_id: OrgId, queue: QueueName, tasks: Sequence[Task]
-) -> frozenset[MessageId]:
-    """Forget finished work and return its subjects; one that has changed in the meantime stays to be done.
+@QUERIES.query
+async def finish(conn: Connection, org_id: OrgId, queue: QueueName, tasks: Sequence[Task]) -> set[MessageId]:
+    """Delete tasks whose subjects have not changed; return their subjects.
 
-    Until the transaction ends, whoever changes one of the subjects waits: what is written now is dropped by
-    that change, and never outlives it.
+    Until the transaction ends, writers of these subjects wait: what you write now is never older than a change.
     """
-    rows = await QUERIES.all(conn, "finish", FinishedSubject, _leased(org_id, queue, tasks))
-    return frozenset(row.subject_id for row in rows)
+    ...
 
 
+@QUERIES.query
 async def fail(
     conn: Connection,
     org_id: OrgId,
@@ -323,38 +332,28 @@ async def fail(
     error: str,
     retries: RetrySchedule,
 ) -> None:
-    """Note an error and try again later, or set the work aside after its last attempt."""
-    params = {"error": error, "retry": retries.first_after, "last_attempt": retries.last_attempt}
-    await QUERIES.run(conn, "fail", _leased(org_id, queue, tasks) | params)
+    """Record an error and retry later, or make the tasks dead letters after their last attempt."""
+    ...
 
 
+@QUERIES.query
 async def release(conn: Connection, org_id: OrgId, queue: QueueName, tasks: Sequence[Task]) -> None:
-    """Give leased work back unfinished."""
-    await QUERIES.run(conn, "release", _leased(org_id, queue, tasks))
+    """Release the leases of unfinished tasks."""
+    ...
 
 
-def _leased(org_id: OrgId, queue: QueueName, tasks: Sequence[Task]) -> dict[str, object]:
-    return {
-        "org_id": org_id,
-        "stage": queue,
-        "subject_id": [task.subject_id for task in tasks],
-        "version": [task.version for task in tasks],
-    }
-
-
+@QUERIES.query
 async def drop(conn: Connection, org_id: OrgId, queue: QueueName, subject_ids: Sequence[MessageId]) -> None:
-    """Drop work on subjects that no longer need it; what is not to be embedded is so by no model."""
-    stages = ["embed", "reembed"] if queue == "embed" else [queue]
-    params = {"org_id": org_id, "stages": stages, "subject_ids": list(subject_ids)}
-    await QUERIES.run(conn, "forget", params)
+    """Delete the work on subjects; `embed` for all embedding models."""
+    ...
 
 
+@QUERIES.query
 async def texts_to_embed(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId | MemoryId]
 ) -> list[TextToEmbed]:
-    """Return what these messages and memories say; one that is to have no vector is left out."""
-    params = {"org_id": org_id, "subject_ids": list(ids)}
-    return await QUERIES.all(conn, "texts_to_embed", TextToEmbed, params)
+    """Return the texts of those of these messages and memories that need a vector."""
+    ...
 
 
 async def put_embeddings(
@@ -366,15 +365,29 @@ async def put_embeddings(
     vectors: Vectors,
     tokens: Sequence[TokenVectors] | None = None,
 ) -> None:
-    """Write one vector for each that is to have one, and those of its tokens, replacing older ones of the model."""
-    params = {
-        "org_id": org_id,
-        "model": model,
-        "subject_id": list(ids),
-        "embedding": [HalfVector(vector) for vector in vectors],
-        "tokens": [None] * len(ids) if tokens is None else [_stored_externally(one) for one in tokens],
-    }
-    await _change_vectors(conn, "put_embeddings", params)
+    """Store vectors, and token vectors, of those of these messages and memories that need one."""
+    await write_embeddings(
+        conn,
+        org_id,
+        model,
+        ids,
+        vectors=[HalfVector(vector) for vector in vectors],
+        tokens=[None] * len(ids) if tokens is None else [_stored_externally(part) for part in tokens],
+    )
+
+
+@QUERIES.query
+async def write_embeddings(
+    conn: Connection,
+    org_id: OrgId,
+    model: str,
+    ids: Sequence[MessageId | MemoryId],
+    *,
+    vectors: Sequence[HalfVector],
+    tokens: Sequence[bytes | None],
+) -> tuple[int, int]:
+    """Store vectors; return how many are of messages, and how many points are enqueued for projections."""
+    ...
 
 
 def _stored_externally(tokens: TokenVectors) -> bytes:
@@ -382,41 +395,54 @@ def _stored_externally(tokens: TokenVectors) -> bytes:
 
 
 async def drop_embeddings(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> int:
-    """Remove the vectors of messages; return how many."""
-    return await _change_vectors(conn, "drop_embeddings", {"org_id": org_id, "message_ids": list(ids)})
+    """Delete the vectors of messages; return how many."""
+    return (await delete_embeddings(conn, org_id, ids))[0]
 
 
-async def _change_vectors(conn: Connection, name: str, params: Mapping[str, object]) -> int:
-    touched = await QUERIES.first(conn, name, VectorChange, params)
-    return touched.count if touched else 0
+@QUERIES.query
+async def delete_embeddings(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> tuple[int, int]:
+    """Delete vectors; return how many, and how many points are enqueued for projections."""
+    ...
 
 
-#: A worker that was not seen for so long is forgotten.
+#: A worker that was not seen for so long is deleted.
 HEARTBEAT_TTL = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A worker: a process that does what waits, of every stage and every org."""
+    """A worker process."""
 
     worker_id: UUID
     started_at: datetime
-    #: When it last came by.
     seen_at: datetime
 
 
 async def record_heartbeat(conn: Connection, org_id: OrgId, worker_id: UUID, *, started_at: datetime) -> None:
-    """Note that a worker came by, and forget those that have not for long."""
-    params = {"org_id": org_id, "worker_id": worker_id, "started_at": started_at, "kept": HEARTBEAT_TTL}
-    await QUERIES.run(conn, "beat", params)
-    await QUERIES.run(conn, "drop_stale", params)
+    """Record that a worker runs, and delete those that were not seen for long."""
+    await put_heartbeat(conn, org_id, worker_id, started_at=started_at)
+    await drop_stale_heartbeats(conn, org_id)
 
 
+@QUERIES.query
+async def put_heartbeat(conn: Connection, org_id: OrgId, worker_id: UUID, *, started_at: datetime) -> None:
+    """Record that a worker runs."""
+    ...
+
+
+@QUERIES.query
+async def drop_stale_heartbeats(conn: Connection, org_id: OrgId, *, kept: timedelta = HEARTBEAT_TTL) -> None:
+    """Delete workers that were not seen for so long."""
+    ...
+
+
+@QUERIES.query
 async def remove_heartbeat(conn: Connection, org_id: OrgId, worker_id: UUID) -> None:
-    """Forget a worker that ended in order."""
-    await QUERIES.run(conn, "end", {"org_id": org_id, "worker_id": worker_id})
+    """Delete a worker that stopped."""
+    ...
 
 
+@QUERIES.query
 async def newest_heartbeats(conn: Connection, org_id: OrgId, *, limit: int) -> list[Heartbeat]:
     """Return the workers that were seen last, newest first."""
-    return await QUERIES.all(conn, "newest", Heartbeat, {"org_id": org_id, "limit": limit})
+    ...

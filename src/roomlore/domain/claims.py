@@ -1,4 +1,4 @@
-"""What an extractor is given of a conversation, and what it finds stated there."""
+"""The input of an extractor (source texts, participants, existing memories) and its output (claims)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ class SourceText:
     kind: MessageKind
     body: str
     sent_at: datetime
-    #: The message of the same conversation that it answers, where that is known.
+    #: The parent message in the same conversation, if known.
     answers: MessageId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedParticipant:
-    """Somebody who may be spoken of: whoever takes part in the room, by every name known of them."""
+    """A participant of the room with all known names."""
 
     id: ParticipantId
     name: str
-    #: First name, nickname, account: what else they are called.
+    #: First name, nickname, account name.
     names: Sequence[str] = ()
     kind: ParticipantKind = "human"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """A span of a message's body, in characters, that a statement rests on."""
+    """A span of a message body, in characters, that supports a claim."""
 
     message_id: MessageId
     start: int
@@ -46,29 +46,28 @@ class Quote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Something stated in a conversation that is worth keeping."""
+    """A statement in a conversation that is worth remembering."""
 
     kind: MemoryKind
-    #: In a few words.
     title: str
-    #: One sentence that can be read alone: it names whom it is about.
+    #: One sentence that names its subjects, so that it can be read alone.
     content: str
-    #: At least one; the first is what states it, the others are what it agrees with or what agrees.
+    #: At least one. The first contains the claim; the others agree with it or are agreed to.
     quotes: Sequence[Quote]
-    #: Who stated it: the author of the first quote.
+    #: The author of the first quote.
     author_id: ParticipantId
-    #: Whom it is about; empty where it is about no person.
+    #: The people it is about; may be empty.
     subject_ids: frozenset[ParticipantId] = frozenset()
-    #: Who else said what it rests on, as those who agreed to a decision.
+    #: Other authors of the quotes, such as those who agreed to a decision.
     involved_ids: frozenset[ParticipantId] = frozenset()
-    #: How likely it was meant so, 0..1.
+    #: Between 0 and 1.
     confidence: float
-    #: 1..5; None: what its kind has by default.
+    #: 1..5; None: the default of the kind.
     importance: float | None = None
-    #: Of what it is the one value, as "home" or "editor", where only one can be true of a subject at a time; a later one
-    #: of the same subject takes its place.
+    #: The single-valued attribute it states, such as "home" or "editor". A later value for the same subject
+    #: supersedes it.
     slot: str | None = None
-    #: What is remembered already and says the same in other words, or is so no longer because of this.
+    #: An existing memory that it duplicates (`repeats`) or supersedes (`replaces`).
     repeats: MemoryId | None = None
     replaces: MemoryId | None = None
     tags: frozenset[str] = frozenset()
@@ -76,13 +75,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingMemory:
-    """A memory that stands, as an extractor is told of it."""
+    """An active memory, as an extractor sees it."""
 
     id: MemoryId
     kind: MemoryKind
     content: str
     slot: str | None
-    #: Whom it is about; None: nobody.
+    #: None if it is about nobody.
     subject_id: ParticipantId | None
-    #: What it rests on.
     source_ids: Sequence[MessageId]

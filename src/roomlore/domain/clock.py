@@ -1,22 +1,22 @@
-"""The clock, for what takes one as an argument and is given none, and whether it can be right."""
+"""The default clock, and checks that it agrees with other clocks."""
 
 from datetime import UTC, datetime, timedelta
 
 from roomlore.domain.phrases import count_phrase
 
-#: More than this between two clocks, and between a message and now, is told.
+#: Larger differences (between two clocks, between now and the newest message) are reported.
 MAX_CLOCK_SKEW = timedelta(minutes=1)
 MAX_MESSAGE_LEAD = timedelta(hours=1)
 CLOCK_REMEDY = "set the clock of this machine, by NTP for example; if it is right, a platform's or the database's is wrong"
 
 
 def utc_now() -> datetime:
-    """Return the time."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
 def clock_problems(now: datetime, *, database: datetime, newest: datetime | None) -> list[str]:
-    """Return how this clock disagrees with that of the database and with when the newest message was sent."""
+    """Return how the clock disagrees with the database's clock and with the newest message."""
     apart = abs(database - now)
     ahead = timedelta(0) if newest is None else newest - now
     return [
@@ -26,7 +26,6 @@ def clock_problems(now: datetime, *, database: datetime, newest: datetime | None
 
 
 def _duration_text(time: timedelta) -> str:
-    """Return a time in days where it is long, else in minutes."""
     return (
         count_phrase(time.days, "day")
         if time >= timedelta(days=2)

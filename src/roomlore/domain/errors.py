@@ -1,33 +1,16 @@
-"""Everything Roomlore raises on purpose.
+"""Every exception that Roomlore raises on purpose.
 
-RoomloreError
- ├── BadInput            the caller's data or argument is wrong; says which and why
- │    ├── TextRefused    the embedding model takes nothing like a text
- │    └── UnknownFormat  no reader recognises the file
- ├── NotFound            no such thing, or the viewer may not see it: one answer for both
- ├── NotAllowed          the key does not give the right; says nothing about what there is
- ├── KeyRefused          no such key, or it has expired or was revoked: one answer for all
- ├── Conflict            two facts that cannot both hold
- ├── DatabaseError
- │    ├── DatabaseUnavailable   no server, or it refuses us
- │    │    ├── DatabaseFull     its disk is full: what is stored can be read, and nothing is written
- │    │    └── QueryTimeout     a read was given up that took longer than it may
- │    └── SchemaMismatch        the schema is older or newer than this code
- ├── BackendUnavailable  a projection's server cannot be reached, refuses us, or holds a copy unlike ours
- │    └── CopyUnavailable     one copy is gone, unlike ours or slow; its server may answer for others
- ├── ModelUnavailable    the embedding model's files are missing or not the ones expected, or its server fails
- └── ServerUnavailable   a server whose client this is cannot be reached, or does not answer as Roomlore does
-
-Each class keeps its facts as fields and builds its own message; surfaces map class to status in one table.
+The classes form one tree under `RoomloreError`. Each keeps its facts as fields and builds its own message; each
+surface maps classes to its status codes in one table.
 """
 
 
 class RoomloreError(Exception):
-    """Base of every error that Roomlore raises on purpose."""
+    """Base of all errors that Roomlore raises on purpose."""
 
 
 class BadInput(RoomloreError):
-    """The caller's data or argument is wrong."""
+    """An argument or the data of the caller is wrong; the message says which and why."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what}: {why}")
@@ -36,15 +19,15 @@ class BadInput(RoomloreError):
 
 
 class TextRefused(BadInput):
-    """The embedding model takes nothing like one of these texts; which one is not known."""
+    """The embedding model refuses at least one of the texts; which one is unknown."""
 
 
 class UnknownFormat(BadInput):
-    """No reader recognises the file."""
+    """No importer recognises the file."""
 
 
 class NotFound(RoomloreError):
-    """No such thing, or the viewer may not see it; the two are never told apart."""
+    """It does not exist, or the viewer may not see it. Both cases give the same error."""
 
     def __init__(self, what: str, key: str) -> None:
         super().__init__(f"no {what} {key!r}")
@@ -53,7 +36,7 @@ class NotFound(RoomloreError):
 
 
 class NotAllowed(RoomloreError):
-    """The caller's role does not give the right; what the call was about was not looked at."""
+    """The caller's role does not give the right. Nothing was looked up."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"not allowed: {what}")
@@ -61,14 +44,14 @@ class NotAllowed(RoomloreError):
 
 
 class KeyRefused(RoomloreError):
-    """There is no such key, or it has expired or was revoked; the three are never told apart."""
+    """The key does not exist, has expired or was revoked. All cases give the same error."""
 
     def __init__(self) -> None:
         super().__init__("the key is not valid")
 
 
 class Conflict(RoomloreError):
-    """Two facts that cannot both hold."""
+    """Two facts exclude each other."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what}: {why}")
@@ -81,7 +64,7 @@ class DatabaseError(RoomloreError):
 
 
 class DatabaseUnavailable(DatabaseError):
-    """The server cannot be reached or started."""
+    """The database server cannot be reached or started, or refuses the connection."""
 
     def __init__(self, why: str, *, cure: str) -> None:
         super().__init__(f"{why}\n  {cure}" if cure else why)
@@ -90,23 +73,23 @@ class DatabaseUnavailable(DatabaseError):
 
 
 class DatabaseFull(DatabaseUnavailable):
-    """The disk of the database is full: nothing is written until there is room, and what is stored stays readable."""
+    """The disk of the database is full: writes fail until there is room, reads still work."""
 
     def __init__(self, why: str = "the disk of the database is full: this was not written") -> None:
         super().__init__(why, cure="free some of it, or make it larger; Roomlore then goes on by itself")
 
 
 class QueryTimeout(DatabaseUnavailable):
-    """A question to the database was given up that took longer than whoever asks may hold a connection."""
+    """A read took longer than its statement timeout."""
 
     def __init__(self) -> None:
         super().__init__("this took longer than it may", cure="ask for less, or later")
 
 
 class SchemaMismatch(DatabaseError):
-    """The schema is not the one this code was written for.
+    """The schema is older or newer than this code.
 
-    `found` is 0 where there is none. A version below `oldest` cannot be brought to a newer one.
+    `found` is 0 if there is none. A version below `oldest` cannot be migrated.
     """
 
     def __init__(self, *, found: int, wanted: int, oldest: int) -> None:
@@ -126,12 +109,12 @@ class SchemaMismatch(DatabaseError):
 
     @property
     def can_be_migrated(self) -> bool:
-        """Whether `roomlore migrate` brings the database to this code."""
+        """Whether `roomlore migrate` can bring the database to this version."""
         return self.found == 0 or self.oldest <= self.found < self.wanted
 
 
 class BackendUnavailable(RoomloreError):
-    """The server of a projection cannot be reached, takes nothing on now, refuses us, or its copy is unlike ours."""
+    """The server of a projection cannot be reached, is busy or refuses us, or its index differs from ours."""
 
     def __init__(self, why: str, *, cure: str) -> None:
         super().__init__(f"{why}; {cure}")
@@ -140,11 +123,11 @@ class BackendUnavailable(RoomloreError):
 
 
 class IndexUnavailable(BackendUnavailable):
-    """One copy is gone, is unlike ours, or does not answer this in time; of others its server may tell."""
+    """One index is lost, differs from ours or is too slow; other indexes on the server may work."""
 
 
 class ModelUnavailable(RoomloreError):
-    """The embedding model's files are missing or not the ones expected, or its server gives no vectors."""
+    """Files of the embedding model are missing or wrong, or its server fails."""
 
     def __init__(self, why: str, *, cure: str) -> None:
         super().__init__(f"{why}; {cure}")
@@ -153,7 +136,7 @@ class ModelUnavailable(RoomloreError):
 
 
 class ServerUnavailable(RoomloreError):
-    """The server whose client this is cannot be reached, takes nothing on now, or does not answer as Roomlore does."""
+    """The Roomlore server of this client cannot be reached, is busy, or answers like something else."""
 
     def __init__(self, why: str, *, cure: str) -> None:
         super().__init__(f"{why}; {cure}" if cure else why)

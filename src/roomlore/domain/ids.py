@@ -1,4 +1,4 @@
-"""Identifiers: UUID version 7, which sort by the time they were made; version 4 where that time is nobody's business."""
+"""Identifiers: UUIDv7, which sort by creation time; UUIDv4 if the creation time must stay hidden."""
 
 import os
 import time
@@ -19,13 +19,13 @@ ReceiptId = NewType("ReceiptId", UUID)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MIN_PREFIX = 4
-#: Digits of the end of an id that tell it apart from some thousand million others.
+#: The number of trailing digits that identify an id among some billions.
 SHORT_DIGITS = 8
 HEX_DIGITS = 32
 
 
 def uuid7() -> UUID:
-    """Return a new UUID version 7 (RFC 9562): milliseconds, their 4096ths (its method 3), then 62 random bits."""
+    """Return a new UUIDv7 (RFC 9562): milliseconds, a fraction in 4096ths (method 3), then 62 random bits."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     fraction = nanoseconds * 4096 // 1_000_000
     value = (milliseconds & (2**48 - 1)) << 80 | 0x7 << 76 | fraction << 64
@@ -34,18 +34,18 @@ def uuid7() -> UUID:
 
 
 def random_id() -> UUID:
-    """Return a new UUID version 4, which says nothing: rooms and participants may first come up in a whisper."""
+    """Return a new UUIDv4, which reveals no time: a whisper may be the first to name a room or participant."""
     return uuid4()
 
 
 def lowest_id_at(moment: datetime) -> UUID:
-    """Return what sorts before every id that was made at a moment or later, and after those made before."""
+    """Return the lower bound of all ids created at or after a moment."""
     milliseconds = max((moment - EPOCH) // timedelta(milliseconds=1), 0)
     return UUID(int=(milliseconds & (2**48 - 1)) << 80)
 
 
 def id_time(made: UUID) -> datetime:
-    """Return when an id was made, as far as it says so; the end of all time for one that lies beyond."""
+    """Return the creation time of an id; the end of time if it is out of range."""
     try:
         return EPOCH + timedelta(milliseconds=made.int >> 80)
     except OverflowError:
@@ -53,7 +53,7 @@ def id_time(made: UUID) -> datetime:
 
 
 def prefix_range(prefix: str) -> tuple[UUID, UUID] | None:
-    """Return the lowest and the highest id that begin so, or None if no id does or too many do."""
+    """Return the lowest and highest id with a prefix; None if the prefix is too short or not hexadecimal."""
     digits = prefix.replace("-", "").lower()
     if not MIN_PREFIX <= len(digits) <= HEX_DIGITS or set(digits) - set("0123456789abcdef"):
         return None
@@ -62,7 +62,7 @@ def prefix_range(prefix: str) -> tuple[UUID, UUID] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdRanges:
-    """The ids that a word may name: those that begin so, and those that end so when read from the end."""
+    """The ids that a partial id may mean: those with this prefix, and those with this suffix (digits reversed)."""
 
     low: UUID
     high: UUID
@@ -71,7 +71,7 @@ class IdRanges:
 
 
 def ids_matching(word: str) -> IdRanges | None:
-    """Return the ids that begin or end with a word, or None if no id does or too many do."""
+    """Return the ids that begin or end with some digits; None if these are too few or not hexadecimal."""
     digits = word.replace("-", "")
     beginning, end = prefix_range(digits), prefix_range(digits[::-1])
     if beginning is None or end is None:
@@ -80,9 +80,9 @@ def ids_matching(word: str) -> IdRanges | None:
 
 
 def short_ids(ids: Iterable[UUID]) -> dict[UUID, str]:
-    """Return for each of some ids the shortest end that names it among them, of eight digits or more.
+    """Return the shortest unique suffix of each id, at least eight digits.
 
-    Ids that were made together begin alike, and end at random.
+    Ids created together share their prefix; their suffixes are random.
     """
     known = set(ids)
     for digits in range(SHORT_DIGITS, HEX_DIGITS):
@@ -93,5 +93,5 @@ def short_ids(ids: Iterable[UUID]) -> dict[UUID, str]:
 
 
 def short_id(one: UUID) -> str:
-    """Return the end of an id that people name it by."""
+    """Return the suffix that people use to name an id."""
     return short_ids([one])[one]

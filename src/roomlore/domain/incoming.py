@@ -1,7 +1,7 @@
-"""The neutral record: what every platform reader emits and ingest accepts.
+"""The neutral record: importers emit it, ingest accepts it.
 
-A reader turns a foreign export into a stream of `IncomingMessage` and, for whatever it could not read,
-`Skipped`. It never raises for one bad record and never guesses: what the export does not say stays empty.
+An importer turns an export into a stream of `IncomingMessage`, and `SkippedRecord` for each record it cannot read.
+It never raises for one bad record and never guesses: a field that the export does not state stays empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,35 +14,34 @@ Visibility = Literal["open", "members"]
 ParticipantKind = Literal["human", "agent", "system"]
 MessageKind = Literal["message", "whisper", "system", "context_injection"]
 TimestampPrecision = Literal["us", "ms", "s", "min"]
-#: What is known only about the past of an identity: present since before the records begin.
+#: A membership without a known beginning: present since before the records begin.
 ALWAYS: None = None
-#: The key of `metadata` under which stands what the platform itself says of a message. Only operators see it.
+#: The key in `metadata` of the platform's own facts about a message. Only operators see them.
 PLATFORM_METADATA = "platform"
-#: What the platform's fact `time_zone` says where neither the export nor the caller names a zone.
+#: The value of the platform fact `time_zone` if neither the export nor the caller names a zone.
 ASSUMED_UTC = "assumed UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingAuthor:
-    """One account on a platform, with the persona it speaks as.
+    """An account on a platform, together with its persona.
 
-    A bot or webhook account that speaks for several people is one identity per persona:
-    the pair (account_id, persona) names the author, never the account alone.
+    One bot or webhook account may speak for several people: (account_id, persona) identifies the author.
     """
 
     account_id: str
-    #: Display name at the time of the message.
+    #: The display name at the time of the message.
     name: str
     kind: ParticipantKind = "human"
-    #: Who a shared webhook or bridge account speaks as; empty for an ordinary account.
+    #: The speaker behind a shared webhook or bridge account; empty for an ordinary account.
     persona: str = ""
-    #: True where a bridge bot relays a person from another platform.
+    #: True if a bridge bot relays a person from another platform.
     bridged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMembership:
-    """A participant's presence in a room; None for a time that the platform does not tell."""
+    """One period of a participant in a room; times are None if the platform does not give them."""
 
     author: IncomingAuthor
     joined_at: datetime | None = ALWAYS
@@ -51,73 +50,73 @@ class IncomingMembership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingRoom:
-    """A room as the platform names it."""
+    """A room as its platform describes it."""
 
     external_id: str
     name: str
-    #: None where the platform states a kind that nobody here knows: such a room is for its members.
+    #: None if the platform states an unknown kind: then the room is closed.
     kind: RoomKind | None = "channel"
-    #: Who may read it, as the platform says; None where it says nothing (`domain.roomaudience` then decides).
+    #: Who may read it; None if the platform does not say (`domain.room_visibility` then decides).
     visibility: Visibility | None = None
     topic: str = ""
     members: Sequence[IncomingMembership] = ()
-    #: The server, workspace or network that the room belongs to; empty where there is none.
+    #: The server, workspace or network of the room; may be empty.
     workspace: str = ""
-    #: The heading that the platform lists the room under; it counts when the audience has to be assumed.
+    #: The platform's heading above the room; used to assume a visibility.
     category: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMessage:
-    """One message as said, whatever platform it comes from."""
+    """One message, from any platform."""
 
     platform: str
     room: IncomingRoom
-    #: The platform's id of the message, unique in (platform, room).
+    #: The platform's message id, unique in (platform, room).
     external_id: str
     author: IncomingAuthor
     body: str
-    #: Aware; stored as UTC.
+    #: Timezone-aware; stored as UTC.
     sent_at: datetime
     kind: MessageKind = "message"
     precision: TimestampPrecision = "ms"
-    #: Native order inside the room, for messages with the same time: line number, snowflake, position.
+    #: The order of messages with equal times: line number, snowflake or position.
     order: int = 0
-    #: External id of the message this one answers; kept until that message arrives.
+    #: External id of the parent message, which may arrive later.
     reply_to: str | None = None
-    #: External id of the thread's first message. A thread root is not a reply to a person.
+    #: External id of the first message of the thread. Being in a thread is not a reply.
     thread_root: str | None = None
-    #: Who may read a whisper besides its author. Empty means nobody else.
+    #: The readers of a whisper besides its author; empty means nobody else.
     audience: Sequence[IncomingAuthor] = ()
-    #: Account ids named by the platform's own structure, never guessed from the text.
+    #: Account ids that the platform marks as mentioned; never guessed from the text.
     mentions: Sequence[str] = ()
-    #: Each at least {"name", "url"} where known; words of it become quoted lines below the body, see `ingest/attachments.py`.
+    #: Each at least {"name", "url"} if known. Their texts become quoted lines below the body
+    #: (`ingest/attachments.py`).
     attachments: Sequence[Mapping[str, Any]] = ()
-    #: Each {"emoji", "count"} where known, plus {"by": [account ids]}.
+    #: Each {"emoji", "count"} if known, plus {"by": [account ids]}.
     reactions: Sequence[Mapping[str, Any]] = ()
     edited_at: datetime | None = None
-    #: The platform says that the content was removed: the place is kept, the content is not.
+    #: The platform removed the content; the position stays.
     deleted: bool = False
-    #: True where the format has no message ids and this one was made from place and content.
+    #: True if the format has no message ids and this one was derived from position and content.
     synthetic_id: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    #: The foreign record as it came; stored minus secrets.
+    #: The original record; stored without secrets.
     raw: Mapping[str, Any] | str | None = None
-    #: Where the record stands, for reports: "general/2016-01-05.json record 12".
+    #: The position in the export for reports, such as "general/2016-01-05.json record 12".
     where: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedRecord:
-    """A record that was left out, or fields of one, with the reason; the rest goes in."""
+    """A record (or some of its fields) that was not imported, with the reason."""
 
-    #: Where it stands: file and record or line number.
+    #: File, and record or line number.
     where: str
-    #: A short stable phrase that a report can count: "not JSON", "no date", "no author".
+    #: A short fixed phrase that reports count: "not JSON", "no date", "no author".
     reason: str
-    #: What was found, cut short; never a secret.
+    #: The invalid value, shortened; never a secret.
     detail: str = ""
 
 
-#: What a reader yields.
 ParsedItem = IncomingMessage | SkippedRecord

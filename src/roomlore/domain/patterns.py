@@ -1,34 +1,30 @@
-"""The one door for patterns that meet what somebody wrote: they are compiled late, and what they may read is bounded.
+"""All patterns that read user text: compiled lazily, with bounded input.
 
-Roomlore knows hundreds of forms of speech, and most of its commands look for none of them: compiling them all took
-a third of the time in which a command started.
-
-Whoever writes a message chooses what a pattern has to go through, and a pattern holds the interpreter until it is
-done. So every pattern takes time linear in its text, or says how long its text may be; `tests/domain/test_patterns_grow.py`
-grows each of them.
+Compiling hundreds of patterns took a third of the start-up time of a command that uses none of them. User text is
+hostile, and a pattern holds the interpreter until it is done: every pattern is linear in its text or limits the
+length of the text. `tests/domain/test_patterns_grow.py` checks each of them.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
-#: What is longer is no sentence that anybody says.
+#: No sentence is longer.
 MAX_SENTENCE_LENGTH = 600
 
-#: What is asked of a pattern.
 _PATTERN_METHODS = (
     "findall", "finditer", "flags", "fullmatch", "groupindex", "groups", "match", "search", "split", "sub", "subn",
 )  # fmt: skip
 
 
 class LazyPattern:
-    """What stands for a pattern; from the first question on it answers with the pattern's own methods."""
+    """A stand-in for a pattern that compiles it on first use."""
 
     def __init__(self, pattern: str, flags: int, most: int | None) -> None:
         self.pattern = pattern
-        #: So many characters it reads at once; None: any number, in linear time.
+        #: Maximum input length; None: unlimited, for patterns in linear time.
         self.most = most
         self._flags = flags
 
@@ -43,41 +39,25 @@ class LazyPattern:
 
 
 def lazy_pattern(pattern: str, flags: int = 0, *, most: int | None = None) -> re.Pattern[str]:
-    """Return a pattern that is compiled when it is first looked for; one that makes no sense fails only then.
+    """Return a pattern that is compiled on first use; an invalid pattern fails only then.
 
-    Args:
-        pattern: As in `re`.
-        flags: As in `re`.
-        most: How many characters it may be given at once; in a longer text it finds nothing. For patterns that take
-            more than linear time.
+    With `most`, it finds nothing in a longer text. Use it for patterns that are not linear.
     """
     return cast("re.Pattern[str]", LazyPattern(pattern, flags, most))
 
 
-#: A pattern that is only asked about one sentence.
+#: A pattern for single sentences.
 sentence_pattern = partial(lazy_pattern, most=MAX_SENTENCE_LENGTH)
 
 
 def _bounded_methods(compiled: re.Pattern[str], most: int) -> Mapping[str, Callable[..., Any]]:
-    """Return the methods of a pattern that find nothing in a text that is too long for it."""
+    def bounded(name: str, nothing: Callable[[], Any]) -> Callable[..., Any]:
+        method = getattr(compiled, name)
 
-    def is_short(text: str, pos: int, endpos: int) -> bool:
-        return min(endpos, len(text)) - pos <= most
+        def call(text: str, pos: int = 0, endpos: int = sys.maxsize) -> Any:
+            return method(text, pos, endpos) if min(endpos, len(text)) - pos <= most else nothing()
 
-    def search(text: str, pos: int = 0, endpos: int = sys.maxsize) -> re.Match[str] | None:
-        return compiled.search(text, pos, endpos) if is_short(text, pos, endpos) else None
-
-    def match(text: str, pos: int = 0, endpos: int = sys.maxsize) -> re.Match[str] | None:
-        return compiled.match(text, pos, endpos) if is_short(text, pos, endpos) else None
-
-    def fullmatch(text: str, pos: int = 0, endpos: int = sys.maxsize) -> re.Match[str] | None:
-        return compiled.fullmatch(text, pos, endpos) if is_short(text, pos, endpos) else None
-
-    def finditer(text: str, pos: int = 0, endpos: int = sys.maxsize) -> Iterator[re.Match[str]]:
-        return compiled.finditer(text, pos, endpos) if is_short(text, pos, endpos) else iter(())
-
-    def findall(text: str, pos: int = 0, endpos: int = sys.maxsize) -> list[Any]:
-        return compiled.findall(text, pos, endpos) if is_short(text, pos, endpos) else []
+        return call
 
     def subn(repl: Any, text: str, count: int = 0) -> tuple[str, int]:
         return compiled.subn(repl, text, count) if len(text) <= most else (text, 0)
@@ -88,4 +68,7 @@ def _bounded_methods(compiled: re.Pattern[str], most: int) -> Mapping[str, Calla
     def split(text: str, maxsplit: int = 0) -> list[str | Any]:
         return compiled.split(text, maxsplit) if len(text) <= most else [text]
 
-    return {one.__name__: one for one in (search, match, fullmatch, finditer, findall, subn, sub, split)}
+    found_nothing = {"finditer": lambda: iter(()), "findall": list[Any]}
+    searching = ("search", "match", "fullmatch", "finditer", "findall")
+    methods = {name: bounded(name, found_nothing.get(name, lambda: None)) for name in searching}
+    return {**methods, "subn": subn, "sub": sub, "split": split}

@@ -1,4 +1,4 @@
-"""Short phrases that every surface words alike: counts that agree with their nouns, and for whom a memory is."""
+"""Short phrases that all surfaces share: counts, audiences of memories, hints for unknown names."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,41 +7,32 @@ from roomlore.domain.records import Memory
 
 
 def count_phrase(number: int, what: str, several: str | None = None) -> str:
-    """Return a number of things in words; `several` is their plural, where that is not the word with an s."""
+    """Return a count with its noun; `several` is an irregular plural."""
     return f"{number:,} {pluralise(number, what, several)}"
 
 
 def pluralise(number: int, what: str, several: str | None = None) -> str:
-    """Return what a number of things is called: "message" for one, "messages" otherwise."""
+    """Return the noun in singular or plural."""
     return what if number == 1 else several or f"{what}s"
 
 
 def memory_audience_phrase(memory: Memory) -> str:
-    """Return who will see a memory, in words."""
+    """Return who may see a memory."""
     match memory.audience:
         case "org":
             return "for everybody in the org"
         case "self" if memory.asserted_by is None:
             return "for operators alone"
         case "self":
-            return "for whoever asserted it alone"
+            return "only for the person who asserted it"
         case "sources" if memory.sensitivity == "sensitive":
-            return "for those who were there when what it rests on was said"
+            return "only for those who were present at its sources"
         case "sources":
-            return "for those who may read every message that it rests on"
+            return "for everybody who may read all its source messages"
 
 
 def reject_unknown_keywords(call: str, given: Iterable[str], known: type) -> None:
-    """Do nothing if a call knows each keyword that it was given.
-
-    Args:
-        call: What the error calls it, like "memories.all".
-        given: The keywords.
-        known: The typed dictionary of all that it knows.
-
-    Raises:
-        TypeError: it does not know one; names it, what it may have meant, and all that there are.
-    """
+    """Raise TypeError for a keyword that the typed dictionary `known` lacks; suggest the closest one."""
     names = sorted(known.__annotations__)
     for word in given:
         if word not in names:
@@ -49,7 +40,7 @@ def reject_unknown_keywords(call: str, given: Iterable[str], known: type) -> Non
 
 
 def unknown_name_hint(word: str, known: Iterable[str]) -> str:
-    """Return, in words, what an unknown name may have meant and which names are known."""
+    """Return a hint: the closest known name and all known names."""
     names = sorted(known)
     near = get_close_matches(word, names, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""

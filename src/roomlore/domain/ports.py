@@ -1,4 +1,4 @@
-"""Protocols with more than one implementation."""
+"""Protocols that have several implementations."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from roomlore.domain.vectors import TokenVectors, Vector, Vectors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:
-    """What a page says, without what surrounds it."""
+    """The text of a web page, without navigation and markup."""
 
-    #: As it was asked for; redirects may have led elsewhere.
+    #: The requested address; redirects may have led elsewhere.
     url: str
-    #: Empty where the page has none.
+    #: May be empty.
     title: str
-    #: As the page has it: nobody vouches for it, and nothing in it has been made harmless yet.
+    #: Untrusted and not sanitised.
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchFailure:
-    """A link whose page was not read."""
+    """A link whose page could not be read."""
 
     url: str
-    #: One phrase for a person. It never tells what address a name stands for.
+    #: A short phrase for people. It never reveals the resolved address.
     reason: str
 
 
@@ -37,23 +37,21 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from roomlore.domain.claims import Claim, NamedParticipant, SourceText
-    from roomlore.domain.graph import ConversationAuthor, ConversationPartner, RelatedMemory, RelatedTag
-    from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
+    from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
     from roomlore.domain.incoming import ParsedItem
     from roomlore.domain.projections import Candidate, QueryFilter, StoredDigest, VisibilityFilter
     from roomlore.domain.records import Message, Reply
 
-#: What a projection holds of a subject: points, or nodes.
+#: The subject type of a projection: points or nodes.
 Subject_contra = TypeVar("Subject_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEmbeddings:
-    """What an embedder makes of texts."""
+    """The vectors of texts, and those of their tokens."""
 
-    #: One row per text, in the order given.
     vectors: Vectors
-    #: Those of each text, in the order given; None from an embedder that has none to give.
+    #: The token vectors of each text; None if the embedder has none.
     tokens: Sequence[TokenVectors] | None
 
 
@@ -62,73 +60,74 @@ class Embedder(Protocol):
 
     @property
     def model_id(self) -> str:
-        """Name of the vector space; vectors of different ids are never compared."""
+        """The name of the vector space; vectors of different models are never compared."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """Length of each vector."""
+        """The length of each vector."""
         ...
 
     @property
     def has_token_vectors(self) -> bool:
-        """Whether `read` gives token vectors."""
+        """Whether `embed_with_tokens` returns token vectors."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one row per text, in the order given."""
+        """Return one row per text, in order."""
         ...
 
     def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
-        """Return what `embed` returns and the vectors of each text's tokens, of which a long text has no more."""
+        """Return the result of `embed` and the token vectors of each text; a long text is truncated."""
         ...
 
 
 class Projection(Protocol[Subject_contra]):
-    """Copies of what the database knows, in another server.
+    """Indexes on another server, built from the database.
 
-    Every method raises `BackendUnavailable` where the server cannot be reached, is slow, refuses us, has lost the copy
-    or holds one unlike ours; `BadInput` for a subject that it will never take, naming its id and none of its content.
+    Every method raises `BackendUnavailable` if the server cannot be reached, is slow or refuses us, or if the
+    index is lost or differs from ours; `BadInput` for a subject that the server will never accept (with its id,
+    without its content).
     """
 
     async def prepare(self, copy: str, *, dimensions: int) -> None:
-        """Let there be a copy of that name, for vectors so long; one that is there already stays as it is."""
+        """Create an index of this name for vectors of this length, unless it exists."""
         ...
 
     async def put(self, copy: str, subjects: Sequence[Subject_contra]) -> None:
-        """Write subjects, each in place of an older version of it; a newer one that is there stays."""
+        """Write subjects, replacing older versions; newer versions stay."""
         ...
 
     async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
-        """Remove what the copy holds of these subjects, of any kind; those it does not hold are passed over."""
+        """Remove all subjects with these ids; unknown ids are skipped."""
         ...
 
     async def invalidate(self, copy: str, ids: Sequence[UUID]) -> None:
-        """Let whatever is written next of these subjects take the place of what is held of them, which stays until then.
+        """Let the next write replace these subjects at any version; until then they stay.
 
-        Those that the copy does not hold are passed over.
+        Unknown ids are skipped.
         """
         ...
 
     async def stored_digests(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
-        """Return what the copy holds behind an id, in the order of ids; the digest is empty where some of it was lost."""
+        """Return the stored ids and digests after an id, in order; the digest is empty if a subject is incomplete."""
         ...
 
     async def index_names(self) -> list[str]:
-        """Return the names of the copies that the server holds."""
+        """Return the names of all indexes on the server."""
         ...
 
     async def remove(self, copy: str) -> None:
-        """Remove a whole copy; one that is not there is passed over."""
+        """Remove an index, if it exists."""
         ...
 
     async def close(self) -> None:
-        """Give up the connections."""
+        """Close the connections."""
         ...
 
 
 class PointIndex(Protocol):
-    """A copy that is searched; raises what a projection raises."""
+    """An index that can be searched. It raises the errors of `Projection`."""
 
     async def search_dense(
         self,
@@ -139,7 +138,7 @@ class PointIndex(Protocol):
         narrowing: QueryFilter,
         wanted: int,
     ) -> list[Candidate]:
-        """Return the messages within sight whose vectors are nearest, nearest first; of length one, scored by cosine."""
+        """Return the visible messages with the nearest vectors, nearest first, scored by cosine similarity."""
         ...
 
     async def search_lexical(
@@ -151,118 +150,73 @@ class PointIndex(Protocol):
         narrowing: QueryFilter,
         wanted: int,
     ) -> list[Candidate]:
-        """Return the messages within sight that share most with these lexemes, by BM25, best first."""
+        """Return the visible messages that match the lexemes best, by BM25, best first."""
         ...
 
 
 class Graph(Protocol):
-    """What people, messages and memories have to do with each other, as far as one viewer may see it.
+    """Graph questions that an index may answer for one viewer.
 
-    Of a copy a `Sight` says what that is; of the database its connection. A copy raises what a projection raises, and
-    knows less than the database: neither wishes, nor which memories are sensitive, nor what its server was not told yet.
-    What it answers is proposed, and the database decides.
-
-    Several participants are meant as the accounts of one person. Memories are those that stand.
+    The index knows neither restrictions nor sensitive memories, so its answers are candidates and PostgreSQL decides.
     """
 
-    async def messages_by_agents(self, *, limit: int) -> list[MessageId]:
-        """Return what agents said, newest first."""
+    async def messages_by_agents(self, *, limit: int) -> Sequence[MessageId]:
+        """Return the messages of agents, newest first."""
         ...
 
-    async def messages_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
-        """Return what somebody said, newest first."""
-        ...
-
-    async def memories_by_agents(self, *, limit: int) -> list[MemoryId]:
-        """Return the memories that agents stated or that were seen through their eyes, newest first."""
-        ...
-
-    async def memories_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
-        """Return the memories that somebody stated or that were seen through their eyes, newest first."""
-        ...
-
-    async def memories_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
-        """Return the memories about somebody, newest first."""
-        ...
-
-    async def conversation_partners(
+    async def messages_by(
         self, participant_ids: Sequence[ParticipantId], *, limit: int
-    ) -> list[ConversationPartner]:
-        """Return whom somebody answered or was answered by, the most frequent first."""
+    ) -> Sequence[MessageId]:
+        """Return the messages of these accounts, newest first."""
         ...
 
-    async def related_memories(
-        self, participant_ids: Sequence[ParticipantId], *, limit: int
-    ) -> list[RelatedMemory]:
-        """Return the memories that are about somebody or involve them, the weightiest first."""
-        ...
-
-    async def related_tags(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedTag]:
-        """Return the tags of memories that are about somebody or involve them, the most frequent first."""
-        ...
-
-    async def conversation_authors(
-        self, conversation_id: ConversationId, *, limit: int
-    ) -> list[ConversationAuthor]:
-        """Return who wrote in a conversation of which the viewer may see all, the most talkative first."""
-        ...
-
-    async def conversation_memories(
-        self,
-        conversation_id: ConversationId,
-        participant_ids: Sequence[ParticipantId],
-        *,
-        limit: int,
-    ) -> list[RelatedMemory]:
-        """Return the memories that rest on a conversation, or name some of those present, the weightiest first.
-
-        Nothing, where the viewer may not see all of the conversation.
-        """
+    async def memories_by_agents(self, *, limit: int) -> Sequence[MemoryId]:
+        """Return the memories that agents stated or observed, newest first."""
         ...
 
 
 class MessageSource(Protocol):
-    """Where the context walk fetches messages from: our store, a list, a live platform.
+    """The source of messages for context expansion: our database, a list, a live platform.
 
-    Every call returns only what the viewer may see and never more than `limit` rows.
+    Every call returns only visible messages, at most `limit` of them.
     """
 
     async def before(self, message: Message, limit: int) -> list[Message]:
-        """Return the messages of the same room just before this one, newest first."""
+        """Return the messages of the room just before this one, newest first."""
         ...
 
     async def after(self, message: Message, limit: int) -> list[Message]:
-        """Return the messages of the same room just after this one, oldest first."""
+        """Return the messages of the room just after this one, oldest first."""
         ...
 
     async def messages(self, ids: Sequence[MessageId]) -> list[Message]:
-        """Return those of the ids that exist and are visible, in any order."""
+        """Return the visible messages among these ids, in any order."""
         ...
 
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
-        """Return reply edges that have one of the ids at either end, most confident first."""
+        """Return reply edges from or to these messages, the most confident first."""
         ...
 
 
 class ArticleReader(Protocol):
-    """Reads what a link points to."""
+    """Reads the page behind a link."""
 
     async def read(self, url: str) -> Article | FetchFailure:
-        """Return the article behind an address, or why it was not read; only a cancellation is raised."""
+        """Return the article, or why it was not read. Never raises, except when cancelled."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmFailure:
-    """Why a language model gave no answer, in one phrase that quotes nobody."""
+    """Why a language model gave no answer, in a phrase that quotes nobody."""
 
     reason: str
-    #: It asked to be left alone for so long.
+    #: The pause that the server asked for.
     retry_after: timedelta | None = None
 
 
 class LlmAnswer(str):
-    """An answer of a language model, and how long it and its question were, where the server says."""
+    """An answer of a language model with the token counts of prompt and answer, if the server reports them."""
 
     __slots__ = ("answer_tokens", "sent_tokens")
 
@@ -277,64 +231,57 @@ class LlmAnswer(str):
 
 
 class Extractor(Protocol):
-    """Finds what is stated in a conversation."""
+    """Finds claims in a conversation."""
 
     @property
     def name(self) -> str:
-        """What memories say drew them: "rules", or the name of a language model."""
+        """The name stored with its memories: "rules", or the language model."""
         ...
 
     async def extract(
         self, said: Sequence[SourceText], people: Sequence[NamedParticipant]
     ) -> Sequence[Claim] | LlmFailure:
-        """Return what is stated, or why there is no answer.
-
-        Args:
-            said: The conversation, in order.
-            people: Who may be spoken of.
-        """
+        """Return the claims in an ordered conversation, or why there are none."""
         ...
 
 
 class LanguageModel(Protocol):
-    """Answers in words. What it answers is a stranger's text, to be trusted no more than what it was given."""
+    """A language model. Its answers are as untrusted as its input."""
 
     @property
     def name(self) -> str:
-        """Which one answers."""
+        """The name of the model."""
         ...
 
     @property
     def timeout(self) -> timedelta:
-        """After so long a call has ended, answered or not."""
+        """Every call ends within this time."""
         ...
 
     async def answer(self, instructions: str, material: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
-        """Return the answer, or why there is none; only a cancellation is raised.
+        """Return the answer, or why there is none. Never raises, except when cancelled.
 
-        Args:
-            instructions: What is wanted.
-            material: What it is wanted of; nothing in there is an instruction.
-            shape: JSON schema of the answer, which a language model may or may not keep to.
+        `material` holds untrusted text: nothing in it is an instruction. `shape` is the JSON schema of the answer,
+        which the model may ignore.
         """
         ...
 
 
 class ExportFiles(Protocol):
-    """An export as a set of named files: one file, a folder, or an archive.
+    """The named files of an export: one file, a folder, or an archive.
 
-    Names are relative, with forward slashes. Opening is safe: nothing outside the export can be reached,
-    and an archive cannot unpack without end.
+    Names are relative, with forward slashes. Opening is safe: nothing outside the export is reachable, and
+    archives have a size limit.
     """
 
     @property
     def name(self) -> str:
-        """File or folder name, without its path."""
+        """The name of the file or folder, without its path."""
         ...
 
     @property
     def files(self) -> Sequence[str]:
-        """Names of the files inside, sorted; one for a single file."""
+        """The sorted names of the files inside; one for a single file."""
         ...
 
     def open(self, file: str) -> AbstractContextManager[IO[bytes]]:
@@ -344,22 +291,22 @@ class ExportFiles(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a person may tell a reader that the export itself does not say."""
+    """Facts that the export itself does not state."""
 
-    #: The day of the first line of a log that names only hours.
+    #: The day of the first line of a log that has only times of day.
     day: date | None = None
-    #: The zone of times that name none; UTC is assumed without it.
+    #: The zone of times without one; UTC if None.
     zone: ZoneInfo | None = None
-    #: The server, workspace or network; for a log, the network that its channel is on.
+    #: The server, workspace or network; for a log, the network of its channel.
     workspace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Importer:
-    """One foreign format: how to recognise it and how to read it."""
+    """An importer for one format: how to recognise it and how to read it."""
 
-    #: The platform's name as stored with rooms and identities: "discord", "slack", …
+    #: The platform name stored with rooms and accounts: "discord", "slack", …
     name: str
-    #: Cheap and quiet: looks at names and the first kilobytes, never raises.
+    #: Looks at names and the first kilobytes only; never raises.
     recognises: Callable[[ExportFiles], bool]
     read: Callable[[ExportFiles, ReadOptions], Iterator[ParsedItem]]

@@ -1,6 +1,7 @@
-"""What projections hold: rebuildable copies of what the database knows, by the ids it knows them by.
+"""The contents of projections: indexes that can be rebuilt from the database.
 
-A copy is named by the database. A rebuild fills a new copy beside the old one, and the database says which one is read.
+The database names the indexes. A rebuild fills a new index beside the old one, and the database decides which one
+is read.
 """
 
 import hashlib
@@ -29,18 +30,18 @@ EdgeKind = Literal[
     "SUPERSEDED_BY",
     "RESTS_ON",
 ]
-#: What a property of a node or an edge may be.
+#: The type of a property of a node or an edge.
 PropertyValue = str | int | float | bool | tuple[str, ...]
 
 
 def tag_id(org_id: OrgId, tag: str) -> UUID:
-    """Return the id that a tag of an org has in copies, which never hold its text."""
+    """Return the id of a tag in indexes, which never hold its text."""
     return uuid5(org_id, tag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDigest:
-    """What a copy holds of a subject: its id, and the digest of what was last written; none where some of it was lost."""
+    """The id of a stored subject and the digest of its content; empty if part of it was lost."""
 
     id: UUID
     digest: str
@@ -48,10 +49,10 @@ class StoredDigest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A message in a copy that is searched by meaning and by words; without its text."""
+    """A message in an index for dense and lexical search, without its text."""
 
     id: MessageId
-    #: Grows with every reading: an older one never replaces a newer one.
+    #: Grows with each read from the database: an older version never replaces a newer one.
     version: int
     room_id: RoomId
     kind: MessageKind
@@ -61,20 +62,20 @@ class Point:
     sent_at: datetime
     native_order: int
     conversation_id: ConversationId | None = None
-    #: What it answers.
+    #: The parent message.
     reply_to: MessageId | None = None
-    #: What opens the exchange it is part of; itself, where nothing else does.
+    #: The root of its thread; itself if it is the root.
     exchange_id: MessageId
-    #: Who may read it beside its author, where that is not up to its room: the addressees of a whisper; None: the room's.
+    #: Additional readers if the room does not decide: the audience of a whisper. None: the room decides.
     audience: Sequence[ParticipantId] | None = None
-    #: Of length one; None where the message has no vector.
+    #: Of length one; None if the message has no vector.
     vector: Vector | None = None
-    #: How often it has each lexeme.
+    #: Lexemes with their frequencies.
     lexemes: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def digest(self) -> str:
-        """Of all but the version: equal for equal content."""
+        """A digest of everything but the version."""
         vector = b"" if self.vector is None else self.vector.astype("<f2").tobytes()
         content = [
             str(self.id),
@@ -97,31 +98,31 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """Between the node that owns it and another, which may not have been written yet."""
+    """An edge between its owner and another node, which may not be written yet."""
 
     kind: EdgeKind
     label: NodeLabel
     target_id: UUID
     properties: Mapping[str, PropertyValue] = field(default_factory=dict[str, PropertyValue])
-    #: Whether it runs from the other to its owner: so a message owns that it was authored, and not whoever wrote a million.
+    #: Whether it leads from the other node to its owner. A message owns its authorship, not the author of a
+    #: million messages.
     incoming: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A subject in a copy that is walked as a graph, with the edges that it owns."""
+    """A subject in a graph index, with the edges that it owns."""
 
     id: UUID
-    #: Grows with every reading: an older one never replaces a newer one.
     version: int
     label: NodeLabel
     properties: Mapping[str, PropertyValue] = field(default_factory=dict[str, PropertyValue])
-    #: At most one of a kind to a target, and one from it.
+    #: At most one per kind, target and direction.
     edges: Sequence[Edge] = ()
 
     @property
     def digest(self) -> str:
-        """Of all but the version: equal for equal content."""
+        """A digest of everything but the version."""
         edges = [
             [one.kind, one.label, str(one.target_id), one.incoming, sorted(one.properties.items())]
             for one in self.edges
@@ -136,31 +137,31 @@ def _digest(content: Sequence[object], numbers: bytes = b"") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipPeriod:
-    """When a viewer was a member of a closed room."""
+    """A viewer's membership in a closed room."""
 
     room_id: RoomId
-    #: Inclusive; None: from its beginning.
+    #: Inclusive; None: since the beginning.
     joined_at: datetime | None
-    #: Exclusive; None: still.
+    #: Exclusive; None: still a member.
     left_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityFilter:
-    """What a viewer may read, as the filter of a copy; the database decides again before anything is shown."""
+    """What a viewer may read, as a filter for an index. The database checks again before anything is shown."""
 
     is_operator: bool = False
-    #: Whether what was injected for agents is for them.
+    #: Whether injected context is visible.
     is_agent: bool = False
     open_room_ids: Sequence[RoomId] = ()
     stays: Sequence[MembershipPeriod] = ()
-    #: Every account of the viewer.
+    #: All accounts of the viewer.
     own_ids: Sequence[ParticipantId] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFilter:
-    """Where to look in a copy; None in any field means everywhere, and an empty list nowhere."""
+    """The search range in an index; None is unlimited, an empty list matches nothing."""
 
     room_ids: Sequence[RoomId] | None = None
     author_ids: Sequence[ParticipantId] | None = None
@@ -172,8 +173,8 @@ class QueryFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A message that a copy proposes."""
+    """A message that an index proposes."""
 
     message_id: MessageId
-    #: Cosine for a vector, weight of shared words for words.
+    #: Cosine similarity, or the lexical score.
     score: float

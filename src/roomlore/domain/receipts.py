@@ -1,6 +1,6 @@
-"""Receipts: what an erasure removed, what it kept and why, and what a second look found.
+"""Receipts of erasures: what was removed, what stays and why, and the result of the verification.
 
-Counts and ids only: a receipt outlives what it tells about, so it repeats nothing of it.
+A receipt outlives the erased content. So it holds only counts and ids.
 """
 
 from collections.abc import Sequence
@@ -10,15 +10,14 @@ from typing import Literal
 
 from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId
 
-#: `expiry` is what the retention of a room removes.
+#: `expiry`: removed by the retention of a room.
 ErasureKind = Literal["message", "range", "person", "expiry", "room"]
-#: Where it lay: the truth, and the projections made from it.
 StoreName = Literal["postgresql", "qdrant", "neo4j"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedCount:
-    """How much of one thing is gone from one store."""
+    """How much of one thing was removed from one store."""
 
     store: StoreName
     #: "messages", "revisions", "embeddings", "memories", …
@@ -38,7 +37,7 @@ class RetainedCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationCheck:
-    """What a second look found of one thing; anything but nothing is a fault."""
+    """How much of one thing the verification found; anything but 0 is a fault."""
 
     store: StoreName
     what: str
@@ -47,33 +46,33 @@ class VerificationCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRemoval:
-    """What copies in one server may hold still of what is gone: all that was asked of them by the second look.
+    """What the indexes on one server may still hold of erased content.
 
-    Of somebody's own receipt it is of the messages and accounts themselves alone: what was made of them may be with what
-    they cannot see.
+    The receipt of a participant counts only the messages and accounts themselves: derived records may include
+    content that they cannot see.
     """
 
     store: StoreName
-    #: Points or nodes of what is there no more.
+    #: Points or nodes that still have to be removed.
     to_remove: int
-    #: What stays and is to be written anew: it may tell of what is gone, as a count of answers does.
+    #: Points or nodes that stay but may reflect erased content, such as a reply count.
     to_rewrite: int
-    #: How many of both the server would not take; they wait to be tried again.
+    #: How many of both the server refused; they wait for a retry.
     set_aside: int
-    #: Since when the server fails.
+    #: The start of the server's current outage.
     failing_since: datetime | None
-    #: How it does; only operators are told.
+    #: The error of that outage; only operators see it.
     error: str | None
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing of what it is of is left there."""
+        """Whether nothing is pending."""
         return not self.to_remove and not self.to_rewrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What an erasure did, or on a dry run would do."""
+    """The result of an erasure, or of its dry run."""
 
     id: ReceiptId
     at: datetime
@@ -83,25 +82,25 @@ class Receipt:
     participant_ids: Sequence[ParticipantId]
     since: datetime | None
     until: datetime | None
-    #: With which key it was asked for; None without one.
+    #: The key of the request; None without one.
     key_id: KeyId | None
-    #: Who asked, who may see this; None is the operator, who also gets in full what somebody else asked for.
+    #: The requester, who may see the receipt; None is the operator, who also sees all other receipts in full.
     viewer_id: ParticipantId | None
     removed: Sequence[RemovedCount]
     kept: Sequence[RetainedCount]
-    #: None until the second look; a dry run has none.
+    #: None until the verification; a dry run has none.
     checks: Sequence[VerificationCheck] | None
     checked_at: datetime | None
     is_dry_run: bool = False
-    #: As of now, and never kept with the receipt: it follows from the work that waits. None where nobody looked.
+    #: The current state, derived from pending work and not stored; None if it was not looked up.
     copies: Sequence[PendingRemoval] | None = None
 
     @property
     def is_own(self) -> bool:
-        """Whether somebody but the operator asked for it, who is told of their own alone."""
+        """Whether a participant requested it; they see counts of their own content only."""
         return self.viewer_id is not None
 
     @property
     def is_clean(self) -> bool:
-        """Whether the second look was taken and found nothing left."""
+        """Whether the verification ran and found nothing."""
         return self.checks is not None and not any(check.found for check in self.checks)

@@ -1,7 +1,7 @@
-"""What reads return: frozen records, times aware and in UTC."""
+"""The records that reads return: frozen, with times in UTC."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -13,27 +13,27 @@ from roomlore.domain.words import qualified_room_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomMember:
-    """A presence of somebody in a room."""
+    """One period of a participant in a room."""
 
     participant_id: ParticipantId
     name: str
     kind: ParticipantKind
     #: None: since before the records begin.
     joined_at: datetime | None
-    #: None: still there.
+    #: None: still a member.
     left_at: datetime | None
-    #: The platform lists it, they wrote there, or an operator said so.
+    #: The platform lists them, they wrote there, or an operator added them.
     known_by: Literal["platform", "wrote", "operator"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
-    """Somebody, or a room, that a message names, as the viewer may call them."""
+    """A participant or room that a message mentions, named as the viewer may know it."""
 
-    #: The account or room as its platform knows it.
+    #: The id on its platform.
     external_id: str
     name: str
-    #: One of the two.
+    #: Exactly one of the two is set.
     participant_id: ParticipantId | None = None
     room_id: RoomId | None = None
 
@@ -43,15 +43,15 @@ class Reaction:
     """A reaction to a message."""
 
     emoji: str
-    #: How many reacted so.
     count: int
-    #: Those of them whom the viewer may know, where the platform says who they are.
+    #: Those who reacted and whom the viewer may know, if the platform names them.
     by: Sequence[Mention] = ()
 
 
 Role = Literal["operator", "agent", "member"]
-#: `speak`: say something in rooms, and edit it; `remember`: assert memories; `correct`: say what is wrong with memories of oneself, and put such aside; `arrange`: say what belongs to which conversation, as far as the viewer may see
-#: these; `erase own`: what the viewer wrote, and the viewer; `administer`: all else.
+#: `speak`: post and edit messages. `remember`: assert memories. `correct`: correct or archive memories about
+#: oneself. `arrange`: assign messages to conversations, as far as visible. `erase own`: own messages and the
+#: own account. `administer`: everything else.
 Right = Literal["speak", "remember", "correct", "arrange", "erase own", "administer"]
 
 RIGHTS: Mapping[Role, frozenset[Right]] = {
@@ -78,27 +78,25 @@ MemoryKind = Literal[
     "learning",
     "insight",
 ]
-#: How long nobody speaks in a conversation until it is over, where the pace of its room is not to be told.
+#: The idle timeout of a conversation if the pace of its room is unknown.
 DEFAULT_IDLE_TIMEOUT = timedelta(minutes=30)
-#: Where a label is from: the words of the conversation, a language model, or a person.
 LabelSource = Literal["words", "language model", "person"]
-#: Why a conversation is one of its own: nothing had been said before, nobody had spoken for long, others were
-#: speaking of something else, or a person said so.
+#: Why a conversation was split off: no message before it, a long pause, a new topic, or a person did it.
 SplitReason = Literal["first", "silence", "topic", "person"]
-#: `sensitive`: for those who were members of the rooms of its sources when they were said.
+#: `sensitive`: only for those who were members when its sources were sent.
 Sensitivity = Literal["normal", "sensitive"]
-#: It stands, another took its place, or a person put it aside.
+#: Active, superseded by another one, or archived by a person.
 MemoryStatus = Literal["active", "deprecated", "archived"]
-#: Of a memory that rests on no message: the whole org, or whoever asserted it alone.
+#: Who may see a memory without sources: the whole org, or only its asserter.
 AssertionAudience = Literal["org", "self"]
-#: For whom a memory is; `sources`: for those who may read all the messages that it rests on.
+#: `sources`: everybody who may see all its source messages.
 MemoryAudience = Literal["org", "self", "sources"]
-#: Who stated it, whom it is about, who else said what it rests on, and through whose eyes it was seen.
+#: Who stated it, whom it is about, who else supports it, and who observed it.
 MemoryRole = Literal["author", "subject", "involved", "perspective"]
-#: Where what was read may be posted: in the room, or to those who hear the whisper that is answered. `nowhere`: it was read
-#: for the viewer's own eyes, and may hold what others may not read.
+#: Where content may be posted: in the room, or to the audience of the whisper. `nowhere`: it was read for the
+#: viewer alone.
 Postable = Literal["room", "whisper", "nowhere"]
-#: `refused`: there was no such thing, or it was not for the viewer; the two are not told apart.
+#: `refused`: not found or not visible; both are logged alike.
 AuditOutcome = Literal["done", "refused"]
 
 #: Marks a field that no surface shows.
@@ -107,19 +105,19 @@ HIDDEN_FIELD = {"shown": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """For whom a read is made: one participant, or the operator, who sees everything in the org."""
+    """The reader of a request: one participant, or the operator, who sees everything in the org."""
 
     org_id: OrgId
     #: None is the operator.
     participant_id: ParticipantId | None
-    #: Other accounts of the same person, as known when the viewer was named.
+    #: The other accounts of the same person at the time of the request.
     accounts: frozenset[ParticipantId] = field(default=frozenset(), compare=False)
-    #: What the viewer may change; an operator may everything.
+    #: What the viewer may change.
     role: Role = field(default="member", compare=False)
-    #: The key the viewer came with; None without one.
+    #: The key of the request; None without one.
     key_id: KeyId | None = field(default=None, compare=False)
-    #: Where what is read is to be posted: a room, or a whisper, which is answered to those who hear it. Then nothing is
-    #: read that not everybody there could read. None: it is for the viewer's own eyes.
+    #: Where the result will be posted: a room, or a whisper that is answered. Then only content that
+    #: everybody there may see is read. None: only the viewer reads it.
     place: RoomId | MessageId | None = None
 
     @classmethod
@@ -133,11 +131,11 @@ class Viewer:
         return self.participant_id is None and self.place is None
 
     def posting(self, place: RoomId | MessageId) -> "Viewer":
-        """Return this viewer as one who reads for what is to be posted at a place."""
+        """Return this viewer, reading for a post at a place."""
         return replace(self, place=place)
 
     def is_own(self, participant_id: ParticipantId | None) -> bool:
-        """Whether a participant is the viewer, by whatever account."""
+        """Return whether a participant is an account of the viewer."""
         return participant_id is not None and (
             participant_id == self.participant_id or participant_id in self.accounts
         )
@@ -145,12 +143,12 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """A room as its viewer sees it: counts and times cover only what the viewer may read."""
+    """A room as its viewer sees it: counts and times cover only visible messages."""
 
     id: RoomId
     platform: str
     external_id: str
-    #: The server, workspace or network it belongs to; empty where there is none.
+    #: The server, workspace or network of the room; may be empty.
     workspace: str
     name: str
     kind: RoomKind
@@ -158,27 +156,27 @@ class Room:
     topic: str
     message_count: int
     last_activity_at: datetime | None
-    #: How long it keeps what is said; None is forever.
+    #: The retention period; None is forever.
     keep_for: timedelta | None
-    #: From when on it does; until then it keeps more, and this can be taken back. None where it does so already.
+    #: When a shorter retention takes effect; it can be revoked until then. None if it is in effect.
     retention_starts_at: datetime | None
 
     @property
     def qualified_name(self) -> str:
-        """What it is called among all rooms."""
+        """The name with its workspace."""
         return qualified_room_name(self.workspace, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Participant:
-    """A human, agent or system that takes part; counts cover only what the viewer may read.
+    """A human, agent or system; counts cover only visible messages.
 
-    Participants who are accounts of one person are one, as far as the viewer may know them.
+    Merged accounts are one participant, as far as the viewer may know them.
     """
 
     #: The first of the accounts.
     id: ParticipantId
-    #: Every account that the viewer may know to be this person's; one where nobody was merged.
+    #: All accounts of the person that the viewer may know.
     accounts: Sequence[ParticipantId]
     #: The newest.
     name: str
@@ -195,75 +193,75 @@ class Participant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """How a platform names a participant, and as whom the viewer knows it."""
+    """A platform account, and the participant it belongs to."""
 
     platform: str
     account_id: str
-    #: Who a shared webhook or bridge account speaks as; empty for an ordinary account.
+    #: The speaker behind a shared webhook or bridge account; empty for an ordinary account.
     persona: str
-    #: True where a bridge speaks for somebody of another platform.
+    #: True if a bridge relays a person from another platform.
     bridged: bool
     participant_id: ParticipantId
     name: str
     kind: ParticipantKind
-    #: Whether the viewer may know of another account of the same person.
+    #: Whether the viewer may know another account of the same person.
     is_merged: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One thing said once, by its true author."""
+    """One message with its true author."""
 
     id: MessageId
     room_id: RoomId
     external_id: str
     kind: MessageKind
     author_id: ParticipantId
-    #: As displayed when it was said.
+    #: The display name at the time of the message.
     author_name: str
     author_kind: ParticipantKind
     #: Empty once redacted.
     body: str
     sent_at: datetime
     precision: TimestampPrecision
-    #: Tells apart messages with the same time; (sent_at, native_order, id) is the order inside a room. It is shown to
-    #: nobody: a number of lines counts those that are hidden, too.
+    #: Orders messages with equal times; (sent_at, native_order, id) is the order in a room. Never shown: line
+    #: numbers would reveal hidden messages.
     native_order: int = field(default=0, repr=False, compare=False, metadata=HIDDEN_FIELD)
     edited_at: datetime | None
     redacted_at: datetime | None
-    #: Set where nothing is left but the place: neither words nor author.
+    #: Set on a tombstone, which has neither body nor author.
     erased_at: datetime | None = None
-    #: The message this one answers by the platform's own word, where the viewer may see it.
+    #: The message it replies to by the platform's own data, if visible.
     reply_to: MessageId | None
-    #: Whom and which rooms it names, as far as the viewer may know them.
+    #: The mentioned participants and rooms that the viewer may know.
     mentions: Sequence[Mention] = field(default=(), hash=False)
     reactions: Sequence[Reaction] = field(default=(), hash=False)
-    #: Whatever else it came with; what its platform itself says of it, `platform`, is there for operators alone.
+    #: Other facts; `platform` holds the platform's own and is for operators only.
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
     @property
     def position(self) -> tuple[datetime, int, MessageId]:
-        """The place in the room, comparable."""
+        """The sort key of the message in its room."""
         return (self.sent_at, self.native_order, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An edge from a message to the one it answers."""
+    """A reply edge."""
 
     child_id: MessageId
     parent_id: MessageId
     method: ReplyMethod
-    #: 1.0 for what the platform itself says.
+    #: 1.0 if the platform states it.
     confidence: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationParticipant:
-    """Somebody who takes part in a conversation."""
+    """A participant of a conversation."""
 
     id: ParticipantId
-    #: As displayed when they last spoke in it.
+    #: The display name when they last wrote in it.
     name: str
     kind: ParticipantKind
     message_count: int
@@ -271,30 +269,30 @@ class ConversationParticipant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """Messages of one topic in one room, all of which its viewer may read."""
+    """Messages of one topic in one room; the viewer may read all of them."""
 
     id: ConversationId
     room_id: RoomId
-    #: What it is about, in a few words; empty where nothing says it.
+    #: The topic in a few words; may be empty.
     label: str
-    #: Whether a person called it so.
+    #: Whether a person set the label.
     is_named: bool
     label_by: LabelSource
     sensitivity: Sensitivity
-    #: None for those who came to a closed room later: it rests on what was said before.
+    #: None for late joiners of a closed room: it depends on messages before they joined.
     boundary: SplitReason | None
     opened_at: datetime
     last_at: datetime
-    #: It is open until nobody has spoken in it for so long, by the pace of its room; None like `boundary`.
+    #: The idle timeout, by the pace of the room; None like `boundary`.
     quiet_after: timedelta | None
     message_count: int
-    #: Most talkative first.
+    #: Most active first.
     talkers: Sequence[ConversationParticipant]
-    #: A person said that it was over with what was said until then.
+    #: When a person closed it. A later message opens it again.
     closed_at: datetime | None = None
 
     def is_open_at(self, now: datetime) -> bool:
-        """Whether somebody may still go on with it."""
+        """Return whether it may still continue."""
         if self.closed_at is not None and self.closed_at >= self.last_at:
             return False
         return now < self.last_at + (self.quiet_after or DEFAULT_IDLE_TIMEOUT)
@@ -302,25 +300,25 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedMessage:
-    """A message with what it answers and the conversation it is in, as far as its viewer may see them."""
+    """A message with its parent and its conversation, as far as visible."""
 
     message: Message
-    #: The one edge that counts: what the platform says before what was found.
+    #: The effective reply edge: the platform's before an inferred one.
     answers: Reply | None
     conversation_id: ConversationId | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """What is kept of a key: all but the key itself."""
+    """A key without its secret."""
 
     id: KeyId
-    #: What it is for.
+    #: Its purpose.
     name: str
     role: Role
-    #: With whose eyes its holder reads; None for operators.
+    #: The participant whose view its holder has; None for operators.
     participant_id: ParticipantId | None
-    #: What this participant is called now; None for operators.
+    #: The current name of this participant.
     participant_name: str | None
     created_at: datetime
     expires_at: datetime | None
@@ -329,7 +327,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine:
-    """Who read or changed what, and when; never what was said, asked or answered."""
+    """Who read or changed what, and when; never any content."""
 
     id: UUID
     at: datetime
@@ -346,7 +344,7 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class MemoryParticipant:
-    """Somebody whom a memory names, as the viewer may call them."""
+    """A participant that a memory names, as the viewer may know them."""
 
     role: MemoryRole
     name: str
@@ -355,7 +353,7 @@ class MemoryParticipant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySource:
-    """A message that a memory rests on, and which words of it: characters of its body, all of it where None."""
+    """A source message of a memory, and the quoted span in characters; None: the whole body."""
 
     message_id: MessageId
     quote_start: int | None = None
@@ -364,80 +362,86 @@ class MemorySource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A durable statement and what it rests on, all of which its viewer may read."""
+    """A durable statement with its sources; the viewer may read all of them."""
 
     id: MemoryId
     kind: MemoryKind
-    #: In a few words; empty where the content is short enough.
+    #: May be empty if the content is short.
     title: str
     content: str
     #: 1..5.
     importance: float
-    #: How likely it is so, 0..1.
+    #: Between 0 and 1.
     confidence: float
     sensitivity: Sensitivity
     status: MemoryStatus
-    #: What drew it from its sources, "rules" or the name of a language model; None where it was asserted.
+    #: "rules" or the name of a language model; None if a person asserted it.
     extractor: str | None
     audience: MemoryAudience = "sources"
-    #: None where it was not asserted by a participant, or by one of whom the viewer may not know.
+    #: None if nobody asserted it, or the viewer may not know them.
     asserted_by: ParticipantId | None
-    #: None where no room was named, or one that the viewer may not see.
+    #: None if no room was named, or it is not visible.
     asserted_in: RoomId | None
     recorded_at: datetime
-    #: Since when it is true, as far as known: as stated, or when the first of its sources was said.
+    #: Since when it is true: as stated, or the time of its first source.
     valid_from: datetime
-    #: In the order in which they were said, as far as rooms and clocks agree; empty where it is an assertion alone.
+    #: In the order of time; empty for an assertion without sources.
     sources: Sequence[MemorySource]
-    #: Only those of whom the viewer may know.
+    #: Only those whom the viewer may know.
     participants: Sequence[MemoryParticipant]
     tags: Sequence[str]
-    #: Whatever else it was given with.
+    #: Other facts that came with it.
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    #: The work it belongs to, by whatever name that goes elsewhere.
+    #: The id of the task that it belongs to, from another system.
     task_id: str | None
-    #: Of what it is the one value, as "home": a later one of the same subject takes its place.
+    #: The single-valued attribute it states, such as "home"; a later value for the same subject supersedes
+    #: it.
     slot: str | None
-    #: Whether a source says something else since the memory was recorded.
+    #: Whether a source was edited after the memory was recorded.
     is_outdated: bool
-    #: What took its place; None while it stands.
+    #: None while it is active.
     superseded_by: MemoryId | None
 
     @property
     def source_ids(self) -> Sequence[MessageId]:
-        """The messages it rests on, in the order in which they were said."""
+        """The ids of its sources, in the order of time."""
         return [source.message_id for source in self.sources]
 
     @property
     def subject_ids(self) -> frozenset[ParticipantId]:
-        """Whom it is about."""
+        """The participants it is about."""
         return frozenset(person.id for person in self.participants if person.role == "subject")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceMessage:
-    """A message that a memory rests on, and what its room is called."""
+    """A source message of a memory, with the name of its room."""
 
     message: Message
-    #: None where the viewer may read the message but not see the room, as with a whisper from elsewhere.
+    #: None if the message is visible but its room is not, such as a whisper from elsewhere.
     room_name: str | None
-    #: The conversation it is in; None where there is none, or none that the viewer may see whole.
+    #: None if there is none, or it is not wholly visible.
     conversation_id: ConversationId | None = None
     conversation_label: str = ""
-    #: The words of it that count; None: all of them, or it was edited since.
+    #: The supporting words; None: all of them, or the message was edited since.
     quote: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """A memory with all that it rests on, in the order in which it was said."""
+    """A memory with its sources, in the order of time."""
 
     memory: Memory
     sources: Sequence[SourceMessage]
-    #: What took its place, and the place of that, up to what stands now; empty where the memory itself does.
+    #: The chain of memories that superseded it, up to the active one.
     successors: Sequence[Memory] = ()
-    #: Memories of which it took the place, and they of others, newest first.
+    #: The memories that it superseded, directly or indirectly, newest first.
     predecessors: Sequence[Memory] = ()
-    #: What those are called who asserted it, and the room where they did; None where neither is named or to be known.
+    #: The names of its asserter and of the room; None if not set or not visible.
     asserted_by_name: str | None = None
     asserted_in_name: str | None = None
+
+
+def field_values(record: Any) -> dict[str, Any]:
+    """Return the fields of a record by name, as a shallow copy."""
+    return {each.name: getattr(record, each.name) for each in fields(record)}

@@ -1,10 +1,9 @@
-"""Takes somebody out of what others said: ids and names in structured fields, marks and mentions in texts.
+"""Redacts an erased person from the messages of others: ids and names in structured fields, mentions in texts.
 
-What others said in plain words stays theirs. The same is done to what is stored when a person is erased,
-and to what comes in afterwards.
+Plain words of others stay unchanged. The same redaction applies to stored records on erasure and to later imports.
 
-An account may be called "1" and a person "message": in structured fields only what stands under a key that
-bears people is compared with accounts and names. The id of a file, a priority or a type is nobody.
+An account may be called "1" and a person "message". So structured fields are compared with accounts and names only
+under keys that hold people; file ids, priorities and types are left alone.
 """
 
 import re
@@ -17,52 +16,47 @@ from roomlore.domain.patterns import lazy_pattern
 
 ERASED = "[erased]"
 ERASED_MENTION = "@[erased]"
-#: What a room is called that was named like somebody who is gone.
+#: The new name of a room that was named after an erased person.
 ERASED_NAME = "erased"
-#: Rooms of these kinds are called like those who are in them.
+#: Rooms of these kinds are named after their members.
 PRIVATE_KINDS = frozenset({"dm", "group_dm"})
-#: Shorter names are words of many other meanings.
+#: Shorter names are too often common words.
 MIN_WORD_LENGTH = 3
-#: A shorter number under a key of several people is a count more often than an account.
+#: A shorter number under a key for several people is more often a count than an account.
 MIN_NUMBER_LENGTH = 5
 
-# Keys are written as `_plain` leaves them, so that user_id, userId and User-Id are one.
+# Keys are normalised by `_normalised_key`: user_id, userId and User-Id are equal.
 
-#: What stands under one of these is an account, a name or an object about somebody; so it is under `..._by`.
-PERSON_KEYS = frozenset(
-    {
-        *("account", "accountid", "accountname", "actor", "actorid", "actorname", "assignee"),
-        *("author", "authorid", "authorname", "authorsubname", "botid", "botprofile", "by"),
-        *("contact", "contactinformation", "creator", "creatorid", "displayname"),
-        *("displaynamenormalized", "firstname", "forwardedfrom", "forwardedfromid", "from", "fromid"),
-        *("fromname", "fullname", "globalname", "handle", "host", "invitee", "inviter", "inviterid"),
-        *("lastname", "login", "member", "memberid", "mention", "nick", "nickname", "owner"),
-        *("ownerid", "parentuserid", "person", "poster", "profile", "realname", "realnamenormalized"),
-        *("recipient", "recipientid", "savedfrom", "screenname", "sender", "senderid", "sendername"),
-        *("signature", "speaker", "to", "uploader", "user", "userid", "username", "userprofile"),
-        *("viabot", "who"),
-    }
-)
-#: Under one of these stand several people, in a list or in a map with accounts for keys.
-PEOPLE_KEYS = frozenset(
-    {
-        *("accounts", "actors", "admins", "audience", "authors", "contacts", "invitees", "memberids"),
-        *("members", "mentionedusers", "mentions", "owners", "participants", "people", "profiles"),
-        *("recipients", "replyusers", "subscribers", "userids", "users"),
-    }
-)
-#: In an object about somebody these are theirs; anywhere else they are those of a file, room or emoji.
+#: Values of these keys, and of `..._by`, are accounts, names or objects about a person.
+PERSON_KEYS = frozenset({
+    "account", "accountid", "accountname", "actor", "actorid", "actorname", "assignee", "author",
+    "authorid", "authorname", "authorsubname", "botid", "botprofile", "by", "contact",
+    "contactinformation", "creator", "creatorid", "displayname", "displaynamenormalized", "firstname",
+    "forwardedfrom", "forwardedfromid", "from", "fromid", "fromname", "fullname", "globalname", "handle",
+    "host", "invitee", "inviter", "inviterid", "lastname", "login", "member", "memberid", "mention",
+    "nick", "nickname", "owner", "ownerid", "parentuserid", "person", "poster", "profile", "realname",
+    "realnamenormalized", "recipient", "recipientid", "savedfrom", "screenname", "sender", "senderid",
+    "sendername", "signature", "speaker", "to", "uploader", "user", "userid", "username", "userprofile",
+    "viabot", "who",
+})  # fmt: skip
+#: Values of these keys are several people: a list, or a map with accounts as keys.
+PEOPLE_KEYS = frozenset({
+    "accounts", "actors", "admins", "audience", "authors", "contacts", "invitees", "memberids", "members",
+    "mentionedusers", "mentions", "owners", "participants", "people", "profiles", "recipients",
+    "replyusers", "subscribers", "userids", "users",
+})  # fmt: skip
+#: Inside an object about a person these identify them; elsewhere they belong to a file, room or emoji.
 IDENTIFYING_KEYS = frozenset({"id", "name"})
-#: An object in which one of these is the account tells about the person, wherever it stands.
+#: An object is about the person if one of these is their account, anywhere.
 ACCOUNT_KEYS = frozenset({"accountid", "authorid", "fromid", "user", "userid"})
 
 
 class ValueRole(Enum):
-    """What the key above a JSON value makes of it."""
+    """What the key above a JSON value says about it."""
 
-    #: The whole of a structured field: the message itself, never somebody in it.
+    #: The whole of a structured field: the message itself, not a person in it.
     WHOLE = auto()
-    #: Nothing that bears people.
+    #: Not about people.
     ELSEWHERE = auto()
     PERSON = auto()
     PEOPLE = auto()
@@ -71,14 +65,14 @@ class ValueRole(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonAliases:
-    """How somebody is called on one platform."""
+    """The accounts and names of a person on one platform."""
 
     accounts: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     _patterns: Mapping[str, re.Pattern[str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make the patterns, once."""
+        """Build the patterns once."""
         marks = rf"<@!?(?:{_either(self.accounts)})(?:\|[^<>]*)?>"
         mention = rf"(?i:@(?:{_either((self.names | self.accounts) - {ERASED})}))(?!\w)"
         word = rf"(?:{_either(filter(_is_distinctive, self.names))})(?!\w)"
@@ -97,53 +91,53 @@ class PersonAliases:
         return bool(self.accounts or self.names)
 
     def has_account_in(self, ids: Any) -> bool:
-        """Return whether one of the accounts is in a list of account ids."""
+        """Return whether a list of account ids contains one of theirs."""
         return isinstance(ids, list | tuple) and any(
             _is_among(one, self.accounts) for one in cast("Sequence[Any]", ids)
         )
 
     def is_named_in(self, text: str) -> bool:
-        """Return whether one of the names stands in a text as a word, in whatever case."""
+        """Return whether a text contains one of the names as a word, in any case."""
         return self._patterns["anywhere"].search(text) is not None
 
     def redact_names(self, text: str) -> str:
-        """Return a text in which each of the names is replaced, wherever it stands as a word, in whatever case."""
+        """Return the text with each of the names replaced, in any case."""
         return self._patterns["anywhere"].sub(ERASED, text)
 
     def redact(self, text: str, *, mentioned: bool, notice: bool) -> str:
-        """Return a text without marks, where it mentions them without mentions, as a notice without names."""
+        """Return the text without markup mentions; without `@` mentions if `mentioned`; without names if `notice`."""
         if "<@" in text:
             text = self._patterns["mark"].sub(ERASED_MENTION, text)
         if not mentioned and not notice:
             return text
-        runs = self._patterns["both" if mentioned and notice else "mentions" if mentioned else "words"]
-        return runs.sub(_erased_run, text)
+        pattern = self._patterns["both" if mentioned and notice else "mentions" if mentioned else "words"]
+        return pattern.sub(_erased_run, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redactor:
-    """Takes one trace out of one message."""
+    """Redacts one person from one message."""
 
     aliases: PersonAliases
-    #: Whether the message mentions or shows the person by the platform's own structure.
+    #: Whether the platform's own data say that the message mentions them.
     mentions_them: bool = False
-    #: Whether it is a notice of the platform, which nobody said.
+    #: Whether it is a system notice.
     is_notice: bool = False
-    #: How the message's own author is called, who may bear the same name.
+    #: The author's name, which may be the same as the person's.
     author_name: str = ""
 
     def text(self, text: str) -> str:
-        """Return a text without marks and mentions of the person, a notice also without their names."""
+        """Return the text without mentions of the person; a notice also without their names."""
         return self.aliases.redact(text, mentioned=self.mentions_them, notice=self.is_notice)
 
     def ids(self, ids: Any) -> Any:
-        """Return account ids without those of the person; what is no list of them is any value."""
+        """Return account ids without the person's; anything but a list is redacted like a person."""
         if not isinstance(ids, list | tuple):
             return self._value(ids, ValueRole.PERSON)
         return [one for one in cast("Sequence[Any]", ids) if not _is_among(one, self.aliases.accounts)]
 
     def reactions(self, reactions: Any) -> Any:
-        """Return reactions without the person among those who reacted."""
+        """Return reactions without the person."""
         if not isinstance(reactions, list | tuple):
             return self._value(reactions, ValueRole.REACTIONS)
         return [self._reaction(reaction) for reaction in cast("Sequence[Any]", reactions)]
@@ -157,34 +151,38 @@ class Redactor:
         return self.value(fields)
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value in which nothing that stands for somebody is an account or name of the person."""
+        """Return a JSON value without the accounts and names of the person in places that hold people."""
         return self._value(value, ValueRole.WHOLE)
 
-    def _value(self, value: Any, place: ValueRole) -> Any:
+    def _value(self, value: Any, role: ValueRole) -> Any:
         if isinstance(value, str):
-            return ERASED if self._is_theirs(value, place) else self.text(value)
+            return ERASED if self._is_theirs(value, role) else self.text(value)
         if isinstance(value, Mapping):
-            return self._object(cast("Mapping[str, Any]", value), place)
+            return self._object(cast("Mapping[str, Any]", value), role)
         if isinstance(value, list | tuple):
-            inner = ValueRole.PERSON if place in _PERSON_ROLES else ValueRole.ELSEWHERE
+            inner = ValueRole.PERSON if role in _PERSON_ROLES else ValueRole.ELSEWHERE
             return [self._value(item, inner) for item in cast("Sequence[Any]", value)]
-        return ERASED if self._is_their_number(value, place) else value
+        return ERASED if self._is_their_number(value, role) else value
 
-    def _object(self, value: Mapping[str, Any], place: ValueRole) -> dict[str, Any]:
-        place = _object_role(value, place)
-        describes = self._describes(value, place)
-        scrubbed: dict[str, Any] = {}
+    def _object(self, value: Mapping[str, Any], role: ValueRole) -> dict[str, Any]:
+        role = _object_role(value, role)
+        describes = self._describes(value, role)
+        redacted: dict[str, Any] = {}
         for key, item in value.items():
-            is_told = describes and isinstance(item, str) and key != "type"
-            kept = ERASED if place in _MAPPING_ROLES and key in self.aliases.accounts else key
-            scrubbed[kept] = ERASED if is_told and item else self._value(item, _value_role(key, item, place))
-        return scrubbed
+            is_personal = describes and isinstance(item, str) and key != "type"
+            new_key = ERASED if role in _MAPPING_ROLES and key in self.aliases.accounts else key
+            redacted[new_key] = (
+                ERASED if is_personal and item else self._value(item, _value_role(key, item, role))
+            )
+        return redacted
 
-    def _describes(self, value: Mapping[str, Any], place: ValueRole) -> bool:
-        if place is ValueRole.WHOLE:
+    def _describes(self, value: Mapping[str, Any], role: ValueRole) -> bool:
+        if role is ValueRole.WHOLE:
             return False
-        telling = ACCOUNT_KEYS | {"id"} if place in _PERSON_ROLES else ACCOUNT_KEYS
-        return any(_normalised_key(key) in telling and self._is_account(item) for key, item in value.items())
+        account_keys = ACCOUNT_KEYS | {"id"} if role in _PERSON_ROLES else ACCOUNT_KEYS
+        return any(
+            _normalised_key(key) in account_keys and self._is_account(item) for key, item in value.items()
+        )
 
     def _is_account(self, value: Any) -> bool:
         return (
@@ -193,17 +191,15 @@ class Redactor:
             and str(value) in self.aliases.accounts
         )
 
-    def _is_theirs(self, string: str, place: ValueRole) -> bool:
-        if place not in _PERSON_ROLES:
+    def _is_theirs(self, text: str, role: ValueRole) -> bool:
+        if role not in _PERSON_ROLES:
             return False
-        return string in self.aliases.accounts or (
-            string in self.aliases.names and string != self.author_name
-        )
+        return text in self.aliases.accounts or (text in self.aliases.names and text != self.author_name)
 
-    def _is_their_number(self, value: Any, place: ValueRole) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int) or place not in _PERSON_ROLES:
+    def _is_their_number(self, value: Any, role: ValueRole) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int) or role not in _PERSON_ROLES:
             return False
-        is_count = place is ValueRole.PEOPLE and abs(value) < 10 ** (MIN_NUMBER_LENGTH - 1)
+        is_count = role is ValueRole.PEOPLE and abs(value) < 10 ** (MIN_NUMBER_LENGTH - 1)
         return not is_count and str(value) in self.aliases.accounts
 
 
@@ -212,7 +208,7 @@ _MAPPING_ROLES = frozenset({ValueRole.PEOPLE, ValueRole.REACTIONS})
 
 
 def _value_role(key: str, item: Any, above: ValueRole) -> ValueRole:
-    """Return what a key makes of the item under it, in an object that stands in a place itself."""
+    """Return what a key says about its value; `above` is the role of the object."""
     plain = _normalised_key(key)
     if plain == "reactions":
         return ValueRole.REACTIONS
@@ -224,15 +220,15 @@ def _value_role(key: str, item: Any, above: ValueRole) -> ValueRole:
         or (above in _PERSON_ROLES and plain in IDENTIFYING_KEYS)
     ):
         return ValueRole.PERSON
-    # In maps the keys are accounts or emoji, and what they lead to is somebody or those who reacted.
+    # In these maps keys are accounts or emoji, and values are people.
     is_list = isinstance(item, list | tuple)
     leads_to_people = above is ValueRole.PEOPLE or (above is ValueRole.REACTIONS and is_list)
     return ValueRole.PERSON if leads_to_people and not isinstance(item, int) else ValueRole.ELSEWHERE
 
 
-def _object_role(value: Mapping[str, Any], place: ValueRole) -> ValueRole:
-    """Return the place of an object; a one-to-one room bears the name of whom it is with."""
-    return ValueRole.PERSON if place is ValueRole.ELSEWHERE and value.get("kind") == "dm" else place
+def _object_role(value: Mapping[str, Any], role: ValueRole) -> ValueRole:
+    """A dm room is named after the other person."""
+    return ValueRole.PERSON if role is ValueRole.ELSEWHERE and value.get("kind") == "dm" else role
 
 
 def _normalised_key(key: str) -> str:
@@ -244,13 +240,13 @@ def _is_among(one: Any, accounts: frozenset[str]) -> bool:
 
 
 def _is_distinctive(name: str) -> bool:
-    # Nobody's name is looked for inside our own mark.
+    # Names are not searched inside our own marker.
     return len(name) >= MIN_WORD_LENGTH and name not in ERASED
 
 
-def _repeated_pattern(*called: str) -> re.Pattern[str]:
-    """Return a pattern of what somebody is called, over and over: "Ana@U1" is two of it, and neither may stay."""
-    return lazy_pattern(rf"(?<!\w)(?:{'|'.join(called)})+")
+def _repeated_pattern(*alternatives: str) -> re.Pattern[str]:
+    """Runs are replaced as a whole: "Ana@U1" is two mentions."""
+    return lazy_pattern(rf"(?<!\w)(?:{'|'.join(alternatives)})+")
 
 
 def _erased_run(run: re.Match[str]) -> str:
@@ -258,12 +254,11 @@ def _erased_run(run: re.Match[str]) -> str:
 
 
 def _either(strings: Iterable[str]) -> str:
-    """Return a pattern of any of the strings, longer ones first; of none it matches nothing."""
     longest_first = sorted(strings, key=lambda string: (-len(string), string))
     return "|".join(re.escape(string) for string in longest_first) or "(?!)"
 
 
-def without_names(name: str, trace: PersonAliases) -> str:
-    """Return what a room for a few is called without the names of somebody who is in it no more."""
-    left = trace.redact_names(name)
-    return ERASED_NAME if left == ERASED else left
+def without_names(name: str, aliases: PersonAliases) -> str:
+    """Return the name of a small room without the names of an erased member."""
+    rest = aliases.redact_names(name)
+    return ERASED_NAME if rest == ERASED else rest

@@ -1,9 +1,8 @@
-"""Writes down who said what so that nothing a person typed passes for a line of its own.
+"""Renders messages as lines that user text cannot fake.
 
-A context, an answer and a listing are lines, and a line's head says who speaks. Anybody may write a line
-break and another's name into a message, or take a name that ends a head early. So line ends in bodies are
-all made alike and further lines begin with a bar, citations and markers of our own cannot be typed, and
-names lose their brackets.
+Contexts, answers and listings are lines, and the head of a line names the speaker. Users may type line breaks and
+other names, or take a name that ends a head early. So all line ends become uniform, continuation lines begin with
+a bar, our citations and notices cannot be typed, and names lose their brackets.
 """
 
 import re
@@ -14,33 +13,32 @@ from roomlore.domain.records import Message
 
 REMOVED_NOTICE = "[message removed]"
 ERASED = "[erased]"
-#: Begins each line that quotes.
+#: The prefix of a quoted line.
 QUOTE_PREFIX = "> "
 NO_TEXT_NOTICE = "[no text]"
 _LONGEST_NAME = 80
-#: Stand in for a hash sign and a bracket that would read as ours.
+#: Replacements for a hash sign or bracket that would look like ours.
 _WIDE_HASH, _WIDE_BRACKET = "\uff03", "\uff3b"
 _CONTINUATION = "\n  | "
 
 _LINE_END = lazy_pattern("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-#: Controls, direction overrides, invisible operators, tag letters and selectors of variants (but those of emoji): nobody
-#: sees them, a language model does.
+#: Invisible characters that a language model would read: controls, direction overrides, invisible operators,
+#: tag letters and variation selectors (except those of emoji).
 _INVISIBLE = lazy_pattern(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2061-\u206f\ufe00-\ufe0d\U000e0000-\U000e0fff]"
 )
-#: What is left of the letters that are drawn as nothing (Unicode's Default_Ignorable_Code_Point).
+#: The other invisible letters (Unicode's Default_Ignorable_Code_Point).
 _UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060\u3164\ufe0e\ufe0f\ufeff\uffa0"
 )
 _LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
-#: How platforms write whom or which room a message names; some with a label.
+#: Platform markup for mentioned users and rooms; some have a label.
 _MENTION = lazy_pattern(r"<([@#])[!&]?([^<>|\s]{1,100})(?:\|([^<>]*))?>")
 _CITATION = lazy_pattern(f"#(?=[{_UNSEEN}]*[mk][{_UNSEEN}]*\\d)", re.IGNORECASE)
 
 
 def _looks_like(words: str) -> str:
-    """Return a pattern of words, whatever unseen letters stand in them and however far they are apart."""
-    # No two repetitions side by side: a long run of unseen letters would be divided in every way.
+    # No two adjacent repetitions: a long run of invisible letters would backtrack exponentially.
     spelt = (f"[{_UNSEEN}]*".join(map(re.escape, word)) for word in words.split(" "))
     return rf"[\s{_UNSEEN}]+".join(spelt)
 
@@ -50,14 +48,14 @@ _FAKE_NOTICE = lazy_pattern(rf"\[(?=[\s{_UNSEEN}]*(?:{_NOTICE_WORDS}))", re.IGNO
 
 
 def safe_text(body: str) -> str:
-    """Return a body with uniform line ends, without invisible controls, that holds no mark of ours."""
+    """Return a body with uniform line ends, without invisible characters or fakes of our notices and citations."""
     text = _INVISIBLE.sub("", _LINE_END.sub("\n", body))
     text = _LONE_SURROGATE.sub("\ufffd", text).strip()
     return _FAKE_NOTICE.sub(_WIDE_BRACKET, _CITATION.sub(_WIDE_HASH, text))
 
 
 def without_trailing_quotes(body: str) -> str:
-    """Return a body without the quoted lines at its end, such as what a message carries."""
+    """Return a body without the quoted lines at its end, such as attachments."""
     lines = body.split("\n")
     while lines and lines[-1].startswith(QUOTE_PREFIX):
         lines.pop()
@@ -65,7 +63,7 @@ def without_trailing_quotes(body: str) -> str:
 
 
 def without_attachments(body: str) -> str:
-    """Return a body without what its message carries below its words, such as files; other quoted lines stay."""
+    """Return a body without the attachments below it; other quoted lines stay."""
     own = without_trailing_quotes(body)
     below = body[len(own) :].split("\n")
     first = next(
@@ -75,7 +73,7 @@ def without_attachments(body: str) -> str:
 
 
 def as_one_line(text: str) -> str:
-    """Return what somebody wrote, made harmless, as one line."""
+    """Return a sanitised text as one line."""
     return " ".join(safe_text(text).split())
 
 
@@ -87,14 +85,14 @@ def safe_name(name: str) -> str:
 
 
 def safe_body(message: Message) -> str:
-    """Return what a message says, made harmless, or that there is nothing to read."""
+    """Return the sanitised body, or a notice that there is none."""
     return removal_notice(message) or safe_text(with_mention_names(message)) or NO_TEXT_NOTICE
 
 
 def with_mention_names(message: Message) -> str:
-    """Return the words of a message with names in place of marks like <@9> and <#5>; of those unknown, that they are.
+    """Return the body with names in place of markup such as <@9> and <#5>.
 
-    What is stored stays as it was said. What comes back is not harmless yet: whoever is named chose the name.
+    The result is not sanitised: users choose their names.
     """
     if "<@" not in message.body and "<#" not in message.body:
         return message.body
@@ -108,22 +106,16 @@ def with_mention_names(message: Message) -> str:
 
 
 def removal_notice(message: Message) -> str:
-    """Return what stands where the words of a message were removed; empty where they were not."""
+    """Return the notice for a redacted or erased message, or an empty string."""
     if message.erased_at:
         return ERASED
     return REMOVED_NOTICE if message.redacted_at else ""
 
 
 def render_message(message: Message, *, name: str | None = None, text: str | None = None) -> str:
-    """Return who speaks and what is said, the one way in which it is written everywhere.
-
-    Args:
-        message: Tells whether it was a whisper, a system line or injected, and whether a bot speaks.
-        name: The author's name as it is to be shown, made harmless already; the name at the time by default.
-        text: The body as it is to be shown, made harmless already; the whole body by default.
-    """
-    said = (safe_body(message) if text is None else text).replace("\n", _CONTINUATION)
-    return f"{_author_label(message, safe_name(message.author_name) if name is None else name)} {said}"
+    """Return a message as one line: speaker, then body. `name` and `text` must be sanitised."""
+    body = (safe_body(message) if text is None else text).replace("\n", _CONTINUATION)
+    return f"{_author_label(message, safe_name(message.author_name) if name is None else name)} {body}"
 
 
 def _author_label(message: Message, name: str) -> str:
@@ -135,7 +127,7 @@ def _author_label(message: Message, name: str) -> str:
 
 
 def _bracketless(letter: str) -> str:
-    """Return the letter, or a plain angle where any alphabet's bracket could end the head of a line."""
+    """Any bracket of any alphabet could end the head of a line."""
     match unicodedata.category(letter):
         case "Ps":
             return "\u2039"

@@ -1,6 +1,6 @@
-"""How long a room keeps what was said in it, and when a change of that takes effect.
+"""Retention periods of rooms, and when a change takes effect.
 
-Whoever shortens it destroys something: it begins after a time of grace, and until then the room keeps what it kept before.
+A shorter period destroys messages. So it takes effect after a grace period; until then the old one applies.
 """
 
 from dataclasses import dataclass
@@ -8,36 +8,36 @@ from datetime import datetime, timedelta
 
 from roomlore.domain.ids import RoomId
 
-#: How long a shorter retention can be taken back before anything goes.
+#: A shorter retention can be revoked for so long.
 GRACE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy:
-    """How long a room keeps what was said; None is forever."""
+    """The retention of a room; None is forever."""
 
     keep_for: timedelta | None
-    #: What it keeps until `starts_at`.
+    #: The period until `starts_at`.
     before: timedelta | None = None
-    #: From when on it keeps what `keep_for` says; None where it does so already.
+    #: When `keep_for` takes effect; None: it is in effect.
     starts_at: datetime | None = None
 
     @property
     def effective(self) -> timedelta | None:
-        """How long it keeps what was said until the time of grace is over."""
+        """The current period."""
         return self.keep_for if self.starts_at is None else self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionChange:
-    """How long a room keeps what was said from now on, and what goes for it."""
+    """The new retention of a room, and the messages that it will remove."""
 
     room_id: RoomId
     #: None is forever.
     keep_for: timedelta | None
-    #: When this begins; until then it can be taken back. None where nothing is shortened.
+    #: When it takes effect; it can be revoked until then. None if nothing gets shorter.
     starts_at: datetime | None
-    #: How many messages are older than that, once it begins, and of which times.
+    #: The messages that will be too old by then.
     messages: int
     oldest_at: datetime | None
     newest_at: datetime | None
@@ -47,7 +47,7 @@ class RetentionChange:
 def change_policy(
     policy: RetentionPolicy, keep_for: timedelta | None, *, now: datetime, grace: timedelta
 ) -> RetentionPolicy:
-    """Return what a room keeps once it is told to keep what was said for so long."""
+    """Return the policy after a change to `keep_for`."""
     if not _is_shorter(keep_for, policy.effective):
         return RetentionPolicy(keep_for=keep_for)
     waits_already = policy.starts_at is not None and not _is_shorter(keep_for, policy.keep_for)

@@ -1,10 +1,10 @@
-"""What things are called, and the words that names are made of."""
+"""Room names, and words of names."""
 
 from collections.abc import Iterable
 
 from roomlore.domain.patterns import lazy_pattern
 
-#: Shorter parts of names are too often words of other meanings.
+#: Shorter parts of names are too often common words.
 MIN_NAME_WORD = 3
 #: The newest message of a room.
 LAST = "last"
@@ -12,18 +12,18 @@ _WORD = lazy_pattern(r"[^\W_]+")
 
 
 def qualified_room_name(workspace: str, name: str) -> str:
-    """Return what a room is called among all: rooms of several workspaces share names."""
+    """Return the room name with its workspace: names repeat across workspaces."""
     return f"{workspace}/{name}" if workspace and name else name
 
 
 def name_words(names: Iterable[str]) -> set[str]:
-    """Return the words of names, as far as they tell anything."""
+    """Return the distinctive words of names."""
     words = {word for name in names for word in _WORD.findall(name.casefold())}
     return {word for word in words if len(word) >= MIN_NAME_WORD}
 
 
 def name_forms(word: str) -> set[str]:
-    """Return how a word may be a name: whole, in its parts, and each without the s of a plural or possessive."""
+    """Return the possible names in a word: itself, its parts, and each without a final s (plural or possessive)."""
     parts = {word.casefold(), *_WORD.findall(word.casefold())}
     return parts | {part[:-1] for part in parts if part.endswith("s") and len(part) > MIN_NAME_WORD}
 
@@ -39,9 +39,9 @@ _CONTRACTED_ENDINGS = (("n't", " not"), ("'re", " are"), ("'ll", " will"), ("'ve
 
 
 def expand_contraction(word: str) -> str:
-    """Return a word in small letters as the words that it is short for; any other as it is.
+    """Return a lower-case word with its contraction expanded.
 
-    What is one of two, "'s" and "'d", stays: who needs it decides.
+    The ambiguous "'s" and "'d" stay.
     """
     if word in _WHOLE_CONTRACTIONS:
         return _WHOLE_CONTRACTIONS[word]

@@ -1,1 +1,1 @@
-"""The HTTP API: the App over `/v1`, for whoever comes with a key."""
+"""The HTTP API: an App under `/v1`, for callers with a key."""

@@ -1,4 +1,4 @@
-"""Prints the description of the API, for `docs/openapi.json`."""
+"""Prints the OpenAPI description, for `docs/openapi.json`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The ASGI application around an App: what every request passes on its way in, and the routes."""
+"""The ASGI application of an App: the middleware of every request, and the routes."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -25,26 +25,11 @@ from roomlore.http.openapi import openapi_document, parameters
 from roomlore.http.operations import routers
 from roomlore.http.problems import ErrorMiddleware, handle_error
 from roomlore.http.responses import json_response
-from roomlore.http.routes import (
-    agents,
-    contexts,
-    conversations,
-    erasure,
-    events,
-    health,
-    ingest,
-    monitoring,
-    participants,
-    rooms,
-    search,
-    viewers,
-)
+from roomlore.http.routes import agents, erasure, events, health, ingest, rooms, search
 from roomlore.operations import App
 
-#: Routes that are written by hand: pages with cursors, streams, and answers that are not the result alone.
-ROUTERS = (
-    rooms, contexts, participants, viewers, ingest, conversations, search, agents, erasure, events, monitoring, health,
-)  # fmt: skip
+#: Routes that no declaration describes: pages with cursors, streams, and bodies that are not a method's arguments.
+BY_HAND = (rooms, ingest, search, agents, erasure, events, health)
 OPENAPI_PATH = "/v1/openapi.json"
 
 
@@ -56,22 +41,22 @@ def build(
     new_id: Callable[[], UUID] = uuid7,
     mounted: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
-    """Return the application that serves an App; each request acts on behalf of whoever's key it shows.
+    """Return the application that serves an App; each request acts on behalf of its key's holder.
 
     Args:
-        rooms_app: The App of an operator without a key, of one org or of all in its database.
-        limits: How much is too much.
-        clock: Seconds, from whenever.
-        new_id: Gives ids to requests that have none.
-        mounted: What else is served behind the same doors, by path.
+        rooms_app: The App of an operator without a key, for one org or for all orgs of its database.
+        limits: Limits of requests.
+        clock: A monotonic clock, in seconds.
+        new_id: Makes ids for requests that have none.
+        mounted: Other applications to serve with the same middleware, by path.
     """
     metrics, api = Metrics(), _new_app()
-    # What routes are of is read from types, which takes longer than all else: once in a process is enough.
+    # Routes are derived from types, which is slow: it is done once per process.
     api.router.routes.extend(routes_app().router.routes)
     api.openapi = routes_app().openapi
-    api.router.routes.extend(Route(path, one) for path, one in (mounted or {}).items())
+    api.router.routes.extend(Route(path, other) for path, other in (mounted or {}).items())
     api.state.served, api.state.metrics, api.state.stop = rooms_app, metrics, asyncio.Event()
-    # The last that is added is the first to be passed.
+    # Requests pass the middleware in reverse order.
     api.add_middleware(InFlightMiddleware, metrics=metrics)
     api.add_middleware(IdempotencyMiddleware)
     api.add_middleware(AuthenticationMiddleware, served=rooms_app)
@@ -84,20 +69,19 @@ def build(
 
 @cache
 def routes_app() -> FastAPI:
-    """Return the routes alone, always the same: enough to describe them."""
+    """Return an application with the routes alone, for their description."""
     api = _new_app()
-    noted = [Depends(_check_parameters)]
-    for router in (*(resource.ROUTER for resource in ROUTERS), *routers()):
-        api.include_router(router, dependencies=noted)
-    api.add_api_route(OPENAPI_PATH, _openapi_response, include_in_schema=False, dependencies=noted)
-    api.add_api_route(PATH, _metrics_response, include_in_schema=False, dependencies=noted)
+    checked = [Depends(_check_parameters)]
+    for router in (*(resource.ROUTER for resource in BY_HAND), *routers()):
+        api.include_router(router, dependencies=checked)
+    api.add_api_route(OPENAPI_PATH, _openapi_response, include_in_schema=False, dependencies=checked)
+    api.add_api_route(PATH, _metrics_response, include_in_schema=False, dependencies=checked)
     api.openapi = lambda: openapi_document(api)
     return api
 
 
 def _new_app() -> FastAPI:
-    # No pages about itself: they would load scripts from elsewhere, and need no key.
-    # Nor traces: they would hold what stands in addresses.
+    # No documentation pages: they load foreign scripts and need no key. No traces: they hold addresses.
     api = FastAPI(
         openapi_url=None,
         docs_url=None,
@@ -115,13 +99,13 @@ async def _openapi_response(request: Request) -> Response:
 
 
 async def _metrics_response(request: Request) -> Response:
-    acting: App = request.state.app
-    await acting.access.check("administer", "read metrics")
-    return request.app.state.metrics.response(acting.org_id)
+    app: App = request.state.app
+    await app.access.check("administer", "read metrics")
+    return request.app.state.metrics.response(app.org_id)
 
 
 async def _check_parameters(request: Request) -> None:
-    """Note which route serves a request, and refuse what the route does not know: a misspelt filter filters nothing."""
+    """Record the route for metrics, and refuse unknown query parameters: a misspelt filter would filter nothing."""
     route = request.scope["route"].path
     request.state.route = route
     parts = request.scope["path_params"]
@@ -129,5 +113,5 @@ async def _check_parameters(request: Request) -> None:
     known = parameters(request.app, route, request.method)
     unknown = set(request.query_params) - known
     if unknown:
-        word = min(unknown)
-        raise BadInput("query", f"{word!r} is no parameter of this path{unknown_name_hint(word, known)}")
+        name = min(unknown)
+        raise BadInput("query", f"{name!r} is no parameter of this path{unknown_name_hint(name, known)}")

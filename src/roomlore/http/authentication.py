@@ -1,8 +1,6 @@
-"""Who calls: the key that a request shows decides, and nothing that the request says of itself.
+"""Authentication by key. Every path but `/health/` needs one.
 
-Nothing but health is there without a key: what is to be served is let in here, by path, so that no route can forget to.
-A key names its org. An operator's key may read and act as a participant whom the header `Roomlore-Viewer` names;
-nobody else's may.
+A key names its org. An operator's key may read and act as the participant that the header `Roomlore-Viewer` names.
 """
 
 from dataclasses import replace
@@ -22,61 +20,60 @@ from roomlore.operations.keys import org_of
 
 VIEWER = "roomlore-viewer"
 SCHEME = HTTPBearer(
-    scheme_name="key", description="A key as `roomlore keys new` prints it.", auto_error=False
+    scheme_name="key", description="A key that `roomlore keys create` printed.", auto_error=False
 )
 
 
 class AuthenticationMiddleware:
-    """Signs in whoever shows a key; everybody else gets no further."""
+    """Lets requests with a valid key pass, and gives them the App of its holder."""
 
     def __init__(self, app: ASGIApp, *, served: App) -> None:
         self._app = app
         self._served = served
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or say why not."""
+        """Serve one request."""
         if scope["type"] != "http" or scope["path"].startswith(HEALTH):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        twice = next((name for name in (VIEWER, "authorization") if len(headers.getlist(name)) > 1), None)
-        if twice is not None:
-            # Of two, somebody on the way may have read the other.
-            await error_response(scope, BadInput(twice, "is there more than once"))(scope, receive, send)
-            return
-        key = key_of(headers)
-        if key is None:
-            refused = problem_response(scope, NO_KEY, "show a key as Authorization: Bearer rlk_…")
-            await refused(scope, receive, send)
-            return
         try:
-            acting = await authenticate(self._served, key, viewer=headers.get(VIEWER))
+            for name in (VIEWER, "authorization"):
+                # A proxy may have read the other one.
+                if len(headers.getlist(name)) > 1:
+                    raise BadInput(name, "is there more than once")
+            key = key_of(headers)
+            if key is None:
+                response = problem_response(scope, NO_KEY, "send a key as Authorization: Bearer rlk_…")
+                await response(scope, receive, send)
+                return
+            app = await authenticate(self._served, key, viewer=headers.get(VIEWER))
         except RoomloreError as error:
             await error_response(scope, error)(scope, receive, send)
             return
-        scope["state"].update(app=acting, key=key)
+        scope["state"].update(app=app, key=key)
         await self._app(scope, receive, send)
 
 
 async def authenticate(rooms_app: App, key: str, *, viewer: str | None) -> App:
-    """Return the App on behalf of whoever holds a key, or of the viewer whom an operator names.
+    """Return the App on behalf of a key's holder, or of the viewer that an operator names.
 
-    An App of a named org lets in that org's keys alone; any other those of every org of its database.
+    An App of a named org accepts only that org's keys; any other App accepts those of every org of its database.
 
     Raises:
-        KeyRefused: there is no such key, or it has expired or was revoked.
+        KeyRefused: the key does not exist, has expired or was revoked.
         NotAllowed: a viewer is named, and the key is no operator's.
-        NotFound, BadInput: nobody is meant by the viewer's name, or several are.
+        NotFound, BadInput: the viewer's name means nobody, or several participants.
     """
     home = rooms_app if rooms_app.settings.org is not None else replace(rooms_app, org_id=org_of(key))
-    acting = await home.sign_in(key)
-    return acting if viewer is None else acting.acting(await acting.viewer(unquote(viewer)))
+    app = await home.sign_in(key)
+    return app if viewer is None else app.acting(await app.viewer(unquote(viewer)))
 
 
-async def _authenticated_app(request: Request, shown: Annotated[object, Security(SCHEME)]) -> App:
-    del shown  # what is to be documented; it was looked at long before
+async def _authenticated_app(request: Request, documented: Annotated[object, Security(SCHEME)]) -> App:
+    del documented
     return request.state.app
 
 
-#: The App on behalf of whoever asks.
+#: The App on behalf of the caller.
 AuthenticatedApp = Annotated[App, Depends(_authenticated_app)]

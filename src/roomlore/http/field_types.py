@@ -1,4 +1,4 @@
-"""What a request may say, by type: words that a database can be asked for, times with a zone, and nothing unknown."""
+"""The types of request fields: texts that the database can store, and times with a zone."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -10,24 +10,24 @@ from roomlore.operations.registry import LONGEST_TEXT, LONGEST_WORD, MOST_WORDS,
 
 #: A name, an id or the beginning of one, an external id.
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_WORD, pattern=NO_NUL)]
-#: What somebody says or asks.
+#: A message or a question.
 LongText = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, pattern=NO_NUL)]
 ShortTexts = Annotated[list[ShortText], Field(max_length=MOST_WORDS)]
-#: Of what is listed.
+#: Records in a list.
 Limit = Annotated[int, Query(ge=1, le=1_000)]
-#: Of tokens.
+#: Tokens.
 Budget = Annotated[int, Query(ge=1, le=1_000_000)]
 QueryTexts = Annotated[list[ShortText], Query(max_length=MOST_WORDS)]
 
 
 def _utc_time(value: Any) -> datetime:
-    moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    if moment is None or moment.utcoffset() is None:
+    time = datetime.fromisoformat(value) if isinstance(value, str) else None
+    if time is None or time.utcoffset() is None:
         raise ValueError("must be a time with its zone, like 2026-01-31T09:00:00Z")
     try:
-        return moment.astimezone(UTC)
+        return time.astimezone(UTC)
     except OverflowError:
-        raise ValueError("lies outside of all time") from None
+        raise ValueError("is too early or too late") from None
 
 
 UtcTime = Annotated[
@@ -36,18 +36,18 @@ UtcTime = Annotated[
 
 
 class RequestBody(BaseModel):
-    """What a request says; a word that is not known here is refused, since leaving it out might mean something else."""
+    """A request body. Unknown fields are refused: to ignore one might change what the request means."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class QueryParameters(BaseModel):
-    """What a query says, where numbers are words, too."""
+    """Query parameters, where numbers are texts."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class RoomBody(RequestBody):
-    """Where a message is looked for."""
+    """The room of a message, if it is named."""
 
     room: ShortText | None = None

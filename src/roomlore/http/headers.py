@@ -1,19 +1,24 @@
-"""What every request and response carries: an id to ask after it by, and headers that keep browsers out."""
+"""Request ids, security headers, encoded slashes, and the addresses that trusted proxies report."""
 
 import re
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import unquote
 from uuid import UUID
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from roomlore.domain.errors import BadInput
 from roomlore.domain.patterns import lazy_pattern
 
 REQUEST_ID = "x-request-id"
-#: What is taken as an id from outside: nothing that could pass for a line of a log, or steer anything.
+FORWARDED_FOR = "x-forwarded-for"
+#: Ids that are accepted from callers: safe in logs and terminals.
 REQUEST_ID_PATTERN = lazy_pattern(r"[A-Za-z0-9._-]{1,128}")
-#: The API is for programs: nothing of it is shown, framed, sniffed or kept.
+#: The API is for programs: browsers must not show, frame, sniff or cache it.
 HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -21,22 +26,20 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-
-
-#: Stands for a slash within one part of a path, which servers decode before anybody takes the path apart.
+#: Replaces an encoded slash in a path segment; servers decode paths before routing.
 SLASH = "\x1f"
 _ENCODED = lazy_pattern(r"%2f", re.IGNORECASE)
 
 
 def preserve_encoded_slashes(scope: Scope) -> None:
-    """Put a sign that separates nothing in the place of each slash that was sent encoded, as in `acme%2Fgeneral`."""
+    """Replace each slash that was sent encoded, as in `acme%2Fgeneral`, by a sign that separates no segments."""
     sent = scope.get("raw_path", b"").decode("latin-1")
     if _ENCODED.search(sent) and unquote(sent) == scope["path"]:
         scope["path"] = unquote(_ENCODED.sub(SLASH, sent))
 
 
 class SecurityHeadersMiddleware:
-    """Gives each request an id, its caller's where that is well-formed, and each response its headers."""
+    """Gives each request an id, the caller's if it is well-formed, and each response its headers."""
 
     def __init__(self, app: ASGIApp, *, new_id: Callable[[], UUID]) -> None:
         self._app = app
@@ -47,12 +50,12 @@ class SecurityHeadersMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(REQUEST_ID, "")
+        sent_id = Headers(scope=scope).get(REQUEST_ID, "")
         preserve_encoded_slashes(scope)
-        request_id = given if REQUEST_ID_PATTERN.fullmatch(given) else str(self._new_id())
+        request_id = sent_id if REQUEST_ID_PATTERN.fullmatch(sent_id) else str(self._new_id())
         scope.setdefault("state", {})["request_id"] = request_id
 
-        async def sealed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers[REQUEST_ID] = request_id
@@ -60,4 +63,42 @@ class SecurityHeadersMiddleware:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, sealed)
+        await self._app(scope, receive, send_with_headers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedProxiesMiddleware:
+    """Gives requests through a trusted proxy the client address that the proxy reports."""
+
+    app: ASGIApp
+    #: Addresses, as `address` returns them.
+    proxies: AbstractSet[str]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http" and _address((scope.get("client") or ("", 0))[0]) in self.proxies:
+            # The proxy adds the last address; the caller may have made up the others.
+            last = ",".join(Headers(scope=scope).getlist(FORWARDED_FOR)).rpartition(",")[2]
+            client = _address(last)
+            if client is not None:
+                scope["client"] = (client, 0)
+        await self.app(scope, receive, send)
+
+
+def address(word: str) -> str:
+    """Return an address in its normal form.
+
+    Raises:
+        BadInput: the word is no address.
+    """
+    normal = _address(word)
+    if normal is None:
+        raise BadInput("--trusted-proxy", f"{word} is no address; give one such as 127.0.0.1")
+    return normal
+
+
+def _address(word: str) -> str | None:
+    try:
+        return str(ip_address(word.strip()))
+    except ValueError:
+        return None

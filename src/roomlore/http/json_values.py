@@ -1,4 +1,4 @@
-"""Whole numbers in JSON: those that not every reader of JSON can hold are written as strings."""
+"""JSON values: hidden fields are left out, and integers that not every reader can hold become strings."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,21 +8,21 @@ from typing import Any, cast
 
 from roomlore.domain.patterns import lazy_pattern
 
-#: A double holds every whole number up to here; JavaScript and others read all numbers as doubles.
+#: JavaScript and others read all numbers as doubles, which hold every integer up to here.
 MAX_SAFE_INTEGER = 2**53
-#: So many digits in a row may be more; mostly there are none, and one look is quick.
+#: A fast check: most documents have no such number.
 _MANY_DIGITS = lazy_pattern(r"\d{16}")
 
 
 def safe_json(body: bytes) -> bytes:
-    """Return JSON in which whole numbers beyond 2^53 are strings."""
+    """Return JSON in which integers beyond 2^53 are strings."""
     if not _MANY_DIGITS.search(body.decode()):
         return body
     return json.dumps(safe_numbers(json.loads(body)), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def safe_numbers(value: Any) -> Any:
-    """Return a JSON value in which whole numbers beyond 2^53 are strings."""
+    """Return a JSON value in which integers beyond 2^53 are strings."""
     if isinstance(value, Mapping):
         return {key: safe_numbers(one) for key, one in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
@@ -44,7 +44,7 @@ def hidden_fields(record: type[Any]) -> frozenset[str]:
 
 
 def public_value(value: Any) -> Any:
-    """Return a value in which each record, however deep it lies, is what of it may be shown."""
+    """Return a value in which each record, at any depth, is a mapping of its public fields."""
     if is_dataclass(value) and not isinstance(value, type):
         return {name: public_value(getattr(value, name)) for name in public_fields(type(value))}
     if isinstance(value, Mapping):

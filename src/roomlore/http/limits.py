@@ -1,7 +1,6 @@
-"""What one process takes on: so many requests at a time, so many of each key, so much in each.
+"""Limits of one process: concurrent requests, requests per key, and bytes and seconds per request.
 
-Whatever is too much is refused before any work for it begins; what was begun is finished, so that no write that was
-acknowledged is lost. Streams wait most of the time, and have places of their own.
+A request over a limit is refused before any work for it begins. Streams mostly wait, so they have a limit of their own.
 """
 
 import asyncio
@@ -20,61 +19,59 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roomlore.http.problems import NOT_JSON, OVERLOADED, TOO_LARGE, TOO_MANY, TOO_SLOW, problem_response
 
-#: Where messages come in.
 MESSAGES = "/v1/messages"
-#: Where what changes is told.
 EVENTS = "/v1/events"
-#: Told whatever else there is to do.
+#: Never limited.
 HEALTH = "/health/"
-#: So many keys are remembered; one that was not seen for longer than that many others begins anew.
+#: The number of keys that are remembered; the least recently used one is forgotten first.
 KEYS = 10_000
-#: Of an address of the sixth version, whoever has it usually has so much of the network.
+#: One IPv6 subscriber usually has a whole network of this prefix length.
 NETWORK = 64
 UNAUTHORIZED = 401
-#: The state of a request holds this once its key was let in.
+#: The request state has this once the key was accepted.
 AUTHENTICATED_KEY = "key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """How much is too much."""
+    """Limits of requests."""
 
-    #: Requests that are served at a time.
+    #: Concurrent requests.
     in_flight: int = 64
-    #: How much of that one key may take.
+    #: The share of them that one key may take.
     max_key_share: float = 0.5
-    #: Streams that are open at a time, and of one key.
+    #: Open streams, and those of one key.
     streams: int = 256
     max_streams_per_key: int = 16
-    #: Of one key, in a second; and how many at once after a rest.
+    #: Requests of one key: per second, and at once after a pause.
     rate: float = 50.0
     burst: int = 200
-    #: Bytes of one body.
+    #: Bytes of a body that holds messages.
     body: int = 8 * 1024 * 1024
-    #: Bytes of one that holds no messages.
+    #: Bytes of any other body.
     max_query_body_bytes: int = 256 * 1024
-    #: Seconds in which a body arrives.
+    #: Seconds until a body has arrived.
     body_timeout_seconds: float = 20.0
-    #: Keys that are none, from one address: in a second, and at once after a rest.
+    #: Invalid keys from one address: per second, and at once after a pause.
     failed_auth_rate: float = 0.5
     failed_auth_burst: int = 30
 
 
 @dataclass(slots=True)
 class RateLimiter:
-    """What is left to each key: tokens that come back with time."""
+    """A token bucket for each key."""
 
     limits: RequestLimits
     clock: Callable[[], float]
-    #: Tokens and when they were counted; whoever was not seen for longest comes first.
+    #: Tokens and when they were counted; the least recently used key comes first.
     _left: OrderedDict[bytes, tuple[float, float]] = field(
         default_factory=OrderedDict[bytes, tuple[float, float]]
     )
 
     def take(self, key: bytes) -> float:
-        """Take a token and return 0, or return in how many seconds there will be one."""
-        left, now = self._counted(key)
-        wait = self._wait(left)
+        """Take a token and return 0, or return the seconds until there is one."""
+        left, now = self._count(key)
+        wait = 0.0 if left >= 1 else (1 - left) / self.limits.rate
         self._left.pop(key, None)
         self._left[key] = (left if wait else left - 1, now)
         if len(self._left) > KEYS:
@@ -82,23 +79,20 @@ class RateLimiter:
         return wait
 
     def give_back(self, key: bytes) -> None:
-        """Give back a token that was taken for nothing."""
-        left, now = self._counted(key)
+        """Return an unused token."""
+        left, now = self._count(key)
         if key in self._left:
             self._left[key] = (min(float(self.limits.burst), left + 1), now)
 
-    def _counted(self, key: bytes) -> tuple[float, float]:
+    def _count(self, key: bytes) -> tuple[float, float]:
         now = self.clock()
         left, counted_at = self._left.get(key, (float(self.limits.burst), now))
         return min(self.limits.burst, left + (now - counted_at) * self.limits.rate), now
 
-    def _wait(self, left: float) -> float:
-        return 0.0 if left >= 1 else (1 - left) / self.limits.rate
-
 
 @dataclass(slots=True, kw_only=True)
 class ConcurrencyLimiter:
-    """What is being served, of all and of each."""
+    """Limits what runs at a time, in all and for each key."""
 
     max_total: int
     max_per_key: int
@@ -106,16 +100,16 @@ class ConcurrencyLimiter:
 
     @property
     def is_full(self) -> bool:
-        """Whether everybody has to wait."""
+        """Return whether nothing more may start."""
         return self._taken.total() >= self.max_total
 
     def is_full_for(self, key: bytes) -> bool:
-        """Whether one has to wait."""
+        """Return whether nothing more of a key may start."""
         return self._taken[key] >= self.max_per_key
 
     @contextmanager
     def acquire(self, key: bytes) -> Generator[None]:
-        """Take a place until done."""
+        """Take a slot until done."""
         self._taken[key] += 1
         try:
             yield
@@ -127,10 +121,10 @@ class ConcurrencyLimiter:
 
 @dataclass(slots=True)
 class FailedAuthLimiter:
-    """How often somebody may show what is no key. A key that was let in before does not wait for others who guess.
+    """Limits invalid keys by address. A key that was accepted before never waits for others who guess.
 
-    A guess is counted before it is looked at, so that many at once are no more than one after the other; it is given
-    back where it was none.
+    A key counts as invalid until it is checked, so that many keys at once are limited as if they came one by one. A valid
+    one gives its token back.
     """
 
     buckets: RateLimiter
@@ -138,14 +132,10 @@ class FailedAuthLimiter:
     _pending: Counter[tuple[bytes, bytes]] = field(default_factory=Counter[tuple[bytes, bytes]])
 
     def enter(self, key: bytes, address: bytes) -> float:
-        """Count a key as a guess until it is known to be none.
-
-        Returns:
-            In how many seconds a key from there is looked at; 0 where it is now, and then `leave` must follow.
-        """
+        """Return 0 if the key may be checked now, and `finish` must follow; otherwise return the seconds to wait."""
         if key in self._known:
             return 0.0
-        # The same key many times at once is one guess.
+        # The same key many times at once counts once.
         if not self._pending[key, address] and (wait := self.buckets.take(address)):
             del self._pending[key, address]
             return wait
@@ -153,11 +143,11 @@ class FailedAuthLimiter:
         return 0.0
 
     def is_known(self, key: bytes) -> bool:
-        """Whether a key was let in before."""
+        """Return whether a key was accepted before."""
         return key in self._known
 
     def finish(self, key: bytes, address: bytes, *, is_authenticated: bool, is_rejected: bool) -> None:
-        """Note what came of a key that was looked at: it was let in, it was a guess, or nobody knows."""
+        """Record the result of a check: accepted, rejected, or neither."""
         if self._pending[key, address] > 1:
             self._pending[key, address] -= 1
         else:
@@ -170,7 +160,7 @@ class FailedAuthLimiter:
             self.mark_known(key)
 
     def mark_known(self, key: bytes) -> None:
-        """Note that a key was let in."""
+        """Record that a key was accepted."""
         self._known.pop(key, None)
         self._known[key] = None
         if len(self._known) > KEYS:
@@ -178,80 +168,80 @@ class FailedAuthLimiter:
 
 
 class LimitMiddleware:
-    """Lets requests in as far as the limits go; health is always told."""
+    """Refuses requests over the limits."""
 
     def __init__(self, app: ASGIApp, *, limits: RequestLimits, clock: Callable[[], float]) -> None:
         self._app = app
         self._limits = limits
         self._buckets = RateLimiter(limits, clock)
-        guessing = replace(limits, rate=limits.failed_auth_rate, burst=limits.failed_auth_burst)
-        self._failed_auth = FailedAuthLimiter(RateLimiter(guessing, clock))
+        guesses = replace(limits, rate=limits.failed_auth_rate, burst=limits.failed_auth_burst)
+        self._failed_auth = FailedAuthLimiter(RateLimiter(guesses, clock))
         self._requests = ConcurrencyLimiter(
             max_total=limits.in_flight, max_per_key=ceil(limits.in_flight * limits.max_key_share)
         )
         self._streams = ConcurrencyLimiter(max_total=limits.streams, max_per_key=limits.max_streams_per_key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or say why not."""
+        """Serve one request."""
         if scope["type"] != "http" or scope["path"].startswith(HEALTH):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         shown = key_of(headers)
-        # The key itself is kept nowhere. Without one, all share what one key has.
+        # The key itself is not kept. All requests without a key share one bucket.
         key, address = hashlib.sha256((shown or "").encode()).digest(), address_of(scope)
         slots = self._streams if scope["path"] == EVENTS else self._requests
         if shown is not None and (wait := self._failed_auth.enter(key, address)):
-            later = _retry_response(scope, "too many keys that are none were shown from there", wait)
-            await later(scope, receive, send)
+            response = _retry_response(scope, "too many invalid keys came from this address", wait)
+            await response(scope, receive, send)
             return
-        refused = self._refusal(scope, headers, slots=slots, key=key)
-        if refused is not None:
+        response = self._refusal(scope, headers, slots=slots, key=key)
+        if response is not None:
             if shown is not None:
                 self._failed_auth.finish(key, address, is_authenticated=False, is_rejected=False)
-            await refused(scope, receive, send)
+            await response(scope, receive, send)
             return
 
-        is_guess = False
+        is_rejected, is_finished = False, shown is None
 
-        async def noted(message: Message) -> None:
-            nonlocal is_guess
+        def finish() -> None:
+            nonlocal is_finished
+            if not is_finished:
+                is_accepted = AUTHENTICATED_KEY in scope["state"]
+                self._failed_auth.finish(key, address, is_authenticated=is_accepted, is_rejected=is_rejected)
+            is_finished = True
+
+        async def send_noting_status(message: Message) -> None:
+            nonlocal is_rejected
             if message["type"] == "http.response.start":
-                # What was refused for another reason, such as two keys at once, shows of no key that it is one.
-                is_guess = message["status"] == UNAUTHORIZED
-                leave()
+                # Other refusals, such as two keys at once, do not tell whether the key is valid.
+                is_rejected = message["status"] == UNAUTHORIZED
+                finish()
             await send(message)
 
-        def leave() -> None:
-            nonlocal shown
-            if shown is not None:
-                is_let_in = AUTHENTICATED_KEY in scope["state"]
-                self._failed_auth.finish(key, address, is_authenticated=is_let_in, is_rejected=is_guess)
-            shown = None
-
+        body = bounded(receive, self._max_body(scope), self._limits.body_timeout_seconds)
         try:
             with slots.acquire(key):
-                await self._app(
-                    scope, bounded(receive, self._max_body(scope), self._limits.body_timeout_seconds), noted
-                )
+                await self._app(scope, body, send_noting_status)
         finally:
-            # Whoever goes before there is an answer leaves as well.
-            leave()
+            # The caller may have gone before there was a response.
+            finish()
 
     def _max_body(self, scope: Scope) -> int:
-        """Return how large a body may be: what is said may be long, what is asked of it is not."""
-        is_said = scope["path"].startswith(MESSAGES)
-        return self._limits.body if is_said else min(self._limits.body, self._limits.max_query_body_bytes)
+        holds_messages = scope["path"].startswith(MESSAGES)
+        return (
+            self._limits.body if holds_messages else min(self._limits.body, self._limits.max_query_body_bytes)
+        )
 
     def _refusal(
         self, scope: Scope, headers: Headers, *, slots: ConcurrencyLimiter, key: bytes
     ) -> Response | None:
         if slots.is_full:
-            return problem_response(scope, OVERLOADED, "more is asked than can be served now; try again")
+            return problem_response(scope, OVERLOADED, "the server is at its limit; try again")
         if slots.is_full_for(key):
-            return _retry_response(scope, "too much that this key asked for is still under way", 1)
+            return _retry_response(scope, "too many requests of this key are in progress", 1)
         if wait := self._buckets.take(key):
-            return _retry_response(scope, "this key asks too often", wait)
+            return _retry_response(scope, "too many requests with this key", wait)
         return _body_problem(scope, headers, max_bytes=self._max_body(scope))
 
 
@@ -260,7 +250,7 @@ def _retry_response(scope: Scope, why: str, wait: float) -> Response:
 
 
 def address_of(scope: Scope) -> bytes:
-    """Return what tells apart where requests come from."""
+    """Return the address or network of a request."""
     host = (scope.get("client") or ("", 0))[0]
     try:
         address = ip_address(host)
@@ -272,7 +262,7 @@ def address_of(scope: Scope) -> bytes:
 
 
 def key_of(headers: Headers) -> str | None:
-    """Return the key that a request shows, however it spells that it does; of two it shows none."""
+    """Return the bearer key of a request; None if there is none, or more than one."""
     if len(headers.getlist("authorization")) > 1:
         return None
     scheme, _, key = headers.get("authorization", "").partition(" ")
@@ -280,7 +270,7 @@ def key_of(headers: Headers) -> str | None:
 
 
 def _body_problem(scope: Scope, headers: Headers, *, max_bytes: int) -> Response | None:
-    """Return why a body is not read, as far as its headers tell; None where it is."""
+    """Return why the headers of a body are refused; None if they are not."""
     length = headers.get("content-length", "")
     has_body = length not in {"", "0"} or "transfer-encoding" in headers
     if length.isdecimal() and (len(length) > len(str(max_bytes)) or int(length) > max_bytes):
@@ -292,27 +282,26 @@ def _body_problem(scope: Scope, headers: Headers, *, max_bytes: int) -> Response
 
 
 def too_large(max_bytes: int) -> str:
-    """Return what is told of a body that is too large."""
+    """Return the detail of a body that is too large."""
     return f"a body has at most {max_bytes:,} bytes; send it in parts"
 
 
 def bounded(receive: Receive, max_bytes: int, timeout_seconds: float) -> Receive:
-    """Return a way to receive that ends where a body grows too large, whatever its headers said, or is too slow."""
+    """Return `receive` with a limit of bytes, even if the headers promise less, and of seconds."""
     received, is_whole = 0, False
-    begun = asyncio.get_running_loop().time()
+    started_at = asyncio.get_running_loop().time()
 
     async def bounded() -> Message:
         nonlocal received, is_whole
         if is_whole:
-            # What is left to be told is that the caller has gone.
+            # Only a disconnect is left.
             return await receive()
         try:
-            async with asyncio.timeout_at(begun + timeout_seconds):
+            async with asyncio.timeout_at(started_at + timeout_seconds):
                 message = await receive()
         except TimeoutError:
-            raise HTTPException(
-                TOO_SLOW.status, f"the body must arrive within {timeout_seconds:g} seconds"
-            ) from None
+            why = f"the body must arrive within {timeout_seconds:g} seconds"
+            raise HTTPException(TOO_SLOW.status, why) from None
         is_whole = not message.get("more_body", False)
         received += len(message.get("body", b""))
         if received > max_bytes:

@@ -1,4 +1,4 @@
-"""Routes made from declared operations: what a request holds, by the types of the method's arguments."""
+"""Routes derived from declared operations. The types of a method's arguments check the request."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from http import HTTPStatus
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 from fastapi import APIRouter, Query
 from msgspec import Meta
@@ -18,44 +18,42 @@ from roomlore.http.authentication import AuthenticatedApp
 from roomlore.http.field_types import RequestBody, UtcTime
 from roomlore.http.responses import json_response
 from roomlore.operations.registry import MOST_WORDS, Operation, Parameter, Word, operations_of, without_none
+from roomlore.operations.responses import shown_as, to_document
 from roomlore.operations.services import SERVICES
 
 PREFIX = "/v1"
-Model = TypeVar("Model", bound=BaseModel)
 
 
 def routers() -> list[APIRouter]:
-    """Return the routes of every operation that a service of an App declares."""
+    """Return the routes of all declared operations."""
     return [_router(attribute, service) for attribute, service in SERVICES.items()]
 
 
 def declared() -> Mapping[tuple[str, str], Operation]:
     """Return every operation by method and path."""
-    found = (one for service in SERVICES.values() for one in operations_of(service).values())
-    return {(one.method, PREFIX + one.path): one for one in found}
+    operations = (one for service in SERVICES.values() for one in operations_of(service).values())
+    return {(one.method, PREFIX + one.path): one for one in operations}
 
 
 def _router(attribute: str, service: type) -> APIRouter:
     router = APIRouter(prefix=PREFIX)
     for one in operations_of(service).values():
-        answer = _answer(one)
+        record = _response_record(one)
         router.add_api_route(
             one.path,
             _endpoint(attribute, one),
             methods=[one.method],
             name=one.name,
             tags=[one.path.split("/")[1]],
-            response_model=answer,
-            status_code=HTTPStatus.NO_CONTENT
-            if answer is None
-            else one.declaration.get("status", HTTPStatus.OK),
+            response_model=record,
+            status_code=_status(one),
             description=description(one.function),
         )
     return router
 
 
 def description(function: Callable[..., Any]) -> str:
-    """Return what a docstring says before its sections."""
+    """Return the text of a docstring before its sections."""
     text = inspect.getdoc(function) or ""
     for section in ("Args:", "Raises:", "Returns:"):
         text = text.partition(f"\n{section}")[0]
@@ -67,28 +65,29 @@ def _endpoint(attribute: str, one: Operation) -> Callable[..., Any]:
     others = [parameter for parameter in one.parameters if not one.is_in_path(parameter)]
     body = _body(one, others) if others and one.method not in {"GET", "DELETE"} else None
 
-    async def serve(**given: Any) -> Response:
-        app, sent = given.pop("app"), given.pop("body", None)
-        if sent is not None:
-            given |= {parameter.name: getattr(sent, parameter.name) for parameter in others}
+    async def serve(**values: Any) -> Response:
+        app, fields = values.pop("app"), values.pop("body", None)
+        if fields is not None:
+            values |= {parameter.name: getattr(fields, parameter.name) for parameter in others}
         arguments = {
-            parameter.name: _plain(given[parameter.name])
+            parameter.name: _plain(values[parameter.name])
             for parameter in one.parameters
-            if not (parameter.is_detail and given[parameter.name] is None)
+            if not (parameter.is_detail and values[parameter.name] is None)
         }
         viewer = [app.access.principal] if one.takes_viewer else []
         result = await getattr(getattr(app, attribute), one.function.__name__)(*viewer, **arguments)
         return _response(one, result)
 
-    asked = [
+    arguments = [
         _argument("app", AuthenticatedApp),
         *(_argument(p.name, request_type(without_none(p.type))) for p in in_path),
+        *(
+            [_query_argument(parameter) for parameter in others]
+            if body is None
+            else [_argument("body", body)]
+        ),
     ]
-    if body is not None:
-        asked.append(_argument("body", body))
-    else:
-        asked += [_queried(parameter) for parameter in others]
-    serve.__signature__ = inspect.Signature(asked)  # type: ignore[attr-defined]
+    serve.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
     serve.__name__ = one.name
     return serve
 
@@ -96,50 +95,50 @@ def _endpoint(attribute: str, one: Operation) -> Callable[..., Any]:
 def _response(one: Operation, result: Any) -> Response:
     if one.result is type(None):
         return Response(status_code=HTTPStatus.NO_CONTENT)
-    shows, key = one.declaration.get("shows"), one.declaration.get("result_key")
-    if shows is not None:
-        is_list = isinstance(result, list)
-        result = [shows(item) for item in cast("list[Any]", result)] if is_list else shows(result)
-    status = HTTPStatus(one.declaration.get("status", HTTPStatus.OK))
-    return json_response(result if key is None else {key: result}, status=status)
+    return json_response(to_document(one, result), status=_status(one))
 
 
-def _answer(one: Operation) -> Any:
-    """Return the type of what an operation's JSON is made from."""
-    shows, key, result = one.declaration.get("shows"), one.declaration.get("result_key"), one.result
+def _status(one: Operation) -> HTTPStatus:
+    is_empty = one.result is type(None)
+    return HTTPStatus.NO_CONTENT if is_empty else HTTPStatus(one.declaration.get("status", HTTPStatus.OK))
+
+
+def _response_record(one: Operation) -> Any:
+    shown, key, result = shown_as(one), one.declaration.get("result_key"), one.result
     if result is type(None):
         return None
-    if shows is not None:
-        record = get_type_hints(shows)["return"]
+    if shown is not None:
+        record = get_type_hints(shown)["return"]
         return list[record] if get_origin(result) is list else record
-    return (
-        result if key is None else _made(f"{_titled(one.name)}Response", BaseModel, "", {key: (result, ...)})
-    )
+    return result if key is None else _new_model(_title(one, "Response"), BaseModel, {key: (result, ...)})
 
 
-def _body(one: Operation, parameters: Sequence[Parameter]) -> type[RequestBody]:
-    return _model(f"{_titled(one.name)}Request", parameters, description(one.function).partition("\n")[0])
+def _body(one: Operation, parameters: Sequence[Parameter]) -> type[BaseModel]:
+    return _request_model(_title(one, "Request"), parameters, description(one.function).partition("\n")[0])
 
 
-def _model(name: str, parameters: Sequence[Parameter], about: str) -> type[RequestBody]:
-    made: dict[str, Any] = {}
+def _request_model(name: str, parameters: Sequence[Parameter], about: str) -> type[BaseModel]:
+    fields_: dict[str, Any] = {}
     for parameter in parameters:
         kind = request_type(parameter.type)
         if parameter.is_detail:
-            made[parameter.name] = (kind | None, None)
+            fields_[parameter.name] = (kind | None, None)
         else:
-            made[parameter.name] = (kind, ... if parameter.is_required else _sent(parameter.default))
-    return _made(name, RequestBody, about, made)
+            default = ... if parameter.is_required else _request_default(parameter.default)
+            fields_[parameter.name] = (kind, default)
+    return _new_model(name, RequestBody, fields_, about)
 
 
-def _made(name: str, base: type[Model], about: str, made: Mapping[str, Any]) -> type[Model]:
-    create = cast("Callable[..., type[Model]]", create_model)
-    return create(name, __base__=base, __doc__=about, **made)
+def _new_model(
+    name: str, base: type[BaseModel], fields_: Mapping[str, Any], about: str = ""
+) -> type[BaseModel]:
+    create = cast("Callable[..., type[BaseModel]]", create_model)
+    return create(name, __base__=base, __doc__=about, **fields_)
 
 
 @cache
-def _record(kind: type) -> type[RequestBody]:
-    """Return the model of a record in a request; what is left out is as by default."""
+def _record(kind: type) -> type[BaseModel]:
+    """Return the model of a record in a request; missing fields get the record's defaults."""
     hints = get_type_hints(kind, include_extras=True)
     parameters = [
         Parameter(
@@ -149,28 +148,28 @@ def _record(kind: type) -> type[RequestBody]:
         )
         for one in fields(kind)
     ]
-    model = _model(kind.__name__, parameters, inspect.getdoc(kind) or "")
+    model = _request_model(kind.__name__, parameters, inspect.getdoc(kind) or "")
     model.__record__ = kind  # type: ignore[attr-defined]
     return model
 
 
-def _sent(default: Any) -> Any:
-    """Return a default as a request would hold it."""
+def _request_default(default: Any) -> Any:
+    """Return a default in the form of a request."""
     if is_dataclass(default) and not isinstance(default, type):
         return _record(type(default))()
     return list(cast("tuple[Any, ...]", default)) if isinstance(default, tuple) else default
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a request as the method takes it."""
+    """Return a value of a request in the form of the method."""
     if not isinstance(value, BaseModel):
         return value
-    record: type[Any] = getattr(type(value), "__record__")  # noqa: B009  set on the models of records alone
+    record: type[Any] = getattr(type(value), "__record__")  # noqa: B009  only the models of records have it
     return record(**{name: _plain(getattr(value, name)) for name in type(value).model_fields})
 
 
 def request_type(kind: Any) -> Any:
-    """Return the type by which pydantic checks an argument, with its limits."""
+    """Return the type with which pydantic checks an argument."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _limited(*parts)
@@ -200,7 +199,7 @@ def _seconds(value: float) -> timedelta:
         raise ValueError("is too long") from None
 
 
-#: Makes a duration of a number; its limits are in seconds.
+#: A duration in seconds.
 SECONDS = AfterValidator(_seconds)
 
 
@@ -210,9 +209,9 @@ def _field(meta: Meta) -> Any:
     return Field(**limits)
 
 
-def _queried(parameter: Parameter) -> inspect.Parameter:
+def _query_argument(parameter: Parameter) -> inspect.Parameter:
     kind = request_type(without_none(parameter.type))
-    # In an address, an empty list is one empty word.
+    # In a query, an empty list is one empty value.
     is_list = get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list
     notes = (BeforeValidator(_unblank), Query()) if is_list else (Query(),)
     default = None if parameter.is_detail else parameter.default
@@ -229,9 +228,9 @@ def _argument(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> i
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
 
 
-def _titled(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
+def _title(one: Operation, suffix: str) -> str:
+    return "".join(part.capitalize() for part in one.name.split("_")) + suffix
 
 
-#: Types that a request holds in another form.
+#: Types that have another form in a request.
 FORMS: Mapping[Any, Any] = {str: request_type(Word), datetime: UtcTime, timedelta: Annotated[float, SECONDS]}

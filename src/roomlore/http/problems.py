@@ -1,6 +1,6 @@
-"""What goes wrong, as HTTP says it: one table from errors to statuses, one shape for all (RFC 9457).
+"""Errors as problem documents (RFC 9457): one table from error classes to statuses.
 
-A fault of ours is told without details, and logged by its kind and place alone: its text may quote what somebody said.
+An unexpected error is logged by its class and place only, and shown without details: its text may quote messages.
 """
 
 import logging
@@ -41,28 +41,28 @@ from roomlore.domain.errors import (
 
 LOG = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
-#: Of what went wrong, in words; more is somebody's input.
+#: Characters; anything longer quotes input.
 LONGEST_DETAIL = 500
-#: Of faults in one request, so many are named.
+#: Validation errors that one problem lists.
 MAX_FAULTS = 10
 RETRY_HEADERS = {"retry-after": "1"}
-#: Seconds within which the database answers each question of a read.
+#: The timeout of each query, in seconds.
 RESPONSE_TIMEOUT = 30.0
-#: What errors hold, by the names of their fields.
+#: The fields of errors that a problem shows.
 FACT_FIELDS = ("what", "why", "key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Why a request was not done."""
+    """Why a request failed."""
 
-    #: Tells the kinds apart; stable.
+    #: Stable; tells the kinds apart.
     type: str
     title: str
     status: int
     detail: str
     request_id: str
-    #: What an error of ours holds besides its text: `what`, and `why` or `key`; empty where it holds nothing.
+    #: The fields of the error: `what`, and `why` or `key`.
     facts: Mapping[str, str]
 
 
@@ -74,7 +74,7 @@ class ProblemKind:
     status: HTTPStatus
     title: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    #: Told instead of what the error says, where that is nobody's business.
+    #: Replaces the text of the error, which is for the operator only.
     detail: str | None = None
 
 
@@ -89,7 +89,7 @@ def _unavailable(detail: str) -> ProblemKind:
 
 
 CHALLENGE = {"www-authenticate": 'Bearer realm="roomlore"'}
-#: What is raised on purpose.
+#: Errors that are raised on purpose.
 KINDS: Mapping[type[RoomloreError], ProblemKind] = {
     BadInput: ProblemKind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
     TextRefused: ProblemKind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
@@ -100,38 +100,38 @@ KINDS: Mapping[type[RoomloreError], ProblemKind] = {
     NotAllowed: ProblemKind(name="not-allowed", status=HTTPStatus.FORBIDDEN, title="Not allowed"),
     NotFound: ProblemKind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not found"),
     Conflict: ProblemKind(name="conflict", status=HTTPStatus.CONFLICT, title="Conflict"),
-    # Asked again at once, it would take as long.
+    # No Retry-After: a second attempt would take as long.
     QueryTimeout: ProblemKind(
         name="took-too-long",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
         title="Took too long",
-        detail="reading this took longer than anybody may hold the database; ask for less, or later",
+        detail="the query took too long; ask for less, or try again later",
     ),
     DatabaseFull: ProblemKind(
         name="database-full",
         status=HTTPStatus.INSUFFICIENT_STORAGE,
         title="Database full",
         headers={"retry-after": "60"},
-        detail="the disk of the database is full: nothing of this was written, and what is stored can be read; whoever runs"
-        " this server must free some of the disk or make it larger, and it then goes on by itself",
+        detail="the disk of the database is full: nothing was written; everything stored can be read. The operator must"
+        " free some of the disk or make it larger; the server then continues by itself",
     ),
     DatabaseUnavailable: _unavailable(
-        "the database does not answer; what was acknowledged is stored, try again"
+        "the database does not answer; everything acknowledged is stored; try again"
     ),
-    SchemaMismatch: _unavailable("the database is being brought up to date"),
+    SchemaMismatch: _unavailable("the database is being migrated"),
     DatabaseError: _unavailable("the database cannot be used"),
-    BackendUnavailable: _unavailable("a server that holds copies does not answer"),
-    IndexUnavailable: _unavailable("a copy is gone, is unlike what is stored, or does not answer in time"),
+    BackendUnavailable: _unavailable("an index server does not answer"),
+    IndexUnavailable: _unavailable("an index is missing, outdated, or too slow"),
     ModelUnavailable: _unavailable("the embedding model cannot be loaded"),
 }
-#: What only this surface can say.
+#: Problems that only HTTP has.
 NO_KEY = ProblemKind(name="key-needed", status=HTTPStatus.UNAUTHORIZED, title="Key needed", headers=CHALLENGE)
 TOO_LARGE = ProblemKind(name="too-large", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE, title="Too large")
 TOO_SLOW = ProblemKind(
     name="too-slow",
     status=HTTPStatus.REQUEST_TIMEOUT,
     title="Too slow",
-    # What is still on its way is of no use any more.
+    # The rest of the body is not read.
     headers={"connection": "close"},
 )
 NOT_JSON = ProblemKind(name="not-json", status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE, title="Not JSON")
@@ -152,7 +152,7 @@ def problem_response(
     *,
     facts: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return the response that tells of a problem."""
+    """Return the response for a problem."""
     problem = Problem(
         type=f"urn:roomlore:problem:{kind.name}",
         title=kind.title,
@@ -166,16 +166,16 @@ def problem_response(
 
 
 def error_response(scope: Scope, error: RoomloreError) -> Response:
-    """Return the response that tells of an error raised on purpose."""
-    kind = next(KINDS[one] for one in type(error).__mro__ if one in KINDS)
+    """Return the response for an error that was raised on purpose."""
+    kind = next(KINDS[base] for base in type(error).__mro__ if base in KINDS)
     if kind.detail is not None:
         return problem_response(scope, kind, kind.detail)
-    held = {name: getattr(error, name) for name in FACT_FIELDS if hasattr(error, name)}
-    return problem_response(scope, kind, str(error), facts=held)
+    facts = {name: getattr(error, name) for name in FACT_FIELDS if hasattr(error, name)}
+    return problem_response(scope, kind, str(error), facts=facts)
 
 
 async def handle_error(request: Request, error: Exception) -> Response:
-    """Return what tells of an error of ours, of a wrong path or method, or of input that is not of its shape."""
+    """Return the response for an error of Roomlore, for invalid input, or for a wrong path or method."""
     if isinstance(error, RoomloreError):
         return error_response(request.scope, error)
     if isinstance(error, RequestValidationError):
@@ -192,35 +192,30 @@ async def handle_error(request: Request, error: Exception) -> Response:
 
 
 def validation_message(errors: Sequence[Any], *, prefix: int = 0) -> str:
-    """Return what pydantic found wrong in words, without repeating what was sent.
-
-    Args:
-        errors: Each with its place and what is wrong.
-        prefix: So many of the names of each place are known to whoever is told.
-    """
-    told = [
+    """Return pydantic's errors as text, without the input; `prefix` names of each location are left out."""
+    texts = [
         f"{'.'.join(str(part) for part in one['loc'][prefix:])}: {one['msg']}" for one in errors[:MAX_FAULTS]
     ]
-    return shortened("; ".join(dict.fromkeys(told)).removeprefix(": "))
+    return shortened("; ".join(dict.fromkeys(texts)).removeprefix(": "))
 
 
 def shortened(text: str) -> str:
-    """Return a text that can be sent, no longer than anybody reads."""
-    # Half of a surrogate pair, out of somebody's input, cannot be sent.
+    """Return a text of limited length that can be encoded."""
+    # Input may hold half of a surrogate pair.
     whole = text.encode("utf-8", "replace").decode()
     return whole if len(whole) <= LONGEST_DETAIL else f"{whole[: LONGEST_DETAIL - 1]}…"
 
 
 def handle_fault(scope: Scope, error: Exception) -> Response:
-    """Return the response that tells of whatever nobody caught; of a fault of ours without details."""
+    """Return the response for an uncaught error, without details if it was unexpected."""
     if isinstance(error, RoomloreError):
         return error_response(scope, error)
     log_fault(scope, error)
-    return problem_response(scope, FAULT, "a fault in Roomlore; nothing was left half-written")
+    return problem_response(scope, FAULT, "an internal error in Roomlore; no write is half done")
 
 
 def log_fault(scope: Scope, error: Exception) -> None:
-    """Note a fault of ours in the log: its kind and place alone."""
+    """Log the class and place of an unexpected error."""
     place = extract_tb(error.__traceback__)[-1]
     LOG.error(
         "unexpected %s at %s:%s in request %s",
@@ -232,7 +227,7 @@ def log_fault(scope: Scope, error: Exception) -> None:
 
 
 class ErrorMiddleware:
-    """Tells of whatever nobody caught: an outage as such, anything else as a fault without details."""
+    """Turns uncaught errors into responses."""
 
     def __init__(
         self, app: ASGIApp, *, answer: Callable[[Scope, Exception], Response] = handle_fault
@@ -245,19 +240,19 @@ class ErrorMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        has_begun = False
+        has_started = False
 
-        async def noted(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
+        async def send_noting_start(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
             await send(message)
 
         try:
             with translate_connection_errors(), statement_timeout(RESPONSE_TIMEOUT):
-                await self._app(scope, receive, noted)
-        except Exception as error:  # noqa: BLE001  whoever asks is told, and told no details
-            if has_begun:
-                # Half of a response tells by itself that it is not whole; raised, the server would log what it quotes.
+                await self._app(scope, receive, send_noting_start)
+        except Exception as error:  # noqa: BLE001  the caller gets a response without details
+            if has_started:
+                # The caller sees that the response is cut short. If it were raised, the server would log its text.
                 log_fault(scope, error)
                 return
             await self._answer(scope, error)(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Records as JSON: the very shape that the command line prints with --json."""
+"""JSON responses of records, as the command line prints them with --json."""
 
 from http import HTTPStatus
 
@@ -9,7 +9,6 @@ from roomlore.http.json_values import public_value, safe_json
 
 
 def json_response(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    """Return a response that holds records, ids, times and spans (in seconds) as JSON; large numbers as strings."""
-    told = pydantic_core.to_json(public_value(value), timedelta_mode="float", inf_nan_mode="null")
-    body = safe_json(told)
-    return Response(body, status, media_type="application/json")
+    """Return a JSON response; durations are seconds, and large integers are strings."""
+    body = pydantic_core.to_json(public_value(value), timedelta_mode="float", inf_nan_mode="null")
+    return Response(safe_json(body), status, media_type="application/json")

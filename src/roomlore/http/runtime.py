@@ -1,7 +1,6 @@
-"""Serves an App until told to stop: the API, and the workers beside it, in one process."""
+"""Serves the API, and runs the workers, in one process."""
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,24 +24,23 @@ except ImportError:
     # Windows has no such limits.
     resource = None  # type: ignore[assignment]
 
-#: What was begun is finished within so many seconds of being told to stop.
+#: Seconds that running requests have to finish after a stop.
 SHUTDOWN_TIMEOUT = 10
-#: So many connections are taken on at once, before there is a look at how many there are.
+#: Connections that the system accepts before the process counts them.
 BACKLOG = 64
-#: Seconds in which the head of a request arrives.
+#: Seconds until the headers of a request have arrived.
 HEADER_TIMEOUT = 10.0
-#: Whoever takes in nothing for so many seconds, of what waits to be taken, is not there any more.
+#: Seconds after which a reader that takes nothing is disconnected.
 SEND_TIMEOUT = 10.0
-#: Bytes that the system may hold back of a connection; and by what it is told, where it can be.
+#: Bytes that the system may buffer of a connection, and the socket option for it, if there is one.
 SEND_BUFFER = 64 * 1024
 TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
-
-#: Connections that are open at a time; fewer where the system grants fewer files.
+#: Open connections; fewer if the system allows fewer files.
 CONNECTIONS = 1024
-#: Files that are left to all else: the database's connections, what is read and written.
+#: Files that are kept for everything else, such as connections to the database.
 RESERVED_FILES = 96 + BACKLOG
-#: So many files are asked of the system at the start.
+#: Files that are requested at the start.
 FILES = 4096
 OVERLOADED_RESPONSE = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
@@ -50,19 +48,19 @@ OVERLOADED_RESPONSE = (
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as it needs, as far as the system grants them."""
+    """Raise this process's limit of open files, as far as the system allows."""
     if resource is None:
         return
     granted, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
     if granted != resource.RLIM_INFINITY and granted < wanted:
-        # Where it does not, there are fewer connections.
+        # If this fails, there are fewer connections.
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def connection_limit() -> int:
-    """Return how many connections may be open at a time."""
+    """Return the limit of open connections."""
     if resource is None:
         return CONNECTIONS
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -72,55 +70,49 @@ def connection_limit() -> int:
 
 
 class _TimeoutProtocol(H11Protocol):
-    """Closes a connection on which nothing gets on: no head of a request comes, or no answer is taken in.
+    """Closes connections that send no request or read no response.
 
-    Where there are too many, the one that has been idle for longest makes room for a new one.
+    If there are too many, the one that has been idle for longest is closed for a new one.
     """
 
     idle_since: float = 0.0
     _limit: asyncio.TimerHandle | None = None
     _watch: asyncio.TimerHandle | None = None
-    #: Bytes that waited to be taken in when that was last looked at.
+    #: Bytes in the write buffer at the last check.
     _waiting: int = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request."""
         super().connection_made(transport)
         self.idle_since = self.loop.time()
         if not self._has_capacity():
             transport.write(OVERLOADED_RESPONSE)
             transport.close()
             return
-        # Writing pauses as soon as anything waits, and goes on once nothing does.
+        # Writing pauses as soon as the buffer is not empty.
         transport.set_write_buffer_limits(high=0)
         _limit_send_buffer(transport)
         self._start_idle_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for no more."""
         self._cancel_idle_timer()
         self._cancel_write_check()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Watch whether what waits is taken in."""
         super().pause_writing()
         self._schedule_write_check()
 
     def resume_writing(self) -> None:
-        """Watch no more: all of it was."""
         self._cancel_write_check()
         super().resume_writing()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, or until what was answered is read."""
         super().on_response_complete()
         self.idle_since = self.loop.time()
         self._start_idle_timer()
 
     def _has_capacity(self) -> bool:
-        """Whether there is room for one more connection, after letting go of those that have been idle for longest."""
-        # Each is of this kind: it is what the server was given.
+        """Return whether there is room for this connection, after closing those that have been idle for longest."""
         others = [one for one in cast("set[_TimeoutProtocol]", self.connections) if one is not self]
         too_many = len(others) + 1 - connection_limit()
         if too_many <= 0:
@@ -132,8 +124,8 @@ class _TimeoutProtocol(H11Protocol):
 
     @property
     def is_serving(self) -> bool:
-        """Whether a request is being answered."""
-        # There is none before the first request, whatever its type says.
+        """Return whether a request is in progress."""
+        # `cycle` is None before the first request, although its type says otherwise.
         return bool(self.cycle) and not self.cycle.response_complete
 
     def _start_idle_timer(self) -> None:
@@ -148,7 +140,7 @@ class _TimeoutProtocol(H11Protocol):
         if self.is_serving:
             return
         if self.transport.get_write_buffer_size():
-            # What was answered is still being taken in; that is watched.
+            # The response is still being read.
             self._start_idle_timer()
         elif not self.transport.is_closing():
             self.transport.close()
@@ -163,7 +155,7 @@ class _TimeoutProtocol(H11Protocol):
             self._watch.cancel()
 
     def _check_write_progress(self) -> None:
-        # Closed, it would wait for ever for what its caller does not read.
+        # `close` would wait for the reader.
         if self.transport.get_write_buffer_size() >= self._waiting:
             self.transport.abort()
         else:
@@ -171,29 +163,29 @@ class _TimeoutProtocol(H11Protocol):
 
 
 def _limit_send_buffer(transport: asyncio.Transport) -> None:
-    """Have the system hold back little of what is written: it would take in megabytes, and then nothing for long."""
-    place: socket.socket | None = transport.get_extra_info("socket")
-    if place is not None and place.type == socket.SOCK_STREAM and TCP_NOTSENT_LOWAT is not None:
+    """Keep the system's send buffer small: a large one hides for long that nobody reads."""
+    sock: socket.socket | None = transport.get_extra_info("socket")
+    if sock is not None and sock.type == socket.SOCK_STREAM and TCP_NOTSENT_LOWAT is not None:
         with suppress(OSError):
-            place.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, SEND_BUFFER)
+            sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, SEND_BUFFER)
 
 
 def _without_cancel_noise(app: ASGIApp) -> ASGIApp:
-    """Return an application that says nothing of it when the server has waited long enough and cancels a request."""
+    """Return an application that does not log requests that the server cancels at its shutdown timeout."""
 
     async def served(scope: Scope, receive: Receive, send: Send) -> None:
-        has_begun = False
+        has_started = False
 
-        async def noted(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
+        async def send_noting_start(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
             await send(message)
 
         try:
-            await app(scope, receive, noted)
+            await app(scope, receive, send_noting_start)
         except asyncio.CancelledError:
-            # Nobody cancels but the server, which would log it as a fault.
-            if not has_begun:
+            # Only the server cancels, and it would log an error.
+            if not has_started:
                 await Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
 
     return served
@@ -202,18 +194,18 @@ def _without_cancel_noise(app: ASGIApp) -> ASGIApp:
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave signals to whoever started us."""
+        """Leave signals to the caller of `serve`."""
         yield
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0 is any that is free.
+    """Return a listening socket; port 0 is any free port.
 
     Raises:
-        BadInput: nobody can listen there.
+        BadInput: the address cannot be used.
     """
     try:
-        # Named as TCP, or nothing tells the event loop to send without delay: every response would wait 40 ms.
+        # With the protocol named, asyncio sets TCP_NODELAY; without it every response would wait 40 ms.
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
         )[0]
@@ -231,14 +223,6 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine can reach a host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 async def serve(
     app: App,
     listening: socket.socket,
@@ -249,19 +233,19 @@ async def serve(
     mounted: Mapping[str, ASGIApp] | None = None,
     wrap: Callable[[FastAPI], ASGIApp] | None = None,
 ) -> None:
-    """Serve until told to stop; what was begun by then is finished.
+    """Serve until `stop` is set; running requests finish.
 
     Args:
         app: The App of an operator without a key.
-        listening: Where requests come in.
-        limits: How much is too much.
-        workers: Whether work is done beside, in every org of the database.
-        stop: Ends it once it is set.
-        mounted: What else is served behind the same doors, by path.
-        wrap: Puts the API among other ways in; by default there are none.
+        listening: The listening socket.
+        limits: Limits of requests.
+        workers: Whether to run the workers of every org of the database.
+        stop: Ends the server.
+        mounted: Other applications to serve with the same middleware, by path.
+        wrap: Wraps the API, to serve pages as well.
     """
     api = build(app, limits=limits, mounted=mounted)
-    # Streams end once it is set, and keep nobody waiting.
+    # Streams end when it is set.
     api.state.stop = stop
     config = uvicorn.Config(
         _without_cancel_noise(api if wrap is None else wrap(api)),
@@ -286,11 +270,11 @@ async def serve(
     finally:
         stop.set()
         server.should_exit = True
-        # What was begun is finished, whichever of them failed.
+        # Everything finishes, even if one of the tasks failed.
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-        # Whoever has not taken in by now what was answered holds nobody up.
-        for left in list(server.server_state.connections):
-            left.transport.abort()
+        # Readers that are still not done are disconnected.
+        for connection in list(server.server_state.connections):
+            connection.transport.abort()
     for outcome in ended:
         if isinstance(outcome, BaseException):
             raise outcome

@@ -1,11 +1,10 @@
-"""Reads DiscordChatExporter JSON: one channel, direct message or thread per file, large ones in partitions.
+"""Imports DiscordChatExporter JSON: one channel, direct message or thread per file, large ones in partitions.
 
-Traps that shaped it: a webhook has one id for all who speak through it; only some references are replies;
-a forwarded message is not its poster's own words; mentions in the text are rendered, so they come from the list.
+Pitfalls: all speakers of a webhook share its id; most references are not replies; a forwarded message is not its
+poster's text; mentions come from the list, because they are rendered in the text.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -22,6 +21,7 @@ from roomlore.domain.room_visibility import DIRECT_KINDS
 from roomlore.importers.fields import (
     Fields,
     MalformedRecord,
+    add_author,
     as_object,
     build_or_skip,
     direct_members,
@@ -35,13 +35,13 @@ from roomlore.importers.fields import (
     parse_iso_time,
     parse_optional_time,
     platform_metadata,
+    reaction,
     required_id,
     text_field,
 )
 from roomlore.importers.json_stream import (
     FileStart,
     JsonShape,
-    JsonStep,
     has_export,
     json_exports,
     skipped_fault,
@@ -50,12 +50,12 @@ from roomlore.importers.json_stream import (
 
 
 def is_forward(fields: Fields) -> bool:
-    """Return whether a message repeats what was said elsewhere."""
+    """Return whether a message forwards another one."""
     return object_field(fields, "reference").get("type") == "Forward" or bool(forwarded_message(fields))
 
 
 def forwarded_message(fields: Fields) -> Fields:
-    """Return the message that is forwarded; an empty one where the export does not hold it apart."""
+    """Return the forwarded message; empty if the export does not separate it."""
     snapshots = object_list(fields, "message_snapshots")
     return object_field(fields, "forwardedMessage") or (
         object_field(snapshots[0], "message") if snapshots else {}
@@ -63,14 +63,14 @@ def forwarded_message(fields: Fields) -> Fields:
 
 
 def forwarded_parts(fields: Fields) -> Iterator[dict[str, Any]]:
-    """Yield what is forwarded, words first; the export does not tell whose it is."""
+    """Yield the forwarded text and its attachments; their author is unknown."""
     if not is_forward(fields):
         return
-    given = forwarded_message(fields) or {"content": first_text(fields, "content")}
+    forwarded = forwarded_message(fields) or {"content": first_text(fields, "content")}
     yield {"type": "forward"} | non_empty(
-        text=first_text(given, "content"), sent_at=first_text(given, "timestamp")
+        text=first_text(forwarded, "content"), sent_at=first_text(forwarded, "timestamp")
     )
-    for item in attachments(given):
+    for item in attachments(forwarded):
         yield item | {"forwarded": True}
 
 
@@ -115,7 +115,9 @@ def _poll(item: Fields) -> dict[str, Any]:
         object_field(answer, "poll_media") or object_field(answer, "pollMedia") or answer
         for answer in object_list(item, "answers")
     ]
-    return non_empty(name=_text_of(item, "question"), options=[first_text(one, "text") for one in media])
+    return non_empty(
+        name=_text_of(item, "question"), options=[first_text(answer, "text") for answer in media]
+    )
 
 
 def _text_of(item: Fields, key: str) -> str:
@@ -125,20 +127,11 @@ def _text_of(item: Fields, key: str) -> str:
 
 _SPINE: JsonShape = {(): "object", ("messages",): "list"}
 _DIRECT: dict[str, RoomKind] = {"DirectTextChat": "dm", "DirectGroupTextChat": "group_dm"}
-#: Channels of which the export does not tell who may read them. Anything else is for its members.
-_UNSPECIFIED_TYPES = frozenset(
-    {
-        "GuildTextChat",
-        "GuildVoiceChat",
-        "GuildCategory",
-        "GuildNews",
-        "GuildNewsThread",
-        "GuildPublicThread",
-        "GuildStageVoice",
-        "GuildDirectory",
-        "GuildForum",
-    }
-)
+#: Channel types without a stated visibility. Channels of any other type are closed.
+_UNSPECIFIED_TYPES = frozenset({
+    "GuildTextChat", "GuildVoiceChat", "GuildCategory", "GuildNews", "GuildNewsThread",
+    "GuildPublicThread", "GuildStageVoice", "GuildDirectory", "GuildForum",
+})  # fmt: skip
 _PRIVATE_TYPES = frozenset({"GuildPrivateThread"})
 _KNOWN_TYPES = _UNSPECIFIED_TYPES | _PRIVATE_TYPES | _DIRECT.keys()
 _TEXT_TYPES = frozenset({"Default", "Reply"})
@@ -149,14 +142,10 @@ def _is_export(head: FileStart) -> bool:
     return isinstance(channel, dict) and ("guild" in head.members or "messages" in head.members)
 
 
-def _sniff(source: ExportFiles) -> bool:
-    return has_export(source, _is_export)
-
-
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the export says all there is to say
-    files, left = json_exports(source, _is_export)
-    yield from left
+    files, skipped = json_exports(source, _is_export)
+    yield from skipped
     rooms = _rooms(source, files)
     for file in files:
         room = rooms.get(file)
@@ -180,25 +169,25 @@ def _file(source: ExportFiles, file: str, room: IncomingRoom) -> Iterator[Parsed
 
 
 def _rooms(source: ExportFiles, files: list[str]) -> dict[str, IncomingRoom]:
-    """Return the room of each file; a one-to-one room with both sides, whichever of its partitions shows them."""
+    """Return the room of each file; a one-to-one room gets the authors of all its partitions as members."""
     channels: dict[str, tuple[Fields, Fields]] = {}
-    seen: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
+    authors_by_channel: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
     for file in files:
         channel, guild, authors = _survey(source, file)
         if first_text(channel, "id"):
             channels[file] = channel, guild
-            seen.setdefault(channel["id"], {}).update(authors)
+            authors_by_channel.setdefault(channel["id"], {}).update(authors)
     rooms: dict[str, IncomingRoom] = {}
     for file, (channel, guild) in channels.items():
         try:
-            rooms[file] = _room(channel, guild, list(seen[channel["id"]].values()))
+            rooms[file] = _room(channel, guild, list(authors_by_channel[channel["id"]].values()))
         except MalformedRecord:
             continue
     return rooms
 
 
 def _survey(source: ExportFiles, file: str) -> tuple[Fields, Fields, dict[tuple[str, str], IncomingAuthor]]:
-    """Return the channel, its server, and who speaks in it if that tells who may read all of it."""
+    """Return channel, server and, for a one-to-one room, its authors."""
     channel: Fields = {}
     guild: Fields = {}
     authors: dict[tuple[str, str], IncomingAuthor] = {}
@@ -210,16 +199,8 @@ def _survey(source: ExportFiles, file: str) -> tuple[Fields, Fields, dict[tuple[
         elif step.place == ("messages",) and step.kind == "value":
             if channel and _kind(channel) != "dm":
                 break
-            _note_author(step, authors)
+            add_author(authors, step.value, _author)
     return channel, guild, authors
-
-
-def _note_author(step: JsonStep, authors: dict[tuple[str, str], IncomingAuthor]) -> None:
-    try:
-        author = _author(as_object(step.value) or {})
-    except MalformedRecord:
-        return
-    authors.setdefault((author.account_id, author.persona), author)
 
 
 def _kind(channel: Fields) -> RoomKind:
@@ -241,15 +222,15 @@ def _room(channel: Fields, guild: Fields, authors: list[IncomingAuthor]) -> Inco
 
 
 def _author(fields: Fields) -> IncomingAuthor:
-    given = object_field(fields, "author")
-    if not given:
+    author_fields = object_field(fields, "author")
+    if not author_fields:
         raise MalformedRecord("no author")
-    account = required_id(given, "id", "no author")
-    name = first_text(given, "nickname", "name") or account
-    is_bot = given.get("isBot") is True
-    # An ordinary account may show "0000" too since user names became unique; a bot account never does.
-    webhook = is_bot and first_text(given, "discriminator") in {"0000", "0"}
-    persona = first_text(given, "name")[:255] if webhook else ""
+    account = required_id(author_fields, "id", "no author")
+    name = first_text(author_fields, "nickname", "name") or account
+    is_bot = author_fields.get("isBot") is True
+    # Ordinary accounts may show "0000" too, bot accounts never do.
+    webhook = is_bot and first_text(author_fields, "discriminator") in {"0000", "0"}
+    persona = first_text(author_fields, "name")[:255] if webhook else ""
     return IncomingAuthor(account_id=account, name=name, kind="agent" if is_bot else "human", persona=persona)
 
 
@@ -257,20 +238,22 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, int]) -> IncomingMessa
     room, where, place = at
     external_id = required_id(fields, "id", "no id")
     own = _own_text(fields)
-    edited = _edited(fields)
+    edited = parse_optional_time(fields.get("timestampEdited"))
     return IncomingMessage(
         platform="discord",
         room=room,
         external_id=external_id,
         author=_author(fields),
         body=own,
-        sent_at=_sent(fields),
+        sent_at=parse_iso_time(required_id(fields, "timestamp", "no time")),
         kind="message"
         if first_text(fields, "type") in _TEXT_TYPES or object_field(fields, "interaction")
         else "system",
         order=native_order(external_id, place),
         reply_to=_reply_to(fields, room),
-        mentions=_mentions(fields) if own or not is_forward(fields) else [],
+        mentions=id_list([user.get("id") for user in object_list(fields, "mentions")])
+        if own or not is_forward(fields)
+        else [],
         attachments=[*attachments(fields), *forwarded_parts(fields)],
         reactions=[_reaction(item) for item in object_list(fields, "reactions")],
         edited_at=edited,
@@ -280,29 +263,17 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, int]) -> IncomingMessa
     )
 
 
-def _sent(fields: Fields) -> datetime:
-    return parse_iso_time(required_id(fields, "timestamp", "no time"))
-
-
-def _edited(fields: Fields) -> datetime | None:
-    return parse_optional_time(fields.get("timestampEdited"))
-
-
 def _own_text(fields: Fields) -> str:
-    """Return the text without what is only forwarded; where the two are not told apart, nothing."""
+    """Return the text without the forwarded part; empty if the two cannot be told apart."""
     content = text_field(fields, "content")
     if not is_forward(fields):
         return content
-    given = forwarded_message(fields)
-    return content if given and content != first_text(given, "content") else ""
-
-
-def _mentions(fields: Fields) -> list[str]:
-    return id_list([user.get("id") for user in object_list(fields, "mentions")])
+    forwarded = forwarded_message(fields)
+    return content if forwarded and content != first_text(forwarded, "content") else ""
 
 
 def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:
-    """Return the id of the message answered; most references are something else."""
+    """Return the id of the parent; most references are something else."""
     reference = object_field(fields, "reference")
     if (
         first_text(fields, "type") not in _TEXT_TYPES
@@ -351,13 +322,8 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, 
 
 
 def _reaction(item: Fields) -> dict[str, Any]:
-    emoji = object_field(item, "emoji")
-    return non_empty(
-        emoji=first_text(emoji, "name", "code"),
-        count=integer_field(item, "count"),
-        by=id_list([user.get("id") for user in object_list(item, "users")]),
-    )
+    by = id_list([user.get("id") for user in object_list(item, "users")])
+    return reaction(item, first_text(object_field(item, "emoji"), "name", "code"), by)
 
 
-#: DiscordChatExporter JSON.
-IMPORTER = Importer(name="discord", recognises=_sniff, read=_read)
+IMPORTER = Importer(name="discord", recognises=partial(has_export, looks=_is_export), read=_read)

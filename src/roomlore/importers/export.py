@@ -1,7 +1,6 @@
-"""An export as a set of named files, opened so that a hostile one can do no harm.
+"""Opens an export (a file, a folder or an archive) as named files, safely.
 
-Readers see names and byte streams only. Whether these come from one file, a folder or an archive, and what
-was refused on the way (links, unsafe names, bombs), is settled here and nowhere else.
+Importers see only names and byte streams. Links, unsafe names and archive bombs are refused here.
 """
 
 import io
@@ -23,25 +22,25 @@ from roomlore.domain.ports import ExportFiles, Importer
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-#: Files in one export; a busy workspace of ten years has some 100,000.
+#: Files per export; a busy workspace has some 100,000 after ten years.
 MAX_FILES = 200_000
-#: Uncompressed bytes of one archive member, and of all of them.
+#: Uncompressed bytes of one archive member, and of all.
 MAX_MEMBER_BYTES = 4 * 2**30
 MAX_TOTAL_BYTES = 32 * 2**30
-#: Uncompressed bytes per compressed byte. Chat exports reach about 30; deflate can reach 1,032.
+#: The maximum compression ratio. Chat exports reach about 30, deflate 1,032.
 MAX_RATIO = 200
-#: What a member may always unpack to, whatever the ratio: tiny files compress oddly.
+#: Always allowed: tiny files may compress extremely well.
 RATIO_FREE_BYTES = 2**20
 
 _DRIVE = lazy_pattern(r"^[A-Za-z]:(/|$)")
 _CONTROL = lazy_pattern(r"[\x00-\x1f\x7f]")
-#: What the system adds beside the export.
+#: Files that operating systems add.
 _IGNORED_NAMES = ("__MACOSX", "Thumbs.db", "desktop.ini")
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 
 class Export(ABC):
-    """An opened export; implements `domain.ports.Source` and counts bytes for a progress bar."""
+    """An open export; implements `domain.ports.ExportFiles` and counts bytes for progress."""
 
     def __init__(self, name: str, sizes: dict[str, int], refused: Sequence[SkippedRecord] = ()) -> None:
         self._name = name
@@ -49,27 +48,27 @@ class Export(ABC):
         self._files = tuple(sorted(sizes))
         self._furthest = dict.fromkeys(sizes, 0)
         self._read = 0
-        #: What was left out on opening, for the report: links, unsafe names, locked members.
+        #: What was refused on opening: links, unsafe names, encrypted members.
         self.refused: tuple[SkippedRecord, ...] = tuple(refused)
 
     @property
     def name(self) -> str:
-        """File or folder name, without its path."""
+        """The name of the file or folder, without its path."""
         return self._name
 
     @property
     def files(self) -> Sequence[str]:
-        """Names of the files inside, sorted."""
+        """The sorted names of the files inside."""
         return self._files
 
     @property
     def bytes_total(self) -> int:
-        """Uncompressed size of all files, as stated."""
+        """The stated uncompressed size of all files."""
         return sum(self._sizes.values())
 
     @property
     def bytes_read(self) -> int:
-        """Uncompressed bytes read so far; a second pass over a file does not count again."""
+        """The bytes read so far; a second pass does not count."""
         return self._read
 
     def open(self, file: str) -> IO[bytes]:
@@ -81,7 +80,7 @@ class Export(ABC):
         )
 
     def close(self) -> None:  # noqa: B027  most exports hold nothing open
-        """Release what the export holds open."""
+        """Close what the export holds open."""
 
     def __enter__(self) -> Self:
         return self
@@ -109,13 +108,13 @@ class _FileExport(Export):
         self._paths = paths
 
     def _open(self, file: str) -> IO[bytes]:
-        # The last component could have been swapped for a link since it was listed.
+        # The file may have been replaced by a link since it was listed.
         descriptor = os.open(self._paths[file], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         return os.fdopen(descriptor, "rb", buffering=0)
 
 
 class _ZipExport(Export):
-    """The members of an archive, with every limit counted on the bytes that really come out."""
+    """The members of an archive; limits apply to the bytes that are really unpacked."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         members, refused = _members(archive)
@@ -155,7 +154,7 @@ class _ZipExport(Export):
 
 
 class _CountingStream(io.RawIOBase):
-    """Bytes of one file, each read reported by position."""
+    """A file that reports its read position."""
 
     def __init__(self, inner: IO[bytes], passed: Callable[[int], None]) -> None:
         super().__init__()
@@ -184,10 +183,9 @@ class _CountingStream(io.RawIOBase):
 
 
 def open_export(path: str | os.PathLike[str]) -> Export:
-    """Open a file, a folder or a .zip as an export; close it when done.
+    """Open a file, a folder or a .zip; the caller closes it.
 
-    Raises:
-        BadInput: nothing is there, it cannot be read, or the archive is broken or a bomb.
+    Raises BadInput if it is missing, unreadable, broken or a bomb.
     """
     place = Path(path)
     try:
@@ -214,7 +212,7 @@ def open_export(path: str | os.PathLike[str]) -> Export:
 def _open_folder(root: Path, name: str) -> Export:
     paths: dict[str, Path] = {}
     refused: list[SkippedRecord] = []
-    # An unreadable folder inside is reported; an unreadable root is the caller's mistake.
+    # An unreadable root is an error of the caller; an unreadable folder inside is only reported.
     os.scandir(root).close()
     for place, entry in _entries(root, refused):
         if len(paths) + len(refused) >= MAX_FILES:
@@ -229,7 +227,7 @@ def _open_folder(root: Path, name: str) -> Export:
 
 
 def _entries(root: Path, refused: list[SkippedRecord]) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """Yield what lies below the root, but for clutter, with its relative name; folders are walked."""
+    """Walk the folders below the root and yield their entries with relative names, without system files."""
     waiting = [("", os.fspath(root))]
     while waiting:
         prefix, folder = waiting.pop()
@@ -286,7 +284,7 @@ def _members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], list
 
 
 def _refusal_reason(name: str, info: zipfile.ZipInfo) -> str:
-    """Return why a member is refused; empty when it is fine."""
+    """Return why a member is refused, or an empty string."""
     parts = name.split("/")
     if name.startswith("/") or _DRIVE.match(name) or ".." in parts or "" in parts or _CONTROL.search(name):
         return "unsafe name in archive"
@@ -301,11 +299,9 @@ _MAX_SHOWN = 3
 
 
 def choose_importer(source: ExportFiles, readers: Sequence[Importer], name: str | None = None) -> Importer:
-    """Return the reader that recognises the export, or the one asked for by name.
+    """Return the importer with this name, or the only one that recognises the export; raises UnknownFormat.
 
-    Raises:
-        UnknownFormat: no reader of that name, none that recognises the export, or several: read as one
-            format, what is of another would be dropped without a word.
+    An export in several formats is refused: one importer would silently drop the others.
     """
     known = ", ".join(reader.name for reader in readers) or "none"
     if name is not None:
@@ -313,11 +309,11 @@ def choose_importer(source: ExportFiles, readers: Sequence[Importer], name: str 
             if reader.name == name:
                 return reader
         raise UnknownFormat(f"format {name!r}", f"not known; the formats are {known}")
-    found = [reader for reader in readers if reader.recognises(source)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(reader.name for reader in found)
+    matching = [reader for reader in readers if reader.recognises(source)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        names = ", ".join(reader.name for reader in matching)
         raise UnknownFormat(source.name, f"holds several formats ({names}): import them apart, or name one")
     raise UnknownFormat(
         source.name,

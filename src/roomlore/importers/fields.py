@@ -1,7 +1,7 @@
-"""Takes single fields out of foreign records, where every one may be missing or of another type.
+"""Reads fields of foreign records, any of which may be missing or of another type; what all formats share.
 
-What names a message (id, author, time, text) must be right or the record is skipped with a reason; what
-decorates it (reactions, files, embeds) is taken as far as it makes sense.
+The identity of a message (id, author, time, text) must be valid, or the record is skipped with a reason.
+Decoration (reactions, files, embeds) is taken as far as it is valid.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,13 +20,13 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.patterns import lazy_pattern
 
-#: Longest id that is taken; ids are index keys, and no platform's comes near.
+#: The maximum length of an id: ids are index keys, and no platform comes near.
 MAX_ID = 255
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_INTEGER = 2**63 - 1
 _ISO = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
 
-#: JSON kinds in words; true and false are numbers to Python, so they come first.
+#: JSON types in words; booleans first, because Python counts them as integers.
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "true or false"),
     ((int, float), "a number"),
@@ -46,7 +46,7 @@ TOO_DEEP = TooDeep()
 
 
 class MalformedRecord(Exception):
-    """A record cannot be read; becomes one `Skipped` and never leaves its reader."""
+    """The record cannot be read; its importer turns it into a `SkippedRecord`."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
@@ -57,16 +57,17 @@ class MalformedRecord(Exception):
 def build_or_skip(
     value: Any, where: str, *, build: Callable[[Fields], IncomingMessage]
 ) -> Iterator[ParsedItem]:
-    """Yield the message built from a foreign record, or the reason why there is none."""
+    """Yield the message built from a record, or the reason why it is skipped."""
     try:
-        message = build(_record(value))
+        message = build(as_record(value))
     except MalformedRecord as error:
         yield SkippedRecord(where=where, reason=error.reason, detail=error.detail)
     else:
         yield message
 
 
-def _record(value: Any) -> Fields:
+def as_record(value: Any) -> Fields:
+    """Return the value if it is an object; raises MalformedRecord."""
     if isinstance(value, TooDeep):
         raise MalformedRecord("nested too deeply")
     fields = as_object(value)
@@ -81,12 +82,12 @@ def as_object(value: Any) -> Fields | None:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return the value if it is a list, else an empty one."""
+    """Return the value if it is a list, else an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def json_type(value: Any) -> str:
-    """Return what a JSON value is, in words; never the value itself."""
+    """Return the type of a JSON value in words."""
     for types, name in _KINDS:
         if isinstance(value, types):
             return name
@@ -94,7 +95,7 @@ def json_type(value: Any) -> str:
 
 
 def text_field(record: Fields, key: str) -> str:
-    """Return a text member; empty when it is missing or null."""
+    """Return a text member; empty if it is missing or null."""
     value = record.get(key)
     if value is None:
         return ""
@@ -104,7 +105,7 @@ def text_field(record: Fields, key: str) -> str:
 
 
 def first_text(record: Fields, *keys: str) -> str:
-    """Return the first of the members that is a text with something in it."""
+    """Return the first member that is a non-empty text."""
     for key in keys:
         value = record.get(key)
         if isinstance(value, str) and value:
@@ -113,7 +114,7 @@ def first_text(record: Fields, *keys: str) -> str:
 
 
 def required_id(record: Fields, key: str, reason: str) -> str:
-    """Return a text member that must be there: an id."""
+    """Return a required id."""
     value = text_field(record, key)
     if not value:
         raise MalformedRecord(reason)
@@ -121,30 +122,30 @@ def required_id(record: Fields, key: str, reason: str) -> str:
 
 
 def checked_id(value: str, what: str) -> str:
-    """Return the id unchanged if it is of a sane length."""
+    """Return the id if it is not too long."""
     if len(value) > MAX_ID:
         raise MalformedRecord("id too long", f"{what} has {len(value)} characters")
     return value
 
 
 def object_field(record: Fields, key: str) -> Fields:
-    """Return a member that is an object; an empty one when it is missing or anything else."""
+    """Return an object member; empty if it is missing or no object."""
     return as_object(record.get(key)) or {}
 
 
 def object_list(record: Fields, key: str) -> list[Fields]:
-    """Return the objects of a member that is a list, leaving out whatever else stands there."""
+    """Return the objects of a list member."""
     return [fields for item in as_list(record.get(key)) if (fields := as_object(item)) is not None]
 
 
 def id_list(values: Any) -> list[str]:
-    """Return those of the values that can be ids, in order, each once."""
+    """Return the valid ids, in order, without duplicates."""
     found = [item for item in as_list(values) if isinstance(item, str) and 0 < len(item) <= MAX_ID]
     return list(dict.fromkeys(found))
 
 
 def integer_field(record: Fields, key: str) -> int | None:
-    """Return an integer member within 64 bits, if it is one."""
+    """Return an integer member of at most 64 bits."""
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_INTEGER:
         return None
@@ -152,14 +153,14 @@ def integer_field(record: Fields, key: str) -> int | None:
 
 
 def native_order(digits: str, otherwise: int) -> int:
-    """Return a numeric id as a place in the room's order."""
+    """Return a numeric id as the order of the message."""
     if digits.isascii() and digits.isdigit() and len(digits) < len(str(_MAX_INTEGER)) + 1:
         return min(int(digits), _MAX_INTEGER)
     return otherwise
 
 
 def non_empty(**fields: Any) -> dict[str, Any]:
-    """Return the fields that say something."""
+    """Return the fields that are not empty."""
     return {
         key: value
         for key, value in fields.items()
@@ -168,16 +169,13 @@ def non_empty(**fields: Any) -> dict[str, Any]:
 
 
 def platform_metadata(**fields: Any) -> dict[str, Any]:
-    """Return metadata with the fields that say something, under the key that only operators are shown.
-
-    They may name people, rooms and messages of which a reader does not know.
-    """
-    told = non_empty(**fields)
-    return {PLATFORM_METADATA: told} if told else {}
+    """Return the non-empty fields as platform metadata; only operators see it, for it may name hidden people."""
+    stated = non_empty(**fields)
+    return {PLATFORM_METADATA: stated} if stated else {}
 
 
 def unix_time(seconds: int, *, microseconds: int = 0) -> datetime:
-    """Return the moment so long after 1970."""
+    """Return a Unix time."""
     try:
         return _EPOCH + timedelta(seconds=seconds, microseconds=microseconds)
     except OverflowError as error:
@@ -185,7 +183,7 @@ def unix_time(seconds: int, *, microseconds: int = 0) -> datetime:
 
 
 def parse_iso_time(value: str, *, zone: tzinfo | None = None) -> datetime:
-    """Return an ISO 8601 time as UTC; one without a zone is of the zone given, or refused."""
+    """Return an ISO 8601 time in UTC; without an offset it is in `zone`, or invalid."""
     if not _ISO.fullmatch(value):
         raise MalformedRecord("no time", "not an ISO 8601 time")
     try:
@@ -200,7 +198,7 @@ def parse_iso_time(value: str, *, zone: tzinfo | None = None) -> datetime:
 
 
 def parse_optional_time(value: Any, *, zone: tzinfo | None = None) -> datetime | None:
-    """Return a time that only decorates a message: none when it cannot be read."""
+    """Return an optional time; None if it is invalid."""
     try:
         return parse_iso_time(value, zone=zone) if isinstance(value, str) else None
     except MalformedRecord:
@@ -208,12 +206,28 @@ def parse_optional_time(value: Any, *, zone: tzinfo | None = None) -> datetime |
 
 
 def iso_precision(value: str) -> TimestampPrecision:
-    """Return how finely an ISO 8601 time is written."""
+    """Return the precision of an ISO 8601 time."""
     match = _ISO.fullmatch(value)
     if match is None or match[1] is None:
         return "min"
     digits = len(match[2] or ".") - 1
     return "s" if digits == 0 else "ms" if digits <= len("000") else "us"
+
+
+def reaction(item: Fields, emoji: str, by: list[str]) -> dict[str, Any]:
+    """Return a reaction with its count and the accounts that gave it."""
+    return non_empty(emoji=emoji, count=integer_field(item, "count"), by=by)
+
+
+def add_author(
+    authors: dict[tuple[str, str], IncomingAuthor], record: Any, author_of: Callable[[Fields], IncomingAuthor]
+) -> None:
+    """Add the author of a record to the known ones, unless the record is malformed."""
+    try:
+        author = author_of(as_object(record) or {})
+    except MalformedRecord:
+        return
+    authors.setdefault((author.account_id, author.persona), author)
 
 
 _SIDES = 2
@@ -222,9 +236,9 @@ _SIDES = 2
 def direct_members(
     kind: RoomKind | None, authors: Iterable[IncomingAuthor]
 ) -> tuple[IncomingMembership, ...]:
-    """Return the two sides of a one-to-one room as its members since ever; nobody for any other room."""
+    """Return both sides of a one-to-one room as members without a date; nobody for other rooms."""
     known = {(author.account_id, author.persona): author for author in authors}
-    # With a third account in it the room is not what it is called, and its past not everybody's.
+    # With a third account it is not one-to-one, and its past is not for everybody.
     if kind != "dm" or len({account for account, _ in known}) > _SIDES:
         return ()
     return tuple(IncomingMembership(author=author) for author in known.values())

@@ -1,15 +1,18 @@
-"""Reads IRC logs as clients and channel loggers write them.
+"""Imports IRC logs of clients and channel loggers.
 
-A log has no ids and no accounts, often no date and nearly never a zone. Ids are made from day, line and text, so that
-a log that grew imports only its new lines. The day comes from the line, a mark in the log, the file name or the caller;
-a log whose days cannot be known is refused as a whole. The order of the lines is the order in the room.
+A log has no ids or accounts, often no dates and rarely a zone. Ids are derived from day, line number and text, so
+that a longer log adds only its new lines. The day comes from the line, a mark in the log, the file name or the
+caller; without any of them the log is refused. Times are wall-clock times: no zone, an hour repeated in autumn,
+adjusted now and then. The order of the lines is the order of the room.
 """
 
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import partial
 from typing import IO, Any, Literal
 
 from roomlore.domain.errors import BadInput
@@ -25,29 +28,134 @@ from roomlore.domain.incoming import (
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.importers.fields import direct_members, platform_metadata
-from roomlore.importers.local_clock import ClockReading, LocalClock
-from roomlore.importers.text_lines import TextLine, matches_format, matching_files, read_lines
+from roomlore.importers.text_lines import TextLine, is_format, matching_files, read_lines
 
-#: `mark`: the log's own note of a day; `unknown`: no line of an IRC log.
+# Times
+
+#: A clock that goes back by more has passed midnight; by less, it was adjusted or left summer time.
+MAX_SET_BACK = timedelta(hours=3)
+#: A date further back than this is in the next year.
+_HALF_YEAR = timedelta(days=183)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockReading:
+    """The time in a line; None for missing parts."""
+
+    hour: int
+    minute: int
+    second: int | None = None
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+    offset: timedelta | None = None
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the reading has a full date."""
+        return self.year is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class LocalClock:
+    """The clock of a log, line by line."""
+
+    zone: tzinfo
+    #: The last wall-clock time, or the day until there is one.
+    shown: datetime | None = None
+    #: The moment of the last line.
+    now: datetime | None = None
+    #: Whether the last line was moved to a later moment, to keep the order.
+    is_moved: bool = False
+    _last: datetime | None = None
+
+    def set_day(self, day: date) -> None:
+        """Set the day for the next times."""
+        self.shown = datetime.combine(day, time())
+
+    def set_time(self, shown: datetime) -> None:
+        """Set day and time from a mark in the log."""
+        self.shown = shown
+        with suppress(OverflowError):
+            self.now = self._not_before_last(shown.replace(tzinfo=self.zone).astimezone(UTC))
+
+    def advance(self, reading: ClockReading) -> bool:
+        """Advance to a reading; return False if it is no time."""
+        shown = self._shown(reading)
+        if shown is None:
+            return False
+        try:
+            moment = self._moment(shown, reading.offset)
+        except (ValueError, OverflowError):
+            return False
+        self.shown = shown
+        self.now = self._not_before_last(moment)
+        self.is_moved = self.now != moment
+        self._last = self.now
+        return True
+
+    def _shown(self, reading: ClockReading) -> datetime | None:
+        try:
+            clock = time(reading.hour, reading.minute, reading.second or 0)
+            if reading.year is not None and reading.month and reading.day:
+                return datetime.combine(date(reading.year, reading.month, reading.day), clock)
+            if self.shown is None:
+                return None
+            if reading.month and reading.day:
+                return self._of_the_year(reading.month, reading.day, clock)
+            shown = datetime.combine(self.shown.date(), clock)
+            return shown + timedelta(days=1) if self.shown - shown > MAX_SET_BACK else shown
+        except (ValueError, OverflowError):
+            return None
+
+    def _of_the_year(self, month: int, day: int, clock: time) -> datetime:
+        assert self.shown is not None
+        year = self.shown.year
+        # The first of the month: a leap day may not exist in this year.
+        candidate = date(year, month, 1)
+        if self.shown.date() - candidate > _HALF_YEAR:
+            year += 1
+        return datetime.combine(date(year, month, day), clock)
+
+    def _moment(self, shown: datetime, offset: timedelta | None) -> datetime:
+        if offset is not None:
+            return shown.replace(tzinfo=UTC) - offset
+        first = shown.replace(tzinfo=self.zone, fold=0).astimezone(UTC)
+        if self._last is None or not timedelta() < self._last - first <= MAX_SET_BACK:
+            return first
+        # The repeated hour: after its first pass, it is the second.
+        again = shown.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
+        return again if again >= self._last else first
+
+    def _not_before_last(self, moment: datetime) -> datetime:
+        """Return the moment, or the last one if the clock was only adjusted."""
+        if self._last is not None and timedelta() < self._last - moment <= MAX_SET_BACK:
+            return self._last
+        return moment
+
+
+# Lines
+
+#: `mark`: a day or channel mark of the log; `unknown`: no line of an IRC log.
 LineKind = Literal["said", "action", "notice", "system", "mark", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IrcLine:
-    """What one line says."""
+    """The content of one line."""
 
     kind: LineKind
     text: str = ""
     nick: str = ""
-    #: None for a line without a clock.
+    #: None for a line without a time.
     reading: ClockReading | None = None
-    #: What a mark shows, as the clock on the wall shows it; None where it names no day that can be read.
+    #: The wall-clock time of a mark; None if it has no readable day.
     moment: datetime | None = None
-    #: Whether a mark says which day it is, readable or not.
+    #: Whether a mark names a day, readable or not.
     names_day: bool = False
-    #: The channel that a mark names.
+    #: The channel named by a mark.
     channel: str = ""
-    #: Whether it has a month that is no word for one.
+    #: Whether its month is unknown.
     has_strange_month: bool = False
 
 
@@ -59,7 +167,6 @@ _CLOCK = (
 _BRACKETED = lazy_pattern(rf"\[{_CLOCK}\]\s+(?P<rest>\S.*)", re.DOTALL)
 _BARE = lazy_pattern(rf"{_CLOCK}\s+(?P<rest>\S.*)", re.DOTALL)
 _TABBED = lazy_pattern(rf"{_CLOCK}\t(?P<prefix>[^\t]{{0,80}})\t(?P<text>.*)", re.DOTALL)
-#: HexChat: "Feb 26 22:00:01 <ana>	hi".
 _NAMED_MONTH = lazy_pattern(
     r"(?P<word>[^\W\d_]{3,9}\.?) {1,2}(?P<day>\d{1,2}) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)\s+(?P<rest>\S.*)",
     re.DOTALL,
@@ -74,11 +181,11 @@ _NOTICE_LINE = lazy_pattern(
 )
 _SYSTEM_LINE = lazy_pattern(
     r"(?:===|-!-|\*\*\*|---|-->|<--)(?: |$).*"
-    # irssi: who is there, requests of clients, words of servers.
+    # irssi: member lists, client requests, server messages.
     r"|\[(?:Users [#&+!]|[ @+%&~][^\]\s]{1,64}\]|ctcp\().*|![\w.-]{1,64} .*",
     re.DOTALL,
 )
-#: What mIRC and HexChat report behind the star of actions.
+#: Events that mIRC and HexChat write with the star of actions.
 _EVENT_LINE = lazy_pattern(
     r"""
     \*[ \t](?:
@@ -103,18 +210,18 @@ _DATE = (
     r"(?:(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d) )?(?P<year>\d{4})"
 )
 _MARK_DATE = lazy_pattern(rf"(?:.*\s)?{_DATE}\s*", most=_LONGEST_MARK)
-#: irssi, HexChat (in any language), mIRC; Eggdrop writes "[00:00] --- Thu Feb 26 2026".
+#: irssi, HexChat (any language), mIRC; Eggdrop writes "[00:00] --- Thu Feb 26 2026".
 _DAY_MARK = lazy_pattern(
     r"--- (?:Log (?:opened|closed)|Day changed)\b.*|Session (?:Start|Close|Time): .*", most=_LONGEST_MARK
 )
 _MAYBE_MARK = lazy_pattern(r"(?:---|\*{4}) .*\d{4}\s*", most=_LONGEST_MARK)
 _CHANNEL_MARK = lazy_pattern(r"Session Ident: (?P<channel>\S.*)")
-#: WeeChat, translated in other languages.
+#: WeeChat, in any language.
 _LOG_EDGE = lazy_pattern(r"\*{4}  \S.*  \*{4}\s*", most=_LONGEST_MARK)
-#: Colours and styles of IRC: control codes that nobody sees.
+#: Invisible control codes for colours and styles.
 _STYLE = lazy_pattern(r"\x03(?:\d{1,2}(?:,\d{1,2})?)?|\x04(?:[0-9A-Fa-f]{6})?|[\x02\x0f\x11\x16\x1d\x1e\x1f]")
 _WORD_CHARACTER = lazy_pattern(r"[^\W_]|[\[\]\\`_^{}|]")
-#: Short names of months, as `strftime` writes them in a dozen languages.
+#: Short month names of `strftime` in a dozen languages.
 _MONTHS = {
     word: number
     for number, words in enumerate(
@@ -139,7 +246,7 @@ _MONTHS = {
 
 
 def read_line(raw: str) -> IrcLine:
-    """Return what a line says; its text is without the codes of colours and styles."""
+    """Return the content of a line, without control codes."""
     line = _STYLE.sub("", raw)
     mark = _mark_line(line)
     if mark is not None:
@@ -150,13 +257,17 @@ def read_line(raw: str) -> IrcLine:
     clock = _BRACKETED.fullmatch(line) or _BARE.fullmatch(line)
     if clock:
         return _timed_line(clock["rest"], _clock_reading(clock))
-    named = _NAMED_MONTH.fullmatch(line)
-    if named and not _month(named["word"]):
-        return IrcLine(kind="unknown", has_strange_month=_spoken_line(named["rest"], None).kind != "unknown")
-    if named:
-        # Nothing but a line of HexChat begins like this.
-        found = _spoken_line(named["rest"], _clock_reading(named, month=_month(named["word"])))
-        return found if found.kind != "unknown" else _system_line(named["rest"], found.reading)
+    named_month = _NAMED_MONTH.fullmatch(line)
+    if named_month and not _month(named_month["word"]):
+        return IrcLine(
+            kind="unknown", has_strange_month=_spoken_line(named_month["rest"], None).kind != "unknown"
+        )
+    if named_month:
+        # Only HexChat lines start like this.
+        content = _spoken_line(
+            named_month["rest"], _clock_reading(named_month, month=_month(named_month["word"]))
+        )
+        return content if content.kind != "unknown" else _system_line(named_month["rest"], content.reading)
     return IrcLine(kind="system", text=line) if _SYSTEM_LINE.fullmatch(line) else IrcLine(kind="unknown")
 
 
@@ -170,10 +281,10 @@ def _timed_line(rest: str, reading: ClockReading) -> IrcLine:
 
 
 def _spoken_line(rest: str, reading: ClockReading | None) -> IrcLine:
-    """Return what stands behind the clock."""
-    said = _MESSAGE_LINE.fullmatch(rest)
-    if said:
-        return IrcLine(kind="said", nick=said["nick"], text=said["text"] or "", reading=reading)
+    """Return the content after the time."""
+    match = _MESSAGE_LINE.fullmatch(rest)
+    if match:
+        return IrcLine(kind="said", nick=match["nick"], text=match["text"] or "", reading=reading)
     if _EVENT_LINE.match(rest) or _SYSTEM_LINE.fullmatch(rest):
         return _system_line(rest, reading)
     action = _ACTION_LINE.fullmatch(rest)
@@ -215,7 +326,7 @@ def _mark_line(line: str) -> IrcLine | None:
 
 
 def _day_named(text: str) -> datetime | None:
-    """Return the moment that stands at the end of a mark; None where none does."""
+    """Return the moment at the end of a mark, if there is one."""
     match = _MARK_DATE.fullmatch(text)
     month = _month(match["word"]) if match else None
     if match is None or month is None:
@@ -254,41 +365,40 @@ def _month(word: str) -> int | None:
     return _MONTHS.get(word.casefold().rstrip("."))
 
 
-#: How names of logs end.
+#: File name endings of logs.
 LOG_NAME = lazy_pattern(r"\.(?:txt|log|irc|weechatlog)$", re.IGNORECASE)
 _DATED = lazy_pattern(
     r"(?P<before>.*?)(?P<day>(?<!\d)\d{4}-\d\d-\d\d|(?<![^\W_])(?:19|20)\d{6})(?!\d)(?P<after>.*)", re.DOTALL
 )
-#: What may follow a date and still name no channel: the time or part of the day, and how the text is written.
+#: What may follow a date: part of the day and encoding, but no channel.
 _PART = lazy_pattern(
     r"[-_. \d]*(?:[-+]\d{4}[a-z]{0,5})?(?:[-_. ](?:annotation|ascii|latin-?1|raw|utf-?8))?", re.IGNORECASE
 )
 _NUMBER_SUFFIX = lazy_pattern(r"[-_. \d]*")
 _EDGES = " -_."
 _CHANNEL_SIGNS = tuple("#&+!")
-#: WeeChat: "irc.libera.#python.weechatlog"; without a sign of a channel it is a talk of two.
+#: WeeChat: "irc.libera.#python.weechatlog"; without a channel sign it is a private conversation.
 _WEECHAT_NAME = lazy_pattern(r"irc\.(?P<server>[^#&+!]{1,100}?)\.(?P<buffer>[#&+!].*|[^.]+)", re.DOTALL)
 _OWN_BUFFERS = ("core.weechat", "irc.server.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogName:
-    """What the name of one log says."""
+    """The content of a log's file name."""
 
-    #: Empty where the name is a date and nothing else.
+    #: Empty if the name is only a date.
     channel: str
-    #: The network, where the name tells it.
     network: str = ""
     day: date | None = None
-    #: Which part of the day it is, as far as the name says.
+    #: The part of the day.
     part: str = ""
-    #: Not a channel: what two said, or what the client itself reports.
+    #: A private conversation, or the client's own buffer.
     is_private: bool = False
     is_client: bool = False
 
 
 def parse_log_name(file: str) -> LogName:
-    """Return what the name of a log says."""
+    """Return the content of a log's file name."""
     name = file.rpartition("/")[2]
     is_weechat = name.lower().endswith(".weechatlog")
     while match := LOG_NAME.search(name):
@@ -309,10 +419,7 @@ def parse_log_name(file: str) -> LogName:
 
 
 def ambiguous_names(files: Sequence[str]) -> frozenset[str]:
-    """Return the names that logs of several folders share though they are of several channels.
-
-    Those are logs without a date, and logs of the same day.
-    """
+    """Return channel names that undated or same-day logs in several folders share: they are different channels."""
     places: dict[tuple[str, date | None, str], set[str]] = {}
     for file in files:
         name = parse_log_name(file)
@@ -325,13 +432,9 @@ def ambiguous_names(files: Sequence[str]) -> frozenset[str]:
 def room_of_log(
     file: str, name: LogName, known_twins: frozenset[str], *, workspace: str = ""
 ) -> IncomingRoom:
-    """Return the room of a log; channels of two networks may have one name.
+    """Return the room of a log.
 
-    Args:
-        file: The log.
-        name: What its name says.
-        known_twins: Names that logs of several folders share.
-        workspace: The network, as the caller says.
+    `known_twins` are names shared by several folders, `workspace` is the caller's network.
     """
     channel = name.channel or _folder(file) or "irc"
     place = _folder_path(file) if channel in known_twins and not name.network else name.network
@@ -350,7 +453,7 @@ def _folder(file: str) -> str:
 
 
 def _folder_path(file: str) -> str:
-    """Return the folders of a file but for those that only count years or months, and the one that names its room."""
+    """Return the folders of a file, without years, months and the folder that names the room."""
     folders = file.split("/")[:-1]
     if folders and not parse_log_name(file).channel:
         folders = folders[:-1]
@@ -365,41 +468,37 @@ def _file_day(written: str) -> date | None:
 
 
 _SNIFFED_LINES = 40
-#: What tells the name of a channel from a nick.
+#: Signs of channels, not of nicks.
 _CHANNEL_MARKS = frozenset("#&")
 _SIDES = 2
 _SYSTEM_AUTHOR = IncomingAuthor(account_id="", name="IRC", kind="system")
 _MESSAGE_KINDS = frozenset({"said", "action", "notice"})
-#: How marks of days begin.
+#: Prefixes of day marks.
 _LOG_MARKS = ("---", "****", "Session ")
 _DAY_REMEDY = "pass --day YYYY-MM-DD with the day of its first line, or put the date into the file name"
 
 
 @dataclass(slots=True, kw_only=True)
 class _LogReader:
-    """Where the reading of one file stands."""
+    """The state while reading a file."""
 
     file: str
     room: IncomingRoom
     clock: LocalClock
     part: str
-    #: What messages say about the zone of their times.
+    #: The zone stated in messages.
     zone_named: str
-    #: Whether the file name says nothing of the room, so that a mark in the log may.
+    #: Whether a mark in the log may name the room, because the file name does not.
     is_unnamed: bool
-    #: The network, as the caller says.
+    #: The caller's network.
     workspace: str
     precision: TimestampPrecision = "min"
-    #: System lines before the first time; they get that time.
+    #: System lines before the first time, which they will get.
     undated: list[tuple[TextLine, IrcLine]] = field(default_factory=list[tuple[TextLine, IrcLine]])
 
 
-def _sniff(source: ExportFiles) -> bool:
-    return any(matches_format(source, file, _is_log) is True for file in source.files[:200])
-
-
 def _is_log(source: ExportFiles, file: str) -> bool:
-    """Return whether most of the first lines are a log's."""
+    """Return whether most of the first lines are log lines."""
     if "." in file.rpartition("/")[2] and not LOG_NAME.search(file) and len(source.files) > 1:
         return False
     with source.open(file) as stream:
@@ -420,7 +519,7 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     yield from unreadable
     if not files:
         files = [file for file in source.files if LOG_NAME.search(file)]
-    # Asked before the first record, so that nothing is half imported for want of a day.
+    # Check all files first, so that no import stops half-way for want of a day.
     for file in files:
         _require_days(source, file, options)
     shared = ambiguous_names(files)
@@ -431,27 +530,29 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
 
 
 def _require_days(source: ExportFiles, file: str, options: ReadOptions) -> None:
-    """Refuse a log whose days cannot be known, and say what is missing."""
+    """Raise BadInput if the days of a log cannot be known."""
     is_known = options.day is not None or parse_log_name(file).day is not None
     is_timed = False
     for line in read_lines(source, file):
         if isinstance(line, SkippedRecord) or (is_timed and not line.text.startswith(_LOG_MARKS)):
             continue
-        found = read_line(line.text)
-        if found.names_day and found.moment is None:
-            what = (
+        content = read_line(line.text)
+        if content.names_day and content.moment is None:
+            problem = (
                 "names a day in a way that is not understood; write it like --- Day changed Fri Feb 27 2026"
             )
-            raise BadInput(f"{file} line {line.number}", what)
-        if found.has_strange_month and not is_timed:
+            raise BadInput(f"{file} line {line.number}", problem)
+        if content.has_strange_month and not is_timed:
             raise BadInput(f"{file} line {line.number}", "begins with a month that is not understood")
-        is_known = is_known or found.names_day
-        if found.reading is not None and not is_timed:
+        is_known = is_known or content.names_day
+        if content.reading is not None and not is_timed:
             is_timed = True
-            if not is_known and not found.reading.is_dated:
-                missing = "year" if found.reading.month else "date"
-                what = "day and hour" if missing == "year" else "hours"
-                raise BadInput(f"{file} line {line.number}", f"tells {what} but no {missing}; {_DAY_REMEDY}")
+            if not is_known and not content.reading.is_dated:
+                missing = "year" if content.reading.month else "date"
+                problem = "day and hour" if missing == "year" else "hours"
+                raise BadInput(
+                    f"{file} line {line.number}", f"tells {problem} but no {missing}; {_DAY_REMEDY}"
+                )
 
 
 def _file(source: ExportFiles, file: str, log: _LogReader) -> Iterator[ParsedItem]:
@@ -484,10 +585,9 @@ def _open_log(file: str, options: ReadOptions, shared: frozenset[str]) -> _LogRe
 
 
 def _with_direct_members(source: ExportFiles, logs: list[_LogReader]) -> None:
-    """Tell talks of two from channels, where a log is not named as a channel: a talk is for its two sides.
+    """Detect private conversations among logs without a channel sign: clients name the log after the other side.
 
-    Clients name the log of a talk by the other side. With one or two people in it and neither of that name it may be
-    either, and counts as a room of unknown kind.
+    With at most two speakers and no such name, the kind of the room is unknown.
     """
     speakers: dict[str, set[str]] = {}
     for log in logs:
@@ -506,76 +606,76 @@ def _with_direct_members(source: ExportFiles, logs: list[_LogReader]) -> None:
 
 def _speakers(source: ExportFiles, file: str) -> set[str]:
     lines = (line for line in read_lines(source, file) if not isinstance(line, SkippedRecord))
-    said = (read_line(line.text) for line in lines)
-    return {one.nick for one in said if one.kind in _MESSAGE_KINDS and one.reading is not None}
+    lines_read = (read_line(line.text) for line in lines)
+    return {each.nick for each in lines_read if each.kind in _MESSAGE_KINDS and each.reading is not None}
 
 
 def _line(log: _LogReader, line: TextLine) -> Iterator[ParsedItem]:
     where = f"{log.file} line {line.number}"
-    found = read_line(line.text)
-    if found.moment is not None:
-        log.clock.set_time(found.moment)
-    if found.channel and log.is_unnamed:
-        name = replace(parse_log_name(log.file), channel=found.channel)
+    content = read_line(line.text)
+    if content.moment is not None:
+        log.clock.set_time(content.moment)
+    if content.channel and log.is_unnamed:
+        name = replace(parse_log_name(log.file), channel=content.channel)
         log.room = room_of_log(log.file, name, frozenset(), workspace=log.workspace)
         log.is_unnamed = False
-    if found.kind == "mark":
+    if content.kind == "mark":
         return
-    if found.kind == "unknown":
+    if content.kind == "unknown":
         yield SkippedRecord(where=where, reason="not a line of an IRC log")
         return
-    if found.reading is not None:
-        if not log.clock.advance(found.reading):
+    if content.reading is not None:
+        if not log.clock.advance(content.reading):
             yield SkippedRecord(where=where, reason="no time", detail="the clock shows no time of day")
             return
-        log.precision = "s" if found.reading.second is not None else "min"
+        log.precision = "s" if content.reading.second is not None else "min"
     if log.clock.now is None:
-        log.undated.append((line, found))
+        log.undated.append((line, content))
         return
     yield from _flush_undated(log)
-    yield _message(log, line, found)
+    yield _message(log, line, content)
 
 
 def _flush_undated(log: _LogReader) -> Iterator[ParsedItem]:
     waiting, log.undated = log.undated, []
-    for line, found in waiting:
+    for line, content in waiting:
         if log.clock.now is None:
             yield SkippedRecord(where=f"{log.file} line {line.number}", reason="no date")
         else:
-            yield _message(log, line, found)
+            yield _message(log, line, content)
 
 
-def _message(log: _LogReader, line: TextLine, found: IrcLine) -> IncomingMessage:
+def _message(log: _LogReader, line: TextLine, content: IrcLine) -> IncomingMessage:
     assert log.clock.now is not None
-    is_spoken = found.kind in _MESSAGE_KINDS
-    author = IncomingAuthor(account_id=found.nick, name=found.nick) if is_spoken else _SYSTEM_AUTHOR
+    is_spoken = content.kind in _MESSAGE_KINDS
+    author = IncomingAuthor(account_id=content.nick, name=content.nick) if is_spoken else _SYSTEM_AUTHOR
     return IncomingMessage(
         platform="irc",
         room=log.room,
         external_id=_synthetic_id(log, line),
         author=author,
-        body=found.text,
+        body=content.text,
         sent_at=log.clock.now,
         kind="message" if is_spoken else "system",
         precision=log.precision,
         order=line.number,
         synthetic_id=True,
-        metadata=_metadata(log, found),
+        metadata=_metadata(log, content),
         raw=line.text,
         where=f"{log.file} line {line.number}",
     )
 
 
-def _metadata(log: _LogReader, found: IrcLine) -> dict[str, Any]:
-    about: dict[str, Any] = {}
-    if found.reading is None or found.reading.offset is None:
-        about["time_zone"] = log.zone_named
-    if found.reading is not None and log.clock.is_moved and log.clock.shown is not None:
-        # The clock was set back; the order of the lines is kept, and what it showed beside it.
-        about["clock"] = log.clock.shown.isoformat(sep=" ")
-    if found.kind in {"action", "notice"}:
-        about[found.kind] = True
-    return platform_metadata(**about)
+def _metadata(log: _LogReader, content: IrcLine) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    if content.reading is None or content.reading.offset is None:
+        facts["time_zone"] = log.zone_named
+    if content.reading is not None and log.clock.is_moved and log.clock.shown is not None:
+        # The clock was adjusted: keep the order, and record the displayed time.
+        facts["clock"] = log.clock.shown.isoformat(sep=" ")
+    if content.kind in {"action", "notice"}:
+        facts[content.kind] = True
+    return platform_metadata(**facts)
 
 
 def _synthetic_id(log: _LogReader, line: TextLine) -> str:
@@ -584,5 +684,4 @@ def _synthetic_id(log: _LogReader, line: TextLine) -> str:
     return f"{log.clock.shown.date().isoformat()}{log.part}:{line.number}:{digest}"
 
 
-#: IRC logs.
-IMPORTER = Importer(name="irc", recognises=_sniff, read=_read)
+IMPORTER = Importer(name="irc", recognises=partial(is_format, fits=_is_log), read=_read)

@@ -1,8 +1,8 @@
-"""Walks JSON as it streams, so that a huge or broken file still yields all that stands before the fault.
+"""Streams JSON, so that a huge or damaged file still yields everything before the damage.
 
-The C parser gives events; only the containers named in a `Spine` are walked into, everything below is built
-as plain Python. Bytes are mended first: invalid UTF-8 and escaped halves of surrogate pairs become U+FFFD and bare
-control characters spaces, since one of them would otherwise cost the rest of the file.
+The C parser emits events. Only the containers of a `JsonShape` are walked into; their values are built as Python
+objects. The bytes are repaired first (one fault would lose the rest of the file): invalid UTF-8 and lone
+surrogates become U+FFFD, control characters become spaces.
 """
 
 import codecs
@@ -20,19 +20,19 @@ from roomlore.domain.ports import ExportFiles
 from roomlore.importers.fields import TOO_DEEP
 
 JsonPath = tuple[str, ...]
-#: Which containers to walk into, by place: as an object, as a list, or as either.
+#: The containers to walk into, by path: an object, a list, or either.
 JsonShape = Mapping[JsonPath, Literal["object", "list", "any"]]
-#: Stands for "an element of this list" in a place.
+#: The path element for list items.
 ITEM = "[]"
-#: Nesting of one value; deeper ones exhaust the stack of whoever serialises them later.
+#: Maximum nesting of a value; more would exhaust the stack of a serialiser.
 MAX_DEPTH = 60
-#: How much of a file is looked at to recognise it.
+#: The bytes read to recognise a file.
 PEEK_BYTES = 2**16
-#: How many files are looked at to recognise an export.
+#: The files read to recognise an export.
 SNIFFED_FILES = 50
 
 _START_EVENTS = {"start_map": "object", "start_array": "list"}
-#: How the C parser begins a first line that holds fixed phrases only.
+#: Error messages of the C parser that contain no text of the file.
 _FAULTS = ("parse error: ", "lexical error: ")
 _END_EVENTS = frozenset({"end_map", "end_array"})
 _BYTE_ORDER_MARKS = (
@@ -40,7 +40,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-#: A whole pair of surrogates, a half of one, or any other escape; a backslash that is escaped begins none.
+#: A surrogate pair, a lone surrogate, or another escape; an escaped backslash starts none.
 _ESCAPE = lazy_pattern(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -52,16 +52,16 @@ _CONTROLS = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 2
 
 
 class JsonStep(NamedTuple):
-    """One thing met on the walk."""
+    """A step of the walk."""
 
     kind: Literal["opened", "value", "fault"]
-    #: Place of the opened container, or of the container that the value stands in.
+    #: The path of the opened container, or of the container of the value.
     place: JsonPath
-    #: Member name of a value in an object.
+    #: The member name of a value in an object.
     key: str
-    #: Number of a value in a list, from 1.
+    #: The number of a value in a list, from 1.
     number: int
-    #: The value; for a fault, its reason and detail.
+    #: The value; for a fault its reason and detail.
     value: Any
 
 
@@ -79,7 +79,7 @@ class _Utf8Stream:
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._decoder: codecs.IncrementalDecoder | None = None
-        #: The beginning of an escape that goes on in the next bytes.
+        #: The start of an escape that continues in the next chunk.
         self._begun = ""
 
     def read(self, size: int = -1) -> bytes:
@@ -98,7 +98,7 @@ class _Utf8Stream:
 
 
 def _incomplete_escape(text: str) -> int:
-    """Return where the escapes at the end begin that may go on; the length of the text where none do."""
+    """Return the position of an incomplete escape at the end; the length of the text if there is none."""
     place = text.find("\\", max(len(text) - _PAIR_LENGTH + 1, 0))
     if place < 0:
         return len(text)
@@ -110,13 +110,13 @@ def _incomplete_escape(text: str) -> int:
 
 
 def _is_escaped(text: str, place: int) -> bool:
-    """Return whether a backslash is escaped by one before it: every second one of a row is."""
+    """Return whether the backslash is itself escaped."""
     bare = len(text[:place].rstrip("\\"))
     return (place - bare) % 2 == 1
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """Return JSON with U+FFFD for each escaped half of a surrogate pair: it is no character and cannot be stored."""
+    """Return JSON with U+FFFD for lone surrogates, which cannot be stored."""
     if _SURROGATE.search(text) is None:
         return text
     return _ESCAPE.sub(lambda escape: "\\ufffd" if escape["half"] else escape[0], text)
@@ -130,15 +130,15 @@ def _with_encoding(data: bytes) -> tuple[bytes, str]:
 
 
 def walk(stream: IO[bytes], spine: JsonShape) -> Iterator[JsonStep]:
-    """Yield what the spine passes, in file order; on a fault one last step that names it."""
+    """Yield the steps through the containers of `spine`; a fault is the last step."""
     try:
-        # Floats are also the safe way: in the other mode a number of thousands of digits breaks the interpreter.
+        # Floats are also safe: with Decimal, a huge number can block the interpreter.
         yield from _steps(iter(ijson.basic_parse(_Utf8Stream(stream), use_float=True)), spine)
     except ijson.JSONError as error:
-        said = str(error).strip().removeprefix("b'").removeprefix('b"')
-        detail = said.split("\n", 1)[0].split("\\n", 1)[0][:120]
+        message = str(error).strip().removeprefix("b'").removeprefix('b"')
+        detail = message.split("\n", 1)[0].split("\\n", 1)[0][:120]
         reason = "truncated JSON" if "premature EOF" in detail else "damaged JSON"
-        # Whatever else an error says may be a piece of the file, and with it somebody's words or secrets.
+        # Other error messages may quote the file, perhaps a secret.
         yield JsonStep("fault", (), "", 0, (reason, detail if detail.startswith(_FAULTS) else ""))
     except OSError as error:
         yield JsonStep("fault", (), "", 0, ("unreadable file", error.strerror or str(error)))
@@ -173,7 +173,7 @@ def _current_path(frames: list[_Frame]) -> tuple[JsonPath, str, int]:
 
 
 def _build_value(event: str, value: Any, events: Iterator[tuple[str, Any]]) -> Any:
-    """Return the value that begins with this event, taking the rest of its events."""
+    """Return the value that starts with this event, consuming its events."""
     if event not in _START_EVENTS:
         return value
     top = _empty(event)
@@ -189,16 +189,16 @@ def _build_value(event: str, value: Any, events: Iterator[tuple[str, Any]]) -> A
                 break
         else:
             starts = event_ in _START_EVENTS
-            made = _empty(event_) if starts else value_
+            built = _empty(event_) if starts else value_
             deep = deep or len(stack) > MAX_DEPTH
             if not deep:
                 holder = stack[-1]
                 if isinstance(holder, dict):
-                    holder[key] = made
+                    holder[key] = built
                 else:
-                    holder.append(made)
+                    holder.append(built)
             if starts:
-                stack.append(made)
+                stack.append(built)
     return TOO_DEEP if deep else top
 
 
@@ -207,7 +207,7 @@ def _empty(event: str) -> Any:
 
 
 def walk_file(source: ExportFiles, file: str, spine: JsonShape) -> Iterator[JsonStep]:
-    """Walk one file of an export; a file that cannot be opened is one fault."""
+    """Walk a file of an export; one that cannot be opened is a fault."""
     try:
         with source.open(file) as stream:
             yield from walk(stream, spine)
@@ -216,23 +216,23 @@ def walk_file(source: ExportFiles, file: str, spine: JsonShape) -> Iterator[Json
 
 
 def skipped_fault(step: JsonStep, file: str) -> SkippedRecord:
-    """Return the report line of a fault."""
+    """Return the skipped record of a fault."""
     reason, detail = step.value
     return SkippedRecord(where=file, reason=reason, detail=detail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStart:
-    """What the first kilobytes of a JSON file show."""
+    """The beginning of a JSON file."""
 
-    #: Members of the root object; a long list among them holds its first elements.
+    #: Members of the root object; a long list is cut.
     members: Mapping[str, Any]
-    #: First elements of a root list.
+    #: The first items of a root list.
     items: tuple[Any, ...]
 
 
 def peek(source: ExportFiles, file: str) -> FileStart:
-    """Return what stands at the beginning of a file; nothing when it is not JSON."""
+    """Return the beginning of a file; nothing if it is not JSON."""
     members: dict[str, Any] = {}
     items: list[Any] = []
     try:
@@ -263,12 +263,12 @@ def _record_step(step: JsonStep, members: dict[str, Any], items: list[Any]) -> N
 
 
 def has_export(source: ExportFiles, looks: Callable[[FileStart], bool]) -> bool:
-    """Return whether one of the first JSON files looks like an export; a few are enough to know."""
+    """Return whether one of the first JSON files looks like an export."""
     return any(looks(peek(source, file)) for file in _json_files(source)[:SNIFFED_FILES])
 
 
 def _json_files(source: ExportFiles) -> list[str]:
-    """Return the JSON files, shallowest first; a single file may have any name."""
+    """Return the JSON files, by depth; a single file may have any name."""
     if len(source.files) == 1:
         return list(source.files)
     files = [file for file in source.files if file.lower().endswith(".json")]
@@ -278,24 +278,23 @@ def _json_files(source: ExportFiles) -> list[str]:
 def json_exports(
     source: ExportFiles, looks: Callable[[FileStart], bool]
 ) -> tuple[list[str], list[SkippedRecord]]:
-    """Return the files that are exports, and a report line for each JSON file beside or below them that is not.
+    """Return the export files, and a record for each other JSON file at their level or above.
 
-    Only the shallowest level that holds an export is read: what lies deeper are files that people sent,
-    and one of those may be made to look like an export.
+    Only the shallowest level with an export is read: deeper files were sent by users, who may fake an export.
     """
-    chosen: list[str] = []
-    left: list[SkippedRecord] = []
+    exports: list[str] = []
+    skipped: list[SkippedRecord] = []
     for file in _json_files(source):
         fits = looks(peek(source, file))
-        deeper = bool(chosen) and file.count("/") > chosen[0].count("/")
+        deeper = bool(exports) and file.count("/") > exports[0].count("/")
         if fits and not deeper:
-            chosen.append(file)
+            exports.append(file)
         elif fits:
-            left.append(
+            skipped.append(
                 SkippedRecord(
                     where=file, reason="export among attachments", detail="import its folder by itself"
                 )
             )
         elif not deeper:
-            left.append(SkippedRecord(where=file, reason="not an export of this format"))
-    return chosen, left
+            skipped.append(SkippedRecord(where=file, reason="not an export of this format"))
+    return exports, skipped

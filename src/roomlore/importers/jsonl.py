@@ -1,6 +1,6 @@
-"""Reads `roomlore.message/1`: our own format, one JSON object a line, for whatever has no reader of its own.
+"""Imports `roomlore.message/1`, our own format: one JSON object per line.
 
-`docs/jsonl.md` is its reference. Where a line leaves open who may read it, the narrower reading is taken.
+`docs/jsonl.md` is its reference. If a line leaves its readers open, the narrower visibility applies.
 """
 
 import json
@@ -46,57 +46,36 @@ from roomlore.importers.fields import (
     unix_time,
 )
 from roomlore.importers.json_stream import MAX_DEPTH, TOO_DEEP
-from roomlore.importers.text_lines import TextLine, matches_format, matching_files, read_lines
+from roomlore.importers.text_lines import TextLine, is_format, matching_files, read_lines
 
-MESSAGE_KEYS = frozenset(
-    [
-        "schema",
-        "platform",
-        "room",
-        "id",
-        "author",
-        "kind",
-        "text",
-        "sent_at",
-        "reply_to",
-        "thread_root",
-        "audience",
-        "mentions",
-        "attachments",
-        "reactions",
-        "edited_at",
-        "deleted",
-        "metadata",
-    ]
-)
+MESSAGE_KEYS = frozenset({
+    "schema", "platform", "room", "id", "author", "kind", "text", "sent_at", "reply_to", "thread_root",
+    "audience", "mentions", "attachments", "reactions", "edited_at", "deleted", "metadata",
+})  # fmt: skip
 ROOM_KEYS = frozenset({"id", "name", "kind", "visibility", "topic", "members", "workspace", "category"})
 PARTICIPANT_KEYS = frozenset({"id", "name", "kind", "persona", "bridged"})
 MEMBER_KEYS = PARTICIPANT_KEYS | {"joined_at", "left_at"}
-#: Who may read a message depends on these: one that is misspelt would open what it was to close.
+#: Keys that limit visibility: ignoring a misspelt one would open the message.
 _VISIBILITY_KEYS = ("visibility", "members", "audience", "kind", "deleted", "left_at")
 _UNKNOWN_KEY_REASON = "unknown field"
 _MAX_KEYS, _MAX_KEY_LENGTH = 10, 60
 
 
 def unknown_keys(record: Mapping[str, Any]) -> list[str]:
-    """Return the keys of a record, and of what it holds, that the format does not have; `metadata` may hold any."""
+    """Return the unknown keys of a record and its parts; `metadata` may hold any."""
     found = set(_unknown_in(record, MESSAGE_KEYS, ""))
     found.update(_unknown_in(record.get("author"), PARTICIPANT_KEYS, "author."))
-    for one in as_list(record.get("audience")):
-        found.update(_unknown_in(one, PARTICIPANT_KEYS, "audience."))
+    for participant in as_list(record.get("audience")):
+        found.update(_unknown_in(participant, PARTICIPANT_KEYS, "audience."))
     room = as_object(record.get("room")) or {}
     found.update(_unknown_in(room, ROOM_KEYS, "room."))
-    for one in as_list(room.get("members")):
-        found.update(_unknown_in(one, MEMBER_KEYS, "room.members."))
+    for participant in as_list(room.get("members")):
+        found.update(_unknown_in(participant, MEMBER_KEYS, "room.members."))
     return sorted(found)
 
 
 def reject_misspelt_keys(unknown: list[str]) -> None:
-    """Do nothing if no unknown key seems to have been meant to say who may read a message.
-
-    Raises:
-        Malformed: one does; without it the message would be open to more than it should be.
-    """
+    """Raise MalformedRecord if an unknown key looks like a misspelt visibility key."""
     for key in unknown:
         *_, word = key.rpartition(".")
         if near := get_close_matches(word.casefold(), _VISIBILITY_KEYS, n=1, cutoff=0.75):
@@ -104,7 +83,7 @@ def reject_misspelt_keys(unknown: list[str]) -> None:
 
 
 def skipped_keys(unknown: list[str], where: str) -> SkippedRecord:
-    """Return the report of keys that were left aside while their message went in."""
+    """Return the record for ignored keys of an imported message."""
     return SkippedRecord(
         where=where,
         reason=_UNKNOWN_KEY_REASON,
@@ -113,9 +92,9 @@ def skipped_keys(unknown: list[str], where: str) -> SkippedRecord:
 
 
 def key_list(unknown: list[str]) -> str:
-    """Return unknown keys in words, as many and as much of each as anybody reads."""
-    told = ", ".join(key[:_MAX_KEY_LENGTH] for key in unknown[:_MAX_KEYS])
-    return f"{told}, …" if len(unknown) > _MAX_KEYS else told
+    """Return unknown keys as a short list."""
+    listed = ", ".join(key[:_MAX_KEY_LENGTH] for key in unknown[:_MAX_KEYS])
+    return f"{listed}, …" if len(unknown) > _MAX_KEYS else listed
 
 
 def _unknown_in(value: Any, known: frozenset[str], prefix: str) -> Iterator[str]:
@@ -123,22 +102,18 @@ def _unknown_in(value: Any, known: frozenset[str], prefix: str) -> Iterator[str]
         yield from (f"{prefix}{key}" for key in cast("Fields", value).keys() - known)
 
 
-#: The version of the format; what a first line must say.
+#: The version of the format, required in the first line.
 SCHEMA = "roomlore.message/1"
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".txt")
 
 
 @dataclass(slots=True)
 class _KnownRooms:
-    """What earlier lines said about a room; later lines may leave it out."""
+    """The rooms of earlier lines: later lines may state only the id."""
 
     rooms: dict[tuple[str, str], IncomingRoom] = field(default_factory=dict[tuple[str, str], IncomingRoom])
-    #: Keys that the format does not have and that were reported.
+    #: Unknown keys that were reported.
     unknown: set[str] = field(default_factory=set[str])
-
-
-def _sniff(source: ExportFiles) -> bool:
-    return any(matches_format(source, file, _is_jsonl) is True for file in source.files[:200])
 
 
 def _is_jsonl(source: ExportFiles, file: str) -> bool:
@@ -176,11 +151,11 @@ def _line(file: str, line: TextLine, declared: _KnownRooms) -> Iterator[ParsedIt
         build_or_skip(value, where, build=partial(_message, declared=declared, at=(line.number, where)))
     )
     yield item
-    fresh = [key for key in _unknown(value) if key not in declared.unknown]
-    if fresh and not isinstance(item, SkippedRecord):
-        # Once is enough: whoever writes a key writes it in every line.
-        declared.unknown.update(fresh)
-        yield skipped_keys(fresh, where)
+    new_keys = [key for key in _unknown(value) if key not in declared.unknown]
+    if new_keys and not isinstance(item, SkippedRecord):
+        # Report each key once.
+        declared.unknown.update(new_keys)
+        yield skipped_keys(new_keys, where)
 
 
 def _unknown(value: Any) -> list[str]:
@@ -188,14 +163,9 @@ def _unknown(value: Any) -> list[str]:
 
 
 def read_record(value: Any, *, where: str, order: int) -> tuple[ParsedItem, list[str]]:
-    """Return the message that one object of the format states, or why there is none, and its unknown keys.
+    """Return the message of one object, or why it is skipped, and its unknown keys.
 
-    It stands alone.
-
-    Args:
-        value: As parsed from JSON.
-        where: What reports call it.
-        order: Its place among others that were said at the same time.
+    `order` is its position among messages with the same time.
     """
     value = TOO_DEEP if _depth(value) > MAX_DEPTH else _required_object(value)
     build = partial(_message, declared=_KnownRooms(), at=(order, where))
@@ -218,7 +188,7 @@ def _parsed(line: str) -> Any:
         )
     if _depth(value) > MAX_DEPTH:
         return TOO_DEEP
-    # Half of a surrogate pair is no character and could not be stored.
+    # Lone surrogates cannot be stored.
     return _required_object(value) if "\\ud" in line.lower() else value
 
 
@@ -303,16 +273,16 @@ def _flag(fields: Fields, key: str) -> bool:
 
 
 def _kind(fields: Fields) -> tuple[MessageKind, tuple[IncomingAuthor, ...]]:
-    """Return the kind and, for a whisper, who may read it; a message with an audience is a whisper."""
+    """Return the kind, and the audience of a whisper; a message with an audience is a whisper."""
     kind = text_field(fields, "kind") or "message"
     if kind not in get_args(MessageKind):
         raise MalformedRecord("unknown message kind")
-    given = fields.get("audience")
-    if given is None:
+    stated = fields.get("audience")
+    if stated is None:
         return cast("MessageKind", kind), ()
-    if not isinstance(given, list):
-        raise MalformedRecord("wrong type", f"audience is {json_type(given)}, not a list")
-    audience = tuple(_author(who, "audience") for who in cast("list[Any]", given))
+    if not isinstance(stated, list):
+        raise MalformedRecord("wrong type", f"audience is {json_type(stated)}, not a list")
+    audience = tuple(_author(member, "audience") for member in cast("list[Any]", stated))
     return ("whisper" if kind == "message" else cast("MessageKind", kind)), audience
 
 
@@ -397,5 +367,4 @@ def _sent(fields: Fields) -> tuple[datetime, TimestampPrecision]:
     return moment, iso_precision(value) if isinstance(value, str) else "ms"
 
 
-#: Our own JSON Lines.
-IMPORTER = Importer(name="jsonl", recognises=_sniff, read=_read)
+IMPORTER = Importer(name="jsonl", recognises=partial(is_format, fits=_is_jsonl), read=_read)

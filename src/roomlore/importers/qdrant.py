@@ -1,8 +1,8 @@
-"""Reads the points of chat memories kept in Qdrant: as its scroll answers with them, as a list, or one a line.
+"""Imports chat memories from Qdrant points: scroll responses, a list, or one point per line.
 
-Such memories keep what a person said and what a bot answered as two points, or as one. Either way the same two
-messages come out, the answer a millisecond after the question and in reply to it. Points are in no order and their ids
-are their own, so a message is named by when it was said, by which side, to whom and in which words.
+A message and its answer are two points or one; both give the same two messages, with the answer one millisecond
+later as a reply. Points have no order, and their ids are their own. So the id of a message is derived from time,
+side, partner and text.
 """
 
 import hashlib
@@ -30,9 +30,9 @@ from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.importers.fields import (
     Fields,
     MalformedRecord,
-    TooDeep,
     as_list,
     as_object,
+    as_record,
     checked_id,
     direct_members,
     first_text,
@@ -45,10 +45,10 @@ from roomlore.importers.fields import (
     unix_time,
 )
 from roomlore.importers.json_stream import JsonShape, JsonStep, skipped_fault, walk, walk_file
-from roomlore.importers.text_lines import MAX_LINE_BYTES, matches_format, matching_files, read_lines
+from roomlore.importers.text_lines import MAX_LINE_BYTES, is_format, matching_files, read_lines, unreadable
 
 Side = Literal["asked", "answered"]
-#: An answer stands so long after its question.
+#: The time between question and answer.
 REPLY_GAP = timedelta(milliseconds=1)
 _PAIR = "conversation_pair"
 _SIDES: dict[str, Side] = {
@@ -60,43 +60,43 @@ _SIDES: dict[str, Side] = {
     "ai": "answered",
     "assistant": "answered",
 }
-#: Ids of points are numbers or UUIDs.
+#: Point ids are numbers or UUIDs.
 _LONGEST_POINT_ID = 64
 _TALK = frozenset({"", "conversation"})
-#: What of a pair only one of its messages says.
+#: Keys of a pair that belong to only one of its messages.
 _QUESTION_KEYS, _ANSWER_KEYS = frozenset({"content", "user_message"}), frozenset({"bot_response"})
-#: Unix times from here on are in milliseconds: in seconds it would be the year 5138.
+#: Larger Unix times are milliseconds (in seconds: year 5138).
 _MILLISECONDS_FROM = 10**11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointMessage:
-    """One message that a point holds."""
+    """A message in a point."""
 
     side: Side
     room: str
-    #: Whether nobody else is in the room.
+    #: Whether the room has no other people.
     is_direct: bool
-    #: The person who asked and is answered.
+    #: The person who asked.
     partner: str
     author: IncomingAuthor
     body: str
     sent_at: datetime
     precision: TimestampPrecision
     zone_assumed: bool
-    #: What its platform calls it, and what it says that it answers.
+    #: The platform's ids of the message and of its parent.
     native_id: str = ""
     native_reply: str = ""
-    #: Of the answer of a pair: the question.
+    #: For the answer of a pair: the question.
     answers: str = ""
-    #: Of both sides of a pair: the id of the point that held them.
+    #: The id of the point of a pair.
     pair: str = ""
     raw: Fields = field(default_factory=dict[str, Any])
     where: str = ""
 
     @property
     def external_id(self) -> str:
-        """Return an id made of when, by which side, to whom and in which words it was said."""
+        """The derived id."""
         told = f"{self.side}\0{self.partner}\0{self.body}"
         digest = hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
         return f"{self.sent_at:%Y%m%dT%H%M%S.%f}:{digest}"
@@ -114,16 +114,7 @@ def is_chat_point(value: Any) -> bool:
 
 
 def point_messages(point: Fields, *, bot: str, where: str) -> Iterator[PointMessage]:
-    """Yield the messages of a point.
-
-    Args:
-        point: As the server tells it.
-        bot: What the bot is called where the point does not say it.
-        where: What reports call the point.
-
-    Raises:
-        Malformed: there is none that can be taken.
-    """
+    """Yield the messages of a point; `bot` is the default name of the bot. Raises MalformedRecord."""
     payload = object_field(point, "payload")
     if not payload:
         raise MalformedRecord("no payload")
@@ -139,14 +130,14 @@ def point_messages(point: Fields, *, bot: str, where: str) -> Iterator[PointMess
 def _single_message(point: Fields, fields: Fields, *, bot: str, where: str) -> PointMessage:
     side = _side(fields)
     author = _human_author(fields) if side == "asked" else _bot_author(fields, bot, is_author=True)
-    said = _point_message(fields, side, author, bot=bot, where=where)
+    message = _point_message(fields, side, author, bot=bot, where=where)
     body = text_field(fields, "content") or text_field(
         fields, "user_message" if side == "asked" else "bot_response"
     )
     if not body:
         raise MalformedRecord("no text")
     return replace(
-        said,
+        message,
         body=body,
         native_id=_id(fields, "message_id"),
         native_reply=_id(fields, "reply_to_msg_id"),
@@ -159,7 +150,7 @@ def _question_and_answer(point: Fields, fields: Fields, *, bot: str, where: str)
     answer = text_field(fields, "bot_response")
     if not question and not answer:
         raise MalformedRecord("no text")
-    asked = replace(
+    question_message = replace(
         _point_message(fields, "asked", _human_author(fields), bot=bot, where=where),
         body=question,
         native_id=_id(fields, "message_id"),
@@ -168,23 +159,23 @@ def _question_and_answer(point: Fields, fields: Fields, *, bot: str, where: str)
         raw=_raw(point, _ANSWER_KEYS),
     )
     try:
-        later = asked.sent_at + REPLY_GAP
+        later = question_message.sent_at + REPLY_GAP
     except OverflowError as error:
         raise MalformedRecord("no time", "out of range") from error
     if question:
-        yield asked
+        yield question_message
     if answer:
         yield replace(
-            asked,
+            question_message,
             side="answered",
             author=_bot_author(fields, bot, is_author=False),
             body=answer,
             sent_at=later,
-            precision="us" if asked.precision == "us" else "ms",
+            precision="us" if question_message.precision == "us" else "ms",
             native_id="",
             native_reply="",
-            answers=asked.external_id if question else "",
-            # Of two messages each must be able to go without leaving its words with the other.
+            answers=question_message.external_id if question else "",
+            # Erasing one message must not leave its text with the other.
             raw=_raw(point, _QUESTION_KEYS),
         )
 
@@ -232,11 +223,11 @@ def _human_author(fields: Fields) -> IncomingAuthor:
 
 
 def _bot_author(fields: Fields, otherwise: str, *, is_author: bool) -> IncomingAuthor:
-    """Return the bot; what a pair says of an author is about who asked."""
-    named = first_text(fields, "bot_name", "character_name", *(["author_name"] if is_author else []))
+    """Return the bot; the author fields of a pair are about the person."""
+    name = first_text(fields, "bot_name", "character_name", *(["author_name"] if is_author else []))
     account = (_id(fields, "author_id") if is_author else "") or _id(fields, "bot_id")
-    account = account or checked_id(named or otherwise, "the bot's name")
-    return IncomingAuthor(account_id=account, name=named or account, kind="agent")
+    account = account or checked_id(name or otherwise, "the bot's name")
+    return IncomingAuthor(account_id=account, name=name or account, kind="agent")
 
 
 def _id(fields: Fields, key: str) -> str:
@@ -249,7 +240,7 @@ def _id(fields: Fields, key: str) -> str:
 
 
 def _sent(fields: Fields) -> tuple[datetime, TimestampPrecision, bool]:
-    """Return the time, how finely it is told, and whether its zone had to be assumed."""
+    """Return the time, its precision, and whether its zone is assumed."""
     value = fields.get("timestamp")
     if value is None:
         value = fields.get("timestamp_unix")
@@ -260,12 +251,11 @@ def _sent(fields: Fields) -> tuple[datetime, TimestampPrecision, bool]:
         raise MalformedRecord("no time", f"timestamp is {json_type(value)}")
     in_seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
     seconds, part = divmod(in_seconds, 1)
-    # A fraction of seconds is not exact to the microsecond; a millisecond is what tells question and answer apart.
+    # Round: fractions are not exact to the microsecond, and a millisecond separates question and answer.
     return unix_time(int(seconds), microseconds=round(part * 1000) * 1000), "ms", False
 
 
 def _point_id(point: Fields) -> str:
-    """Return the id of a point, which says nothing of what was said."""
     value = point.get("id")
     is_id = isinstance(value, str | int) and not isinstance(value, bool)
     return str(value)[:_LONGEST_POINT_ID] if is_id and value != "" else "unknown"
@@ -280,12 +270,12 @@ def _raw(point: Fields, without: frozenset[str]) -> Fields:
 
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".txt")
-#: A point may come with its vectors, and these be long.
+#: Points may include long vectors.
 _PEEK_BYTES = 2**18
-#: How many files, and how many lines of one, are looked at to recognise an export.
+#: Files, and lines per file, read to recognise an export.
 _SNIFFED_FILES = 50
 _SPINE: JsonShape = {(): "any", ("result",): "any", ("result", "points"): "list", ("points",): "list"}
-#: Members of an answer of the server that hold points.
+#: Members of a server response that hold points.
 _POINT_CONTAINERS = frozenset({"result", "points"})
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SAFE_ID = lazy_pattern(r"[\w-]{1,64}")
@@ -293,19 +283,19 @@ _SAFE_ID = lazy_pattern(r"[\w-]{1,64}")
 
 @dataclass(slots=True)
 class _Survey:
-    """What the first pass finds: which question an answer belongs to, and who speaks where."""
+    """The result of the first pass: questions and speakers."""
 
-    #: Questions by room, person and time; nothing where there are two.
+    #: Questions by room, person and time; empty if there are two.
     questions: dict[tuple[str, str, datetime], str] = field(
         default_factory=dict[tuple[str, str, datetime], str]
     )
-    #: Messages by room and what their platform calls them.
+    #: Messages by room and platform id.
     ids: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     speakers: dict[str, dict[str, IncomingAuthor]] = field(default_factory=lambda: defaultdict(dict))
     direct: set[str] = field(default_factory=set[str])
 
     def note(self, said: PointMessage) -> None:
-        """Note one message."""
+        """Add a message."""
         self.speakers[said.room].setdefault(said.author.account_id, said.author)
         if said.is_direct:
             self.direct.add(said.room)
@@ -317,19 +307,18 @@ class _Survey:
             self.questions[place] = said.external_id if is_one else ""
 
     def parent_of(self, said: PointMessage) -> str | None:
-        """Return what a message answers: what it says, else the one question that stands a millisecond before it."""
+        """Return the parent: as stated, else the only question one millisecond before."""
         stated = said.answers or self.ids.get((said.room, said.native_reply), "")
         if stated or said.side == "asked":
             return stated if stated != said.external_id and stated else None
         try:
             before = said.sent_at - REPLY_GAP
         except OverflowError:
-            # The first moment there is.
             return None
         return self.questions.get((said.room, said.partner, before)) or None
 
     def rooms(self) -> dict[str, IncomingRoom]:
-        """Return the rooms; none may be read but by who speaks there, for the points do not say who else may."""
+        """Return the rooms; closed, because points do not state readers."""
         return {
             room: IncomingRoom(
                 external_id=room,
@@ -340,10 +329,6 @@ class _Survey:
             )
             for room, speakers in self.speakers.items()
         }
-
-
-def _sniff(source: ExportFiles) -> bool:
-    return any(matches_format(source, file, _is_point_file) is True for file in source.files[:_SNIFFED_FILES])
 
 
 def _is_point_file(source: ExportFiles, file: str) -> bool:
@@ -374,21 +359,23 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
             yield item if isinstance(item, SkippedRecord) else build(item)
 
 
-def _message(said: PointMessage, survey: _Survey, rooms: dict[str, IncomingRoom]) -> IncomingMessage:
+def _message(point_message: PointMessage, survey: _Survey, rooms: dict[str, IncomingRoom]) -> IncomingMessage:
     return IncomingMessage(
         platform="qdrant",
-        room=rooms[said.room],
-        external_id=said.external_id,
-        author=said.author,
-        body=said.body,
-        sent_at=said.sent_at,
-        precision=said.precision,
-        order=int(said.side == "answered"),
-        reply_to=survey.parent_of(said),
+        room=rooms[point_message.room],
+        external_id=point_message.external_id,
+        author=point_message.author,
+        body=point_message.body,
+        sent_at=point_message.sent_at,
+        precision=point_message.precision,
+        order=int(point_message.side == "answered"),
+        reply_to=survey.parent_of(point_message),
         synthetic_id=True,
-        metadata=platform_metadata(time_zone=ASSUMED_UTC if said.zone_assumed else "", legacy_pair=said.pair),
-        raw=said.raw,
-        where=said.where,
+        metadata=platform_metadata(
+            time_zone=ASSUMED_UTC if point_message.zone_assumed else "", legacy_pair=point_message.pair
+        ),
+        raw=point_message.raw,
+        where=point_message.where,
     )
 
 
@@ -398,26 +385,17 @@ def _file_messages(source: ExportFiles, file: str, bot: str) -> Iterator[PointMe
             yield value
             continue
         try:
-            yield from point_messages(_point(value), bot=bot, where=where)
+            yield from point_messages(as_record(value), bot=bot, where=where)
         except MalformedRecord as error:
             yield SkippedRecord(where=where, reason=error.reason, detail=error.detail)
 
 
-def _point(value: Any) -> Fields:
-    if isinstance(value, TooDeep):
-        raise MalformedRecord("nested too deeply")
-    fields = as_object(value)
-    if fields is None:
-        raise MalformedRecord("not an object", f"found {json_type(value)}")
-    return fields
-
-
 def _values(source: ExportFiles, file: str) -> Iterator[tuple[str, Any]]:
-    """Yield each point of a file after its place there, and what is no point as its report."""
+    """Yield each point with its position, or a skipped record."""
     try:
         is_lined = _is_json_lines(source, file)
     except OSError as error:
-        yield file, SkippedRecord(where=file, reason="unreadable file", detail=error.strerror or str(error))
+        yield file, unreadable(file, error)
         return
     if not is_lined:
         yield from _with_place(walk_file(source, file, _SPINE), file)
@@ -431,7 +409,7 @@ def _values(source: ExportFiles, file: str) -> Iterator[tuple[str, Any]]:
 
 
 def _is_json_lines(source: ExportFiles, file: str) -> bool:
-    """Return whether each line of a file is a value of its own."""
+    """Return whether each line is a JSON value."""
     first = b""
     with source.open(file) as stream:
         while data := stream.readline(MAX_LINE_BYTES):
@@ -458,7 +436,7 @@ def _with_place(steps: Iterator[JsonStep], where: str) -> Iterator[tuple[str, An
 
 
 def _point_label(value: Any) -> str:
-    """Return a point's own id, if it can be told."""
+    """Return the id of a point for reports, if it is safe."""
     given = cast("Fields", value).get("id") if isinstance(value, dict) else None
     if isinstance(given, bool) or not isinstance(given, str | int):
         return ""
@@ -466,7 +444,7 @@ def _point_label(value: Any) -> str:
 
 
 def _points(steps: Iterator[JsonStep]) -> Iterator[tuple[JsonStep | None, Any]]:
-    """Yield the points that a walk passes, and its fault."""
+    """Yield the points of a walk, and its fault."""
     root: dict[str, Any] = {}
     is_page = False
     for step in steps:
@@ -490,7 +468,7 @@ def _points(steps: Iterator[JsonStep]) -> Iterator[tuple[JsonStep | None, Any]]:
 
 
 def _flatten(value: Any) -> Iterator[Any]:
-    """Yield the points of a page in a list of pages; anything else as it is."""
+    """Yield the points of a page inside a list; other values unchanged."""
     fields = as_object(value)
     if fields is None or "payload" in fields:
         yield value
@@ -503,5 +481,6 @@ def _flatten(value: Any) -> Iterator[Any]:
         yield value
 
 
-#: Points of chat memories in Qdrant.
-IMPORTER = Importer(name="qdrant", recognises=_sniff, read=_read)
+IMPORTER = Importer(
+    name="qdrant", recognises=partial(is_format, fits=_is_point_file, most=_SNIFFED_FILES), read=_read
+)

@@ -1,20 +1,31 @@
-"""Reads a Slack workspace export, as folder or zip.
+"""Imports a Slack workspace export, as a folder or a zip.
 
-Traps that shaped it: `ts` is an id and never a float; a thread's root is not a reply to a person; one bot id may
-be a bridge that speaks for many people; a folder's name is a channel's, and the lists are incomplete.
+Pitfalls: `ts` is an id, not a float; being in a thread is not a reply; one bot id may be a bridge for many people;
+folders have the names of channels, and the lists are incomplete.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ParsedItem, SkippedRecord
+from roomlore.domain.incoming import (
+    IncomingAuthor,
+    IncomingMembership,
+    IncomingMessage,
+    IncomingRoom,
+    ParsedItem,
+    ParticipantKind,
+    RoomKind,
+    SkippedRecord,
+)
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
+from roomlore.domain.room_visibility import DIRECT_KINDS
 from roomlore.importers.fields import (
+    MAX_ID,
     Fields,
     MalformedRecord,
     as_list,
@@ -29,51 +40,220 @@ from roomlore.importers.fields import (
     object_field,
     object_list,
     platform_metadata,
+    reaction,
     required_id,
     text_field,
     unix_time,
 )
-from roomlore.importers.json_stream import skipped_fault, walk_file
-from roomlore.importers.slack_workspace import (
-    LIST_SPINE,
-    SLACKBOT,
-    Workspace,
-    bot_name,
-    day_files,
-    open_workspace,
-    record_integration,
-    unlisted_room,
-)
+from roomlore.importers.json_stream import JsonShape, skipped_fault, walk_file
+
+DAY_FILE = lazy_pattern(r"(?:.*/)?([^/]+)/(\d{4}-\d\d-\d\d)\.json")
+_DIRECT_ID = lazy_pattern(r"D[A-Z0-9]{8,}")
+_INTEGRATION = lazy_pattern(r"/services/(?P<bot>B[A-Z0-9]+)\|(?P<name>[^<>|]+)>")
+#: "Harbour Works Slack export Jan 1 2024 - Feb 2 2024.zip".
+_EXPORT_NAME_MARK = " Slack export "
+#: Slack's own account, which no list contains.
+SLACKBOT = "USLACKBOT"
+LIST_SPINE: JsonShape = {(): "list"}
+_LISTS: Mapping[str, tuple[RoomKind, bool]] = {
+    "channels.json": ("channel", True),
+    "groups.json": ("channel", False),
+    "mpims.json": ("group_dm", False),
+    "dms.json": ("dm", False),
+}
+
+
+@dataclass(slots=True)
+class Workspace:
+    """The contents of the lists of an export."""
+
+    folders: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    #: From the name of the export file, if it is Slack's.
+    name: str = ""
+    users: dict[str, Fields] = field(default_factory=dict[str, Fields])
+    apps: dict[str, str] = field(default_factory=dict[str, str])
+    rooms: dict[str, IncomingRoom] = field(default_factory=dict[str, IncomingRoom])
+    room_names: dict[str, str] = field(default_factory=dict[str, str])
+    faults: list[SkippedRecord] = field(default_factory=list[SkippedRecord])
+
+    def user_name(self, account: str) -> str:
+        """Return the display name of an account; empty if no list has it."""
+        if account == SLACKBOT:
+            return "slackbot"
+        user = self.users.get(account, {})
+        profile = object_field(user, "profile")
+        return first_text(profile, "display_name", "real_name") or first_text(user, "real_name", "name")
+
+    def room_name(self, room: str) -> str:
+        """Return the name of a room; empty if no list has it."""
+        return self.room_names.get(room, "")
+
+    def user(self, account: str, name: str = "") -> IncomingAuthor:
+        """Return an ordinary account as an author."""
+        kind: ParticipantKind = "human"
+        if account == SLACKBOT:
+            kind = "system"
+        elif self.users.get(account, {}).get("is_bot") is True:
+            kind = "agent"
+        return IncomingAuthor(account_id=account, name=name or self.user_name(account) or account, kind=kind)
+
+
+def open_workspace(source: ExportFiles) -> Workspace:
+    """Return the contents of the lists and folders of an export."""
+    name, found, _ = source.name.partition(_EXPORT_NAME_MARK)
+    space = Workspace(folders=day_files(source), name=name if found else "")
+    for name in ("users.json", "integration_logs.json", *_LISTS):
+        for file in _list_file(source, name):
+            for record in _records(source, file, space):
+                _add_record(space, name, record)
+    return space
+
+
+def day_files(source: ExportFiles) -> dict[str, list[str]]:
+    """Return the day files of each room; other files are no messages."""
+    folders: dict[str, list[str]] = {}
+    root = _export_root(source)
+    for file in source.files:
+        match = DAY_FILE.fullmatch(file)
+        if match and file.rsplit("/", 2)[0] in {root, match[1]}:
+            folders.setdefault(match[1], []).append(file)
+    return folders
+
+
+def _export_root(source: ExportFiles) -> str:
+    """Return the root folder: that of the lists, else the shallowest one with room folders."""
+    lists = [file for file in source.files if file.rpartition("/")[2] in {"channels.json", "users.json"}]
+    days = [
+        file.rsplit("/", 2)[0] if file.count("/") > 1 else ""
+        for file in source.files
+        if DAY_FILE.fullmatch(file)
+    ]
+    roots = [file.rpartition("/")[0] for file in lists] or days
+    return min(roots, key=lambda root: (root.count("/"), len(root)), default="")
+
+
+def _list_file(source: ExportFiles, name: str) -> list[str]:
+    root = _export_root(source)
+    path = f"{root}/{name}" if root else name
+    return [path] if path in source.files else []
+
+
+def _records(source: ExportFiles, file: str, space: Workspace) -> Iterator[Fields]:
+    for step in walk_file(source, file, LIST_SPINE):
+        if step.kind == "fault":
+            space.faults.append(skipped_fault(step, file))
+        elif step.kind == "value" and step.number and isinstance(step.value, dict):
+            yield cast("Fields", step.value)
+        elif step.kind == "value":
+            space.faults.append(SkippedRecord(where=file, reason="not a list entry"))
+
+
+def _add_record(space: Workspace, name: str, record: Fields) -> None:
+    if name == "users.json":
+        account = first_text(record, "id")
+        space.users[account] = record
+        bot = first_text(object_field(record, "profile"), "bot_id")
+        if bot:
+            space.apps.setdefault(bot, space.user_name(account))
+    elif name == "integration_logs.json":
+        app = first_text(record, "app_id", "service_id")
+        space.apps.setdefault(app, first_text(record, "app_type", "service_type"))
+    else:
+        _add_room(space, record, _LISTS[name])
+
+
+def _add_room(space: Workspace, record: Fields, listed: tuple[RoomKind, bool]) -> None:
+    external_id = first_text(record, "id")
+    kind, is_open = listed
+    if not external_id or len(external_id) > MAX_ID:
+        return
+    # Some exporters write all rooms into one list, with flags.
+    if record.get("is_im") is True:
+        kind = "dm"
+    elif record.get("is_mpim") is True:
+        kind = "group_dm"
+    private = any(record.get(flag) is True for flag in ("is_private", "is_im", "is_mpim", "is_group"))
+    members = id_list(record.get("members"))
+    name = (
+        first_text(record, "name")
+        or " and ".join(space.user_name(account) or account for account in members)
+        or external_id
+    )
+    room = IncomingRoom(
+        external_id=external_id,
+        name=name,
+        kind=kind,
+        visibility="open" if is_open and not private else "members",
+        topic=first_text(object_field(record, "topic"), "value"),
+        workspace=space.name,
+        members=tuple(IncomingMembership(author=space.user(account)) for account in members),
+    )
+    space.room_names[external_id] = name
+    for folder in {external_id, first_text(record, "name")} - {""}:
+        # If two lists name the same folder, the narrower visibility wins.
+        if folder not in space.rooms or room.visibility == "members":
+            space.rooms[folder] = room
+
+
+def unlisted_room(space: Workspace, folder: str) -> IncomingRoom:
+    """Return the room of an unlisted folder, without members; it may be private."""
+    kind: RoomKind | None = None
+    if folder.startswith("mpdm-"):
+        kind = "group_dm"
+    elif _DIRECT_ID.fullmatch(folder):
+        kind = "dm"
+    return IncomingRoom(
+        external_id=folder[:255],
+        name=folder,
+        kind=kind,
+        visibility="members" if kind in DIRECT_KINDS else None,
+        workspace=space.name,
+    )
+
+
+def record_integration(space: Workspace, fields: Fields) -> None:
+    """Record the name of a bot from its arrival message; old exports state it nowhere else."""
+    match = _INTEGRATION.search(first_text(fields, "text"))
+    if match and match["bot"] == first_text(fields, "bot_id"):
+        space.apps.setdefault(match["bot"], match["name"])
+
+
+def bot_name(space: Workspace, fields: Fields) -> str:
+    """Return the name of an app; empty if unknown."""
+    profile_name = first_text(object_field(fields, "bot_profile"), "name")
+    bot, app = first_text(fields, "bot_id"), first_text(fields, "app_id")
+    return profile_name or space.apps.get(bot, "") or space.apps.get(app, "")
+
 
 _TOKEN = lazy_pattern(r"<([^<>\n]*)>")
 _ENTITY = lazy_pattern(r"&(amp|lt|gt);")
 _CHARACTERS = {"amp": "&", "lt": "<", "gt": ">"}
 
-#: Returns the name for an id, or nothing.
+#: Returns the name of an id, or an empty string.
 NameLookup = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameResolver:
-    """How to turn ids into names."""
+    """Names for ids in the text."""
 
     user_name: NameLookup
     room_name: NameLookup
 
 
 def render(text: str, names: NameResolver) -> str:
-    """Return the text with tokens as words and entities as characters."""
+    """Return the text with tokens replaced by words and entities by characters."""
     return _unescape(_TOKEN.sub(lambda token: _token_text(token[1], names), text))
 
 
 def mentions(text: str) -> list[str]:
-    """Return the account ids that the text mentions, in order, each once."""
+    """Return the mentioned account ids, in order, without duplicates."""
     found = [token.partition("|")[0][1:] for token in _TOKEN.findall(text) if token[:2] in {"@U", "@W"}]
     return list(dict.fromkeys(found))
 
 
 def _unescape(text: str) -> str:
-    # One pass: "&amp;lt;" was typed as "&lt;" and must not become "<".
+    # In one pass: "&amp;lt;" is a typed "&lt;", not "<".
     return _ENTITY.sub(lambda entity: _CHARACTERS[entity[1]], text)
 
 
@@ -92,27 +272,27 @@ def _token_text(token: str, names: NameResolver) -> str:
 
 
 def _special_token(target: str, label: str) -> str:
-    """Return `@here`, the name of a group, or the fallback of a date."""
+    """Return `@here`, a group name, or the fallback of a date."""
     if target.startswith("date^"):
         return label or target
     name = label or target.rpartition("^")[2]
     return name if name.startswith("@") else "@" + name
 
 
-#: Files whose beginning the export repeats, for they are texts.
+#: Text files, whose beginning the export repeats.
 _TEXT_FILE_MODES = frozenset({"snippet", "post", "space", "email"})
-#: Elements nest a few levels: a list in rich text in a block.
+#: Maximum nesting of rich text.
 _MAX_DEPTH = 8
 
 
 def own_text(fields: Fields, names: NameResolver) -> str:
-    """Return the text; the words of the blocks where it is empty, as apps leave it."""
+    """Return the text, or the text of the blocks if it is empty, as apps leave it."""
     written = text_field(fields, "text")
     return render(written, names) if written else "\n".join(_block_texts(fields, names))
 
 
 def attachments(fields: Fields, names: NameResolver) -> list[dict[str, Any]]:
-    """Return what a message carries besides its own words."""
+    """Return files, cards and blocks."""
     return [*_files(fields), *_app_cards(fields, names), *_blocks(fields, names)]
 
 
@@ -132,38 +312,38 @@ def _files(fields: Fields) -> Iterator[dict[str, Any]]:
 
 
 def _app_cards(fields: Fields, names: NameResolver) -> Iterator[dict[str, Any]]:
-    """Yield previews, cards of apps and shared messages; they may quote others, so they never become the text."""
+    """Yield previews, app cards and shared messages; they may quote others, so they never become the body."""
     for item in object_list(fields, "attachments"):
         blocks = "\n".join(_block_texts(item, names))
-        told = first_text(item, "text") or blocks
-        # The fallback repeats the rest for programs that show nothing else.
-        shown = told or ("" if first_text(item, "pretext", "title") else first_text(item, "fallback"))
+        text = first_text(item, "text") or blocks
+        # The fallback repeats everything else for simple clients.
+        visible_text = text or ("" if first_text(item, "pretext", "title") else first_text(item, "fallback"))
         is_shared = item.get("is_msg_unfurl") is True or item.get("is_share") is True
         yield {"type": "forward" if is_shared else "card"} | non_empty(
             author=first_text(item, "author_name", "author_subname") or first_text(item, "service_name"),
             pretext=render(first_text(item, "pretext"), names),
             name=render(first_text(item, "title"), names),
             url=first_text(item, "title_link", "from_url", "original_url", "image_url"),
-            text=shown if shown == blocks else render(shown, names),
+            text=visible_text if visible_text == blocks else render(visible_text, names),
             fields=[
                 non_empty(
-                    name=render(first_text(one, "title"), names),
-                    value=render(first_text(one, "value"), names),
+                    name=render(first_text(item_field, "title"), names),
+                    value=render(first_text(item_field, "value"), names),
                 )
-                for one in object_list(item, "fields")
+                for item_field in object_list(item, "fields")
             ],
             footer=render(first_text(item, "footer"), names),
         )
 
 
 def _blocks(fields: Fields, names: NameResolver) -> Iterator[dict[str, Any]]:
-    """Yield what blocks say beyond the text, which is mostly a short form of them."""
+    """Yield the text of blocks that the message text does not contain."""
     written = text_field(fields, "text")
-    said = " ".join(render(written, names).split())
-    more = [line for line in _block_texts(fields, names) if " ".join(line.split()) not in said]
-    # Whatever a person writes is rich text, which the text repeats with other marks.
-    if written and more and any(item.get("type") != "rich_text" for item in object_list(fields, "blocks")):
-        yield {"type": "blocks", "text": "\n".join(more)}
+    flat_text = " ".join(render(written, names).split())
+    extra = [line for line in _block_texts(fields, names) if " ".join(line.split()) not in flat_text]
+    # Rich text is typed by people, and the message text repeats it.
+    if written and extra and any(item.get("type") != "rich_text" for item in object_list(fields, "blocks")):
+        yield {"type": "blocks", "text": "\n".join(extra)}
 
 
 def _block_texts(fields: Fields, names: NameResolver) -> list[str]:
@@ -188,17 +368,19 @@ def _item_texts(item: Fields, names: NameResolver) -> list[str]:
 
 
 def _plain_text(item: Fields, names: NameResolver) -> str:
-    """Return a text object in words; only `mrkdwn` has tokens."""
+    """Return a text object as words; only `mrkdwn` has tokens."""
     inner = as_object(item.get("text"))
     if inner is not None:
         return _plain_text(inner, names) if "text" in inner and as_object(inner["text"]) is None else ""
-    said = first_text(item, "text")
-    return said if first_text(item, "type") == "plain_text" else render(said, names)
+    text = first_text(item, "text")
+    return text if first_text(item, "type") == "plain_text" else render(text, names)
 
 
 def _rich_text(item: Fields, names: NameResolver, depth: int) -> Iterator[str]:
-    """Yield the pieces of rich text; lists and quotes are lines of their own."""
-    for inner in (piece for one in as_list(item.get("elements")) if (piece := as_object(one)) is not None):
+    """Yield the pieces of rich text; lists and quotes are separate lines."""
+    for inner in (
+        piece for element in as_list(item.get("elements")) if (piece := as_object(element)) is not None
+    ):
         kind = first_text(inner, "type")
         match kind:
             case "text":
@@ -216,49 +398,39 @@ def _rich_text(item: Fields, names: NameResolver, depth: int) -> Iterator[str]:
             case "broadcast":
                 yield f"@{first_text(inner, 'range')}"
             case _ if depth > 0:
-                said = "".join(_rich_text(inner, names, depth - 1))
-                yield _as_quote(said) if kind == "rich_text_quote" else said + "\n"
+                inner_text = "".join(_rich_text(inner, names, depth - 1))
+                yield _as_quote(inner_text) if kind == "rich_text_quote" else inner_text + "\n"
             case _:
                 pass
 
 
-def _as_quote(said: str) -> str:
-    return "".join(f"> {line}\n" for line in said.splitlines())
+def _as_quote(text: str) -> str:
+    return "".join(f"> {line}\n" for line in text.splitlines())
 
 
 _TIMESTAMP = lazy_pattern(r"(\d{1,12})(?:\.(\d{1,6}))?", re.ASCII)
-#: Subtypes in which somebody says something; every other one is the workspace reporting.
-_TEXT_SUBTYPES = frozenset(
-    {
-        "",
-        "assistant_app_thread",
-        "bot_message",
-        "file_comment",
-        "file_mention",
-        "file_share",
-        "me_message",
-        "reply_broadcast",
-        "thread_broadcast",
-        "tombstone",
-    }
-)
+#: Subtypes with text by a person or bot; all others are system messages.
+_TEXT_SUBTYPES = frozenset({
+    "", "assistant_app_thread", "bot_message", "file_comment", "file_mention", "file_share", "me_message",
+    "reply_broadcast", "thread_broadcast", "tombstone",
+})  # fmt: skip
 _BROADCASTS = frozenset({"reply_broadcast", "thread_broadcast"})
 _BRIDGE = lazy_pattern(
     r"\b(bridge|matterbridge|matrix|irc|xmpp|gitter|discord|telegram|mattermost|zulip)\b", re.IGNORECASE
 )
-#: From how many names with pictures of their own on an app speaks for people.
+#: An app with at least so many names with distinct pictures speaks for people.
 _BRIDGED_NAMES = 3
 
 
 @dataclass(slots=True)
 class _BotNames:
-    """Who speaks through each bot id: names, each with the pictures shown beside it."""
+    """The speakers behind each bot id: names, with their pictures."""
 
     pictures: dict[str, dict[str, set[str]]] = field(default_factory=dict[str, dict[str, set[str]]])
     names: dict[str, str] = field(default_factory=dict[str, str])
 
     def bridges(self, bot: str, persona: str) -> bool:
-        """Return whether a bot id relays people: it is called a bridge, or shows them one by one."""
+        """Return whether a bot id is a bridge: by its name, or because each persona has its own picture."""
         name = self.names.get(bot, "")
         if persona.casefold() == name.casefold():
             return False
@@ -274,10 +446,6 @@ class _ReadContext:
     workspace: Workspace
     apps: _BotNames
     names: NameResolver
-
-
-def _sniff(source: ExportFiles) -> bool:
-    return bool(day_files(source))
 
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
@@ -321,7 +489,7 @@ def _file(
 
 
 def _repeated(value: Any, broadcasts: set[str]) -> bool:
-    """Return whether a reply that was also sent to the channel has been read already."""
+    """Return whether a broadcast reply was already read."""
     if not isinstance(value, dict):
         return False
     fields = cast("Fields", value)
@@ -334,7 +502,7 @@ def _repeated(value: Any, broadcasts: set[str]) -> bool:
 
 
 def _survey_apps(source: ExportFiles, space: Workspace) -> _BotNames:
-    """Return who speaks through bots; only the few files in which one has a name of its own are parsed."""
+    """Return the speakers behind bots; only files that mention a bot are parsed."""
     apps = _BotNames()
     for fields in _records_holding(
         source, [file for files in space.folders.values() for file in files], b'"bot_id"'
@@ -353,7 +521,7 @@ def _survey_apps(source: ExportFiles, space: Workspace) -> _BotNames:
             shown = {
                 value for key, value in icons.items() if key.startswith("image") and isinstance(value, str)
             }
-            # The largest picture stands for all sizes of it.
+            # One picture stands for all its sizes.
             apps.pictures.setdefault(bot, {}).setdefault(persona, set()).update(sorted(shown)[:1])
     return apps
 
@@ -370,24 +538,24 @@ def _speakers(source: ExportFiles, files: list[str], reading: _ReadContext) -> l
     return authors
 
 
-def _records_holding(source: ExportFiles, files: list[str], holding: bytes) -> Iterator[Fields]:
-    """Yield the records of those files that hold the bytes."""
+def _records_holding(source: ExportFiles, files: list[str], needle: bytes) -> Iterator[Fields]:
+    """Yield the records of files that contain the bytes."""
     for file in files:
-        if holding and not _holds(source, file, holding):
+        if needle and not _holds(source, file, needle):
             continue
         for step in walk_file(source, file, LIST_SPINE):
             if step.kind == "value" and step.number and isinstance(step.value, dict):
                 yield cast("Fields", step.value)
 
 
-def _holds(source: ExportFiles, file: str, wanted: bytes) -> bool:
+def _holds(source: ExportFiles, file: str, needle: bytes) -> bool:
     tail = b""
     try:
         with source.open(file) as stream:
             while chunk := stream.read(2**20):
-                if wanted in tail + chunk:
+                if needle in tail + chunk:
                     return True
-                tail = chunk[-len(wanted) :]
+                tail = chunk[-len(needle) :]
     except OSError:
         return False
     return False
@@ -401,14 +569,14 @@ def _author(fields: Fields, reading: _ReadContext) -> IncomingAuthor:
         return _app(fields, reading, bot)
     if user:
         author = reading.workspace.user(checked_id(user, "user"), _name_at_time(fields))
-        # An account in no list that an app writes for may be a person's or the app's own.
-        unsure = bot and user not in reading.workspace.users and user != SLACKBOT
-        return IncomingAuthor(account_id=user, name=author.name, kind="agent") if unsure else author
+        # An unlisted account that an app posts for may be a person's or the app's own.
+        is_ambiguous = bot and user not in reading.workspace.users and user != SLACKBOT
+        return IncomingAuthor(account_id=user, name=author.name, kind="agent") if is_ambiguous else author
     commenter = first_text(object_field(fields, "comment"), "user")
     if commenter:
         return reading.workspace.user(checked_id(commenter, "comment.user"))
     if persona:
-        # An incoming webhook of before bots had ids.
+        # An old incoming webhook, from before bots had ids.
         return IncomingAuthor(
             account_id=first_text(fields, "app_id") or "webhook",
             name=persona,
@@ -419,7 +587,7 @@ def _author(fields: Fields, reading: _ReadContext) -> IncomingAuthor:
 
 
 def _name_at_time(fields: Fields) -> str:
-    """Return the author's name at the time of the message, where newer exports keep it."""
+    """Return the author's name at the time of the message, if the export states it."""
     profile = object_field(fields, "user_profile")
     return first_text(profile, "display_name", "real_name", "name")
 
@@ -443,7 +611,7 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, _ReadContext]) -> Inco
     if fields.get("type", "message") != "message":
         raise MalformedRecord("not a message")
     subtype = text_field(fields, "subtype")
-    said = subtype in _TEXT_SUBTYPES
+    is_text = subtype in _TEXT_SUBTYPES
     written = text_field(fields, "text")
     author = _author(fields, reading)
     edited = _edited(fields)
@@ -455,17 +623,13 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, _ReadContext]) -> Inco
         author=author,
         body="" if subtype == "tombstone" else own_text(fields, reading.names),
         sent_at=_moment(ts),
-        kind="message" if said else "system",
+        kind="message" if is_text else "system",
         precision="us",
         thread_root=checked_id(root, "thread_ts") if root and root != ts else None,
-        mentions=mentions(written) if said else [],
+        mentions=mentions(written) if is_text else [],
         attachments=attachments(fields, reading.names),
         reactions=[
-            non_empty(
-                emoji=first_text(item, "name"),
-                count=integer_field(item, "count"),
-                by=id_list(item.get("users")),
-            )
+            reaction(item, first_text(item, "name"), id_list(item.get("users")))
             for item in object_list(fields, "reactions")
         ],
         edited_at=edited,
@@ -477,7 +641,7 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, _ReadContext]) -> Inco
 
 
 def _moment(ts: str) -> datetime:
-    """Return the time that an id tells, exact to the microsecond."""
+    """Return the time in an id, exact to the microsecond."""
     match = _TIMESTAMP.fullmatch(ts)
     if match is None:
         raise MalformedRecord("no time", "ts is not a time")
@@ -507,5 +671,4 @@ def _metadata(fields: Fields, author: IncomingAuthor, *, edited: bool) -> dict[s
     )
 
 
-#: Slack workspace export.
-IMPORTER = Importer(name="slack", recognises=_sniff, read=_read)
+IMPORTER = Importer(name="slack", recognises=lambda source: bool(day_files(source)), read=_read)

@@ -1,7 +1,7 @@
-"""Reads Telegram Desktop's `result.json`: one chat, or a full export with many.
+"""Imports Telegram Desktop's `result.json`: one chat, or a full export.
 
-Traps that shaped it: text is a string or a list of pieces; ids count per chat and chats of different types may
-share a number; there is no bot flag; older files have local times only; forwarded words are not the forwarder's.
+Pitfalls: text is a string or a list; ids count per chat, and chats of different types may share a number; bots are
+not marked; older files have only local times; forwarded text is not the forwarder's.
 """
 
 import hashlib
@@ -29,6 +29,7 @@ from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.importers.fields import (
     Fields,
     MalformedRecord,
+    add_author,
     as_list,
     as_object,
     build_or_skip,
@@ -43,6 +44,7 @@ from roomlore.importers.fields import (
     parse_iso_time,
     parse_optional_time,
     platform_metadata,
+    reaction,
     unix_time,
 )
 from roomlore.importers.json_stream import (
@@ -57,7 +59,7 @@ from roomlore.importers.json_stream import (
     walk_file,
 )
 
-#: What Telegram says of a file beyond its MIME type, in plain words.
+#: Media types in words.
 _MEDIA_KINDS = {
     "sticker": "sticker",
     "animation": "animation",
@@ -69,15 +71,15 @@ _MEDIA_KINDS = {
 
 
 def is_forward(fields: Fields) -> bool:
-    """Return whether a message repeats what was said elsewhere; it then says nothing of its own."""
+    """Return whether a message forwards another one; then it has no text of its own."""
     return "forwarded_from" in fields and fields.get("type") != "service"
 
 
 def text_of(fields: Fields) -> str:
-    """Return the text in one piece; what happened for a service message, the question for a poll."""
-    said = "".join(_text_pieces(fields))
-    if said:
-        return said
+    """Return the text; for a service message the event, for a poll the question."""
+    text = "".join(_text_pieces(fields))
+    if text:
+        return text
     if fields.get("type") == "service":
         return _service_line(fields)
     return _flat_text(object_field(fields, "poll").get("question"))
@@ -89,28 +91,28 @@ def _text_pieces(fields: Fields) -> Iterator[str]:
         return
     for piece in as_list(value) if isinstance(value, list) else [value]:
         inner = as_object(piece)
-        said = piece if inner is None else inner.get("text")
-        if not isinstance(said, str):
-            raise MalformedRecord("wrong type", f"a piece of the text is {json_type(said)}")
-        yield said
+        text = piece if inner is None else inner.get("text")
+        if not isinstance(text, str):
+            raise MalformedRecord("wrong type", f"a piece of the text is {json_type(text)}")
+        yield text
 
 
 def _flat_text(value: Any) -> str:
-    """Return a text that may be in pieces; what is none is left out."""
-    pieces = [first_text(inner, "text") if (inner := as_object(one)) else one for one in as_list(value)]
-    return value if isinstance(value, str) else "".join(one for one in pieces if isinstance(one, str))
+    """Return a text that may be in pieces."""
+    pieces = [first_text(inner, "text") if (inner := as_object(piece)) else piece for piece in as_list(value)]
+    return value if isinstance(value, str) else "".join(piece for piece in pieces if isinstance(piece, str))
 
 
 def _service_line(fields: Fields) -> str:
-    """Return what happened in words, since a service message has no text of its own."""
+    """Describe a service message, which has no text."""
     action = first_text(fields, "action").replace("_", " ")
-    named = [name for name in as_list(fields.get("members")) if isinstance(name, str)]
-    details = ", ".join([*named, *filter(None, [first_text(fields, "title", "new_title")])])
+    names = [name for name in as_list(fields.get("members")) if isinstance(name, str)]
+    details = ", ".join([*names, *filter(None, [first_text(fields, "title", "new_title")])])
     return f"{action}: {details}" if details else action
 
 
 def mentions(fields: Fields) -> list[str]:
-    """Return the accounts named by id; a plain @name is text, and a forward names nobody anew."""
+    """Return the accounts mentioned by id; plain @names are text."""
     if is_forward(fields):
         return []
     found = [
@@ -120,7 +122,7 @@ def mentions(fields: Fields) -> list[str]:
 
 
 def links(fields: Fields) -> list[str]:
-    """Return the addresses behind linked words."""
+    """Return the addresses of links."""
     return [item["href"] for item in _entities(fields) if first_text(item, "href")]
 
 
@@ -129,14 +131,14 @@ def _entities(fields: Fields) -> list[Fields]:
 
 
 def poll(fields: Fields) -> dict[str, Any]:
-    """Return a poll's question and answers; empty where there is none."""
-    given = object_field(fields, "poll")
-    answers = [_flat_text(answer.get("text")) for answer in object_list(given, "answers")]
-    return non_empty(question=_flat_text(given.get("question")), answers=answers)
+    """Return a poll, or an empty object."""
+    poll_fields = object_field(fields, "poll")
+    answers = [_flat_text(answer.get("text")) for answer in object_list(poll_fields, "answers")]
+    return non_empty(question=_flat_text(poll_fields.get("question")), answers=answers)
 
 
 def attachments(fields: Fields) -> Iterator[dict[str, Any]]:
-    """Yield what was forwarded and the files of a message."""
+    """Yield the forwarded text and the files."""
     if not is_forward(fields):
         yield from _files(fields)
         return
@@ -160,10 +162,10 @@ def _files(fields: Fields) -> Iterator[dict[str, Any]]:
 
 
 def _non_file_parts(fields: Fields) -> Iterator[dict[str, Any]]:
-    """Yield what is no file: polls, contacts, places, games and the like."""
-    asked = poll(fields)
-    if asked:
-        yield {"type": "poll"} | non_empty(name=asked.get("question"), options=asked.get("answers"))
+    """Yield polls, contacts, locations, games and the like."""
+    poll_parts = poll(fields)
+    if poll_parts:
+        yield {"type": "poll"} | non_empty(name=poll_parts.get("question"), options=poll_parts.get("answers"))
     contact = object_field(fields, "contact_information")
     if contact:
         full = " ".join(filter(None, (first_text(contact, "first_name"), first_text(contact, "last_name"))))
@@ -171,20 +173,20 @@ def _non_file_parts(fields: Fields) -> Iterator[dict[str, Any]]:
     place = object_field(fields, "location_information")
     if place:
         where = ", ".join(str(place[key]) for key in ("latitude", "longitude") if _is_degree(place.get(key)))
-        named = non_empty(
+        place_facts = non_empty(
             name=first_text(fields, "place_name"), title=first_text(fields, "address"), text=where
         )
-        yield {"type": "location"} | named
+        yield {"type": "location"} | place_facts
     for kind, key, about in (("game", "game_title", "game_description"), ("story", "story_title", "")):
         if first_text(fields, key):
             yield {"type": kind} | non_empty(name=first_text(fields, key), text=first_text(fields, about))
     for kind in ("invoice", "todo_list", "giveaway_information"):
-        given = object_field(fields, f"{kind}_information") or object_field(fields, kind)
-        if given:
-            texts = [first_text(one, "text") for one in object_list(given, "answers")]
+        details = object_field(fields, f"{kind}_information") or object_field(fields, kind)
+        if details:
+            texts = [first_text(answer, "text") for answer in object_list(details, "answers")]
             about = non_empty(
-                name=first_text(given, "title", "additional_prize"),
-                text=first_text(given, "description"),
+                name=first_text(details, "title", "additional_prize"),
+                text=first_text(details, "description"),
                 options=texts,
             )
             yield {"type": kind.removesuffix("_information").replace("_", " ")} | about
@@ -195,7 +197,7 @@ def _is_degree(value: Any) -> bool:
 
 
 def _file_of(fields: Fields, key: str, size: str) -> dict[str, Any]:
-    """Return name, place and size; a file left out of the export shows as a sentence in brackets."""
+    """Return name, path and size; a file that was not exported is a sentence in brackets."""
     path = first_text(fields, key)
     missing = path.startswith("(")
     name = first_text(fields, "file_name") if key == "file" else ""
@@ -208,17 +210,19 @@ def _file_of(fields: Fields, key: str, size: str) -> dict[str, Any]:
 
 
 def reactions(fields: Fields) -> list[dict[str, Any]]:
-    """Return each reaction with its count and those of its givers that the export names."""
-    return [_reaction(item) for item in object_list(fields, "reactions")]
-
-
-def _reaction(item: Fields) -> dict[str, Any]:
-    recent = [
-        str(who["from_id"]) for who in object_list(item, "recent") if isinstance(who.get("from_id"), str)
+    """Return reactions with their counts and known givers."""
+    return [
+        reaction(
+            item,
+            first_text(item, "emoji", "document_id"),
+            [
+                giver["from_id"]
+                for giver in object_list(item, "recent")
+                if isinstance(giver.get("from_id"), str)
+            ],
+        )
+        for item in object_list(fields, "reactions")
     ]
-    return non_empty(
-        emoji=first_text(item, "emoji", "document_id"), count=integer_field(item, "count"), by=recent
-    )
 
 
 _LISTS = (("chats", "list"), ("left_chats", "list"))
@@ -246,7 +250,7 @@ _ROOM_KINDS: dict[str, tuple[RoomKind, str]] = {
     "public_channel": ("channel", "channel"),
 }
 _MESSAGE_TYPES = frozenset({"message", "service", "unsupported"})
-#: Exports of before 2021 number accounts with their type in the upper half.
+#: Exports before 2021 store the account type in the upper half of the id.
 _PEER_BITS = 32
 _OLD_USER = 1
 _PREFIX = lazy_pattern("^[a-z]+")
@@ -254,22 +258,24 @@ _PREFIX = lazy_pattern("^[a-z]+")
 
 @dataclass(slots=True)
 class _Chat:
-    """A chat as the first pass finds it."""
+    """A chat, from the first pass."""
 
     head: dict[str, Any] = field(default_factory=dict[str, Any])
-    authors: dict[str, IncomingAuthor] = field(default_factory=dict[str, IncomingAuthor])
-    #: How often a message without id was met that looks the same.
+    authors: dict[tuple[str, str], IncomingAuthor] = field(
+        default_factory=dict[tuple[str, str], IncomingAuthor]
+    )
+    #: Counts messages without id that look the same.
     repeats: Counter[str] = field(default_factory=Counter[str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadContext:
-    """Where a message stands."""
+    """The context of a message."""
 
     room: IncomingRoom
     where: str
     repeats: Counter[str]
-    #: The zone of times that name none.
+    #: The zone of times without one.
     zone: ZoneInfo | None
 
 
@@ -288,29 +294,25 @@ def _is_export(head: FileStart) -> bool:
     )
 
 
-def _sniff(source: ExportFiles) -> bool:
-    return has_export(source, _is_export)
-
-
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
-    files, left = json_exports(source, _is_export)
-    yield from left
+    files, skipped = json_exports(source, _is_export)
+    yield from skipped
     surveys = {file: _survey(source, file) for file in files}
-    seen: dict[str, dict[str, IncomingAuthor]] = {}
+    authors_by_room: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
     for file, chats in surveys.items():
         for chat in chats:
-            seen.setdefault(_room_id(chat.head, file), {}).update(chat.authors)
+            authors_by_room.setdefault(_room_id(chat.head, file), {}).update(chat.authors)
     repeats: dict[str, Counter[str]] = {}
     for file, chats in surveys.items():
         rooms: list[tuple[IncomingRoom, Counter[str]]] = []
         for chat in chats:
-            room = _room(chat.head, file, list(seen[_room_id(chat.head, file)].values()))
+            room = _room(chat.head, file, list(authors_by_room[_room_id(chat.head, file)].values()))
             rooms.append((room, repeats.setdefault(room.external_id, Counter())))
         yield from _file(source, file, rooms, options.zone)
 
 
 def _survey(source: ExportFiles, file: str) -> list[_Chat]:
-    """Return the chats of a file in order, with everybody who speaks in them."""
+    """Return the chats of a file in order, with their authors."""
     chats: list[_Chat] = []
     for step in walk_file(source, file, _SPINE):
         if step.kind == "opened" and step.place in _CHATS:
@@ -322,16 +324,8 @@ def _survey(source: ExportFiles, file: str) -> list[_Chat]:
                 chat.head[step.key] = step.value
         elif step.kind == "value" and step.place[-1:] == ("messages",):
             chat = chats[0] if len(step.place) == 1 else chats[-1]
-            _note_author(as_object(step.value) or {}, chat)
+            add_author(chat.authors, step.value, _author)
     return chats
-
-
-def _note_author(fields: Fields, chat: _Chat) -> None:
-    try:
-        author = _author(fields)
-    except MalformedRecord:
-        return
-    chat.authors.setdefault(author.account_id, author)
 
 
 def _file(
@@ -354,12 +348,12 @@ def _file(
 
 
 def _chat_label(step: JsonStep) -> str:
-    """Return which chat of a full export has been opened; by number, for its name may say anything."""
+    """By number: the name of a chat is private."""
     return f" {'left chat' if step.place[:1] == ('left_chats',) else 'chat'} {step.number}"
 
 
 def _misplaced(step: JsonStep, file: str) -> Iterator[SkippedRecord]:
-    """Report a container that has another shape than a chat or its messages."""
+    """Report a container of the wrong shape."""
     if step.place in _LISTS:
         yield SkippedRecord(where=f"{file} chat {step.number}", reason="not an object")
     elif step.key == "messages" and step.place in _CHATS:
@@ -371,17 +365,17 @@ def _misplaced(step: JsonStep, file: str) -> Iterator[SkippedRecord]:
 
 
 def _room_id(head: Fields, file: str) -> str:
-    """Return the id with the prefix that Telegram gives accounts: numbers repeat between chat types."""
+    """Return the id with the prefix of its type: numbers repeat across types."""
     _, prefix = _ROOM_KINDS.get(str(head.get("type")), ("channel", ""))
-    given = integer_field(head, "id")
-    if given is not None:
-        return f"{prefix}{given}"
+    number = integer_field(head, "id")
+    if number is not None:
+        return f"{prefix}{number}"
     return f"name:{first_text(head, 'name') or PurePosixPath(file).stem}"[:255]
 
 
 def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoom:
     type_ = str(head.get("type"))
-    # A type that is missing or new may be a private one: nobody may read it but those who write in it.
+    # A chat of unknown type may be private: only its authors may read it.
     kind = _ROOM_KINDS[type_][0] if type_ in _ROOM_KINDS else None
     name = first_text(head, "name") or (
         "Saved messages" if type_ == "saved_messages" else PurePosixPath(file).stem
@@ -396,7 +390,7 @@ def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoo
 
 
 def _visibility(type_: str) -> Visibility | None:
-    """Return who may read a chat of a type; None where the type does not tell."""
+    """Return the visibility of a chat type; None if unknown."""
     if type_ not in _ROOM_KINDS:
         return None
     return "open" if type_.startswith("public_") else "members"
@@ -417,7 +411,7 @@ def _author(fields: Fields) -> IncomingAuthor:
         account = _old_account(account)
     if not account and not name:
         raise MalformedRecord("no author")
-    # Without an id the name is all there is; marked, so that nobody named "user1" becomes user1.
+    # Without an id, the name identifies the author; the prefix prevents clashes with "user1".
     return IncomingAuthor(
         account_id=checked_id(account or f"name:{name}", "from_id"),
         name=name or "Deleted Account",
@@ -440,29 +434,29 @@ def _message(fields: Fields, at: _ReadContext) -> IncomingMessage:
         raise MalformedRecord("not a message")
     sent_at, is_zoned = _sent(fields, at.zone)
     author = _author(fields)
-    words = text_of(fields)
-    given = integer_field(fields, "id")
-    if given is None and fields.get("id") is not None:
+    text = text_of(fields)
+    number = integer_field(fields, "id")
+    if number is None and fields.get("id") is not None:
         raise MalformedRecord("wrong type", f"id is {json_type(fields.get('id'))}")
     edited = _edited(fields, at.zone)
     return IncomingMessage(
         platform="telegram",
         room=room,
-        external_id=str(given)
-        if given is not None
-        else _synthetic_id(_sent(fields, None)[0], author, words, at.repeats),
+        external_id=str(number)
+        if number is not None
+        else _synthetic_id(_sent(fields, None)[0], author, text, at.repeats),
         author=author,
-        body="" if is_forward(fields) else words,
+        body="" if is_forward(fields) else text,
         sent_at=sent_at,
         kind="system" if kind == "service" else "message",
         precision="s",
-        order=given or 0,
+        order=number or 0,
         reply_to=_reply_to(fields, room),
         mentions=mentions(fields),
         attachments=list(attachments(fields)),
         reactions=reactions(fields),
         edited_at=edited,
-        synthetic_id=given is None,
+        synthetic_id=number is None,
         metadata=_metadata(
             fields,
             room,
@@ -474,11 +468,11 @@ def _message(fields: Fields, at: _ReadContext) -> IncomingMessage:
     )
 
 
-def _synthetic_id(sent_at: datetime, author: IncomingAuthor, words: str, repeats: Counter[str]) -> str:
-    digest = hashlib.sha256(f"{author.account_id}\0{words}".encode("utf-8", "replace")).hexdigest()[:12]
-    made = f"{int(sent_at.timestamp())}:{digest}"
-    repeats[made] += 1
-    return made if repeats[made] == 1 else f"{made}:{repeats[made]}"
+def _synthetic_id(sent_at: datetime, author: IncomingAuthor, text: str, repeats: Counter[str]) -> str:
+    digest = hashlib.sha256(f"{author.account_id}\0{text}".encode("utf-8", "replace")).hexdigest()[:12]
+    external_id = f"{int(sent_at.timestamp())}:{digest}"
+    repeats[external_id] += 1
+    return external_id if repeats[external_id] == 1 else f"{external_id}:{repeats[external_id]}"
 
 
 def _unix(value: Any) -> datetime | None:
@@ -490,7 +484,7 @@ def _unix(value: Any) -> datetime | None:
 
 
 def _sent(fields: Fields, zone: ZoneInfo | None) -> tuple[datetime, bool]:
-    """Return the time, and whether it tells its zone itself."""
+    """Return the time, and whether its zone is stated."""
     moment = _unix(fields.get("date_unixtime"))
     if moment is not None:
         return moment, True
@@ -519,7 +513,7 @@ def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:
 
 
 def _is_cross_chat(fields: Fields, room: IncomingRoom) -> bool:
-    """Return whether the message answered stands in another chat."""
+    """Return whether the parent is in another chat."""
     peer = fields.get("reply_to_peer_id")
     return peer is not None and str(peer) not in {room.external_id, _PREFIX.sub("", room.external_id)}
 
@@ -544,5 +538,4 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool, zone: str) ->
     )
 
 
-#: Telegram Desktop JSON.
-IMPORTER = Importer(name="telegram", recognises=_sniff, read=_read)
+IMPORTER = Importer(name="telegram", recognises=partial(has_export, looks=_is_export), read=_read)

@@ -1,4 +1,4 @@
-"""Reads text line by line from files that may be huge, broken or not text at all."""
+"""Reads text files line by line, even huge, damaged or binary ones."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from roomlore.domain.incoming import SkippedRecord
 from roomlore.domain.ports import ExportFiles
 
-#: Longest line that is taken; no chat message comes near.
+#: The maximum length of a line; no message comes near.
 MAX_LINE_BYTES = 16 * 2**20
 _UTF8_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextLine:
-    """One line without its end."""
+    """A line without its end."""
 
     number: int
     text: str
 
 
 def read_lines(source: ExportFiles, file: str) -> Iterator[TextLine | SkippedRecord]:
-    """Yield the lines of a file, invalid UTF-8 replaced; a fault ends it with its report."""
+    """Yield the lines of a file, with invalid UTF-8 replaced; a read error ends it."""
     number = 0
     try:
         with source.open(file) as stream:
@@ -35,27 +35,35 @@ def read_lines(source: ExportFiles, file: str) -> Iterator[TextLine | SkippedRec
                     data = data.removeprefix(_UTF8_MARK)
                 yield TextLine(number=number, text=data.decode("utf-8", "replace").rstrip("\r\n"))
     except OSError as error:
-        yield SkippedRecord(
-            where=f"{file} after line {number}", reason="unreadable file", detail=error.strerror or str(error)
-        )
+        yield unreadable(f"{file} after line {number}", error)
 
 
 def matches_format(
     source: ExportFiles, file: str, fits: Callable[[ExportFiles, str], bool]
 ) -> bool | SkippedRecord:
-    """Return whether a file is of a format, or the report line when it cannot be read."""
+    """Return whether a file has a format, or a record that it is unreadable."""
     try:
         return fits(source, file)
     except OSError as error:
-        return SkippedRecord(where=file, reason="unreadable file", detail=error.strerror or str(error))
+        return unreadable(file, error)
+
+
+def is_format(source: ExportFiles, fits: Callable[[ExportFiles, str], bool], *, most: int = 200) -> bool:
+    """Return whether one of the first files has a format."""
+    return any(matches_format(source, file, fits) is True for file in source.files[:most])
+
+
+def unreadable(where: str, error: OSError) -> SkippedRecord:
+    """Return the record of a file that cannot be read."""
+    return SkippedRecord(where=where, reason="unreadable file", detail=error.strerror or str(error))
 
 
 def matching_files(
     source: ExportFiles, fits: Callable[[ExportFiles, str], bool]
 ) -> tuple[list[str], list[SkippedRecord]]:
-    """Return the files of a format, and a report line for each unreadable one; a single file is taken as asked."""
+    """Return the files of a format, and a record for each unreadable one; a single file is always taken."""
     if len(source.files) == 1:
         return list(source.files), []
-    found = {file: matches_format(source, file, fits) for file in source.files}
-    files = [file for file, verdict in found.items() if verdict is True]
-    return files, [verdict for verdict in found.values() if isinstance(verdict, SkippedRecord)]
+    verdicts = {file: matches_format(source, file, fits) for file in source.files}
+    files = [file for file, verdict in verdicts.items() if verdict is True]
+    return files, [verdict for verdict in verdicts.values() if isinstance(verdict, SkippedRecord)]

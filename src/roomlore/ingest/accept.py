@@ -30,6 +30,7 @@ from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage, SkippedRecord
+from roomlore.domain.records import ReplyMethod
 from roomlore.ingest import erasure_filter, participants
 from roomlore.ingest.resolve import ResolvedNames, resolve
 from roomlore.ingest.versions import (
@@ -59,28 +60,28 @@ async def adopt_platform_ids(
     same: dict[tuple[RoomId, str], MessageId] = {}
     for one in said:
         if is_version(one, told[one.id], persons):
-            # Two accounts of one person may have stated one id: the platform has one message of it.
+            # Two accounts of one person may state the same id: it is one message of the platform.
             same.setdefault((one.room_id, one.stated_id), one.id)
     if same:
         await client_ids.adopt_platform_ids(conn, org_id, list(same.values()))
         await noted.append(conn, org_id, "message.revised", list(same.values()))
 
 
-#: Quick, and not strict: what is written is clean.
+#: Fast and lenient: its input is clean.
 JSON = msgspec.json.Encoder()
-#: Characters that one transaction takes: PostgreSQL refuses a statement of a gigabyte.
+#: Characters per transaction: PostgreSQL refuses a statement of one gigabyte.
 MAX_CHANGE_BYTES = 200_000_000
-#: What a message is known by: room and external id.
+#: Room and external id of a message.
 Key = tuple[RoomId, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestResult:
-    """What became of a batch."""
+    """The result of a batch."""
 
-    #: Ids of messages that were not there before, by (room, external id).
+    #: Ids of new messages by (room, external id).
     added: Mapping[Key, MessageId]
-    #: Ids of every message of the batch that was not left out, in its order.
+    #: Ids of all accepted messages of the batch, in order.
     message_ids: Sequence[MessageId]
     room_ids: frozenset[RoomId]
     revised: int
@@ -97,24 +98,16 @@ async def accept(
     received_at: datetime,
     listened: Screened = NOTHING_SCREENED,
 ) -> IngestResult:
-    """Store a batch of clean records and the work that follows from it; what was erased stays out.
+    """Store a batch of clean records with all follow-up work; erased content stays out.
 
-    Args:
-        conn: In a transaction.
-        org_id: Whose.
-        batch: What was said.
-        received_at: When it came in.
-        listened: Which of its texts are put like a request of privacy (see `wishes.listening`): what was not listened
-            to before the transaction is listened to within it, while others wait for its rooms.
-
-    Raises:
-        BadInput: the batch is too large for one transaction.
+    Earlier screening results in `listened` are used; other texts are screened inside the transaction, while others
+    wait for its rooms. Raises BadInput if the batch is too large for one transaction.
     """
-    # A statement of its own, so that the next one sees what an erasure has just done.
+    # A separate statement, so that the next one sees finished erasures.
     await erased.lock_shared(conn, org_id)
-    staying = await erasure_filter.reject_erased(conn, org_id, batch, now=received_at)
-    accepted = await _accept(conn, org_id, staying.batch, received_at=received_at, listened=listened)
-    return replace(accepted, skipped=[*staying.skipped, *accepted.skipped])
+    staying, skipped = await erasure_filter.reject_erased(conn, org_id, batch, now=received_at)
+    accepted = await _accept(conn, org_id, staying, received_at=received_at, listened=listened)
+    return replace(accepted, skipped=[*skipped, *accepted.skipped])
 
 
 async def _accept(
@@ -142,7 +135,7 @@ async def _accept(
         if key not in added or message is not first[key]
     ]
     if added:
-        # Before anything is compared: a version of a whisper is for the same people.
+        # Before the comparison: versions of a whisper need its audience.
         await _add_dependents(conn, org_id, fresh, names)
     ids, changes, left_out = await _compare(conn, org_id, again, names)
     ids.update(added)
@@ -150,13 +143,13 @@ async def _accept(
     await _add_replies(conn, org_id, versions, names)
     await _change(conn, org_id, changes, redacted_at=received_at)
     await participants.update_participants(conn, org_id, batch, fresh, names=names)
-    # After it is known who is in the room, or nobody would be in one that has just been opened.
+    # After memberships are stored: a new room would seem empty.
     if added and await injections.enqueue_added(conn, org_id):
         await work_queue.wake(conn, "inject")
     rooms = {room_id for room_id, _ in keys}
-    said = _new_texts(fresh, changes)
-    if said:
-        await enforcement.apply(conn, org_id, said, rooms=rooms, at=received_at, screened=listened)
+    new_texts = _new_texts(fresh, changes)
+    if new_texts:
+        await enforcement.apply(conn, org_id, new_texts, rooms=rooms, at=received_at, screened=listened)
     if any(change.is_redacted for change in changes):
         await enforcement.reapply(conn, org_id, rooms)
     stored = [ids[key] for key, message in zip(keys, batch, strict=True) if id(message) not in left_out]
@@ -171,9 +164,9 @@ async def _add_messages(
     *,
     received_at: datetime,
 ) -> dict[Key, MessageId]:
-    # Every writer inserts in the same order, so that none waits for another in a circle.
+    # All writers insert in the same order, which prevents deadlocks.
     keys = sorted(first, key=_message_order)
-    # Ids tell in which order messages were told, whatever the ids of their rooms are.
+    # Ids follow the order of the messages, not of the room ids.
     ids = {key: MessageId(uuid7()) for key in first}
     rows = [_row(ids[key], key, first[key], names=names, received_at=received_at) for key in keys]
     _check_size(text for row in rows for text in (row.body, row.raw, row.metadata))
@@ -229,7 +222,7 @@ def _json(value: Any) -> str | None:
 async def _add_dependents(
     conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: ResolvedNames
 ) -> None:
-    """Add audiences, work and edges of messages just added; no later record widens an audience."""
+    """Add audiences, tasks and edges of new messages. A later record never widens an audience."""
     audiences = [
         Audience(message_id=message_id, participant_id=names.author(message.platform, author))
         for message_id, message in fresh.items()
@@ -254,7 +247,7 @@ async def _add_dependents(
 async def _add_replies(
     conn: Connection, org_id: OrgId, again: Sequence[tuple[MessageId, IncomingMessage]], names: ResolvedNames
 ) -> None:
-    """Add the edges that other versions of a message state; the first one to state an edge is believed."""
+    """Add edges that later versions state; the first statement of an edge wins."""
     replies = [reply for message_id, message in again for reply in _replies(message_id, message, names)]
     if replies:
         added = await messages.add_replies(conn, org_id, replies)
@@ -263,48 +256,41 @@ async def _add_replies(
 
 
 def needs_embedding(message: IncomingMessage) -> bool:
-    """Return whether a message gets a vector: something said, neither a notice nor injected."""
+    """Return whether a message gets a vector: neither system messages nor injections do."""
     return message.kind in {"message", "whisper"} and bool(message.body.strip())
 
 
 def _replies(message_id: MessageId, message: IncomingMessage, names: ResolvedNames) -> Iterable[StatedReply]:
-    if message.reply_to:
-        yield StatedReply(
-            room_id=names.room(message),
-            child_id=message_id,
-            parent_external_id=message.reply_to,
-            method="explicit",
-        )
-    if message.thread_root:
-        yield StatedReply(
-            room_id=names.room(message),
-            child_id=message_id,
-            parent_external_id=message.thread_root,
-            method="thread",
-        )
+    stated: dict[ReplyMethod, str | None] = {"explicit": message.reply_to, "thread": message.thread_root}
+    for method, parent in stated.items():
+        if parent:
+            yield StatedReply(
+                room_id=names.room(message), child_id=message_id, parent_external_id=parent, method=method
+            )
 
 
 async def _compare(
     conn: Connection, org_id: OrgId, again: Sequence[tuple[Key, IncomingMessage]], names: ResolvedNames
 ) -> tuple[dict[Key, MessageId], list[MessageChange], set[int]]:
-    """Compare records that came again with what is stored; return ids, what differs, and which are left out.
-
-    Those that are left out are told by what `id` says of them: two may be equal.
-    """
+    """Compare later versions with the stored ones; return ids, changes, and the Python `id` of skipped records."""
     if not again:
         return {}, [], set()
-    told: dict[Key, list[AttributedMessage]] = defaultdict(list)
+    again_by_key: dict[Key, list[AttributedMessage]] = defaultdict(list)
     for key, message in again:
-        told[key].append(names.attributed(message))
-    known = await messages.stored_versions(conn, org_id, sorted(told, key=_message_order))
-    who = {one.author_id for ones in told.values() for one in ones}
-    who.update(*(one.audience for ones in told.values() for one in ones))
-    who.update(*((version.author_id, *version.audience) for version in known.values()))
-    persons = await client_ids.persons_of_accounts(conn, org_id, who)
+        again_by_key[key].append(names.attributed(message))
+    known = await messages.stored_versions(conn, org_id, sorted(again_by_key, key=_message_order))
+    participant_ids = {
+        each.author_id for versions_of_key in again_by_key.values() for each in versions_of_key
+    }
+    participant_ids.update(
+        *(each.audience for versions_of_key in again_by_key.values() for each in versions_of_key)
+    )
+    participant_ids.update(*((version.author_id, *version.audience) for version in known.values()))
+    persons = await client_ids.persons_of_accounts(conn, org_id, participant_ids)
     changes: list[MessageChange] = []
     left_out: set[int] = set()
-    for key, ones in told.items():
-        versions = match_versions(known[key], ones, persons)
+    for key, versions_of_key in again_by_key.items():
+        versions = match_versions(known[key], versions_of_key, persons)
         change = compare(known[key], versions.own)
         skipped = [skipped_conflict(message, OTHER_MESSAGE) for message in versions.left_out]
         changes.append(replace(change, skipped=[*change.skipped, *skipped]))
@@ -315,22 +301,24 @@ async def _compare(
 async def _change(
     conn: Connection, org_id: OrgId, changes: Sequence[MessageChange], *, redacted_at: datetime
 ) -> None:
-    # First, so that no worker writes meanwhile what it made of the old versions.
-    otherwise = [change.message_id for change in changes if _has_new_text(change)]
-    await _mark_dirty(conn, org_id, otherwise)
-    if otherwise:
-        await llm_calls.drop_with_messages(conn, org_id, otherwise)
+    # First, so that no worker writes results for the old versions.
+    changed = [change.message_id for change in changes if _has_new_text(change)]
+    await _mark_dirty(conn, org_id, changed)
+    if changed:
+        await llm_calls.drop_with_messages(conn, org_id, changed)
     redacted = [change.message_id for change in changes if change.is_redacted]
     if redacted:
         await redact(conn, org_id, redacted, redacted_at=redacted_at)
-    named = [(change.message_id, change.author_name) for change in changes if change.author_name is not None]
-    if named:
+    renamed = [
+        (change.message_id, change.author_name) for change in changes if change.author_name is not None
+    ]
+    if renamed:
         await messages.restore_author_names(
             conn,
             org_id,
-            [OriginalAuthorName(message_id=message_id, author_name=name) for message_id, name in named],
+            [OriginalAuthorName(message_id=message_id, author_name=name) for message_id, name in renamed],
         )
-        await work_queue.reembed(conn, org_id, [message_id for message_id, _ in named])
+        await work_queue.reembed(conn, org_id, [message_id for message_id, _ in renamed])
     revisions = [revision for change in changes for revision in change.revisions]
     if revisions:
         await messages.add_revisions(conn, org_id, revisions)
@@ -340,16 +328,16 @@ async def _change(
         _check_size(text for version in versions for text in (version.body, version.raw, version.metadata))
         await messages.revise_messages(conn, org_id, versions)
         await _reembed(conn, org_id, revised)
-        # What is left of listening to what they said before.
+        # Pending screening of the old text.
         await work_queue.drop(conn, org_id, "listen", [message_id for message_id, _ in revised])
-    read_otherwise = {message_id for message_id, _ in (*named, *revised)} - set(redacted)
-    await noted.append(conn, org_id, "message.revised", read_otherwise)
+    visibly_changed = {message_id for message_id, _ in (*renamed, *revised)} - set(redacted)
+    await noted.append(conn, org_id, "message.revised", visibly_changed)
 
 
 def _new_texts(
     fresh: Mapping[MessageId, IncomingMessage], changes: Sequence[MessageChange]
 ) -> dict[MessageId, str]:
-    """Return what messages say that are new or have another text: in it requests may be heard."""
+    """Return messages with new text: it may state privacy requests."""
     bodies = {message_id: message.body for message_id, message in fresh.items()}
     return bodies | {
         change.message_id: change.current.body for change in changes if change.current is not None
@@ -368,10 +356,7 @@ async def _mark_dirty(conn: Connection, org_id: OrgId, ids: Collection[MessageId
 async def _reembed(
     conn: Connection, org_id: OrgId, revised: Sequence[tuple[MessageId, IncomingMessage]]
 ) -> None:
-    """Put new work in place of old, then drop the vectors.
-
-    In this order: a worker that is just writing a vector holds the work's row, so that the drop comes after.
-    """
+    # Tasks first, then vectors: a worker that is writing a vector holds the row of its task.
     silent = [message_id for message_id, message in revised if not needs_embedding(message)]
     if silent:
         await work_queue.drop(conn, org_id, "embed", silent)
@@ -395,7 +380,7 @@ def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
 
 
 async def redact(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime) -> int:
-    """Remove the content of messages and everything derived from it; return how many had any left."""
+    """Remove the content of messages and everything derived from it; return how many had content."""
     await erasure.drop_derived(conn, org_id, ids)
     count = await messages.redact_messages(conn, org_id, ids, redacted_at=redacted_at)
     if count:

@@ -9,17 +9,17 @@ from typing import Any, cast
 
 from roomlore.domain.rendering import QUOTE_PREFIX, without_trailing_quotes
 
-#: Characters of all parts of one message; all of it stands in the attachments.
+#: The maximum length of all parts of a message; the attachments keep everything.
 MAX_LENGTH = 50_000
-#: How some kinds of part are called; any other plain word is called as it is.
+#: Labels of some kinds; other kinds are their own label.
 _LABELS = {"forward": "forwarded", "photo": "file"}
 _MAX_LABEL = 20
-#: Whose address tells something; files have addresses with keys in them.
+#: Kinds whose address is shown; addresses of files contain keys.
 _LINKED_KINDS = frozenset({"embed", "card", "forward"})
 
 
 def with_attachments(body: str, attachments: Sequence[Mapping[str, Any]]) -> str:
-    """Return a body with what its message carries below it; the same body where that stands there already."""
+    """Return the body with its attachments below; unchanged if they are there."""
     lines = list(_lines(without_trailing_quotes(body), attachments))
     if not lines:
         return body
@@ -44,7 +44,7 @@ def _lines(own: str, attachments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _repeats_body(one: str, part: Mapping[str, Any], own: str) -> bool:
-    """Return whether the author said the same, such as the address of a preview or the question of a poll."""
+    """Return whether the body contains the part, such as a preview's address or a poll's question."""
     if part.get("type") == "forward":
         return False
     return one in own.splitlines() or (one == _first_line(part, "url") and one in own)

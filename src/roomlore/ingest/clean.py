@@ -28,38 +28,38 @@ from roomlore.domain.room_visibility import is_direct_stated_open
 from roomlore.ingest.attachments import with_attachments
 from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, remove_secrets
 
-#: Longer bodies are refused: no platform allows them, and a megabyte is no message.
+#: Longer bodies are refused: no platform allows them.
 MAX_BODY = 1_000_000
 MAX_NAME = 500
-#: Ids are index keys: two of them with a platform must fit into one entry, four bytes a character.
+#: Ids are index keys: two ids and a platform must fit into one entry, with four bytes per character.
 MAX_ID = 255
 MAX_PLATFORM = 100
 MAX_TOPIC = 10_000
-#: A foreign record larger than this is left away; what it says stands in the message's own fields.
+#: A larger foreign record is dropped; the message keeps its own fields.
 MAX_RAW = 4_000_000
-#: Foreign records nest a few levels; a deeper one is an attack on whoever walks it.
+#: Foreign records nest a few levels; deeper ones are attacks.
 MAX_DEPTH = 40
 #: Larger integers cannot be written as JSON.
 MAX_INTEGER = 2**256
 MAX_ORDER = 2**63
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-#: How far our own clock may be behind: what is said now must not be dropped because of it.
+#: Tolerance for our own clock: a current message must not be dropped.
 MAX_CLOCK_SKEW = timedelta(days=366)
 TOO_FAR_AHEAD = "dated more than a year after the server's clock"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
-#: An edit is later than what it edits, also where the platform's clock is too coarse to say so.
+#: An edit is later than the original, even on a coarse platform clock.
 TICK = timedelta(microseconds=1)
-#: What PostgreSQL cannot store: NUL, and halves of surrogate pairs.
+#: PostgreSQL cannot store NUL and lone surrogates.
 UNSTORABLE = lazy_pattern("[\x00\ud800-\udfff]")
-#: Perhaps an integer of more than 256 bits. Of 77 digits in a row four stand at multiples of 19: a look at
-#: every 19th character rules nearly all texts out.
+#: Perhaps an integer of more than 256 bits: 77 digits in a row cover four multiples of 19, so checking every
+#: 19th character rules out nearly all texts.
 MANY_DIGITS = lazy_pattern(r"[0-9]{77}")
 FEW_DIGITS, DIGITS_APART = lazy_pattern(r"[0-9]{4}"), 19
-#: Strict, unlike the module's functions made once: foreign records are many.
+#: One strict encoder for many records.
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 MESSAGE_KINDS = get_args(MessageKind)
 PARTICIPANT_KINDS = get_args(ParticipantKind)
-#: None: a kind, or an audience, that the platform does not say.
+#: None: the platform does not state it.
 ROOM_KINDS = (*get_args(RoomKind), None)
 VISIBILITIES = (*get_args(Visibility), None)
 PRECISIONS = get_args(TimestampPrecision)
@@ -69,23 +69,23 @@ DIRECT_STATED_OPEN = "a direct room is never open"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanRecord:
-    """A record fit to be stored."""
+    """A record that can be stored."""
 
     message: IncomingMessage
     secrets_stripped: int
-    #: Characters in what it says and in the foreign record, for those who gather batches.
+    #: Characters of body and foreign record, to limit batches.
     size: int = field(default=0, compare=False)
 
 
 class RoomCleaner:
-    """Rooms made over once each: a reader gives all messages of a room the same one, or an equal one."""
+    """Cleans each room once: importers share one object between the messages of a room."""
 
     def __init__(self, make: Callable[[IncomingRoom], IncomingRoom]) -> None:
         self._make = make
         self._known: dict[str, tuple[IncomingRoom, IncomingRoom]] = {}
 
     def cleaned(self, room: IncomingRoom) -> IncomingRoom:
-        """Return the room made over; the very same one again while its description does not change."""
+        """Return the cleaned room; the same object while its description is unchanged."""
         known = self._known.get(room.external_id)
         if known is None or known[0] != room:
             known = self._known[room.external_id] = (room, self._make(room))
@@ -95,12 +95,10 @@ class RoomCleaner:
 def clean(
     message: IncomingMessage, *, now: datetime, rooms: RoomCleaner | None = None
 ) -> CleanRecord | SkippedRecord:
-    """Return the record without secrets and unstorable characters, or the reason why it is left out.
+    """Return the record without secrets and unstorable characters, or why it is skipped.
 
-    Args:
-        message: The record as a reader or a caller gives it.
-        now: No record is later than this by more than a year: clocks may be wrong, ours too.
-        rooms: The rooms of records that came before, for those who clean many.
+    A record may be at most a year later than `now`: clocks may be wrong. `rooms` caches the rooms of earlier
+    records.
     """
     reason = _fault(message, now=now)
     scrubber = ValueCleaner()
@@ -125,7 +123,7 @@ def clean(
 
 
 def _replace_fields(message: IncomingMessage, fields: Mapping[str, Any]) -> IncomingMessage:
-    # Most records are clean as they come, and need no copy.
+    # Most records are clean and need no copy.
     changed = {name: value for name, value in fields.items() if value is not getattr(message, name)}
     return replace(message, **changed) if changed else message
 
@@ -135,7 +133,7 @@ def _edited_after(sent_at: datetime, edited_at: datetime) -> datetime:
 
 
 def storable(text: str) -> str:
-    """Return the text with what PostgreSQL cannot store replaced."""
+    """Return the text with unstorable characters replaced."""
     return UNSTORABLE.sub(REPLACEMENT, text) if _is_unstorable(text) else text
 
 
@@ -157,20 +155,20 @@ NO_CONTENT: dict[str, Any] = {
 
 @dataclass(slots=True)
 class ValueCleaner:
-    """Removes secrets and whatever cannot be stored, and counts the secrets and the characters."""
+    """Removes secrets and unstorable characters, and counts both."""
 
     count: int = 0
     size: int = 0
 
     def text(self, text: str) -> str:
-        """Return the text fit to be stored."""
+        """Return the text, ready to be stored."""
         stripped, count = remove_secrets(storable(text))
         self.count += count
         self.size += len(stripped)
         return stripped
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """Return any JSON value fit to be stored."""
+        """Return a JSON value, ready to be stored."""
         if depth > MAX_DEPTH:
             return None
         if isinstance(value, str):
@@ -182,7 +180,7 @@ class ValueCleaner:
             return [self.value(item, depth + 1) for item in cast("list[Any]", value)]
         if value is None or isinstance(value, int | float):
             return _storable_number(value)
-        # Not JSON at all: a time or a number type of somebody's own.
+        # Not JSON: some other type of time or number.
         return self.text(str(value))
 
     def _key(self, key: Any) -> str:
@@ -213,7 +211,7 @@ def _raw(message: IncomingMessage, scrubber: ValueCleaner) -> Any:
     if size is not None:
         scrubber.size += size
         return message.raw
-    # What the foreign record repeats of the message is not counted twice.
+    # Secrets that the foreign record repeats are not counted twice.
     before, counted = scrubber.size, scrubber.count
     scrubber.count = 0
     raw = scrubber.value(message.raw)
@@ -222,7 +220,7 @@ def _raw(message: IncomingMessage, scrubber: ValueCleaner) -> Any:
 
 
 def _size_as_is(raw: Any) -> int | None:
-    """Return the size of a foreign record that can be kept as it is; most can, and one look is quick."""
+    """Return the size of a foreign record that needs no cleaning."""
     if not isinstance(raw, dict):
         return None
     try:
@@ -240,13 +238,13 @@ def _size_as_is(raw: Any) -> int | None:
     return len(text) if is_fit else None
 
 
-# Foreign records have few different keys.
+# Foreign records have few distinct keys.
 @lru_cache(maxsize=4096)
 def _clean_key(key: str) -> tuple[str, int]:
     return remove_secrets(storable(key))
 
 
-# Rooms and people are few, and so are the ids that messages in a row answer.
+# Rooms, people and parents repeat.
 @lru_cache(maxsize=4096)
 def _holds_secret(name: str) -> bool:
     return remove_secrets(name)[1] > 0
@@ -257,7 +255,7 @@ def _fault(message: IncomingMessage, *, now: datetime) -> str | None:
 
 
 def _name_fault(message: IncomingMessage) -> str | None:
-    """Return what is wrong with an id; a changed one would name somebody or something else."""
+    """Return what is wrong with an id. It is not repaired: another id would name somebody else."""
     for what, is_there in (
         ("message id", message.external_id),
         ("room", message.room.external_id),
@@ -288,7 +286,7 @@ def _id_fault(message: IncomingMessage) -> str | None:
     return None
 
 
-# Most ids come again: rooms, accounts, and messages that are answered.
+# Most ids repeat: rooms, accounts, parents.
 @lru_cache(maxsize=65_536)
 def _name_flaw(name: str) -> str | None:
     if len(name) > MAX_ID:
@@ -326,12 +324,12 @@ def _time_fault(message: IncomingMessage, now: datetime) -> str | None:
 
 
 def _is_named(author: IncomingAuthor) -> bool:
-    """Return whether an author can be told from others: only a platform itself needs no account."""
+    """Return whether an author is identifiable; only the platform itself needs no account."""
     return bool(author.account_id) or author.kind == "system"
 
 
 def _is_storable_author(author: IncomingAuthor) -> bool:
-    """Return whether somebody named beside the author can be stored; who cannot may read nothing."""
+    """Return whether a mentioned account can be stored; otherwise it may read nothing."""
     names = (author.account_id, author.persona)
     return (
         author.kind in PARTICIPANT_KINDS
@@ -350,7 +348,7 @@ def _clean_author(author: IncomingAuthor) -> IncomingAuthor:
 
 
 def clean_room(room: IncomingRoom) -> IncomingRoom:
-    """Return the room without secrets, unstorable characters and impossible presences."""
+    """Return the room without secrets, unstorable characters and invalid memberships."""
     cleaned = replace(
         room,
         name=_storable_text(room.name).strip()[:MAX_NAME] or room.external_id,
@@ -372,7 +370,7 @@ def _clean_member(member: IncomingMembership) -> IncomingMembership:
 
 
 def _is_possible(member: IncomingMembership) -> bool:
-    """Return whether a presence makes sense; one that does not lets nobody read anything."""
+    """Return whether a membership is valid; an invalid one gives no access."""
     times = [time for time in (member.joined_at, member.left_at) if time is not None]
     if any(time.utcoffset() is None for time in times):
         return False

@@ -1,9 +1,4 @@
-"""Leaves out of a batch what was erased, so that it stays gone however often it is delivered.
-
-Looked at before anything of the batch is stored, while no erasure can be under way. An erased account is
-known by its digest only: what it said until it was erased is left out, and no list, audience, mention or
-foreign record of others brings it back. What it says later is new, and from then on others may name it again.
-"""
+"""Rejects erased content on ingest, however often it is delivered."""
 
 import asyncio
 from collections import defaultdict
@@ -28,55 +23,46 @@ TOO_OLD_REASON = "older than its room keeps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilteredBatch:
-    """What of a batch may be stored, and what may not."""
-
-    batch: Sequence[IncomingMessage]
-    skipped: Sequence[SkippedRecord] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureFilter:
-    """What is to be kept out of a batch."""
+    """What to reject from a batch."""
 
     tombstones: set[MessageName] = field(default_factory=set[MessageName])
-    #: What was erased by the ids that its speakers had stated.
+    #: Erased messages by the ids that their authors had stated.
     client_id_tombstones: set[tuple[MessageName, AccountName]] = field(
         default_factory=set[tuple[MessageName, AccountName]]
     )
-    #: Rooms that were erased whole.
     rooms: frozenset[RoomName] = frozenset()
     ranges: Mapping[RoomName, Sequence[ErasedRange]] = field(
         default_factory=dict[RoomName, Sequence[ErasedRange]]
     )
-    #: Since when rooms keep what was said.
+    #: The start of the retention period by room.
     kept_since: Mapping[RoomName, datetime] = field(default_factory=dict[RoomName, datetime])
-    #: When accounts were erased.
+    #: The time of erasure by account.
     accounts: Mapping[AccountName, datetime] = field(default_factory=dict[AccountName, datetime])
-    #: Erased accounts that have come back.
+    #: Erased accounts that are active again.
     returned: frozenset[AccountName] = frozenset()
 
     def reason(self, message: IncomingMessage) -> str | None:
-        """Return why a message is left out, or None where it may be stored."""
+        """Return why a message is rejected, or None."""
         room: RoomName = (message.platform, message.room.external_id)
         sent_at = message.sent_at
         if room in self.rooms:
             return ROOM_ERASED_REASON
-        place: MessageName = (*room, message.external_id)
+        message_name: MessageName = (*room, message.external_id)
         author = author_name(message.platform, message.author)
         if (
-            place in self.tombstones
-            or (place, author) in self.client_id_tombstones
+            message_name in self.tombstones
+            or (message_name, author) in self.client_id_tombstones
             or self._wrote_before(message)
         ):
             return ERASED_REASON
-        for one in self.ranges.get(room, ()):
-            if (one.since is None or one.since <= sent_at) and sent_at < one.until:
+        for erased_range in self.ranges.get(room, ()):
+            if (erased_range.since is None or erased_range.since <= sent_at) and sent_at < erased_range.until:
                 return ERASED_REASON
         return TOO_OLD_REASON if room in self.kept_since and sent_at < self.kept_since[room] else None
 
     def is_erased(self, name: AccountName, message: IncomingMessage) -> bool:
-        """Return whether an account stays out of what a message of somebody else says."""
+        """Return whether an account is redacted from a message of somebody else."""
         return name in self.accounts and (name not in self.returned or message.sent_at <= self.accounts[name])
 
     def _wrote_before(self, message: IncomingMessage) -> bool:
@@ -86,30 +72,25 @@ class ErasureFilter:
 
 async def reject_erased(
     conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, now: datetime
-) -> FilteredBatch:
-    """Return a batch without what was erased and what is too old for its room, and what that was."""
+) -> tuple[Sequence[IncomingMessage], list[SkippedRecord]]:
+    """Return a batch without erased and expired messages, and the rejected ones."""
     removals = await erased.erased_kinds(conn, org_id)
     if not (removals.accounts or removals.ranges or removals.holes or removals.keeping or removals.rooms):
-        return FilteredBatch(batch=batch)
-    gone = await _load_filter(conn, org_id, batch, removals=removals, now=now)
+        return batch, []
+    erasures = await _load_filter(conn, org_id, batch, removals=removals, now=now)
     staying: list[IncomingMessage] = []
     skipped: list[SkippedRecord] = []
     for message in batch:
-        reason = gone.reason(message)
+        reason = erasures.reason(message)
         if reason is None:
             staying.append(message)
         else:
             where = remove_secrets(message.where)[0] or message.external_id
             skipped.append(SkippedRecord(where=where, reason=reason))
-    if gone.accounts:
-        staying = await asyncio.to_thread(_redacted, batch, staying, gone)
-    return FilteredBatch(batch=staying, skipped=skipped)
-
-
-def _redacted(
-    batch: Sequence[IncomingMessage], staying: Sequence[IncomingMessage], gone: ErasureFilter
-) -> list[IncomingMessage]:
-    return _BatchRedactor(erasures=gone, aliases=_erased_aliases(batch, gone)).redact(staying)
+    if erasures.accounts:
+        redactor = _BatchRedactor(erasures=erasures, aliases=_erased_aliases(batch, erasures))
+        staying = await asyncio.to_thread(redactor.redact, staying)
+    return staying, skipped
 
 
 async def _load_filter(
@@ -121,36 +102,42 @@ async def _load_filter(
     now: datetime,
 ) -> ErasureFilter:
     rooms = sorted({(message.platform, message.room.external_id) for message in batch})
-    gone = ErasureFilter()
+    erasures = ErasureFilter()
     if removals.rooms:
-        gone = replace(gone, rooms=await erased_rooms(conn, org_id, rooms))
+        erasures = replace(erasures, rooms=await erased_rooms(conn, org_id, rooms))
     if removals.holes:
-        places = [(message.platform, message.room.external_id, message.external_id) for message in batch]
-        by = await client_ids.tombstones(conn, org_id, places)
+        message_names = [
+            (message.platform, message.room.external_id, message.external_id) for message in batch
+        ]
+        digests = await client_ids.tombstones(conn, org_id, message_names)
         names = [author_name(message.platform, message.author) for message in batch]
-        said = {
-            (place, name)
-            for place, name in zip(places, names, strict=True)
-            if place in by and erased.account_digest(org_id, name) in by[place]
+        stated_by_erased = {
+            (message_name, name)
+            for message_name, name in zip(message_names, names, strict=True)
+            if message_name in digests and erased.account_digest(org_id, name) in digests[message_name]
         }
-        gone = replace(
-            gone, tombstones=await erased.tombstones(conn, org_id, places), client_id_tombstones=said
+        erasures = replace(
+            erasures,
+            tombstones=await erased.tombstones(conn, org_id, message_names),
+            client_id_tombstones=stated_by_erased,
         )
     if removals.ranges:
         ranges: dict[RoomName, list[ErasedRange]] = defaultdict(list)
-        for one in await erased.erased_ranges(conn, org_id, rooms):
-            ranges[one.platform, one.room].append(one)
-        gone = replace(gone, ranges=ranges)
+        for each in await erased.erased_ranges(conn, org_id, rooms):
+            ranges[each.platform, each.room].append(each)
+        erasures = replace(erasures, ranges=ranges)
     if removals.keeping:
         keeping = await erased.rooms_with_retention(conn, org_id, now=now)
-        gone = replace(gone, kept_since={(one.platform, one.room): one.kept_since for one in keeping})
+        erasures = replace(
+            erasures, kept_since={(each.platform, each.room): each.kept_since for each in keeping}
+        )
     if removals.accounts:
         names = set(_batch_accounts(batch))
         accounts = await erased.erased_accounts(conn, org_id, names)
-        gone = replace(
-            gone, accounts=accounts, returned=await _returned_accounts(conn, org_id, batch, accounts)
+        erasures = replace(
+            erasures, accounts=accounts, returned=await _returned_accounts(conn, org_id, batch, accounts)
         )
-    return gone
+    return erasures
 
 
 async def _returned_accounts(
@@ -159,7 +146,7 @@ async def _returned_accounts(
     batch: Sequence[IncomingMessage],
     accounts: Mapping[AccountName, datetime],
 ) -> frozenset[AccountName]:
-    """Return which erased accounts have said something since: they are known again, or speak in this batch."""
+    """Return the erased accounts that are active again: known, or speaking in this batch."""
     known = await directory.accounts_by_key(conn, org_id, list(accounts))
     speaking = {
         name
@@ -182,29 +169,29 @@ def _reacted(message: IncomingMessage) -> Iterable[str]:
     for reaction in message.reactions:
         by = reaction.get("by")
         if isinstance(by, list | tuple):
-            yield from (one for one in cast("Sequence[Any]", by) if isinstance(one, str))
+            yield from (each for each in cast("Sequence[Any]", by) if isinstance(each, str))
 
 
 def _erased_aliases(
-    batch: Sequence[IncomingMessage], gone: ErasureFilter
+    batch: Sequence[IncomingMessage], erasures: ErasureFilter
 ) -> Mapping[AccountName, PersonAliases]:
-    """Return how each erased account is called, as far as the batch itself tells."""
-    called: dict[AccountName, set[str]] = {name: set() for name in gone.accounts}
+    """Return the names of erased accounts in this batch."""
+    known_names: dict[AccountName, set[str]] = {name: set() for name in erasures.accounts}
     for platform, author in authors_named(batch):
         name = author_name(platform, author)
-        if name in called:
-            called[name] |= {author.name, author.persona} - {""}
+        if name in known_names:
+            known_names[name] |= {author.name, author.persona} - {""}
     return {
         name: PersonAliases(
             accounts=frozenset({name[1]} if name[1] and not name[2] else ()), names=frozenset(names)
         )
-        for name, names in called.items()
+        for name, names in known_names.items()
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BatchRedactor:
-    """Takes erased accounts out of what others say; rooms that many messages share stay shared."""
+    """Redacts erased accounts from messages of others; shared rooms stay shared."""
 
     erasures: ErasureFilter
     aliases: Mapping[AccountName, PersonAliases]
@@ -213,53 +200,57 @@ class _BatchRedactor:
     )
 
     def redact(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
-        """Return messages that name nobody who is gone."""
+        """Return the messages without erased accounts."""
         return [self._message(message) for message in batch]
 
     def _message(self, message: IncomingMessage) -> IncomingMessage:
-        out = frozenset(
+        erased_names = frozenset(
             name
             for name in self.erasures.accounts
             if name[0] == message.platform and self.erasures.is_erased(name, message)
         )
-        if not out:
+        if not erased_names:
             return message
-        audience = tuple(one for one in message.audience if author_name(message.platform, one) not in out)
-        message = replace(message, room=self._room(message, out), audience=audience)
-        for name in sorted(out):
+        audience = tuple(
+            each for each in message.audience if author_name(message.platform, each) not in erased_names
+        )
+        message = replace(message, room=self._room(message, erased_names), audience=audience)
+        for name in sorted(erased_names):
             message = _redact_message(message, self.aliases[name])
         return message
 
-    def _room(self, message: IncomingMessage, out: frozenset[AccountName]) -> IncomingRoom:
+    def _room(self, message: IncomingMessage, erased_names: frozenset[AccountName]) -> IncomingRoom:
         room = message.room
-        made = self._rooms.get((id(room), out))
-        if made is None:
+        redacted = self._rooms.get((id(room), erased_names))
+        if redacted is None:
             members = tuple(
-                one for one in room.members if author_name(message.platform, one.author) not in out
+                member
+                for member in room.members
+                if author_name(message.platform, member.author) not in erased_names
             )
-            made = replace(room, members=members)
+            redacted = replace(room, members=members)
             if room.kind in PRIVATE_KINDS:
-                for account in sorted(out):
-                    trace = self.aliases[account]
-                    topic = trace.redact_names(made.topic)
-                    made = replace(made, name=without_names(made.name, trace), topic=topic)
-            self._rooms[id(room), out] = made
-        return made
+                for account in sorted(erased_names):
+                    aliases = self.aliases[account]
+                    topic = aliases.redact_names(redacted.topic)
+                    redacted = replace(redacted, name=without_names(redacted.name, aliases), topic=topic)
+            self._rooms[id(room), erased_names] = redacted
+        return redacted
 
 
-def _redact_message(message: IncomingMessage, trace: PersonAliases) -> IncomingMessage:
-    scrubber = Redactor(
-        aliases=trace,
-        mentions_them=trace.has_account_in(message.mentions),
+def _redact_message(message: IncomingMessage, aliases: PersonAliases) -> IncomingMessage:
+    redactor = Redactor(
+        aliases=aliases,
+        mentions_them=aliases.has_account_in(message.mentions),
         is_notice=message.kind == "system",
         author_name=message.author.name,
     )
     return replace(
         message,
-        body=scrubber.text(message.body),
-        mentions=tuple(scrubber.ids(message.mentions)),
-        reactions=scrubber.reactions(message.reactions),
-        attachments=scrubber.value(message.attachments),
-        metadata=scrubber.value(message.metadata),
-        raw=scrubber.value(message.raw),
+        body=redactor.text(message.body),
+        mentions=tuple(redactor.ids(message.mentions)),
+        reactions=redactor.reactions(message.reactions),
+        attachments=redactor.value(message.attachments),
+        metadata=redactor.value(message.metadata),
+        raw=redactor.value(message.raw),
     )

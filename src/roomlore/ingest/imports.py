@@ -1,8 +1,4 @@
-"""Reads an export into the store, batch by batch, and reports what it held.
-
-A record that cannot be read or stored is named in the report and left out; everything else goes in.
-Importing the same export again adds only what is missing.
-"""
+"""Imports an export in batches, and reports its content."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -38,57 +34,57 @@ from roomlore.ingest.visibility import (
 
 Result = TypeVar("Result")
 BATCH = 2_000
-#: Characters after which a batch is closed too: giant messages come in smaller batches.
+#: Characters per batch: huge messages make smaller batches.
 LARGEST_BATCH = 16_000_000
 
-#: Called with the bytes read so far, the bytes in all, and the records read so far.
+#: Called with bytes read, total bytes, and records read.
 Progress = Callable[[int, int, int], None]
-#: Stores one batch; None only looks.
+#: Stores a batch; None is a dry run.
 StoreBatch = Callable[[Sequence[IncomingMessage]], Awaitable[IngestResult]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What a person may say about an import."""
+    """Options of an import."""
 
-    #: Name of the format; None recognises it.
+    #: The format; None detects it.
     format: str | None = None
     options: ReadOptions = field(default_factory=ReadOptions)
-    #: Account ids or display names of agents, for platforms that do not mark them.
+    #: Account ids or names of agents, for platforms that do not mark them.
     agents: frozenset[str] = frozenset()
     #: Who may read the rooms.
     audience: VisibilityOptions = field(default_factory=VisibilityOptions)
-    #: Whether it is known that the rooms named in `audience` are in one of the exports that are imported.
+    #: Whether the rooms named in `audience` were already found in one of several exports.
     is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an export held and what became of it."""
+    """The content of an export, and what was stored."""
 
     format: str
     rooms: int
-    #: Every message record, system lines included.
+    #: All messages, including system messages.
     messages: int
     system: int
-    #: Distinct authors by kind; a platform's own notices have none.
+    #: Distinct authors by kind, without the platform itself.
     authors: dict[str, int]
-    #: Replies and thread messages whose parent is in this export.
+    #: Replies with a parent in this export.
     resolved: int
-    #: Replies whose parent is not in this export.
+    #: Replies with a parent that is not in this export.
     dangling: int
     edits: int
     skipped: Sequence[SkippedRecord]
     secrets_stripped: int
-    #: Messages whose times name no zone and were taken as UTC, which may be hours wrong.
+    #: Messages without a time zone, taken as UTC.
     zone_assumed: int
-    #: Messages that hold characters that could not be read; each has U+FFFD in its place.
+    #: Messages with unreadable characters, replaced by U+FFFD.
     unreadable: int
-    #: What became of the records in the store: added, unchanged, revised, redacted; None on a dry run.
+    #: Counts of added, unchanged, revised and redacted messages; None on a dry run.
     stored: dict[str, int] | None
-    #: Each room with who may read it and what that rests on.
+    #: The rooms, with their visibility and its basis.
     audiences: Sequence[ImportedRoom] = ()
-    #: How many spoken requests were heard in it: carried out, proposed; None on a dry run.
+    #: Privacy requests that took effect or were proposed; None on a dry run.
     wishes: dict[str, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -121,11 +117,10 @@ async def import_export(
     now: datetime,
     progress: Progress,
 ) -> ImportReport:
-    """Read an export, store it unless there is no store, and return the report.
+    """Import an export and return the report; without a store it is a dry run.
 
-    Raises:
-        BadInput: the path cannot be read, or a room is named that is not in it.
-        UnknownFormat: no reader recognises it.
+    Raises BadInput if the path cannot be read or a named room is missing, UnknownFormat if no importer recognises
+    it.
     """
     with open_export(path) as source:
         reader = choose_importer(source, readers, wish.format)
@@ -154,12 +149,7 @@ async def import_export(
 
 
 def rooms_in(path: Path, readers: Sequence[Importer], wish: ImportOptions) -> list[IncomingRoom]:
-    """Return the rooms of an export.
-
-    Raises:
-        BadInput: the path cannot be read.
-        UnknownFormat: no reader recognises it.
-    """
+    """Return the rooms of an export; raises BadInput for an unreadable path, UnknownFormat for an unknown format."""
     with open_export(path) as source:
         return _rooms(source, choose_importer(source, readers, wish.format), wish)
 
@@ -171,7 +161,7 @@ def _rooms(source: Export, reader: Importer, wish: ImportOptions) -> list[Incomi
 
 
 async def _in_thread(work: Callable[[], Result]) -> Result:
-    """Return what work beside the event loop returns; whoever gives up waits until it is done with the export."""
+    """Run work off the event loop; a cancelled caller waits until the export is no longer used."""
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
@@ -197,7 +187,7 @@ def _batches(source: Export, reader: Importer, check: "_RecordFilter") -> Iterat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RecordFilter:
-    """Lets through what can be stored and counts everything."""
+    """Cleans and counts records."""
 
     wish: ImportOptions
     tally: "_Tally"
@@ -206,7 +196,7 @@ class _RecordFilter:
     agent_rooms: RoomCleaner
 
     def accept(self, item: ParsedItem) -> CleanRecord | None:
-        """Return the record fit to be stored, or None when it is left out."""
+        """Return the cleaned record, or None if it is skipped."""
         if isinstance(item, SkippedRecord):
             self.tally.skipped.append(_without_secrets(item))
             return None
@@ -249,7 +239,7 @@ _Room = tuple[str, str]
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts while reading."""
+    """Counts of an import."""
 
     format: str
     messages: int = 0
@@ -265,7 +255,7 @@ class _Tally:
     stored: Counter[str] = field(default_factory=Counter[str])
 
     def note(self, message: IncomingMessage, secrets: int) -> None:
-        """Count one record."""
+        """Count a record."""
         self.messages += 1
         self.system += message.kind == "system"
         self.edits += message.edited_at is not None
@@ -284,7 +274,7 @@ class _Tally:
             self.authors[message.platform, author.account_id, author.persona] = author.kind
 
     def note_stored(self, accepted: IngestResult) -> None:
-        """Count what became of one batch."""
+        """Count the result of a batch."""
         self.stored["added"] += len(accepted.added)
         self.stored["unchanged"] += accepted.unchanged
         self.stored["revised"] += accepted.revised

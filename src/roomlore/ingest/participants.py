@@ -1,8 +1,4 @@
-"""Keeps up what follows from messages about people and rooms: presence, counts, names and kinds.
-
-Everything here comes out the same whatever the order in which records arrive: the newest record says how
-somebody or something is called, the narrower of two presences holds, an agent stays one.
-"""
+"""Maintains memberships, counts, names and kinds from messages."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,7 +26,7 @@ from roomlore.ingest.resolve import ResolvedNames, RoomName, distinct_rooms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberList:
-    """All members of a closed room, and the times of the messages in a row that said so."""
+    """A complete member list of a closed room, and the times of the consecutive messages that state it."""
 
     room_id: RoomId
     first_at: datetime
@@ -39,7 +35,7 @@ class MemberList:
 
 
 def is_complete_list(room: IncomingRoom, *, is_closed: bool) -> bool:
-    """Return whether a room as described lists all who may read it, which not the description alone may close."""
+    """Return whether a room description lists all its readers; other facts may close the room, too."""
     return bool(room.members) and (is_closed or visibility_of(room).visibility == "members")
 
 
@@ -51,34 +47,36 @@ async def update_member_lists(
     *,
     closed: Collection[RoomId],
 ) -> None:
-    """State the presences that complete lists give, and end those that they leave out; some rooms are closed already."""
-    said = [
+    """Store the memberships of complete lists, and end those that they omit."""
+    listing = [
         message
         for message in batch
         if is_complete_list(message.room, is_closed=names.room(message) in closed)
     ]
-    if not said:
+    if not listing:
         return
-    told = await directory.member_list_times(conn, org_id, {names.room(message) for message in said})
-    lists = _member_lists(said, names, told)
-    # One list of every room at a time, oldest first: what a list says depends on those before it.
-    for turn in zip_longest(*(of_room for _, of_room in sorted(lists.items()))):
-        await _apply_lists(conn, org_id, [one for one in turn if one is not None], told)
+    list_times = await directory.member_list_times(conn, org_id, {names.room(message) for message in listing})
+    lists = _member_lists(listing, names, list_times)
+    # One list per room at a time, oldest first: each depends on the ones before.
+    for lists_at_once in zip_longest(*(of_room for _, of_room in sorted(lists.items()))):
+        await _apply_lists(conn, org_id, [each for each in lists_at_once if each is not None], list_times)
 
 
 def _member_lists(
-    said: Sequence[IncomingMessage], names: ResolvedNames, told: Mapping[RoomId, datetime]
+    listing: Sequence[IncomingMessage], names: ResolvedNames, list_times: Mapping[RoomId, datetime]
 ) -> dict[RoomId, list[MemberList]]:
     stated: dict[int, Sequence[StatedMembership]] = {}
     lists: dict[RoomId, list[MemberList]] = {}
-    for message in sorted(said, key=lambda message: message.sent_at):
+    for message in sorted(listing, key=lambda message: message.sent_at):
         room, room_id, sent_at = message.room, names.room(message), message.sent_at
         members = stated.get(id(room))
         if members is None:
-            members = stated[id(room)] = _listed_memberships(message.platform, room, room_id, names)
+            members = stated[id(room)] = _stated_memberships(
+                [((message.platform, room.external_id), room)], names
+            )
         of_room = lists.setdefault(room_id, [])
-        # What stands before the newest list known and what after it count differently.
-        is_first = room_id in told and of_room and of_room[-1].last_at < told[room_id] <= sent_at
+        # Messages before and after the newest known list count differently.
+        is_first = room_id in list_times and of_room and of_room[-1].last_at < list_times[room_id] <= sent_at
         if of_room and not is_first and of_room[-1].stated == members:
             of_room[-1] = replace(of_room[-1], last_at=sent_at)
         else:
@@ -86,52 +84,47 @@ def _member_lists(
     return lists
 
 
-def _listed_memberships(
-    platform: str, room: IncomingRoom, room_id: RoomId, names: ResolvedNames
-) -> Sequence[StatedMembership]:
-    ends: dict[tuple[ParticipantId, datetime | None], datetime | None] = {}
-    for member in room.members:
-        key = (names.author(platform, member.author), member.joined_at)
-        known = [end for end in (ends.get(key), member.left_at) if end is not None]
-        ends[key] = min(known, default=None)
-    return [
-        StatedMembership(room_id=room_id, participant_id=participant_id, joined_at=joined_at, left_at=left_at)
-        for (participant_id, joined_at), left_at in ends.items()
-    ]
-
-
 async def _apply_lists(
-    conn: Connection, org_id: OrgId, lists: Sequence[MemberList], told: Mapping[RoomId, datetime]
+    conn: Connection, org_id: OrgId, lists: Sequence[MemberList], list_times: Mapping[RoomId, datetime]
 ) -> None:
-    newer = [one for one in lists if one.room_id not in told or one.first_at >= told[one.room_id]]
-    older = [one for one in lists if one.room_id in told and one.first_at < told[one.room_id]]
-    stated = [member for one in newer for member in one.stated]
+    newer = [
+        each for each in lists if each.room_id not in list_times or each.first_at >= list_times[each.room_id]
+    ]
+    older = [
+        each for each in lists if each.room_id in list_times and each.first_at < list_times[each.room_id]
+    ]
+    stated = [member for each in newer for member in each.stated]
     if older:
-        present = await directory.present_members(conn, org_id, [one.room_id for one in older])
+        present = await directory.present_members(conn, org_id, [each.room_id for each in older])
         stated += [
-            member if (member.room_id, member.participant_id) in present else _ended_membership(member, told)
-            for one in older
-            for member in one.stated
+            member
+            if (member.room_id, member.participant_id) in present
+            else _ended_membership(member, list_times)
+            for each in older
+            for member in each.stated
         ]
     await directory.add_stated_memberships(conn, org_id, stated)
     if not newer:
         return
-    listed = {(member.room_id, member.participant_id) for one in newer for member in one.stated}
+    listed = {(member.room_id, member.participant_id) for each in newer for member in each.stated}
     await directory.end_memberships(
         conn,
         org_id,
-        [MemberListTime(room_id=one.room_id, told_at=one.first_at) for one in newer],
-        [RoomMembership(room_id=room_id, participant_id=who) for room_id, who in sorted(listed)],
+        [MemberListTime(room_id=each.room_id, told_at=each.first_at) for each in newer],
+        [
+            RoomMembership(room_id=room_id, participant_id=participant_id)
+            for room_id, participant_id in sorted(listed)
+        ],
     )
     await directory.update_member_list_times(
-        conn, org_id, [MemberListTime(room_id=one.room_id, told_at=one.last_at) for one in newer]
+        conn, org_id, [MemberListTime(room_id=each.room_id, told_at=each.last_at) for each in newer]
     )
 
 
-def _ended_membership(member: StatedMembership, told: Mapping[RoomId, datetime]) -> StatedMembership:
-    """Return the presence of somebody whom the newest list left out."""
-    told_at = told[member.room_id]
-    return member if member.left_at else replace(member, left_at=max(told_at, member.joined_at or told_at))
+def _ended_membership(member: StatedMembership, list_times: Mapping[RoomId, datetime]) -> StatedMembership:
+    """Return the membership of somebody whom the newest list omits."""
+    ended_at = list_times[member.room_id]
+    return member if member.left_at else replace(member, left_at=max(ended_at, member.joined_at or ended_at))
 
 
 async def update_participants(
@@ -142,7 +135,7 @@ async def update_participants(
     *,
     names: ResolvedNames,
 ) -> None:
-    """Keep up memberships, counts, names and kinds after a batch, of which `fresh` was not there before."""
+    """Update memberships, counts, names and kinds after a batch; `fresh` are its new messages."""
     rooms = distinct_rooms(batch)
     await _update_members(conn, org_id, batch, rooms=rooms, names=names)
     newest = await _newest_rooms(conn, org_id, fresh, names) if fresh else {}
@@ -153,12 +146,12 @@ async def update_participants(
     if names.changed_kinds:
         await directory.update_kinds(conn, org_id, names.changed_kinds)
     if fresh:
-        said = list(fresh.values())
-        activity = _activity(said, names)
+        new_messages = list(fresh.values())
+        activity = _activity(new_messages, names)
         await directory.add_activity(conn, org_id, activity)
-        spoken = [message for message in said if message.kind == "message"]
-        spoke = activity if len(spoken) == len(said) else _activity(spoken, names)
-        await directory.add_implied_memberships(conn, org_id, spoke)
+        spoken = [message for message in new_messages if message.kind == "message"]
+        speaker_activity = activity if len(spoken) == len(new_messages) else _activity(spoken, names)
+        await directory.add_implied_memberships(conn, org_id, speaker_activity)
         await _update_rooms(conn, org_id, newest)
 
 
@@ -192,7 +185,7 @@ def _stated_closed(
     *,
     newest: Mapping[RoomId, IncomingRoom],
 ) -> list[RoomClosure]:
-    """Return the rooms that a batch says are for their members, and how new that is."""
+    """Return the rooms that a batch states to be closed, and when."""
     direct: dict[RoomId, RoomKind | None] = {}
     for name, room in rooms:
         if is_stated_closed(room):
@@ -231,9 +224,9 @@ def _stated_memberships(
     ]
 
 
-def _activity(said: Sequence[IncomingMessage], names: ResolvedNames) -> list[NewActivity]:
+def _activity(messages: Sequence[IncomingMessage], names: ResolvedNames) -> list[NewActivity]:
     times: dict[tuple[RoomId, ParticipantId], list[datetime]] = defaultdict(list)
-    for message in said:
+    for message in messages:
         times[names.room(message), names.author(message.platform, message.author)].append(message.sent_at)
     return [
         NewActivity(
@@ -298,14 +291,14 @@ def _listed_names(
 async def _newest_rooms(
     conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: ResolvedNames
 ) -> dict[RoomId, IncomingRoom]:
-    """Return how rooms are described with their newest messages, where these have just come."""
+    """Return the descriptions of rooms by their newest messages, if these are new."""
     room_ids = sorted({names.room(message) for message in fresh.values()})
     newest = await messages.newest_of_rooms(conn, org_id, room_ids)
     return {room_id: fresh[message_id].room for room_id, message_id in newest.items() if message_id in fresh}
 
 
 async def _update_rooms(conn: Connection, org_id: OrgId, newest: Mapping[RoomId, IncomingRoom]) -> None:
-    """Take over how rooms are called now."""
+    """Store the current names of rooms."""
     noted = [
         RoomUpdate(
             room_id=room_id,

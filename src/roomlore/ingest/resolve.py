@@ -1,4 +1,4 @@
-"""Turns the platform's names for rooms and authors into ours, adding those that are new."""
+"""Resolves platform names of rooms and authors to ids, adding new ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,29 +13,29 @@ from roomlore.ingest.versions import AttributedMessage
 
 RoomName = tuple[str, str]
 AuthorName = tuple[str, str, str]
-#: What is known of a participant only grows.
+#: The known kind of a participant only increases.
 KIND_RANK: Mapping[ParticipantKind, int] = {"human": 0, "system": 1, "agent": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedNames:
-    """Our ids for the rooms and authors of one batch."""
+    """The ids of the rooms and authors of a batch."""
 
     rooms: Mapping[RoomName, RoomId]
     authors: Mapping[AuthorName, AccountKey]
-    #: What somebody stored as human has turned out to be.
+    #: Stored humans that turned out to be something else.
     changed_kinds: Sequence[KindUpdate]
 
     def room(self, message: IncomingMessage) -> RoomId:
-        """Return the id of the message's room."""
+        """Return the room id of a message."""
         return self.rooms[message.platform, message.room.external_id]
 
     def author(self, platform: str, author: IncomingAuthor) -> ParticipantId:
-        """Return the participant behind an author."""
+        """Return the participant of an author."""
         return self.authors[author_name(platform, author)].participant_id
 
     def attributed(self, message: IncomingMessage) -> AttributedMessage:
-        """Return a message with who says it to whom."""
+        """Return a message with the ids of author and audience."""
         return AttributedMessage(
             message=message,
             author_id=self.author(message.platform, message.author),
@@ -43,30 +43,30 @@ class ResolvedNames:
         )
 
     def kind(self, platform: str, author: IncomingAuthor) -> ParticipantKind:
-        """Return the kind of the participant behind an author, as far as anything has told."""
+        """Return the known kind of an author's participant."""
         return self.authors[author_name(platform, author)].kind
 
 
 def author_name(platform: str, author: IncomingAuthor) -> AuthorName:
-    """Return what names an author on a platform."""
+    """Return the key of an author on a platform."""
     return (platform, author.account_id, author.persona)
 
 
 def distinct_rooms(batch: Sequence[IncomingMessage]) -> list[tuple[RoomName, IncomingRoom]]:
-    """Return the rooms of a batch, a description that several messages share only once."""
+    """Return the rooms of a batch without duplicates."""
     rooms = {(message.platform, id(message.room)): message.room for message in batch}
     return [((platform, room.external_id), room) for (platform, _), room in rooms.items()]
 
 
 async def resolve(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage]) -> ResolvedNames:
-    """Return our ids for every room and author that the batch names; new ones are added first."""
+    """Return the ids of all rooms and authors of the batch, adding new ones first."""
     described = distinct_rooms(batch)
     named = {name: room.name for name, room in described if room.name != room.external_id}
     rooms = {name: replace(room, name=named.get(name, room.name)) for name, room in described}
     authors: dict[AuthorName, IncomingAuthor] = {}
     for platform, author in authors_named(batch):
         name = author_name(platform, author)
-        # Nobody is less than a record says: one that marks an agent outweighs those that do not.
+        # The highest kind wins: some records may not mark an agent.
         authors[name] = max(authors.get(name, author), author, key=lambda named: KIND_RANK[named.kind])
     known_rooms, known = await _known(conn, org_id, rooms, authors)
     if len(known_rooms) < len(rooms) or len(known) < len(authors):
@@ -97,7 +97,7 @@ def _names(
 
 
 def authors_named(batch: Sequence[IncomingMessage]) -> Iterable[tuple[str, IncomingAuthor]]:
-    """Yield everybody whom a batch names as member, audience or author, each after the platform."""
+    """Yield all members, audiences and authors of a batch with their platform."""
     for (platform, _), room in distinct_rooms(batch):
         for member in room.members:
             yield platform, member.author

@@ -1,4 +1,4 @@
-"""Takes secrets out of whatever is about to be stored.
+"""Removes secrets from everything that is stored.
 
 Exports carry live credentials: file addresses with tokens in them, webhook addresses, keys pasted into a
 message. What is certainly a secret is replaced by a marker; what only looks odd stays as said.
@@ -11,11 +11,11 @@ from roomlore.domain.patterns import lazy_pattern
 
 MARKER = "[secret removed]"
 
-#: Formats that nothing but a credential has. Each takes in what is glued to its end, so that no other begins
-#: there only once it is gone.
+#: Formats that only credentials have. Each includes trailing characters, so that removing one reveals no
+#: other.
 TOKENS = lazy_pattern(
     r"""
-      (?<=\b[Bb]earer[ ])(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{20,}=*  # whatever a request shows to be let in
+      (?<=\b[Bb]earer[ ])(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{20,}=*  # bearer tokens
     | \bxox[abcdeprs]-[\w%-]{8,} | \bxoxo-\d[\w-]{8,}  # Slack tokens; "xoxo-hugs" is a greeting
     | \bxapp-\d-[\w-]{8,}                             # Slack application tokens
     | \bgh[oprsu]_[A-Za-z0-9]{20,} | \bgithub_pat_\w{20,}
@@ -34,7 +34,7 @@ TOKENS = lazy_pattern(
     re.VERBOSE | re.DOTALL,
 )
 DISCORD_TOKEN = lazy_pattern(r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
-#: What stands in the middle of one, and is found faster.
+#: The middle of a token, which is faster to find.
 DISCORD_MIDDLE = lazy_pattern(r"\.[\w-]{6}\.[\w-]{27}")
 PREFIX = lazy_pattern(r"gh[oprsu]_|github_pat_|hf_|npm_|rlk_|sk_")
 #: Values inside addresses. A short `key=` or `auth=` is an ordinary parameter.
@@ -52,20 +52,20 @@ IN_ADDRESS = lazy_pattern(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-#: Fields whose value is a secret whatever it looks like.
+#: Fields whose value is always a secret.
 SECRET_FIELDS = frozenset(
     {
         *("token", "access_token", "refresh_token", "api_key", "apikey", "password"),
         *("secret", "client_secret", "aws_secret_access_key"),
     }
 )
-#: No secret with what gives it away is shorter than "?token=x" or "a://b:c@".
+#: The shortest secret with its context is longer than "?token=x" or "a://b:c@".
 MIN_SECRET_LENGTH = 8
 DOTS_IN_DISCORD_TOKEN = 2
 
 
 def remove_secrets(text: str) -> tuple[str, int]:
-    """Return the text with each secret replaced by a marker, and how many there were."""
+    """Return the text with secrets replaced by a marker, and their number."""
     if len(text) < MIN_SECRET_LENGTH:
         return text, 0
     addressed = tokens = bots = 0
@@ -78,7 +78,7 @@ def remove_secrets(text: str) -> tuple[str, int]:
     return text, addressed + tokens + bots
 
 
-# Nearly every text holds no secret, and a plain substring is found much faster than a pattern.
+# Nearly no text has a secret, and a substring search is much faster than a pattern.
 
 
 def _may_hold_address(text: str) -> bool:
@@ -106,12 +106,12 @@ def _mark(_: re.Match[str]) -> str:
     return MARKER
 
 
-#: What every address with a secret holds, and every field that is one, in lower case.
+#: Each address or field with a secret contains one of these, in lower case.
 SECRET_HINTS = ("token", "api", "key=", "secret", "password", "auth=", "sig", "t=xo", "hooks")
 
 
 def is_harmless(text: str) -> bool:
-    """Return whether a whole record, as JSON text, holds no trace of a secret: a quick look, not a verdict."""
+    """Return whether a JSON record contains no trace of a secret; fast, with false alarms."""
     lowered = text.lower()
     for trace in SECRET_HINTS:
         if trace in lowered:

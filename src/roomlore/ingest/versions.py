@@ -1,9 +1,4 @@
-"""Compares versions of one message: which text is current, which are history, whether it was removed.
-
-A message's versions are told apart by when they were written: at first, or at an edit. The newest is
-current and the first says how its author was called; the order of arrival does not matter. A removal is final.
-A record of somebody else, of another kind or for others is no version of it, whatever its id.
-"""
+"""Compares versions of a message: the current text, the history, and whether it was removed."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,15 +13,15 @@ from roomlore.domain.incoming import IncomingMessage, MessageKind, SkippedRecord
 from roomlore.domain.rendering import without_trailing_quotes
 from roomlore.ingest.secrets import remove_secrets
 
-#: Why a version is left out while its message stays.
+#: Why a version is skipped while its message stays.
 OTHER_TEXT = "same id, other text"
-#: Why a record is left out that is no version of the message of its id.
+#: Why a record is no version of the message with its id.
 OTHER_MESSAGE = "same id, other author, kind or audience"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributedMessage:
-    """A record, with who says it to whom."""
+    """A record with the ids of author and audience."""
 
     message: IncomingMessage
     author_id: ParticipantId
@@ -34,27 +29,27 @@ class AttributedMessage:
 
 
 class StoredMessage(Protocol):
-    """A stored message, as far as records of it must agree with it."""
+    """A stored message, as its versions have to match it."""
 
     @property
     def author_id(self) -> ParticipantId:
-        """Who said it."""
+        """The author."""
         ...
 
     @property
     def kind(self) -> MessageKind:
-        """What it is."""
+        """The kind."""
         ...
 
     @property
     def audience(self) -> Sequence[ParticipantId]:
-        """Whom a whisper is addressed to."""
+        """The audience of a whisper."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedVersions:
-    """Records of one id: those that are versions of the stored message, and those left out."""
+    """Records with one id: versions of the stored message, and others."""
 
     own: Sequence[IncomingMessage]
     left_out: Sequence[IncomingMessage]
@@ -62,21 +57,21 @@ class MatchedVersions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageChange:
-    """What one or more records mean for the message that is stored."""
+    """The changes that records make to a stored message."""
 
     message_id: MessageId
     is_redacted: bool = False
-    #: The record that becomes the current text; None where it stays.
+    #: The new current record; None if unchanged.
     current: IncomingMessage | None = None
-    #: Texts that are history now.
+    #: New history.
     revisions: Sequence[Revision] = ()
-    #: How the author was called when it was said, where only a later version had been known.
+    #: The author's name at the time, if only a later version was known.
     author_name: str | None = None
     skipped: Sequence[SkippedRecord] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Whether the record said nothing new."""
+        """Whether nothing changes."""
         return not (self.is_redacted or self.current or self.revisions or self.author_name or self.skipped)
 
 
@@ -85,13 +80,9 @@ def match_versions(
 ) -> MatchedVersions:
     """Return which records are versions of the stored message.
 
-    One that names another author and says the same at the same time is the same, as another export tells it: it
-    changes nothing. A removal is one whoever it names: platforms name whoever removed it, or nobody.
-
-    Args:
-        stored: The message of their id.
-        told: The records.
-        persons: Whose accounts participants are, of those that share a person with others.
+    A record with another author but equal text and time comes from another export and changes nothing. A removal
+    counts for any author: platforms name the remover, or nobody. `persons` maps participants to persons with
+    several accounts.
     """
     own: list[IncomingMessage] = []
     left_out: list[IncomingMessage] = []
@@ -105,7 +96,7 @@ def match_versions(
 
 
 def is_version(stored: StoredMessage, told: AttributedMessage, persons: Mapping[ParticipantId, UUID]) -> bool:
-    """Return whether a record has the author, the kind and the audience of a stored message."""
+    """Return whether a record has the author, kind and audience of a stored message."""
 
     def person(who: ParticipantId) -> UUID:
         return persons.get(who, who)
@@ -122,17 +113,17 @@ def _says_the_same(stored: StoredVersion, message: IncomingMessage) -> bool:
 
 
 def _texts(stored: StoredVersion) -> dict[datetime, str]:
-    """Return the texts that are known of a message, by when they were written."""
+    """Return the known texts of a message by time."""
     return {stored.written_at: stored.body, **dict(zip(stored.earlier_at, stored.earlier, strict=True))}
 
 
 def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> MessageChange:
-    """Return what the records change about the stored message."""
+    """Return the changes that records make to a stored message."""
     if not stored.author_name:
-        # Only a hole has none: nothing that comes again belongs there.
+        # Only a tombstone has no author name; it stays as it is.
         return MessageChange(message_id=stored.id)
     known = _texts(stored)
-    # What was said through us comes again by the clock of its platform.
+    # A message posted through us comes back with the platform's clock.
     incoming = [message for message in incoming if not (stored.is_said and _is_known_text(message, known))]
     name = _first_name(stored, incoming, known)
     removed = any(message.deleted for message in incoming)
@@ -171,10 +162,10 @@ def _is_known_text(message: IncomingMessage, known: Mapping[datetime, str]) -> b
 def _first_name(
     stored: StoredVersion, incoming: Sequence[IncomingMessage], known: Mapping[datetime, str]
 ) -> str | None:
-    """Return how the author was called by the first version, if only later ones had told so far."""
+    """Return the author's name in the first version, if only later ones were known."""
     said = [message for message in incoming if not message.deleted]
     first = min(said, key=lambda message: message.edited_at or message.sent_at, default=None)
-    # What is left of a removed message does not tell which version it came with.
+    # A removed message does not tell which version it was.
     told = min(known) if stored.redacted_at is None else None
     if first is None or first.author.name == stored.author_name:
         return None
@@ -184,25 +175,25 @@ def _first_name(
 
 
 def _source_text(message: IncomingMessage | None) -> str | None:
-    """Return the text that a foreign record holds, from which the body was made."""
+    """Return the original text from which the body was made."""
     raw = message.raw if message else None
     text = raw.get("text") if isinstance(raw, Mapping) else None
     return text if isinstance(text, str) else None
 
 
 def _is_same_source(source: str | None, message: IncomingMessage) -> bool:
-    """Return whether a message says the same in the platform's own words: only names in it read otherwise."""
+    """Return whether the original text is the same: only rendered names differ."""
     return source is not None and source == _source_text(message)
 
 
 def _attachments_differ(known: str, message: IncomingMessage) -> bool:
-    """Return whether only what a message carries reads otherwise, such as a preview that came later."""
+    """Return whether only the attachments differ, such as a late preview."""
     own = without_trailing_quotes(message.body)
     return bool(message.attachments and own.strip()) and own == without_trailing_quotes(known)
 
 
 def skipped_conflict(message: IncomingMessage, reason: str) -> SkippedRecord:
-    """Return a record as left out for the message that has its id."""
+    """Return the skipped record for a message with the same id."""
     return SkippedRecord(
         where=remove_secrets(message.where)[0] or message.external_id,
         reason=reason,

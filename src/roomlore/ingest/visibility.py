@@ -1,8 +1,4 @@
-"""Decides room by room who may read what an export brings, and reports what that rests on.
-
-What a person says of a room by name counts before what the export says, and that before what is assumed. Nothing here
-opens a room that is there already.
-"""
+"""Decides who may read each room of an export, and reports the basis."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,62 +11,60 @@ from roomlore.domain.room_visibility import DIRECT_KINDS, UNKNOWN_KIND, visibili
 
 #: Platform and external id.
 RoomName = tuple[str, str]
-#: Says who may read a room of which only its name tells something.
+#: Asks who may read a room if only its name suggests something.
 AskVisibility = Callable[[IncomingRoom], Visibility]
-#: What the audience of an imported room rests on: the export says it, nobody did, whoever imports said it, or the
-#: room was there before.
+#: The basis of a visibility: stated by the export, assumed, set by the importing person, or already stored.
 VisibilityBasis = Literal["export", "assumed", "chosen", "before"]
-#: How many rooms an error names.
+#: The number of rooms named in an error.
 _NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityOptions:
-    """What whoever imports says about who may read the rooms."""
+    """The importing person's options for visibility."""
 
-    #: Names or ids of rooms, or names of categories, that are for their members.
+    #: Names or ids of closed rooms, or names of categories.
     members: frozenset[str] = frozenset()
-    #: Names or ids of rooms that the whole org may read.
+    #: Names or ids of open rooms.
     open: frozenset[str] = frozenset()
-    #: Who may read rooms of which the export does not tell; None goes by what their names suggest.
+    #: For rooms without a stated visibility; None: their names decide.
     assume: Visibility | None = None
-    #: Is asked about new rooms whose names suggest a closed circle; nobody is by default.
+    #: Called for new rooms whose names suggest a private room.
     ask: AskVisibility | None = None
-    #: The server, workspace or network of rooms that name none.
+    #: The server, workspace or network of rooms without one.
     workspace: str = ""
 
     @property
     def names(self) -> frozenset[str]:
-        """The words that name rooms."""
+        """All words that name rooms."""
         return self.members | self.open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRoom:
-    """A room of an export, who may read it, and what that rests on."""
+    """A room of an export, its visibility and the basis."""
 
     platform: str
     external_id: str
     workspace: str
     name: str
     kind: RoomKind
-    #: How many messages of it the export holds.
     messages: int
     audience: Visibility
     rests_on: VisibilityBasis
-    #: In a few words.
+    #: A short reason.
     why: str
 
 
 class ExistingRooms(Protocol):
-    """Rooms that are stored already."""
+    """The rooms that are already stored."""
 
     async def visibilities(self, names: Sequence[RoomName]) -> Mapping[RoomName, Visibility]:
-        """Return who may read those of these rooms that are there."""
+        """Return the visibility of those that exist."""
         ...
 
     async def close(self, names: Sequence[RoomName]) -> None:
-        """Make rooms rooms for their members."""
+        """Close rooms."""
         ...
 
 
@@ -84,10 +78,10 @@ class _Decision:
 
 @dataclass(slots=True, kw_only=True)
 class VisibilityResolver:
-    """Decides about each room of one export when it is first met."""
+    """Decides the visibility of each room when it first occurs."""
 
     options: VisibilityOptions
-    #: None only looks.
+    #: None: a dry run.
     stored: ExistingRooms | None
     _stored_visibility: dict[RoomName, Visibility | None] = field(
         default_factory=dict[RoomName, Visibility | None]
@@ -97,7 +91,7 @@ class VisibilityResolver:
     _counts: Counter[RoomName] = field(default_factory=Counter[RoomName])
 
     async def resolve(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
-        """Return messages whose rooms say who may read them, as far as that is decided."""
+        """Return messages whose rooms have the decided visibility."""
         rooms = {id(message.room): (message.platform, message.room) for message in batch}
         await self._load_stored(rooms.values())
         made = {key: self._decide(platform, room) for key, (platform, room) in rooms.items()}
@@ -110,7 +104,7 @@ class VisibilityResolver:
         ]
 
     async def report(self) -> list[ImportedRoom]:
-        """Return the rooms met so far, in their order, with who may read them now."""
+        """Return the rooms so far, in order, with their visibility."""
         names = list(self._decisions)
         now: Mapping[RoomName, Visibility] = await self.stored.visibilities(names) if self.stored else {}
         return [self._report_room(name, now.get(name)) for name in names]
@@ -135,13 +129,13 @@ class VisibilityResolver:
         name = (platform, room.external_id)
         decided = self._chosen_by_option(name, room) or self._from_export(room)
         known = self._decisions.get(name)
-        # Of several descriptions of one room the narrower holds.
+        # Of several descriptions the narrowest wins.
         if known is None or known.audience == "open" or decided.audience == "members":
             self._decisions[name] = decided
         return decided.room
 
     def _chosen_by_option(self, name: RoomName, room: IncomingRoom) -> _Decision | None:
-        """Return what a person says of a room, if anything."""
+        """Return the importing person's choice for a room, if any."""
         if room.kind in DIRECT_KINDS:
             return None
         if _is_named(room, self.options.open):
@@ -155,7 +149,7 @@ class VisibilityResolver:
         return self._chosen_by_person(name, room)
 
     def _chosen_by_person(self, name: RoomName, room: IncomingRoom) -> _Decision | None:
-        """Return what was answered about a new room whose name suggests a closed circle."""
+        """Return the answer about a new room whose name suggests a private room."""
         is_doubtful = visibility_of(room).visibility == "members" and room.kind is not None
         if (
             not is_doubtful
@@ -208,7 +202,7 @@ def _with_visibility(
 def _basis_of_stored(
     decided: _Decision, *, before: Visibility, now: Visibility
 ) -> tuple[VisibilityBasis, str]:
-    """Return what the audience of a room rests on that was there before."""
+    """Return the basis for a room that was already stored."""
     if before != now:
         return decided.rests_on, f"closed now: {decided.why}"
     if decided.audience == now and decided.rests_on != "assumed":
@@ -231,11 +225,7 @@ def _normalised(name: str) -> str:
 
 
 def check_room_names(wish: VisibilityOptions, rooms: Sequence[IncomingRoom]) -> None:
-    """Do nothing if every word that names a room names one of these.
-
-    Raises:
-        BadInput: one names none, one that is to be open names several or a direct room, or one is to be both.
-    """
+    """Raise BadInput if a word names no room, should open several rooms or a direct one, or is in both lists."""
     both = {_normalised(word) for word in wish.members} & {_normalised(word) for word in wish.open}
     for word in sorted(both):
         raise BadInput(f"room {word!r}", "cannot be both open and for its members")
@@ -262,5 +252,5 @@ def _room_list(rooms: Sequence[IncomingRoom]) -> str:
 
 
 def qualified_name(room: IncomingRoom) -> str:
-    """Return the name of a room with the workspace it belongs to, as references to rooms write it."""
+    """Return the room's name with its workspace, as references write it."""
     return f"{room.workspace}/{room.name}" if room.workspace else room.name

@@ -1,10 +1,9 @@
-"""Finds who answers whom in each room, and puts what was said into conversations, as it arrives.
+"""Finds who replies to whom in each room, and assigns messages to conversations, as they arrive.
 
-The work of a room says from when to when something has changed there. It is gone through in portions, each read
-in one transaction, untangled without a connection, and written in another; a message's result depends on what
-was said before it alone, so what has changed in the meantime makes only what comes later worth doing again. Behind
-the changes it goes on until as many messages as the window holds came out as they were: nothing after them can
-come out otherwise.
+The task of a room holds its dirty time range. It is processed in chunks: read in one transaction, disentangled
+without a connection, written in another one. A result depends only on earlier messages, so a change meanwhile
+invalidates only later results. After the dirty range, processing continues until a whole window of messages is
+unchanged: later results cannot change then.
 """
 
 import asyncio
@@ -16,13 +15,11 @@ from functools import partial
 from threadpoolctl import ThreadpoolController
 
 from roomlore.conversations import reply_model
-from roomlore.conversations.disentangler import WHISPER_SILENCE, Disentangler, WhisperAudience
+from roomlore.conversations.disentangler import WHISPER_SILENCE, Assignment, Disentangler, WhisperAudience
 from roomlore.conversations.erased_names import without_erased_names
-from roomlore.conversations.labels import asks_for_confidentiality, label_of
-from roomlore.conversations.linker import WINDOW
-from roomlore.conversations.records import Assignment, ConversationMessage
+from roomlore.conversations.message_text import label_of
+from roomlore.conversations.window import WINDOW, ConversationMessage
 from roomlore.db import conversations, disentanglement, erased, work_queue
-from roomlore.db.database import Database
 from roomlore.db.disentanglement import (
     ConversationAssignment,
     ConversationText,
@@ -37,87 +34,81 @@ from roomlore.db.queries import Connection
 from roomlore.db.work_queue import QueueName, Task
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId
 from roomlore.domain.records import ReplyMethod, Viewer
+from roomlore.jobs.runner import QueueWorker
+from roomlore.jobs.scheduler import orgs
+from roomlore.text.recognisers import asks_for_confidentiality
 
-#: Messages gone through at once: many enough that reading the window before them costs little.
+#: Messages per chunk; large enough that reading the window before it costs little.
 CHUNK_SIZE = 1_000
-#: So many messages of a conversation make its label.
+#: The number of messages that determine a label.
 LABELLED = 200
-#: Later than everything.
 NEVER = datetime.max.replace(tzinfo=UTC)
 TICK = timedelta(microseconds=1)
-#: Those of the library that multiplies matrices.
+#: The threads of the BLAS library.
 THREADS = ThreadpoolController()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomChunk:
-    """A part of a room to go through, and what is needed for it."""
+    """A chunk of a room, with its context."""
 
     context: Sequence[RoomMessage]
     messages: Sequence[RoomMessage]
-    #: Where messages stand that are answered from afar.
+    #: The conversations of parents outside the chunk and its context.
     conversations: Mapping[MessageId, ConversationId]
-    #: Whether something comes after it.
     has_more: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkResult:
-    """What came of a portion."""
+    """The result of a chunk."""
 
     results: Sequence[tuple[RoomMessage, Assignment]]
-    #: From where on there is more to do; None where nothing can have changed.
+    #: The rest of the dirty range; None if nothing else can change.
     remaining: DirtyRange | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DisentanglementWorker:
-    """Goes through rooms in which something has changed."""
+class DisentanglementWorker(QueueWorker):
+    """Processes rooms with a dirty range."""
 
-    db: Database
-    #: Rooms taken at once.
+    queue: QueueName = "untangle"
     batch: int = 4
     chunk_size: int = CHUNK_SIZE
-    queue: QueueName = "untangle"
 
     async def begin(self, only_org: OrgId | None) -> None:
-        """Ask for rooms to be gone through where something stands in no conversation and nobody asked.
+        """Enqueue rooms with unassigned messages.
 
-        First the planner learns what has come in: as long as it believes the tables to be empty, each edge that is
-        written has its ends looked for among all messages of the org.
+        First refresh the planner's statistics: with empty ones, each reply edge would scan all messages of the
+        org.
         """
         await self.tidy()
-        async with self.db.system_connection() as conn:
-            org_ids = await work_queue.org_ids(conn) if only_org is None else [only_org]
-        for org_id in org_ids:
+        for org_id in await orgs(self.db, only_org):
             await self.db.change(org_id, partial(disentanglement.mark_unassigned_dirty, org_id=org_id))
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Go through a portion of each of these rooms and return how many messages that were.
-
-        What is left of a room is due again at once.
-        """
-        # Not as they were asked for: that the one came first may be because of a whisper, and events tell the order.
+        """Process a chunk of each of these rooms; the rest of a room is due again at once."""
+        # Sorted: the order of the tasks might reveal whispers through the order of events.
         room_ids = sorted(RoomId(task.subject_id) for task in tasks)
         return sum([await self._process_room(org_id, room_id) for room_id in room_ids])
 
     async def tidy(self) -> None:
-        """Tell the planner what has changed."""
+        """Refresh the planner's statistics."""
         async with self.db.system_connection() as conn:
             await work_queue.refresh_statistics(conn)
 
     async def _process_room(self, org_id: OrgId, room_id: RoomId) -> int:
-        stretch = await self.db.change(
+        lease = await self.db.change(
             org_id, partial(disentanglement.lease_range, org_id=org_id, room_id=room_id)
         )
-        if stretch is None:
+        if lease is None:
             return 0
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
-            portion = await _load_chunk(conn, org_id, room_id, since=stretch.since, limit=self.chunk_size)
-        through = await asyncio.to_thread(_on_one_core, portion, until=stretch.until)
-        write = partial(_write, org_id=org_id, room_id=room_id, lease=stretch, result=through)
+            chunk = await _load_chunk(conn, org_id, room_id, since=lease.since, limit=self.chunk_size)
+        result = await asyncio.to_thread(_on_one_core, chunk, until=lease.until)
+        write = partial(_write, org_id=org_id, room_id=room_id, lease=lease, result=result)
         await self.db.change(org_id, write)
-        return len(through.results)
+        return len(result.results)
 
 
 async def _load_chunk(
@@ -127,49 +118,51 @@ async def _load_chunk(
         conn, org_id, room_id, since=since, limit=WINDOW, whispered_since=since - WHISPER_SILENCE
     )
     messages = await disentanglement.messages_from(conn, org_id, room_id, since=since, limit=limit)
-    near = {one.id for one in (*earlier, *messages)}
-    afar = {one.stated_parent for one in messages if one.stated_parent is not None} - near
-    standing = await disentanglement.assignments_of(conn, org_id, afar) if afar else {}
+    known = {one.id for one in (*earlier, *messages)}
+    distant = {one.stated_parent for one in messages if one.stated_parent is not None} - known
+    assignments = await disentanglement.assignments_of(conn, org_id, distant) if distant else {}
     return RoomChunk(
-        context=earlier, messages=messages, conversations=standing, has_more=len(messages) >= limit
+        context=earlier, messages=messages, conversations=assignments, has_more=len(messages) >= limit
     )
 
 
 def _on_one_core(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
-    """Go through a portion without spreading each small product over all cores, which then wait for each other."""
+    """Use one core: small matrix products on all cores wait for each other."""
     with THREADS.limit(limits=1, user_api="blas"):  # pyright: ignore[reportUnknownMemberType]  untyped library
         return disentangle_chunk(chunk, until=until)
 
 
 def disentangle_chunk(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
-    """Return what a portion's messages answer and where they stand, and what is left to do behind it.
+    """Return the replies and conversations of a chunk, and the rest of the dirty range.
 
-    Args:
-        chunk: In the order of the room, with all that was said at one time.
-        until: The last time at which something has changed.
+    `chunk` holds all messages of its last timestamp; `until` is the end of the dirty range.
     """
-    untangler = Disentangler()
+    disentangler = Disentangler()
     for message_id, conversation_id in chunk.conversations.items():
-        untangler.set_conversation(message_id, conversation_id)
-    for one in chunk.context:
-        untangler.remember(
-            to_said(one),
-            hearers_of(one),
-            parent_id=one.stated_parent or one.found_parent,
-            conversation_id=one.conversation_id,
-            by_hand=one.by_hand,
+        disentangler.set_conversation(message_id, conversation_id)
+    for message in chunk.context:
+        disentangler.remember(
+            _to_conversation_message(message),
+            _whisper_audience(message),
+            parent_id=message.stated_parent or message.found_parent,
+            conversation_id=message.conversation_id,
+            by_hand=message.by_hand,
         )
     results: list[tuple[RoomMessage, Assignment]] = []
-    as_it_was = 0
-    for one in chunk.messages:
-        placed_by_hand = one.conversation_id if one.by_hand else None
-        found = untangler.assign(to_said(one), hearers_of(one), pinned_id=placed_by_hand)
-        results.append((one, found))
-        if one.kind == "whisper" and is_changed(one, found):
-            # Those who whisper to each other may be few and far between.
-            until = max(until, one.sent_at + WHISPER_SILENCE)
-        as_it_was = 0 if one.sent_at <= until or is_changed(one, found) else as_it_was + 1
-        if as_it_was == WINDOW:
+    unchanged_count = 0
+    for message in chunk.messages:
+        pinned = message.conversation_id if message.by_hand else None
+        assignment = disentangler.assign(
+            _to_conversation_message(message), _whisper_audience(message), pinned_id=pinned
+        )
+        results.append((message, assignment))
+        if message.kind == "whisper" and is_changed(message, assignment):
+            # Participants of a whisper may write rarely.
+            until = max(until, message.sent_at + WHISPER_SILENCE)
+        unchanged_count = (
+            0 if message.sent_at <= until or is_changed(message, assignment) else unchanged_count + 1
+        )
+        if unchanged_count == WINDOW:
             return ChunkResult(results=results, remaining=None)
     if not chunk.has_more:
         return ChunkResult(results=results, remaining=None)
@@ -180,12 +173,11 @@ def disentangle_chunk(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
 
 
 def is_changed(before: RoomMessage, now: Assignment) -> bool:
-    """Return whether a message answers something else now, or stands elsewhere."""
+    """Return whether the parent or the conversation of a message changed."""
     return before.conversation_id != now.conversation_id or _found(before) != _stored_reply(now)
 
 
-def to_said(message: RoomMessage) -> ConversationMessage:
-    """Return a message as untangling reads it."""
+def _to_conversation_message(message: RoomMessage) -> ConversationMessage:
     return ConversationMessage(
         id=message.id,
         author_id=message.author_id,
@@ -198,19 +190,19 @@ def to_said(message: RoomMessage) -> ConversationMessage:
     )
 
 
-def hearers_of(message: RoomMessage) -> WhisperAudience:
-    """Return who hears a whisper; None for what everybody in the room hears."""
+def _whisper_audience(message: RoomMessage) -> WhisperAudience:
+    """Return the readers of a whisper; None if everybody in the room reads it."""
     return None if message.hearers is None else frozenset(message.hearers)
 
 
 async def _write(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, lease: LeasedRange, result: ChunkResult
 ) -> None:
-    """Write what is still true of a portion, and what is left to do."""
+    """Write the results that are still valid, and the rest of the dirty range."""
     await erased.lock_shared(conn, org_id)
     fresh = await disentanglement.lock_range(conn, org_id, room_id)
     if fresh is None or fresh.taking != lease.taking:
-        # Somebody else has taken the room since, with what had changed: it is theirs.
+        # Another worker has leased the room since, with the changes.
         return
     true_before = fresh.changed_since or NEVER
     results = [(one, found) for one, found in result.results if one.sent_at < true_before]
@@ -218,7 +210,7 @@ async def _write(
     await work_queue.reconcile_vectors(conn, org_id, room_id, [one.id for one, _ in results])
     left = result.remaining
     if len(results) < len(result.results):
-        # What has changed since comes first; what was left behind it comes with it.
+        # Newer changes come first; the rest of this range follows.
         until = max(result.results[-1][0].sent_at, left.until if left else true_before)
         left = DirtyRange(since=true_before, until=until)
     if left is None and fresh.changed_since is None:
@@ -259,9 +251,9 @@ async def _write_results(
         await _preserve_manual_changes(conn, org_id, moved)
         await conversations.clear_labels(conn, org_id, changed)
     touched |= changed
-    aloud, whispered = _changed(moved)
+    public, whispered = _changed(moved)
     await disentanglement.refresh(
-        conn, org_id, touched, changed=aloud | (changed - whispered), whispered=whispered - aloud
+        conn, org_id, touched, changed=public | (changed - whispered), whispered=whispered - public
     )
     words = await disentanglement.conversation_texts(conn, org_id, touched, limit=LABELLED)
     words = await without_erased_names(conn, org_id, words)
@@ -271,18 +263,20 @@ async def _write_results(
 def _changed(
     moved: Sequence[tuple[RoomMessage, Assignment]],
 ) -> tuple[set[ConversationId], set[ConversationId]]:
-    """Return the conversations that got or lost something said aloud, and those that got or lost whispers."""
-    aloud, whispered = set[ConversationId](), set[ConversationId]()
-    for one, now in moved:
-        ids = whispered if one.kind == "whisper" else aloud
-        ids.update({now.conversation_id, *([one.conversation_id] if one.conversation_id else ())})
-    return aloud, whispered
+    """Return the conversations whose normal messages changed, and those whose whispers changed."""
+    public, whispered = set[ConversationId](), set[ConversationId]()
+    for message, assignment in moved:
+        ids = whispered if message.kind == "whisper" else public
+        ids.update(
+            {assignment.conversation_id, *([message.conversation_id] if message.conversation_id else ())}
+        )
+    return public, whispered
 
 
 async def _preserve_manual_changes(
     conn: Connection, org_id: OrgId, moved: Sequence[tuple[RoomMessage, Assignment]]
 ) -> None:
-    """Let what a person said of a conversation go where its messages went: its mark, and its name if all went."""
+    """Move manual settings along with the messages: the sensitivity always, the label if all messages moved."""
     sources: dict[ConversationId, set[ConversationId]] = {}
     for one, now in moved:
         if one.conversation_id is not None:
@@ -306,7 +300,7 @@ def _to_new_conversation(one: RoomMessage, now: Assignment, room_id: RoomId) -> 
 def describe(
     texts: Sequence[ConversationText], results: Sequence[tuple[RoomMessage, Assignment]]
 ) -> list[Description]:
-    """Return what conversations are about, from how they begin, and how sensitive they are."""
+    """Return labels and sensitivities of conversations."""
     rarity = reply_model.load().lexicon.rarity
     said_now: dict[ConversationId, list[str]] = {}
     for one, now in results:
@@ -331,7 +325,6 @@ def _found(one: RoomMessage) -> tuple[MessageId, ReplyMethod, float] | None:
 
 
 def _stored_reply(now: Assignment) -> tuple[MessageId, ReplyMethod, float] | None:
-    """Return what was found, as it is stored; what the platform states is no find."""
     linked = now.link
     if linked.parent_id is None or linked.method not in {"mention", "inferred"}:
         return None

@@ -1,112 +1,125 @@
-"""Asks a language model about conversations, one call at a time for each org.
+"""What jobs that call a language model share: one call at a time per org, daily limits, backoff.
 
-Calls are counted for each org and day before they are made, and one that is not answered lets the next wait longer,
-for that org in the database and for all of them here. No connection is held during a call.
+Calls are counted per org and day before they are made. A failed call delays the next one: for its org in the database,
+for all orgs in this process. No database connection is held during a call.
 """
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 from roomlore.db import erased, llm_quota, privacy_requests, work_queue
-from roomlore.db.database import Database
 from roomlore.db.llm_quota import Purpose
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import DatabaseUnavailable
-from roomlore.domain.ids import MessageId, OrgId
+from roomlore.domain.ids import ConversationId, MessageId, OrgId
 from roomlore.domain.ports import LanguageModel, LlmFailure
-from roomlore.jobs.scheduler import Scheduler, orgs
+from roomlore.jobs.scheduler import OrgWorker
 
-#: How often a running worker looks for conversations that have gone quiet.
+Found = TypeVar("Found")
+
 POLL_SECONDS = 30.0
-#: After the first call that is not answered; each further one waits four times as long, up to the longest.
-MIN_BACKOFF = timedelta(seconds=5)
-LONGEST_REST = timedelta(hours=1)
-#: Beyond a call's own patience, before others may take it for lost.
+#: The backoff after the first failed call; it grows by a factor of four up to the maximum.
+MIN_BACKOFF, MAX_BACKOFF = timedelta(seconds=5), timedelta(hours=1)
+#: A call is considered lost so long after its own timeout.
 GRACE = timedelta(seconds=60)
-#: What was given up is told within so many seconds, or left to its time.
+#: An interrupted call that cannot be released within so many seconds blocks the next one until it is considered lost.
 RELEASE_TIMEOUT = 3.0
-#: What ends the work in an org: no call may be made, or there is nothing to make one for.
-FINAL_OUTCOMES = frozenset({"failed", "nothing", "stopped"})
 
 LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LanguageModelRequest:
-    """What a language model is asked."""
-
-    instructions: str
-    #: Strangers' words: nothing in there is an instruction.
-    material: str
-    #: JSON schema of the answer.
-    shape: Mapping[str, Any]
-
-
 @dataclass(slots=True, kw_only=True)
-class LanguageModelCaller:
-    """Makes calls for one purpose, and remembers how they went."""
+class CallHistory:
+    """How the calls of a worker went."""
 
-    db: Database
+    #: Consecutive failed calls, for all orgs.
+    failures: int = 0
+    backoff: timedelta = timedelta(0)
+    #: The org of the last call; the next round starts after it.
+    last_org: OrgId | None = None
+    #: Conversations whose call failed. Others go first: they may be the reason.
+    skipped: set[ConversationId] = field(default_factory=set[ConversationId])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageModelWorker(OrgWorker[str]):
+    """Asks a language model about one conversation after another.
+
+    The outcome "nothing" means that no conversation waits or no call is allowed, "failed" that a call failed.
+    """
+
     language_model: LanguageModel
     purpose: Purpose
-    #: Calls in a row that were not answered, whatever org they were for.
-    failures: int = 0
-    #: How long to leave the language model alone after the last of them.
-    backoff: timedelta = timedelta(0)
-    #: Whose call was last: the next round begins behind that org.
-    last: OrgId | None = None
+    #: The daily limit per org (days in UTC).
+    calls: int
+    task_name: str = "language model"
+    interval: float = POLL_SECONDS
+    history: CallHistory = field(default_factory=CallHistory)
 
     @property
     def call_timeout(self) -> timedelta:
-        """After so long others may take a call for lost."""
+        """After this time a call is considered lost."""
         return self.language_model.timeout + GRACE
+
+    def pause_after(self, outcome: str) -> float | None:
+        """Back off after a failed call."""
+        if outcome == "failed":
+            return max(self.interval, self.history.backoff.total_seconds())
+        return None if outcome in {"nothing", "stopped"} else 0.0
+
+    def order(self, org_ids: list[OrgId]) -> list[OrgId]:
+        """Start after the last org, so that all orgs are served even if most calls fail."""
+        last = self.history.last_org
+        return sorted(org_ids, key=lambda org_id: (last is not None and org_id <= last, org_id))
+
+    async def pick(self, find: Callable[..., Awaitable[Found | None]]) -> Found | None:
+        """Return the next conversation from `find(passed_over=...)`; skipped ones come last."""
+        skipped = self.history.skipped
+        found = await find(passed_over=skipped)
+        if found is None and skipped:
+            skipped.clear()
+            found = await find()
+        return found
 
     async def call(
         self,
         org_id: OrgId,
-        request: LanguageModelRequest,
         *,
+        instructions: str,
+        material: str,
+        shape: Mapping[str, Any],
         now: datetime,
         failures: int,
         stop: asyncio.Event | None,
     ) -> str | LlmFailure | None:
-        """Make a call that was counted and return the answer; None where it was told to stop before there was one.
+        """Make a reserved call and return the answer; None if `stop` interrupted it.
 
-        Whoever writes what came of an answer says in the same transaction that there was one.
-
-        Args:
-            org_id: For whom.
-            request: What is asked.
-            now: When it was counted.
-            failures: How many calls before it were not answered, as the database knows.
-            stop: Ends the call.
+        `now` is the time of the reservation, `failures` the failed calls before it as the database knows them. The
+        transaction that stores the result must also record the answer in `llm_quota`.
         """
-        self.last = org_id
+        self.history.last_org = org_id
         try:
-            answer = await self._answer(request, stop)
+            answer = await self._answer(instructions, material, shape, stop)
         except BaseException:
-            await asyncio.shield(self._release_turn(org_id, now))
+            await asyncio.shield(self._release(org_id, now))
             raise
         if answer is None:
-            await self._release_turn(org_id, now)
+            await self._release(org_id, now)
         elif isinstance(answer, LlmFailure):
-            await self._note_failure(org_id, answer, now=now, failures=failures)
+            await self._record_failure(org_id, answer, now=now, failures=failures)
         else:
-            self.failures = 0
+            self.history.failures = 0
         return answer
 
     async def _answer(
-        self, request: LanguageModelRequest, stop: asyncio.Event | None
+        self, instructions: str, material: str, shape: Mapping[str, Any], stop: asyncio.Event | None
     ) -> str | LlmFailure | None:
-        call = asyncio.ensure_future(
-            self.language_model.answer(request.instructions, request.material, shape=request.shape)
-        )
+        call = asyncio.ensure_future(self.language_model.answer(instructions, material, shape=shape))
         stopping = asyncio.ensure_future((stop or asyncio.Event()).wait())
         try:
             await asyncio.wait([call, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -116,107 +129,48 @@ class LanguageModelCaller:
             stopping.cancel()
             await asyncio.gather(call, stopping, return_exceptions=True)
 
-    async def _note_failure(self, org_id: OrgId, answer: LlmFailure, *, now: datetime, failures: int) -> None:
-        self.failures = max(self.failures, failures) + 1
-        self.backoff = backoff_after(self.failures, answer.retry_after)
-        LOG.warning("the language model: %s; next call in %d s", answer.reason, self.backoff.total_seconds())
-        note = partial(
+    async def _record_failure(
+        self, org_id: OrgId, failure: LlmFailure, *, now: datetime, failures: int
+    ) -> None:
+        history = self.history
+        history.failures = max(history.failures, failures) + 1
+        history.backoff = backoff_after(history.failures, failure.retry_after)
+        LOG.warning(
+            "the language model: %s; next call in %d s", failure.reason, history.backoff.total_seconds()
+        )
+        record = partial(
             llm_quota.record_failure,
             org_id=org_id,
             purpose=self.purpose,
-            error=answer.reason,
-            due_at=now + self.backoff,
+            error=failure.reason,
+            due_at=now + history.backoff,
         )
-        await self.db.change(org_id, note)
+        await self.db.change(org_id, record)
 
-    async def _release_turn(self, org_id: OrgId, now: datetime) -> None:
-        """Let others make the next call; where the database has gone, they wait until this one's time is over."""
-        note = partial(
+    async def _release(self, org_id: OrgId, now: datetime) -> None:
+        release = partial(
             llm_quota.record_answer, org_id=org_id, purpose=self.purpose, now=now, is_answered=False
         )
         try:
             async with asyncio.timeout(RELEASE_TIMEOUT):
                 with work_queue.translate_connection_errors():
-                    await self.db.change(org_id, note)
+                    await self.db.change(org_id, release)
         except (DatabaseUnavailable, TimeoutError):
             LOG.info("the database is away: the next call waits")
 
 
-class LanguageModelJob(Protocol):
-    """Asks about one thing after another."""
-
-    @property
-    def caller(self) -> LanguageModelCaller:
-        """Makes the calls."""
-        ...
-
-    async def next(self, org_id: OrgId, *, now: datetime, stop: asyncio.Event | None = None) -> str:
-        """Ask about the next thing of an org and return what became of it; one of `ENDS` where nothing follows."""
-        ...
-
-
 def backoff_after(failures: int, retry_after: timedelta | None = None) -> timedelta:
-    """Return how long to leave a language model alone after so many calls in a row without an answer.
-
-    Args:
-        failures: At least one.
-        retry_after: What the server asked for; no longer than the longest rest.
-    """
-    # 4^10 is beyond any rest, and no more of them need be computed.
-    rest = MIN_BACKOFF * 4 ** min(failures - 1, 10)
-    return min(max(rest, retry_after or rest), LONGEST_REST)
-
-
-async def run(job: LanguageModelJob, stop: asyncio.Event, *, interval: float = POLL_SECONDS) -> None:
-    """Ask about whatever there is in every org, in turns, until told to stop.
-
-    Raises:
-        DatabaseUnavailable: the server went away.
-    """
-
-    async def visit(org_id: OrgId) -> float | None:
-        became = await job.next(org_id, now=datetime.now(UTC), stop=stop)
-        if became == "failed":
-            return max(interval, job.caller.backoff.total_seconds())
-        return None if became == "nothing" else 0.0
-
-    rounds = Scheduler(
-        db=job.caller.db,
-        visit=visit,
-        task_name="asking about conversations",
-        interval=interval,
-        order=lambda org_ids: _rotated_after(job.caller.last, org_ids),
-    )
-    await rounds.run(stop)
-
-
-async def drain(job: LanguageModelJob, *, only_org: OrgId | None = None) -> Counter[str]:
-    """Ask about what waits, in one org or in all, until nothing does or no call may be made; return what became of it.
-
-    Raises:
-        DatabaseUnavailable: the server went away.
-    """
-    outcomes = Counter[str]()
-    with work_queue.translate_connection_errors():
-        for org_id in await orgs(job.caller.db, only_org):
-            while (became := await job.next(org_id, now=datetime.now(UTC))) not in FINAL_OUTCOMES:
-                outcomes[became] += 1
-            outcomes[became] += 1
-            if became == "failed":
-                break
-    return outcomes
-
-
-def _rotated_after(last: OrgId | None, org_ids: Sequence[OrgId]) -> list[OrgId]:
-    """Return orgs in an order in which each has its call in time, also where most calls fail."""
-    return sorted(org_ids, key=lambda org_id: (last is not None and org_id <= last, org_id))
+    """Return the backoff after consecutive failed calls; `retry_after` is the pause that the server asked for."""
+    # 4^10 exceeds the maximum; higher powers might overflow.
+    backoff = MIN_BACKOFF * 4 ** min(failures - 1, 10)
+    return min(max(backoff, retry_after or backoff), MAX_BACKOFF)
 
 
 async def is_allowed_for_model(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> bool:
-    """Return whether no wish keeps one of these from anybody; until the transaction ends nobody is erased.
+    """Return whether no privacy request restricts the messages; blocks erasures until the transaction ends.
 
-    A wish may be spoken anywhere in a room, and what it covers is as it was. So this is asked in the transaction that
-    ends just before a call and in the one that takes its answer: what is spoken between them costs the answer.
+    Check it in the transaction before a call and again in the one that stores the answer: a request that arrives in
+    between discards the answer.
     """
     await erased.lock_shared(conn, org_id)
     return not await privacy_requests.is_any_restricted(conn, org_id, message_ids)

@@ -1,7 +1,7 @@
-"""Writes what has changed to copies in other servers, and builds new copies beside those that are read.
+"""Writes changes to projection indexes on other servers, and builds new indexes beside the ones in use.
 
-A copy is written at least once for every change, each time as things are by then; a subject is never written by two
-workers at once. So whatever is killed when, every copy ends up as the database is.
+Every change is written at least once, with the state at that time, and never by two workers at once. So all
+indexes converge to the database, even if workers are killed.
 """
 
 import asyncio
@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from roomlore.db import projection_subjects, projections, work_queue
-from roomlore.db.database import Database
+from roomlore.db import projections, work_queue
 from roomlore.db.projections import NewIndex, Target
 from roomlore.db.queries import Connection
 from roomlore.db.work_queue import Task
@@ -25,57 +24,56 @@ from roomlore.domain.projections import Node, Point
 from roomlore.jobs import runner
 from roomlore.jobs.scheduler import Scheduler, orgs
 
-#: A batch takes no longer, or is given up: before its lease ends, after which another worker may write the same.
+#: A batch is cancelled before its lease ends: then another worker may write the same subjects.
 TIMEOUT_SECONDS = 60.0
-#: In a name this tells one copy of an org from another: when it was begun, in milliseconds, and some chance.
+#: The suffix of an index name: creation time in milliseconds, then random digits.
 NUMBER_DIGITS, TIME_DIGITS = 20, 12
-#: So long nobody takes a copy for left behind.
+#: Younger indexes are never treated as abandoned.
 MIN_INDEX_AGE_SECONDS = 600.0
-#: How often copies that are being built are looked after.
+#: How often unfinished builds are advanced.
 POLL_SECONDS = 5.0
-#: One transaction asks for so many subjects of a new copy.
+#: The number of subjects of a new index enqueued per transaction.
 CHUNK_SIZE = 10_000
-#: How long a drain waits for those who write meanwhile.
+#: How long a drain waits for concurrent transactions.
 WAITING_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectionWorker:
-    """Keeps the copies in one server up to date."""
+class ProjectionWorker(runner.QueueWorker):
+    """Keeps the indexes on one server up to date."""
 
-    db: Database
-    #: Of what `subjects` reads for the stage: points or nodes.
-    projection: Projection[Any]
     queue: Target
     batch: int = 512
+    #: Takes points or nodes, as `read_subjects` reads them for the queue.
+    projection: Projection[Any]
     chunk_size: int = CHUNK_SIZE
-    #: An org whose copies fail is left alone for so long: others have their turn meanwhile.
+    #: An org whose index failed waits for so long, so that others are served.
     backoff_seconds: float = 0.0
-    #: Until when which org is left alone.
+    #: The end of the backoff by org.
     _backing_off: dict[OrgId, float] = field(default_factory=dict[OrgId, float], repr=False)
 
     def orgs_backing_off(self) -> Collection[OrgId]:
-        """Return the orgs whose copies have just failed."""
+        """Return the orgs whose index has just failed."""
         now = time.monotonic()
         return [org_id for org_id, until in self._backing_off.items() if now < until]
 
     async def begin(self, only_org: OrgId | None) -> None:
-        """Ask for all that a copy is to hold that is being built, and remove copies that nobody reads any more."""
+        """Advance unfinished builds, and remove unused indexes."""
         for org_id in await orgs(self.db, only_org):
             await self.advance_build(org_id)
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Write subjects, as they are by now, to every copy, or remove them; return how many.
+        """Write the current state of subjects to all indexes of an org, or remove them.
 
-        Raises:
-            BackendUnavailable: the server fails, or is too slow.
-            BadInput: the server takes all but some of them.
+        Raises BackendUnavailable if the server fails or is too slow, BadInput if it refuses some subjects.
         """
-        held, ids, of_models = await self.db.change(org_id, partial(self._read, org_id=org_id, tasks=tasks))
+        projection, ids, subjects_by_model = await self.db.change(
+            org_id, partial(self._read, org_id=org_id, tasks=tasks)
+        )
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                for copy, model in held.indexes if held is not None else ():
-                    await self._write(copy, ids, of_models[model])
+                for index, model in projection.indexes if projection is not None else ():
+                    await self._write(index, ids, subjects_by_model[model])
         except TimeoutError:
             await self._record_failure(org_id, "TimeoutError")
             raise BackendUnavailable(f"{self.queue} is too slow", cure="see how it is doing") from None
@@ -83,44 +81,44 @@ class ProjectionWorker:
             await self._record_failure(org_id, error.why)
             raise
         done = [task for task in tasks if task.subject_id in set(ids)]
-        there = {one.id for found in of_models.values() for one in found}
-        gone = [one for one in ids if one not in there]
-        await self.db.change(org_id, partial(self._finish, org_id=org_id, tasks=done, gone=gone))
+        existing = {subject.id for subjects in subjects_by_model.values() for subject in subjects}
+        removed = [subject for subject in ids if subject not in existing]
+        await self.db.change(org_id, partial(self._finish, org_id=org_id, tasks=done, removed=removed))
         return len(tasks)
 
     async def _read(
         self, conn: Connection, org_id: OrgId, tasks: Sequence[Task]
     ) -> tuple[projections.Projection | None, list[UUID], dict[str | None, Sequence[Point | Node]]]:
-        held = await projections.take_fencing_token(conn, org_id, self.queue)
-        if held is None:
+        projection = await projections.take_fencing_token(conn, org_id, self.queue)
+        if projection is None:
             return None, [], {}
-        # What was taken long ago, behind the work of other orgs, may be somebody else's by now.
-        ours = await projections.renew(conn, org_id, self.queue, tasks)
-        ids: list[UUID] = [task.subject_id for task in tasks if task.subject_id in ours]
-        of_models = {
-            model: await projection_subjects.read_subjects(
-                conn, org_id, self.queue, ids, model=model, version=held.turn
+        # Tasks leased long ago may belong to another worker by now.
+        leased = await projections.renew(conn, org_id, self.queue, tasks)
+        ids: list[UUID] = [task.subject_id for task in tasks if task.subject_id in leased]
+        subjects_by_model = {
+            model: await projections.read_subjects(
+                conn, org_id, self.queue, ids, model=model, version=projection.turn
             )
-            for model in dict.fromkeys(model for _, model in held.indexes)
+            for model in dict.fromkeys(model for _, model in projection.indexes)
         }
-        return held, ids, of_models
+        return projection, ids, subjects_by_model
 
-    async def _write(self, copy: str, ids: Sequence[UUID], found: Sequence[Point | Node]) -> None:
-        there = {one.id for one in found}
-        gone = [one for one in ids if one not in there]
-        # What is gone goes first: what the server does not take holds up nobody's erasure.
-        if gone:
-            await self.projection.drop(copy, gone)
-        if found:
-            await self.projection.put(copy, found)
+    async def _write(self, index: str, ids: Sequence[UUID], subjects: Sequence[Point | Node]) -> None:
+        existing = {each.id for each in subjects}
+        removed = [each for each in ids if each not in existing]
+        # Remove first: refused subjects must not delay erasures.
+        if removed:
+            await self.projection.drop(index, removed)
+        if subjects:
+            await self.projection.put(index, subjects)
 
     async def _finish(
-        self, conn: Connection, org_id: OrgId, tasks: Sequence[Task], gone: Sequence[UUID]
+        self, conn: Connection, org_id: OrgId, tasks: Sequence[Task], removed: Sequence[UUID]
     ) -> None:
         await projections.finish(conn, org_id, self.queue, tasks)
-        # Of all subjects conversations alone may come back, and their edges went with them: a node that was removed
-        # takes those along that messages own.
-        await projections.enqueue_conversations(conn, org_id, [ConversationId(one) for one in gone])
+        # Only conversations can reappear. Removing a node also removes edges owned by messages, so enqueue it
+        # again.
+        await projections.enqueue_conversations(conn, org_id, [ConversationId(each) for each in removed])
         await projections.record_recovery(conn, org_id, self.queue)
 
     async def _record_failure(self, org_id: OrgId, error: str) -> None:
@@ -129,53 +127,40 @@ class ProjectionWorker:
             org_id, partial(projections.record_outage, org_id=org_id, target=self.queue, error=error)
         )
 
-    async def tidy(self) -> None:
-        """Leave it to the rounds."""
-
     async def build(
         self, org_id: OrgId, *, model: str | None = None, dimensions: int | None = None, again: bool = False
     ) -> None:
-        """Begin a copy beside the one that is read, unless the server has lost that; of points with vectors of a model.
+        """Start building an index beside the current one, unless the server has lost that.
 
-        Args:
-            org_id: Whose copy.
-            model: Whose vectors it is to hold, and how long they are; None: none.
-            dimensions: See there.
-            again: Only if the org has copies already: somebody may have given them up meanwhile.
-
-        Raises:
-            BackendUnavailable: the server fails.
+        `model` and `dimensions` describe its vectors. `again`: only if the org still has a projection.
         """
-        there, held = await self.projection.index_names(), await self._current_projection(org_id)
-        is_lost = held is not None and held.copy is not None and held.copy not in there
-        copy = f"{index_prefix(org_id)}{uuid7().hex[:NUMBER_DIGITS]}"
-        await self.projection.prepare(copy, dimensions=dimensions or 0)
-        planned = NewIndex(copy=copy, model=model, dimensions=dimensions)
+        names, current = await self.projection.index_names(), await self._current_projection(org_id)
+        is_lost = current is not None and current.copy is not None and current.copy not in names
+        index = f"{index_prefix(org_id)}{uuid7().hex[:NUMBER_DIGITS]}"
+        await self.projection.prepare(index, dimensions=dimensions or 0)
+        new_index = NewIndex(copy=index, model=model, dimensions=dimensions)
 
         async def begin(conn: Connection) -> bool:
             if again and await projections.take_fencing_token(conn, org_id, self.queue) is None:
                 return False
-            await projections.start_rebuild(conn, org_id, self.queue, planned, is_lost=is_lost)
+            await projections.start_rebuild(conn, org_id, self.queue, new_index, is_lost=is_lost)
             return True
 
         if not await self.db.change(org_id, begin):
-            # Nobody would come by where an org has no copies.
-            await self.projection.remove(copy)
+            # The org has no projection any more: nothing else would remove it.
+            await self.projection.remove(index)
 
     async def advance_build(self, org_id: OrgId) -> bool:
-        """Take the next step with a copy that is being built, and return whether there is another one to come.
+        """Advance an unfinished build by one step; return whether another step follows.
 
-        Where the server has lost a copy another one is begun.
-
-        Raises:
-            BackendUnavailable: the server fails.
+        An index that the server has lost is built again. Raises BackendUnavailable.
         """
         if await self._current_projection(org_id) is None:
             return False
         try:
-            there = await self.projection.index_names()
-            held = await self._current_projection(org_id)
-            goes_on = held is not None and await self._advance(org_id, held, there)
+            names = await self.projection.index_names()
+            projection = await self._current_projection(org_id)
+            goes_on = projection is not None and await self._advance(org_id, projection, names)
         except BackendUnavailable as error:
             await self._record_failure(org_id, error.why)
             raise
@@ -183,49 +168,52 @@ class ProjectionWorker:
         await self.db.change(org_id, recovered)
         return goes_on
 
-    async def _advance(self, org_id: OrgId, held: projections.Projection, there: Sequence[str]) -> bool:
-        known = {held.copy, held.next_copy}
-        if not known - {None} <= set(there):
-            model, dimensions = held.next_model or held.model, held.next_dimensions or held.dimensions
+    async def _advance(self, org_id: OrgId, projection: projections.Projection, names: Sequence[str]) -> bool:
+        known = {projection.copy, projection.next_copy}
+        if not known - {None} <= set(names):
+            model, dimensions = (
+                projection.next_model or projection.model,
+                projection.next_dimensions or projection.dimensions,
+            )
             await self.build(org_id, model=model, dimensions=dimensions, again=True)
             return True
-        for copy in there:
-            # Left behind by somebody who was killed; copies of others are theirs.
-            if copy.startswith(index_prefix(org_id)) and copy not in known and _is_abandoned(copy):
-                await self.projection.remove(copy)
-        if held.next_copy is None:
+        for index in names:
+            # Left over from a killed worker; other prefixes belong to others.
+            if index.startswith(index_prefix(org_id)) and index not in known and _is_abandoned(index):
+                await self.projection.remove(index)
+        if projection.next_copy is None:
             return False
-        if held.next_since is None:
-            announce = partial(projections.publish_rebuild, org_id=org_id, target=self.queue)
-            await self.db.change(org_id, announce)
+        if projection.next_since is None:
+            publish = partial(projections.publish_rebuild, org_id=org_id, target=self.queue)
+            await self.db.change(org_id, publish)
             while await self.db.change(org_id, partial(self._enqueue_chunk, org_id=org_id)):
                 pass
             return True
         switch = partial(projections.swap_index, org_id=org_id, target=self.queue)
         if not await self.db.change(org_id, switch):
             return True
-        if held.copy is not None:
-            await self.projection.remove(held.copy)
+        if projection.copy is not None:
+            await self.projection.remove(projection.copy)
         return False
 
     async def _enqueue_chunk(self, conn: Connection, org_id: OrgId) -> bool:
-        """Ask for a portion of what a new copy is to hold, and return whether there is another one."""
-        asking = await projections.rebuild_position(conn, org_id, self.queue)
-        if asking is None:
+        """Enqueue a chunk of a new index; return whether another chunk follows."""
+        position = await projections.rebuild_position(conn, org_id, self.queue)
+        if position is None:
             return False
-        ids = await projection_subjects.subject_ids_after(
-            conn, org_id, self.queue, asking.after, limit=self.chunk_size
+        ids = await projections.subject_ids_after(
+            conn, org_id, self.queue, position.after, limit=self.chunk_size
         )
         is_last = len(ids) < self.chunk_size
         await projections.enqueue_rebuild_batch(conn, org_id, self.queue, ids, is_last=is_last)
         return not is_last
 
     async def has_projection(self, org_id: OrgId) -> bool:
-        """Return whether an org has copies in the server, or is to have some."""
+        """Return whether an org has a projection on the server."""
         return await self._current_projection(org_id) is not None
 
     async def is_reachable(self) -> bool:
-        """Return whether the server is there at all, whatever it has lost."""
+        """Return whether the server answers."""
         try:
             await self.projection.index_names()
         except BackendUnavailable:
@@ -233,14 +221,14 @@ class ProjectionWorker:
         return True
 
     async def _current_projection(self, org_id: OrgId) -> projections.Projection | None:
-        held = await self.db.change(org_id, partial(projections.all_projections, org_id=org_id))
-        return next((one for one in held if one.target == self.queue), None)
+        found = await self.db.change(org_id, partial(projections.all_projections, org_id=org_id))
+        return next((each for each in found if each.target == self.queue), None)
 
     async def watch(self, stop: asyncio.Event) -> None:
-        """Look after the copies of every org until told to stop."""
+        """Advance unfinished builds of every org until told to stop."""
 
         async def visit(org_id: OrgId) -> None:
-            # The lanes say how the server fails, and try again.
+            # The queue lanes log the outage and retry.
             with contextlib.suppress(BackendUnavailable):
                 await self.advance_build(org_id)
 
@@ -248,15 +236,15 @@ class ProjectionWorker:
 
 
 def index_prefix(org_id: OrgId) -> str:
-    """Return how the names of all copies of an org begin: several databases may share a server."""
+    """Return the prefix of an org's index names: several databases may share a server."""
     return f"{org_id.hex}-"
 
 
-def _is_abandoned(copy: str) -> bool:
-    """Return whether a copy was begun long ago; one that is being made may not be known of yet."""
-    begun = copy.rpartition("-")[2][:TIME_DIGITS]
+def _is_abandoned(index: str) -> bool:
+    """Return whether an index is old; a new one may not be registered yet."""
+    created = index.rpartition("-")[2][:TIME_DIGITS]
     try:
-        milliseconds = int(begun, 16)
+        milliseconds = int(created, 16)
     except ValueError:
         return False
     return time.time() * 1000 - milliseconds > MIN_INDEX_AGE_SECONDS * 1000
@@ -269,21 +257,14 @@ async def drain(
     progress: runner.Progress | None = None,
     waiting: Callable[[], None] | None = None,
 ) -> runner.DrainResult:
-    """Write all that waits, build the copies that are to be built, and return what was done.
+    """Write all pending changes and finish all builds; return what was done.
 
-    Args:
-        worker: What does it.
-        only_org: The copies of this org; None: of every org.
-        progress: Told of each batch.
-        waiting: Called once, if it has to wait for transactions that began before a copy was announced.
-
-    Raises:
-        BackendUnavailable: the server fails.
-        DatabaseUnavailable: the database went away.
+    `waiting` is called once if it has to wait for older transactions. Raises BackendUnavailable or
+    DatabaseUnavailable.
     """
     done = 0
     while True:
-        drained = await runner.drain(worker.db, worker, only_org=only_org, progress=progress)
+        drained = await runner.drain(worker, only_org=only_org, progress=progress)
         done += drained.done
         with work_queue.translate_connection_errors():
             building = [await worker.advance_build(org_id) for org_id in await orgs(worker.db, only_org)]
@@ -292,5 +273,5 @@ async def drain(
         if not drained.done and waiting is not None:
             waiting()
             waiting = None
-        # Somebody is still writing who may not have known of a new copy.
+        # A concurrent transaction may not know the new index yet.
         await asyncio.sleep(WAITING_SECONDS)

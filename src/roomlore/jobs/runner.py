@@ -1,7 +1,7 @@
-"""Takes work, does the slow part without holding a connection, writes it back, notes failures.
+"""Queue workers and their loop: take tasks, do the slow part without a connection, write the result.
 
-A worker that dies loses nothing: what it had taken is due again when its lease ends. One that loses the
-database waits for it and goes on.
+A worker that dies loses nothing: its tasks are due again when their lease ends. A worker that loses the database
+waits and goes on. `jobs.scheduler` has the other loop, which visits orgs in turn.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from roomlore.db import work_queue
 from roomlore.db.database import Database
@@ -24,13 +24,13 @@ from roomlore.domain.ids import OrgId
 Done = TypeVar("Done")
 
 LONGEST_ERROR = 100
-#: One batch is read and written back while another is worked on.
+#: One batch is read and written while another is worked on.
 CONCURRENCY = 2
-#: No org gets more than this part of a batch while others wait.
+#: While other orgs wait, no org gets more than this part of a batch.
 FAIR_SHARE = 4
-#: A worker that is told to stop finishes its batch within so many seconds, or abandons it.
+#: A worker that is told to stop abandons its batch after so many seconds.
 SHUTDOWN_TIMEOUT = 10.0
-#: What cannot be given back within so many seconds is left to its lease.
+#: A task that cannot be released within so many seconds waits for the end of its lease.
 RELEASE_TIMEOUT = 3.0
 
 LOG = logging.getLogger(__name__)
@@ -38,13 +38,12 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long a worker waits for what."""
+    """Lease, retries and polling of a worker."""
 
-    #: What was taken and neither finished nor given back is due again after this.
+    #: A leased task that is neither finished nor released is due again after this.
     lease: timedelta
     retries: RetrySchedule
-    #: Notifications wake a worker at once; this is how long it sleeps if one is missed, and how long it
-    #: lets a database rest that went away.
+    #: Notifications wake a worker at once. This is the sleep if one is missed, and the pause in an outage.
     poll_seconds: float
 
 
@@ -53,129 +52,112 @@ DEFAULT_POLICY = RetryPolicy(
     retries=RetrySchedule(first_after=timedelta(seconds=1), last_attempt=5),
     poll_seconds=2.0,
 )
-#: Somebody waits for a drain to end: what fails is tried again soon, or set aside soon.
+#: Somebody waits for a drain: tasks are retried soon, or given up soon.
 DRAIN_POLICY = replace(
     DEFAULT_POLICY,
     retries=RetrySchedule(first_after=timedelta(milliseconds=10), last_attempt=5),
     poll_seconds=0.2,
 )
 
-#: Brings the database back, if that is in our hands.
+#: Restarts the database, if it is ours.
 Reconnect = Callable[[], Awaitable[None]]
-#: Something else to be done until told to stop, from its beginning again after an outage.
+#: Runs until told to stop; restarted after an outage.
 PeriodicTask = Callable[[asyncio.Event], Awaitable[None]]
-#: Called after each batch with how many messages were done.
+#: Called after each batch with the number of messages.
 Progress = Callable[[int], None]
 
 
-class Worker(Protocol):
-    """One stage of work."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueWorker:
+    """One queue and how to do its tasks; `run` and `drain` do the rest."""
 
-    @property
-    def queue(self) -> QueueName:
-        """Which work it takes."""
-        ...
-
-    @property
-    def batch(self) -> int:
-        """How many subjects it takes at once; small enough to finish within seconds."""
-        ...
-
-    async def begin(self, only_org: OrgId | None) -> None:
-        """Ask for work that nobody asked for yet, in one org or in all; called before the first batch."""
-        ...
+    db: Database
+    queue: QueueName
+    #: The number of tasks taken at once; small enough to finish within seconds.
+    batch: int
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Do the work, write it back and return with how many messages; raises if any of it failed."""
-        ...
+        """Do the tasks and write the result; return the number of messages, raise if any of them failed."""
+        raise NotImplementedError
+
+    async def begin(self, only_org: OrgId | None) -> None:
+        """Before the first batch: enqueue missing tasks of all orgs or one."""
 
     async def tidy(self) -> None:
-        """Do what is better done when nothing is waiting; called after work, each time it runs out."""
-        ...
-
-
-@runtime_checkable
-class BackingOff(Protocol):
-    """A worker that leaves some orgs alone for a while."""
+        """Clean up; called after work, each time the queue is empty."""
 
     def orgs_backing_off(self) -> Collection[OrgId]:
-        """Return the orgs of which no work is taken now: what does it is away."""
-        ...
+        """Return the orgs whose tasks have to wait: their server is down."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainResult:
-    """What a drain did."""
+    """The result of a drain."""
 
-    #: Messages that were worked on.
+    #: Messages that were processed.
     done: int
-    #: Work of this stage that was set aside after its last attempt, over all time.
+    #: Tasks of this queue that failed for good, over all time.
     set_aside: int
-    #: Messages that went because their rooms no longer keep them.
+    #: Messages erased by retention.
     expired: int = 0
-    #: Messages that were gone through to find what they answer.
+    #: Messages that were assigned to conversations.
     untangled: int = 0
-    #: Memories that were drawn from conversations.
+    #: Memories that were extracted.
     remembered: int = 0
-    #: Servers that could not be written to; what is to be written stays to be done.
+    #: Projection servers that are down; their updates stay pending.
     failing: Sequence[str] = ()
-    #: Embedding models that give no vectors; what is to be embedded by them stays to be done.
+    #: Embedding models that are down; their texts stay pending.
     unembedded: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What became of one batch."""
+    """The result of one batch."""
 
-    #: Pieces of work.
+    #: Tasks.
     taken: int
     #: Messages.
     done: int
 
 
 async def drain(
-    db: Database,
-    worker: Worker,
+    worker: QueueWorker,
     *,
     only_org: OrgId | None = None,
     progress: Progress | None = None,
     policy: RetryPolicy = DRAIN_POLICY,
 ) -> DrainResult:
-    """Work until nothing is left, waiting for what others have leased, and return what was done.
-
-    Raises:
-        DatabaseUnavailable: the server went away.
-    """
+    """Work until the queue is empty, including tasks leased by others; raises DatabaseUnavailable in an outage."""
     finishing = asyncio.Event()
 
     async def until_empty() -> int:
         nonlocal finishing
         done = 0
         while True:
-            next_one = finishing
-            finished = await step(db, worker, only_org=only_org, policy=policy)
-            done += finished.done
-            _report(progress, finished)
-            if finished.taken:
-                # A lane that found nothing looks again at once: what this one had may be due again, or all is done.
+            another = finishing
+            result = await step(worker, only_org=only_org, policy=policy)
+            done += result.done
+            _report(progress, result)
+            if result.taken:
+                # Wake the idle lane: tasks of this batch may be due again, or everything is done.
                 finishing.set()
                 finishing = asyncio.Event()
-            elif not (await _count(db, worker, only_org, without=_orgs_backing_off(worker))).waiting:
+            elif not (await _count(worker, only_org, without=worker.orgs_backing_off())).waiting:
                 return done
             else:
-                await _until_first(next_one.wait(), asyncio.sleep(policy.poll_seconds))
+                await _until_first(another.wait(), asyncio.sleep(policy.poll_seconds))
 
     with work_queue.translate_connection_errors():
         await worker.begin(only_org)
         done = sum(await _run_concurrently([until_empty() for _ in range(CONCURRENCY)]))
         if done:
             await worker.tidy()
-        return DrainResult(done=done, set_aside=(await _count(db, worker, only_org)).set_aside)
+        return DrainResult(done=done, set_aside=(await _count(worker, only_org)).set_aside)
 
 
 async def run(
-    db: Database,
-    worker: Worker,
+    worker: QueueWorker,
     *,
     stop: asyncio.Event,
     reconnect: Reconnect | None = None,
@@ -183,22 +165,13 @@ async def run(
     policy: RetryPolicy = DEFAULT_POLICY,
     tasks: Sequence[PeriodicTask] = (),
 ) -> None:
-    """Work until told to stop, woken by notifications with a poll behind them, through any outage.
+    """Work until `stop` is set, through all outages; notifications wake it, polling backs them up.
 
-    Args:
-        db: Where the work is.
-        worker: What does it.
-        stop: Ends the run once it is set.
-        reconnect: Tried in an outage before the database is.
-        progress: Told of each batch.
-        policy: How long to wait for what.
-        tasks: What else is done meanwhile.
+    `reconnect` is tried before the database in an outage; `tasks` run alongside.
     """
-    shift = _RunningWorker(
-        db=db, worker=worker, stop=stop, reconnect=reconnect, progress=progress, policy=policy
-    )
-    parts = [partial(worker.begin, None), shift.listen, *(shift.work for _ in range(CONCURRENCY))]
-    parts += [partial(chore, stop) for chore in tasks]
+    running = _RunningWorker(worker=worker, stop=stop, reconnect=reconnect, progress=progress, policy=policy)
+    parts = [partial(worker.begin, None), running.listen, *(running.work for _ in range(CONCURRENCY))]
+    parts += [partial(task, stop) for task in tasks]
 
     async def set_limit() -> None:
         await stop.wait()
@@ -207,7 +180,7 @@ async def run(
     limit = asyncio.timeout(None)
     try:
         async with limit:
-            await _run_concurrently([set_limit(), *(shift.through_outages(part) for part in parts)])
+            await _run_concurrently([set_limit(), *(running.through_outages(part) for part in parts)])
     except TimeoutError:
         if not limit.expired():
             raise
@@ -215,10 +188,9 @@ async def run(
 
 @dataclass(slots=True, kw_only=True)
 class _RunningWorker:
-    """What the parts of a running worker share."""
+    """The shared state of the parts of a running worker."""
 
-    db: Database
-    worker: Worker
+    worker: QueueWorker
     stop: asyncio.Event
     reconnect: Reconnect | None
     progress: Progress | None
@@ -228,7 +200,7 @@ class _RunningWorker:
     needs_tidying: bool = False
 
     async def through_outages(self, part: Callable[[], Awaitable[None]]) -> None:
-        """Run a part to its end, from its beginning whenever it loses the database."""
+        """Run a part to its end; restart it after an outage."""
         while not self.stop.is_set():
             try:
                 with work_queue.translate_connection_errors():
@@ -246,18 +218,17 @@ class _RunningWorker:
                 await self.reconnect()
 
     async def work(self) -> None:
-        """Do batch after batch; rest when there is none."""
         while not self.stop.is_set():
-            finished = await step(self.db, self.worker, policy=self.policy)
-            self.needs_tidying = self.needs_tidying or finished.done > 0
-            _report(self.progress, finished)
-            if not finished.taken:
+            result = await step(self.worker, policy=self.policy)
+            self.needs_tidying = self.needs_tidying or result.done > 0
+            _report(self.progress, result)
+            if not result.taken:
                 await self._wait_for_work()
 
     async def _wait_for_work(self) -> None:
         self.idle_count += 1
         try:
-            # Whoever is last to rest tidies up, for then nobody waits for a lock that it takes.
+            # The last idle lane cleans up: then nobody waits for its locks.
             if self.needs_tidying and self.idle_count == CONCURRENCY:
                 await self.worker.tidy()
                 self.needs_tidying = False
@@ -269,37 +240,36 @@ class _RunningWorker:
             self.idle_count -= 1
 
     async def listen(self) -> None:
-        """Wake those who rest when there is news."""
-        async with self.db.listening(work_queue.CHANNEL) as wake:
+        async with self.worker.db.listening(work_queue.CHANNEL) as wake:
             while not self.stop.is_set():
                 await _until_first(self.stop.wait(), wake(self.policy.poll_seconds))
                 self.wake_event.set()
 
 
 async def step(
-    db: Database, worker: Worker, *, only_org: OrgId | None = None, policy: RetryPolicy = DEFAULT_POLICY
+    worker: QueueWorker, *, only_org: OrgId | None = None, policy: RetryPolicy = DEFAULT_POLICY
 ) -> StepResult:
-    """Take one batch and do it; what is interrupted is given back at once."""
+    """Take one batch and do it; interrupted tasks are released at once."""
     tasks: list[Task] = []
     leased: set[Task] = set()
     try:
-        async with db.system_connection() as conn:
+        async with worker.db.system_connection() as conn:
             tasks += await _take(conn, worker, only_org, policy=policy)
             leased.update(tasks)
         done = 0
-        for org_id, mine in _by_org(tasks).items():
-            done += await _do(db, worker, org_id, mine, policy=policy, leased=leased)
+        for org_id, org_tasks in _by_org(tasks).items():
+            done += await _do(worker, org_id, org_tasks, policy=policy, leased=leased)
     except BaseException:
-        await asyncio.shield(_release(db, worker, leased))
+        await asyncio.shield(_release(worker, leased))
         raise
     return StepResult(taken=len(tasks), done=done)
 
 
 async def _take(
-    conn: Connection, worker: Worker, only_org: OrgId | None, *, policy: RetryPolicy
+    conn: Connection, worker: QueueWorker, only_org: OrgId | None, *, policy: RetryPolicy
 ) -> list[Task]:
-    """Take some of every org first, then fill up with whatever there is most of; what is suspect alone."""
-    share, without = max(worker.batch // FAIR_SHARE, 1), _orgs_backing_off(worker)
+    """First take a fair share of every org, then fill the batch; a poison task is taken alone."""
+    share, without = max(worker.batch // FAIR_SHARE, 1), worker.orgs_backing_off()
     take = partial(work_queue.take, conn, worker.queue, only_org, lease=policy.lease, without=without)
     tasks = await take(per_org=share, total=worker.batch)
     if not tasks:
@@ -310,35 +280,30 @@ async def _take(
     return tasks
 
 
-def _orgs_backing_off(worker: Worker) -> Collection[OrgId]:
-    return worker.orgs_backing_off() if isinstance(worker, BackingOff) else ()
-
-
 async def _do(
-    db: Database,
-    worker: Worker,
+    worker: QueueWorker,
     org_id: OrgId,
     tasks: Sequence[Task],
     *,
     policy: RetryPolicy,
     leased: set[Task],
 ) -> int:
-    """Do some of the leased work of an org, one by one if it fails together; return how much was done."""
+    """Do leased tasks of an org, one by one if they fail together; return the number of messages."""
     try:
         with work_queue.translate_connection_errors():
             done = await worker.do(org_id, tasks)
     except (ModelUnavailable, DatabaseUnavailable, BackendUnavailable):
         raise
-    except Exception as error:  # noqa: BLE001  whatever one subject breaks must not stop the others
-        # The kind of error only: its text may quote what somebody said.
+    except Exception as error:  # noqa: BLE001  one subject must not stop the others
+        # Only the type of the error: its text may quote a message.
         reason = type(error).__name__[:LONGEST_ERROR]
     else:
         leased.difference_update(tasks)
         return done
     if len(tasks) > 1:
-        alone = [await _do(db, worker, org_id, [task], policy=policy, leased=leased) for task in tasks]
+        alone = [await _do(worker, org_id, [task], policy=policy, leased=leased) for task in tasks]
         return sum(alone)
-    await db.change(
+    await worker.db.change(
         org_id,
         lambda conn: work_queue.fail(conn, org_id, worker.queue, tasks, error=reason, retries=policy.retries),
     )
@@ -346,12 +311,12 @@ async def _do(
     return 0
 
 
-async def _release(db: Database, worker: Worker, leased: Iterable[Task]) -> None:
-    """Give work back; where the database has gone, the lease does it later."""
+async def _release(worker: QueueWorker, leased: Iterable[Task]) -> None:
+    """Release tasks; if the database is down, their lease ends instead."""
     with contextlib.suppress(DatabaseUnavailable, TimeoutError), work_queue.translate_connection_errors():
         async with asyncio.timeout(RELEASE_TIMEOUT):
             for org_id, tasks in _by_org(leased).items():
-                await db.change(
+                await worker.db.change(
                     org_id, partial(work_queue.release, org_id=org_id, queue=worker.queue, tasks=tasks)
                 )
 
@@ -363,20 +328,20 @@ def _by_org(tasks: Iterable[Task]) -> dict[OrgId, list[Task]]:
     return by_org
 
 
-def _report(progress: Progress | None, finished: StepResult) -> None:
-    if finished.done and progress is not None:
-        progress(finished.done)
+def _report(progress: Progress | None, result: StepResult) -> None:
+    if result.done and progress is not None:
+        progress(result.done)
 
 
 async def _count(
-    db: Database, worker: Worker, only_org: OrgId | None, *, without: Collection[OrgId] = ()
+    worker: QueueWorker, only_org: OrgId | None, *, without: Collection[OrgId] = ()
 ) -> work_queue.WorkCount:
-    async with db.system_connection() as conn:
+    async with worker.db.system_connection() as conn:
         return await work_queue.count(conn, worker.queue, only_org, without=without)
 
 
 async def _run_concurrently(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[Done]:
-    """Return what each lane returns; when one fails or the caller is cancelled, all end first."""
+    """Return all results; if one lane fails or the caller is cancelled, wait until all have ended."""
     tasks = [asyncio.create_task(lane) for lane in lanes]
     try:
         return await asyncio.gather(*tasks)
@@ -387,7 +352,7 @@ async def _run_concurrently(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[
 
 
 async def _until_first(*waits: Awaitable[object]) -> None:
-    """Return when the first of these is done, or raise what it raises; the others are cancelled."""
+    """Return when the first is done, raising its error; cancel the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

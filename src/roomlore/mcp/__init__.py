@@ -1,1 +1,1 @@
-"""The Model Context Protocol: what rooms and memories tell a language model, through the eyes of one viewer."""
+"""The Model Context Protocol: rooms and memories for a language model, as one viewer sees them."""

@@ -1,7 +1,12 @@
-"""What a call may say, by tool and prompt. None of it says who reads: that is settled before anybody calls."""
+"""Arguments of tools and prompts: their types with limits, and a model made from the signature of each function.
 
+No argument names the viewer: the key or --as decides that before any call.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, cast, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -11,47 +16,23 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    create_model,
 )
 
-from roomlore.domain.records import MemoryKind
 from roomlore.mcp.errors import ToolError
+from roomlore.operations.registry import argument_help
 
 LONGEST_WORD, LONGEST_TEXT = 500, 10_000
 MOST_NAMED = 20
 DEFAULT_BUDGET, LEAST_BUDGET, MOST_BUDGET = 2_000, 100, 16_000
-#: Of faults in one call, so many are named.
-MAX_FAULTS = 10
+#: So many errors of one call are named.
+MAX_ERRORS = 10
 
 
-def _storable(value: str) -> str:
+def _without_nul(value: str) -> str:
     if "\0" in value:
-        raise ValueError("must hold no NUL: no database takes one")
+        raise ValueError("must not contain NUL")
     return value
-
-
-ShortText = Annotated[
-    str, StringConstraints(min_length=1, max_length=LONGEST_WORD), AfterValidator(_storable)
-]
-LongText = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_storable)]
-ShortTexts = Annotated[list[ShortText], Field(max_length=MOST_NAMED)]
-Room = Annotated[ShortText, Field(description="Name or id of a room.")]
-Budget = Annotated[
-    int, Field(ge=LEAST_BUDGET, le=MOST_BUDGET, description="The most tokens of text to return.")
-]
-Limit = Annotated[int, Field(ge=1, le=20, description="How many at most.")]
-
-Private = Annotated[
-    bool,
-    Field(description="All that you may read, not only what everybody in the room may: post nothing of it."),
-]
-
-Given = TypeVar("Given", bound="Arguments")
-
-
-class Arguments(BaseModel):
-    """What a call says; a word that is not known here is refused, since leaving it out might mean something else."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 def _utc_time(value: Any) -> Any:
@@ -68,158 +49,57 @@ def _utc_time(value: Any) -> Any:
     return moment
 
 
-UtcTime = Annotated[
-    datetime,
-    BeforeValidator(_utc_time),
-    Field(description="A day, or a time with its zone, like 2026-01-31."),
+ShortText = Annotated[
+    str, StringConstraints(min_length=1, max_length=LONGEST_WORD), AfterValidator(_without_nul)
 ]
+LongText = Annotated[
+    str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_without_nul)
+]
+ShortTexts = Annotated[list[ShortText], Field(max_length=MOST_NAMED)]
+Limit = Annotated[int, Field(ge=1, le=20)]
+ListLimit = Annotated[int, Field(ge=1, le=200)]
+Part = Annotated[int, Field(ge=1, le=1_000)]
+Budget = Annotated[int, Field(ge=LEAST_BUDGET, le=MOST_BUDGET)]
+UtcTime = Annotated[datetime, BeforeValidator(_utc_time)]
+#: Descriptions of arguments that several tools take.
+COMMON_HELP: Mapping[str, str] = {
+    "budget": "The most tokens of text to return.",
+    "limit": "How many at most.",
+    "private": "Everything you may read, not only what everybody in the room may: do not post it.",
+    "room": "Name or id of a room.",
+    "since": "A day, or a time with its zone, like 2026-01-31.",
+    "until": "A day, or a time with its zone, like 2026-01-31.",
+}
 
 
-class RoomList(Arguments):
-    """For `room_list`."""
+class Arguments(BaseModel):
+    """The arguments of a call; unknown ones are refused, since ignoring them could change the meaning."""
 
-    limit: Annotated[int, Field(ge=1, le=200, description="How many at most.")] = 50
-
-
-class PeopleList(Arguments):
-    """For `people_list`."""
-
-    room: Annotated[ShortText | None, Field(description="Only who spoke there; everybody by default.")] = None
-    limit: Annotated[int, Field(ge=1, le=200, description="How many at most.")] = 50
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class RoomRead(Arguments):
-    """For `room_read`."""
-
-    room: Room
-    since: UtcTime | None = None
-    until: UtcTime | None = None
-    before: Annotated[ShortText | None, Field(description="Id of a message; only what came before it.")] = (
-        None
-    )
-    limit: Annotated[int, Field(ge=1, le=200, description="How many at most, the newest of the span.")] = 50
-    budget: Budget = DEFAULT_BUDGET
+def arguments_model(function: Callable[..., Any]) -> type[Arguments]:
+    """Return the model of a function's arguments after the first, with descriptions from its docstring."""
+    hints, helps = get_type_hints(function, include_extras=True), {**COMMON_HELP, **argument_help(function)}
+    fields: dict[str, Any] = {}
+    for one in list(inspect.signature(function).parameters.values())[1:]:
+        default = ... if one.default is inspect.Parameter.empty else one.default
+        fields[one.name] = (Annotated[hints[one.name], Field(description=helps.get(one.name))], default)
+    create = cast("Callable[..., type[Arguments]]", create_model)
+    return create(function.__name__, __base__=Arguments, **fields)
 
 
-class MessageRead(Arguments):
-    """For `message_read`."""
-
-    room: Room
-    message: Annotated[ShortText, Field(description="Id of the message.")]
-    part: Annotated[int, Field(ge=1, le=1_000, description="Which part of its words.")] = 1
-
-
-class RoomContext(Arguments):
-    """For `room_context`."""
-
-    room: Room
-    message: Annotated[ShortText, Field(description="Id of the message to answer.")] = "last"
-    budget: Budget = DEFAULT_BUDGET
-    private: Private = False
-
-
-class RoomSearch(Arguments):
-    """For `room_search`."""
-
-    question: Annotated[LongText, Field(description="In plain words; who and when may be among them.")]
-    room: Annotated[
-        ShortText | None,
-        Field(description="Only there, and what everybody there may read; everywhere by default."),
-    ] = None
-    limit: Limit = 5
-    budget: Budget = DEFAULT_BUDGET
-    private: Private = False
-
-
-class Ask(Arguments):
-    """For `ask`."""
-
-    question: Annotated[LongText, Field(description="In plain words.")]
-    room: Annotated[
-        ShortText | None,
-        Field(description="Where you answer: look there first, and use what everybody there may read."),
-    ] = None
-    budget: Budget = DEFAULT_BUDGET
-    private: Private = False
-
-
-class MemorySearch(Arguments):
-    """For `memory_search`."""
-
-    question: Annotated[LongText | None, Field(description="What it is about; the newest by default.")] = None
-    room: Annotated[ShortText | None, Field(description="Only from this room; not with a question.")] = None
-    about: Annotated[
-        ShortText | None, Field(description="Only about this participant; not with a question.")
-    ] = None
-    limit: Limit = 10
-    budget: Budget = DEFAULT_BUDGET
-
-
-class MemoryWhy(Arguments):
-    """For `memory_why`."""
-
-    memory: Annotated[ShortText, Field(description="Id of a memory, or the beginning of it.")]
-    budget: Budget = DEFAULT_BUDGET
-
-
-class Remember(Arguments):
-    """For `remember`."""
-
-    content: Annotated[LongText, Field(description="One statement.")]
-    sources: Annotated[
-        ShortTexts,
-        Field(description="Ids of messages it rests on; none: yours alone."),
-    ] = []
-    room: ShortText | None = None
-    about: Annotated[ShortTexts, Field(description="Whom it is about.")] = []
-    kind: MemoryKind = "fact"
-    occurred_at: UtcTime | None = None
-
-
-class RoomSay(Arguments):
-    """For `room_say`."""
-
-    room: Room
-    text: LongText
-    reply_to: Annotated[ShortText | None, Field(description="Id of the message it answers.")] = None
-    to: Annotated[ShortTexts, Field(description="Whisper to these alone; to the whole room by default.")] = []
-
-
-class Forget(Arguments):
-    """For `forget`."""
-
-    memory: Annotated[ShortText | None, Field(description="Id of a memory to put aside.")] = None
-    message: Annotated[ShortText | None, Field(description="Id of a message of yours to erase for good.")] = (
-        None
-    )
-
-
-class Correct(Arguments):
-    """For `correct`."""
-
-    text: Annotated[LongText, Field(description="What is right.")]
-    memory: Annotated[ShortText | None, Field(description="Id of a memory to replace.")] = None
-    message: Annotated[ShortText | None, Field(description="Id of a message of yours to edit.")] = None
-
-
-class CatchUp(Arguments):
-    """For the prompt `catch_up`."""
-
-    room: Room
-    since: UtcTime | None = None
-
-
-def parse_arguments(kind: type[Given], given: object) -> Given:
-    """Return what a call says.
+def parse_arguments(model: type[Arguments], values: object) -> dict[str, Any]:
+    """Return the arguments of a call.
 
     Raises:
-        Refused: it is not of its shape, or says an unknown word; what was said is not repeated.
+        ToolError: they do not fit the model; the error does not repeat the values.
     """
     try:
-        return kind.model_validate(given)
+        return dict(model.model_validate(values))
     except ValidationError as error:
-        faults = [
-            f"{'.'.join(str(part) for part in fault['loc']) or 'arguments'}: {fault['msg']}"
-            for fault in error.errors()[:MAX_FAULTS]
+        errors = [
+            f"{'.'.join(str(part) for part in one['loc']) or 'arguments'}: {one['msg']}"
+            for one in error.errors()[:MAX_ERRORS]
         ]
-        raise ToolError("; ".join(dict.fromkeys(faults))) from None
+        raise ToolError("; ".join(dict.fromkeys(errors))) from None

@@ -1,7 +1,6 @@
-"""Over HTTP: a request is answered by itself, in one piece, by whichever process it comes to.
+"""MCP over HTTP: each request gets one complete answer, from any process.
 
-It stands where the API stands, behind its keys and limits. No session is kept and no stream held open, so that nothing
-outlives the key that was shown.
+It is behind the keys and limits of the API. There are no sessions and no streams, so nothing outlives a revoked key.
 """
 
 import ipaddress
@@ -29,11 +28,7 @@ FOREIGN_ORIGIN = ProblemKind(name="not-allowed", status=HTTPStatus.FORBIDDEN, ti
 
 
 def mcp_app(*, allow_writes: bool) -> ASGIApp:
-    """Return what answers at `PATH`, behind what signs in: it reads on behalf of whoever's key was shown.
-
-    Args:
-        allow_writes: Whether anything may be written, by those whose key has the right.
-    """
+    """Return the ASGI app for `PATH`; it acts as the holder of the key, which the API has checked before."""
     server = build(_app_of, allow_writes=allow_writes)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,11 +37,11 @@ def mcp_app(*, allow_writes: bool) -> ASGIApp:
             await problem_response(scope, POST_ONLY, "send each message with POST")(scope, receive, send)
             return
         if not _is_allowed_origin(Headers(scope=scope).getlist("origin")):
-            await problem_response(scope, FOREIGN_ORIGIN, "web pages may not ask")(scope, receive, send)
+            await problem_response(scope, FOREIGN_ORIGIN, "web pages may not call this")(scope, receive, send)
             return
-        # Read here, so that one that is too large is told as everywhere.
+        # Read here, so that a body that is too large gets the same error as elsewhere.
         body = await Request(scope, receive).body()
-        # One for each request: nothing has to be started before, nor is left behind.
+        # One manager per request: nothing needs a start or an end outside of it.
         manager = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=len(body) + 1
         )
@@ -57,7 +52,7 @@ def mcp_app(*, allow_writes: bool) -> ASGIApp:
 
 
 class _AsgiApp:
-    """What is no function is mounted as it is."""
+    """Starlette mounts an object as an ASGI app, but would treat a function as an endpoint."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -73,24 +68,24 @@ def _app_of(call: Call) -> App:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a way to receive a body that was read already, and then whatever comes."""
-    is_told = False
+    """Return a `receive` that gives a body that was read before, then what comes next."""
+    is_sent = False
 
     async def again() -> Message:
-        nonlocal is_told
-        if is_told:
+        nonlocal is_sent
+        if is_sent:
             return await receive()
-        is_told = True
+        is_sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
 
 
 def _is_allowed_origin(origins: list[str]) -> bool:
-    """Whether a request is of no web page, or of one of this machine's.
+    """Whether a request is not from a web page, or from one of this machine.
 
-    Browsers always say what page a POST is from. A page elsewhere might have its name lead to this machine, so names
-    tell nothing; programs say no origin, by whatever name they reach us.
+    Browsers send the origin of every POST, programs send none. The name of a host proves nothing, since any name may
+    resolve to this machine.
     """
     return all(_is_local_origin(origin) for origin in origins)
 

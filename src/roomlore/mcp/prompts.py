@@ -1,59 +1,44 @@
-"""The prompts: what somebody may begin with."""
+"""The prompt `catch_up`."""
 
-from collections.abc import Sequence
-from datetime import datetime
-
-from roomlore.domain.records import Memory, Message
-from roomlore.mcp.arguments import CatchUp
-from roomlore.mcp.transcript import NOTE, Transcript
+from roomlore.mcp.arguments import ShortText, UtcTime
+from roomlore.mcp.results import quoted
+from roomlore.mcp.transcript import Transcript
 from roomlore.operations import App
 
 CATCH_UP = "catch_up"
-DESCRIPTION = "What was said and remembered in a room, to be summed up."
-ROOM_IS = "Name or id of a room."
-SINCE_IS = "A day or a time with its zone, like 2026-01-31T09:00:00Z; the newest by default."
+DESCRIPTION = "The messages and memories of a room, to be summed up."
 BUDGET = 6_000
-#: So many messages are looked at, and so many memories told.
 MAX_MESSAGES, MAX_MEMORIES = 300, 20
-#: Where nobody says since when.
+#: How many messages there are without `since`.
 DEFAULT_MESSAGES = 50
 TASK = (
-    "Sum up what happened in this room for me: what was decided, what is open, who is waited for. Cite what you say by "
-    "the labels of the lines that say so, and keep apart who said what."
+    "Sum up what happened in this room for me: what was decided, what is open, who is waited for. Cite the labels of the "
+    "lines that support what you say, and keep apart who said what."
 )
 
 
-async def catch_up(app: App, given: CatchUp) -> str:
-    """Return what was said and remembered in a room since a time, with the task to sum it up.
+async def catch_up(app: App, room: ShortText, since: UtcTime | None = None) -> str:
+    """Return the messages and memories of a room, with the task to sum them up.
 
-    Raises:
-        NotFound: there is no such room, or the viewer may not see it.
-        BadInput: several rooms are meant.
+    Args:
+        since: A day or a time with its zone, like 2026-01-31T09:00:00Z; the newest by default.
     """
-    viewer = app.access.principal
-    limit = DEFAULT_MESSAGES if given.since is None else MAX_MESSAGES
-    said = await app.messages(viewer, given.room, limit=limit, recalls=True)
-    since = given.since or (said[0].sent_at if said else None)
-    new = [one for one in said if since is None or one.sent_at >= since]
-    kept = await app.memories.all(viewer, limit=MAX_MEMORIES, room=given.room, since=since)
-    return _to_text(new, kept, since=given.since, is_all=len(new) < limit)
-
-
-def _to_text(said: Sequence[Message], kept: Sequence[Memory], *, since: datetime | None, is_all: bool) -> str:
-    told = Transcript(budget=BUDGET)
-    told.heading(_describe_period(since, is_all=is_all))
-    if not (said or kept):
-        told.heading("-- nothing that you may read")
-    told.section("-- remembered")
-    for memory in kept:
-        told.memory(memory)
-    told.section("-- said")
-    told.messages(said)
-    return f"{TASK}\n\n{NOTE}\n\n{told.with_citations()}"
-
-
-def _describe_period(since: datetime | None, *, is_all: bool) -> str:
+    viewer, limit = app.access.principal, DEFAULT_MESSAGES if since is None else MAX_MESSAGES
+    messages = await app.messages(viewer, room, limit=limit, recalls=True)
+    start = since or (messages[0].sent_at if messages else None)
+    new = [one for one in messages if start is None or one.sent_at >= start]
+    memories = await app.memories.all(viewer, limit=MAX_MEMORIES, room=room, since=start)
+    transcript = Transcript(budget=BUDGET)
     if since is None:
-        return "-- the newest"
-    told = f"-- since {since:%Y-%m-%d %H:%M %Z}"
-    return told if is_all else f"{told}, the newest of what was said"
+        transcript.heading("-- the newest")
+    else:
+        cut = "" if len(new) < limit else ", only the newest"
+        transcript.heading(f"-- since {since:%Y-%m-%d %H:%M %Z}{cut}")
+    if not (new or memories):
+        transcript.heading("-- nothing that you may read")
+    transcript.section("-- memories")
+    for memory in memories:
+        transcript.memory(memory)
+    transcript.section("-- messages")
+    transcript.messages(new)
+    return f"{TASK}\n\n{quoted(transcript, nothing='').to_text()}"

@@ -1,4 +1,4 @@
-"""What tools return: structured, and as text. Whatever somebody said stands in `text`, fenced."""
+"""Results of tools, structured and as text. Text by people is only in `text` and `answer`, fenced."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,33 +13,31 @@ from roomlore.mcp.transcript import NOTE, CitedMemory, CitedMessage, Transcript
 
 
 class ToolResult(Protocol):
-    """What any tool returns."""
+    """The result of any tool."""
 
     def to_text(self) -> str:
-        """Return all of it as text."""
+        """Return the result as text."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextResult:
-    """What to read before answering a message of a room."""
+    """The context for an answer to a message."""
 
     room_id: RoomId
-    #: The message to answer, the last in the text.
+    #: The message to answer; the text ends with it.
     message_id: MessageId
     tokens: int
     budget: int
-    #: How to read the text.
     note: str
     text: str
     citations: Sequence[CitedMessage]
-    #: What the viewer remembers as an agent, by label.
+    #: Memories of the agent, by label.
     memories: Mapping[str, MemoryId]
-    #: Where the answer may be posted.
     postable: Postable
 
     def to_text(self) -> str:
-        """Return all of it as text."""
+        """Return the result as text."""
         ids = [f"{one.label} = message {one.message_id}" for one in self.citations]
         ids += [f"{label} = memory {key}" for label, key in self.memories.items()]
         return "\n\n".join([self.note, self.text, "\n".join(ids)])
@@ -47,48 +45,45 @@ class ContextResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotedResult:
-    """What was found, quoted in lines."""
+    """Messages and memories, quoted in lines."""
 
-    #: How to read the text.
     note: str
     text: str
     citations: Sequence[CitedMessage]
     memories: Sequence[CitedMemory]
     #: Messages and memories that did not fit into the budget.
-    left_out: int
+    omitted: int
     tokens: int
-    #: What it had to do without, and how the question was understood.
+    #: Why the result may be incomplete, and how the question was understood.
     remarks: Sequence[str]
 
     def to_text(self) -> str:
-        """Return all of it as text."""
+        """Return the result as text."""
         return _full_text(self, [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerResult:
-    """An answer with what it rests on, or that there is none."""
+    """An answer with its sources, or none."""
 
-    #: Where it may be posted.
     postable: Postable
     known: bool
-    #: Quotations, or what a language model made of them; each line fenced with a bar.
+    #: Quotes, or the text of a language model; each line begins with a bar.
     answer: str
-    #: Where it was found.
     tier: Literal["room", "memories", "history", "raw logs", "none"]
     written_by: str
     note: str
-    #: What it rests on.
+    #: The sources.
     text: str
     citations: Sequence[CitedMessage]
     memories: Sequence[CitedMemory]
-    left_out: int
+    omitted: int
     tokens: int
     remarks: Sequence[str]
 
     def to_text(self) -> str:
-        """Return all of it as text."""
-        known = f"An answer, from {self.tier}:" if self.known else "It is not known."
+        """Return the result as text."""
+        known = f"An answer, from {self.tier}:" if self.known else "The answer is not known."
         return _full_text(self, [f"{known}\n{self.answer}"])
 
 
@@ -97,25 +92,23 @@ class RoomSummary:
     """A room that the viewer may see."""
 
     id: RoomId
-    #: Harmless.
     name: str
     platform: str
     kind: RoomKind
     is_closed: bool
-    #: Of what the viewer may read.
+    #: Counts what the viewer may read.
     messages: int
     last_activity_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonSummary:
-    """Somebody whom the viewer may know of."""
+    """A participant that the viewer may know of."""
 
     id: ParticipantId
-    #: Harmless.
     name: str
     kind: ParticipantKind
-    #: Of what the viewer may read.
+    #: Counts what the viewer may read.
     messages: int
     last_seen_at: datetime | None
 
@@ -125,11 +118,10 @@ class RoomsResult:
     """Rooms, most recently active first."""
 
     rooms: Sequence[RoomSummary]
-    #: How many there are in all.
     total: int
 
     def to_text(self) -> str:
-        """Return all of it as text."""
+        """Return the result as text."""
         lines = [
             f"[{one.name}] {one.platform} {one.kind}{', members only' if one.is_closed else ''}, "
             f"{count_phrase(one.messages, 'message')}{_last(one.last_activity_at)} = room {one.id}"
@@ -143,33 +135,32 @@ class PeopleResult:
     """People and agents, most talkative first."""
 
     people: Sequence[PersonSummary]
-    #: How many there are in all.
     total: int
 
     def to_text(self) -> str:
-        """Return all of it as text."""
+        """Return the result as text."""
         lines = [
             f"[{one.name}]{' (bot)' if one.kind == 'agent' else ''} "
             f"{count_phrase(one.messages, 'message')}{_last(one.last_seen_at)} = participant {one.id}"
             for one in self.people
         ]
-        return _list_text(lines, self.total, nothing="There is nobody whom you may know of.")
+        return _list_text(lines, self.total, nothing="There is nobody that you may know of.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """What was done, and to which message or memory."""
+    """A change, and the message or memory that it changed."""
 
-    done: Literal["said", "edited", "erased", "replaced", "put aside"]
+    action: Literal["sent", "edited", "erased", "replaced", "archived"]
     message_id: MessageId | None = None
     memory_id: MemoryId | None = None
     #: The memory as it is now, on one line.
     text: str = ""
 
     def to_text(self) -> str:
-        """Return all of it as text."""
+        """Return the result as text."""
         what = f"message {self.message_id}" if self.message_id else f"memory {self.memory_id}"
-        return "\n".join([f"{self.done}: {what}", *([self.text] if self.text else [])])
+        return "\n".join([f"{self.action}: {what}", *([self.text] if self.text else [])])
 
 
 def _last(at: datetime | None) -> str:
@@ -177,33 +168,35 @@ def _last(at: datetime | None) -> str:
 
 
 def _list_text(lines: Sequence[str], total: int, *, nothing: str) -> str:
-    more = [f"({total - len(lines)} more; ask with a larger limit)"] if total > len(lines) else []
+    more = [f"({total - len(lines)} more; call again with a larger limit)"] if total > len(lines) else []
     return "\n".join([*lines, *more]) or nothing
 
 
 def fenced(answer: str) -> str:
-    """Return an answer with each of its lines fenced, for it may quote whatever was said."""
+    """Return an answer with a bar before each line, since it may quote anybody."""
     return "\n".join(f"  | {line}" for line in answer.splitlines())
 
 
 def quoted(transcript: Transcript, *, nothing: str, remarks: Sequence[str] = ()) -> QuotedResult:
-    """Return what was found, or in words that it was nothing."""
+    """Return the lines of a transcript, or `nothing` if it has none."""
     return QuotedResult(
         note=NOTE,
         text=transcript.text or nothing,
         citations=transcript.cited,
         memories=transcript.memories,
-        left_out=transcript.left_out,
+        omitted=transcript.omitted,
         tokens=transcript.tokens,
         remarks=[*remarks, *transcript.remarks],
     )
 
 
-def _full_text(told: QuotedResult | AnswerResult, head: Sequence[str]) -> str:
-    ids = [f"{one.label} = message {one.message_id}" for one in told.citations]
-    ids += [f"{one.label} = memory {one.memory_id}" for one in told.memories]
+def _full_text(result: QuotedResult | AnswerResult, head: Sequence[str]) -> str:
+    ids = [f"{one.label} = message {one.message_id}" for one in result.citations]
+    ids += [f"{one.label} = memory {one.memory_id}" for one in result.memories]
     more = (
-        f"({told.left_out} more did not fit; ask for less, or with a larger budget)" if told.left_out else ""
+        f"({result.omitted} more did not fit; ask for less, or with a larger budget)"
+        if result.omitted
+        else ""
     )
-    parts = [told.note, *head, told.text, more, *told.remarks, "\n".join(ids)]
+    parts = [result.note, *head, result.text, more, *result.remarks, "\n".join(ids)]
     return "\n\n".join(part for part in parts if part)

@@ -1,7 +1,7 @@
-"""Over standard input and output: one caller, who started this process.
+"""MCP over standard input and output, for the program that started this process.
 
-What the protocol says is all that stands on the output; whatever else is printed goes to the errors. Threads that
-nobody waits for read and write, so that we can end while they wait.
+Standard output has only messages of the protocol; everything else goes to standard error. Daemon threads read and
+write, so that the process can end while they block.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from roomlore.operations import App
 
 Result = TypeVar("Result")
 
-#: Bytes of one message, as over HTTP; whoever sends more is cut off.
+#: Bytes of one message, as over HTTP; a longer one ends the connection.
 LONGEST_LINE = 256 * 1024
 _CHUNK_SIZE = 64 * 1024
 
 
 class LineReader:
-    """The lines that come in, until the input ends."""
+    """The lines of an input."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     async def __aiter__(self) -> AsyncGenerator[str]:
-        """Yield each line; one that is too long ends it."""
+        """Yield each line; a line that is too long ends the input."""
         held = b""
         while piece := await _in_thread(lambda: os.read(self._fd, _CHUNK_SIZE)):
             *lines, held = (held + piece).split(b"\n")
@@ -43,34 +43,28 @@ class LineReader:
 
 
 class LineWriter:
-    """Where lines go out, until nobody reads them any more."""
+    """An output; sets an event when its reader has gone."""
 
     def __init__(self, fd: int, closed: asyncio.Event) -> None:
         self._fd = fd
         self._closed = closed
 
     async def write(self, text: str) -> None:
-        """Write a text out."""
+        """Write text."""
         left = text.encode()
         try:
             while left:
                 left = left[await _in_thread(partial(os.write, self._fd, left)) :]
         except OSError:
-            # Whoever started us has gone.
+            # The parent process has gone.
             self._closed.set()
 
     async def flush(self) -> None:
-        """Do nothing: what is written is out."""
+        """Do nothing: writes are not buffered."""
 
 
 async def serve(app: App, *, allow_writes: bool, stop: asyncio.Event) -> None:
-    """Serve the caller of an App until the input ends, or until told to stop.
-
-    Args:
-        app: Acts on behalf of the one caller.
-        allow_writes: Whether anything may be written, if the caller has the right.
-        stop: Ends it once it is set; it is set when nobody reads the output any more.
-    """
+    """Serve until the input ends or `stop` is set; it is also set when the reader of the output has gone."""
     with _own_stdout() as fd:
         tasks: list[asyncio.Task[Any]] = [
             asyncio.create_task(_serve_streams(app, fd, allow_writes=allow_writes, closed=stop)),
@@ -89,16 +83,16 @@ async def serve(app: App, *, allow_writes: bool, stop: asyncio.Event) -> None:
 
 async def _serve_streams(app: App, fd: int, *, allow_writes: bool, closed: asyncio.Event) -> None:
     server = build(lambda _: app, allow_writes=allow_writes)
-    # The SDK asks of these no more than they have.
+    # The SDK uses only these methods.
     lines, out = cast("Any", LineReader(sys.stdin.fileno())), cast("Any", LineWriter(fd, closed))
     async with stdio_server(stdin=lines, stdout=out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 async def _in_thread(call: Callable[[], Result]) -> Result:
-    """Return what a call returns that may wait for ever; whoever stops waiting for it leaves it behind.
+    """Return what a blocking call returns; after a cancellation the call goes on and is ignored.
 
-    The event loop's own threads are waited for when it ends.
+    The event loop would wait for its own threads when it ends, so this uses a daemon thread.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
@@ -117,7 +111,7 @@ async def _in_thread(call: Callable[[], Result]) -> Result:
             result = call()
         except OSError as error:
             failed = error
-        # The loop may have ended meanwhile.
+        # The loop may have ended.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, result, failed)
 
@@ -127,7 +121,7 @@ async def _in_thread(call: Callable[[], Result]) -> Result:
 
 @contextmanager
 def _own_stdout() -> Generator[int]:
-    """Give a way to standard output that nothing else has: what others print there goes to standard error."""
+    """Give a private descriptor of standard output; what others print there goes to standard error."""
     own = os.dup(sys.stdout.fileno())
     sys.stdout.flush()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -1,18 +1,33 @@
-"""The tools: what a language model may ask for. Each reads with the eyes of whoever the App acts for."""
+"""The tools that a language model may call. Each acts as the viewer of its App.
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+A tool is a function: its name, docstring and annotated arguments are what the client sees.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TypeVar, get_type_hints
 from uuid import UUID
 
 from roomlore.context.render import FORMAT_NOTE, to_text
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
 from roomlore.domain.phrases import memory_audience_phrase
-from roomlore.domain.records import RIGHTS, Memory, Right
+from roomlore.domain.records import RIGHTS, MemoryKind, Right
 from roomlore.domain.rendering import as_one_line, safe_name
 from roomlore.mcp import arguments
-from roomlore.mcp.arguments import Arguments
+from roomlore.mcp.arguments import (
+    DEFAULT_BUDGET,
+    Arguments,
+    Budget,
+    Limit,
+    ListLimit,
+    LongText,
+    Part,
+    ShortText,
+    ShortTexts,
+    UtcTime,
+    arguments_model,
+)
 from roomlore.mcp.results import (
     AnswerResult,
     ContextResult,
@@ -29,86 +44,81 @@ from roomlore.mcp.results import (
 from roomlore.mcp.transcript import NOTE, CitedMessage, Transcript, memory_line
 from roomlore.operations import App
 from roomlore.operations.history import History
+from roomlore.operations.registry import summary
 from roomlore.operations.timeline import Timeline
 from roomlore.search.records import Answer, Hit
 
+Function = TypeVar("Function", bound=Callable[..., Awaitable[ToolResult]])
 
-async def remember(app: App, given: arguments.Remember) -> QuotedResult:
-    """Keep a statement as a memory, and return it."""
-    details = given.model_dump(exclude={"content"})
-    kept = await app.memories.remember(given.content, **details)
-    told = Transcript(budget=arguments.DEFAULT_BUDGET)
-    told.memory(kept)
-    return quoted(told, nothing="", remarks=[f"It is {memory_audience_phrase(kept)}."])
-
-
-async def say(app: App, given: arguments.RoomSay) -> WriteResult:
-    """Say something in a room, and return which message it is."""
-    said = await app.intake.say(given.room, given.text, reply_to=given.reply_to, to=given.to)
-    return WriteResult(done="said", message_id=said)
-
-
-async def forget(app: App, given: arguments.Forget) -> WriteResult:
-    """Put a memory aside, or erase a message; return which one."""
-    _check_one(given)
-    if given.message is not None:
-        return WriteResult(done="erased", message_id=(await app.erasure.message(given.message)).message_id)
-    return _write_result("put aside", await app.memories.forget(given.memory or ""))
-
-
-async def correct(app: App, given: arguments.Correct) -> WriteResult:
-    """Put what is right in the place of a memory, or edit a message; return which one."""
-    _check_one(given)
-    if given.message is not None:
-        return WriteResult(done="edited", message_id=await app.intake.edit(given.message, given.text))
-    return _write_result("replaced", await app.memories.correct(given.memory or "", given.text))
-
-
-def _check_one(given: arguments.Forget | arguments.Correct) -> None:
-    if (given.memory is None) == (given.message is None):
-        raise BadInput("memory", "name a memory or a message, and not both")
-
-
-def _write_result(done: Literal["replaced", "put aside"], memory: Memory) -> WriteResult:
-    return WriteResult(done=done, memory_id=memory.id, text=memory_line(memory))
-
-
-#: What stands in a place before every message of a moment.
+#: A position before every message of a time.
 FIRST_AT_TIME = (-(2**63), MessageId(UUID(int=0)))
-#: What it had to do without, in words.
+#: Why a result may be incomplete, in sentences.
 DEGRADED: Mapping[str, str] = {
-    "no embedding model": "Searched by words alone: there is no embedding model.",
-    "one of two embedding models is unavailable": "Of two embedding models one is unavailable; the other one searched.",
-    "not everything is embedded yet": "Not everything is embedded yet; what is newest may be missing.",
+    "no embedding model": "Only words were compared: there is no embedding model.",
+    "one of two embedding models is unavailable": "One of two embedding models is unavailable; the other one searched.",
+    "not everything is embedded yet": "Not everything is embedded yet; the newest messages may be missing.",
     "qdrant is unavailable": "Qdrant is unavailable; the database answered alone.",
     "neo4j is unavailable": "Neo4j is unavailable; the database answered alone.",
 }
-
 #: Characters of a part of a message.
 MAX_PART_LENGTH = 6_000
-#: Said where messages are so long that fewer were read than asked for.
-EARLIER = "These are not all. For what came before them, ask again with before {message}."
-#: Said where nothing was asked for that everybody in a room may read.
-NOT_POSTABLE_NOTE = "This is for your eyes only: others may not be allowed to read it. To get what may be posted in a room, name the room."
+EARLIER = "There are earlier messages. To read them, call again with before {message}."
+NOT_POSTABLE_NOTE = (
+    "Only you may read all of this: do not post it. To get what may be posted in a room, name the room."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """Something that may be asked for."""
+    """A tool as a client sees it."""
 
     name: str
     title: str
     description: str
     arguments: type[Arguments]
     result: type[ToolResult]
-    call: Callable[[App, Any], Awaitable[ToolResult]]
-    #: What whoever uses it must be allowed; None for a tool that only reads.
-    right: Right | None = None
-    is_destructive: bool = False
+    call: Callable[..., Awaitable[ToolResult]]
+    #: The right that the caller needs; None for a tool that only reads.
+    right: Right | None
+    is_destructive: bool
 
 
-async def _room_list(app: App, given: arguments.RoomList) -> RoomsResult:
-    seen = await app.rooms(app.access.principal)
+TOOLS: list[Tool] = []
+
+
+def tool(
+    title: str, *, right: Right | None = None, is_destructive: bool = False
+) -> Callable[[Function], Function]:
+    """Make a tool of a function: its arguments after the App, its docstring and its result."""
+
+    def add(function: Function) -> Function:
+        TOOLS.append(
+            Tool(
+                name=function.__name__,
+                title=title,
+                description=summary(function),
+                arguments=arguments_model(function),
+                result=get_type_hints(function)["return"],
+                call=function,
+                right=right,
+                is_destructive=is_destructive,
+            )
+        )
+        return function
+
+    return add
+
+
+def tools_for(app: App, *, allow_writes: bool) -> dict[str, Tool]:
+    """Return the tools that the viewer may use, by name; others do not exist for them."""
+    rights = RIGHTS[app.access.principal.role] if allow_writes else frozenset[Right]()
+    return {one.name: one for one in TOOLS if one.right is None or one.right in rights}
+
+
+@tool("Rooms")
+async def room_list(app: App, *, limit: ListLimit = 50) -> RoomsResult:
+    """The rooms you may see, most recently active first."""
+    rooms = await app.rooms(app.access.principal)
     listed = [
         RoomSummary(
             id=one.id,
@@ -119,13 +129,19 @@ async def _room_list(app: App, given: arguments.RoomList) -> RoomsResult:
             messages=one.message_count,
             last_activity_at=one.last_activity_at,
         )
-        for one in seen[: given.limit]
+        for one in rooms[:limit]
     ]
-    return RoomsResult(rooms=listed, total=len(seen))
+    return RoomsResult(rooms=listed, total=len(rooms))
 
 
-async def _people_list(app: App, given: arguments.PeopleList) -> PeopleResult:
-    known = await app.participants(app.access.principal, room=given.room)
+@tool("People")
+async def people_list(app: App, *, room: ShortText | None = None, limit: ListLimit = 50) -> PeopleResult:
+    """The people and agents you may know of, or those who wrote in a room.
+
+    Args:
+        room: Only people who wrote there; everybody by default.
+    """
+    people = await app.participants(app.access.principal, room=room)
     listed = [
         PersonSummary(
             id=one.id,
@@ -134,51 +150,85 @@ async def _people_list(app: App, given: arguments.PeopleList) -> PeopleResult:
             messages=one.message_count,
             last_seen_at=one.last_seen_at,
         )
-        for one in known[: given.limit]
+        for one in people[:limit]
     ]
-    return PeopleResult(people=listed, total=len(known))
+    return PeopleResult(people=listed, total=len(people))
 
 
-async def _room_read(app: App, given: arguments.RoomRead) -> QuotedResult:
-    if given.before is not None and given.until is not None:
+@tool("Read a room")
+async def room_read(
+    app: App,
+    room: ShortText,
+    *,
+    since: UtcTime | None = None,
+    until: UtcTime | None = None,
+    before: ShortText | None = None,
+    limit: ListLimit = 50,
+    budget: Budget = DEFAULT_BUDGET,
+) -> QuotedResult:
+    """The messages of a room in a time range, oldest first, with citations.
+
+    Args:
+        before: Id of a message; only messages before it.
+        limit: How many at most, the newest of the range.
+    """
+    if before is not None and until is not None:
         raise BadInput("before", "leave out until beside it")
-    before = given.before if given.until is None else (given.until, *FIRST_AT_TIME)
-    found = await History(access=app.access).messages(
-        app.access.principal, given.room, limit=given.limit, before=before, recalls=True
-    )
-    told = Transcript(budget=given.budget)
-    said = found.items[::-1]
-    begun = told.messages([one for one in said if given.since is None or one.sent_at >= given.since])
-    is_cut = found.is_cut and (given.since is None or said[0].sent_at >= given.since)
-    remarks = [EARLIER.format(message=begun)] if told.left_out or is_cut else []
-    return quoted(told, nothing="Nothing was said then that you may read.", remarks=remarks)
-
-
-async def _message_read(app: App, given: arguments.MessageRead) -> QuotedResult:
-    found = await Timeline(access=app.access).full_message(
+    page = await History(access=app.access).messages(
         app.access.principal,
-        given.room,
-        given.message,
-        part=given.part,
-        stretch=MAX_PART_LENGTH,
+        room,
+        limit=limit,
+        before=before if until is None else (until, *FIRST_AT_TIME),
         recalls=True,
     )
-    # What makes it harmless may make it longer.
-    told = Transcript(budget=arguments.MOST_BUDGET, longest=2 * MAX_PART_LENGTH)
-    told.messages([found.message])
+    transcript, messages = Transcript(budget=budget), page.items[::-1]
+    first = transcript.messages([one for one in messages if since is None or one.sent_at >= since])
+    is_cut = page.is_cut and (since is None or messages[0].sent_at >= since)
+    remarks = [EARLIER.format(message=first)] if transcript.omitted or is_cut else []
+    return quoted(transcript, nothing="There are no messages that you may read.", remarks=remarks)
+
+
+@tool("Read a message")
+async def message_read(app: App, room: ShortText, message: ShortText, *, part: Part = 1) -> QuotedResult:
+    """The whole text of one message, in parts if it is very long.
+
+    Args:
+        message: Id of the message.
+        part: Which part of its text.
+    """
+    found = await Timeline(access=app.access).full_message(
+        app.access.principal, room, message, part=part, stretch=MAX_PART_LENGTH, recalls=True
+    )
+    # Escaping may make a part longer.
+    transcript = Transcript(budget=arguments.MOST_BUDGET, longest=2 * MAX_PART_LENGTH)
+    transcript.messages([found.message])
     more = f"; ask for part {found.part + 1}" if found.part < found.parts else ""
     remarks = [f"Part {found.part} of {found.parts}{more}."] if found.parts > 1 else []
-    return quoted(told, nothing="", remarks=remarks)
+    return quoted(transcript, nothing="", remarks=remarks)
 
 
-async def _room_context(app: App, given: arguments.RoomContext) -> ContextResult:
-    context = await app.context(
-        app.access.principal, given.room, given.message, budget=given.budget, private=given.private
-    )
-    bots = {line.message.id for line in context.lines if line.message.author_kind == "agent"}
-    speakers = {line.message.id: line.speaker for line in context.lines}
-    unnamed = {
-        line.message.id for line in context.lines if line.message.kind == "system" or line.message.erased_at
+@tool("Context of a room")
+async def room_context(
+    app: App,
+    room: ShortText,
+    *,
+    message: ShortText = "last",
+    budget: Budget = DEFAULT_BUDGET,
+    private: bool = False,
+) -> ContextResult:
+    """What to read before you answer a message of a room: the replies around it, with citations.
+
+    Args:
+        message: Id of the message to answer.
+    """
+    context = await app.context(app.access.principal, room, message, budget=budget, private=private)
+    authors = {
+        line.message.id: ""
+        if line.message.kind == "system" or line.message.erased_at
+        else f"{line.speaker} (bot)"
+        if line.message.author_kind == "agent"
+        else line.speaker
+        for line in context.lines
     }
     return ContextResult(
         room_id=context.room_id,
@@ -191,9 +241,7 @@ async def _room_context(app: App, given: arguments.RoomContext) -> ContextResult
             CitedMessage(
                 label=f"#{one.label}",
                 message_id=one.message_id,
-                author=""
-                if one.message_id in unnamed
-                else speakers[one.message_id] + (" (bot)" if one.message_id in bots else ""),
+                author=authors[one.message_id],
                 at=one.sent_at,
             )
             for one in context.citations.values()
@@ -205,28 +253,53 @@ async def _room_context(app: App, given: arguments.RoomContext) -> ContextResult
     )
 
 
-async def _room_search(app: App, given: arguments.RoomSearch) -> QuotedResult:
-    found = await app.search(
-        app.access.principal, given.question, room=given.room, limit=given.limit, private=given.private
-    )
-    told = Transcript(budget=given.budget)
+@tool("Search rooms")
+async def room_search(
+    app: App,
+    question: LongText,
+    *,
+    room: ShortText | None = None,
+    limit: Limit = 5,
+    budget: Budget = DEFAULT_BUDGET,
+    private: bool = False,
+) -> QuotedResult:
+    """Threads that match a question, best first, with citations.
+
+    Args:
+        question: In plain words; it may name people and times.
+        room: Only in this room, and only what everybody there may read; everywhere by default.
+    """
+    found = await app.search(app.access.principal, question, room=room, limit=limit, private=private)
+    transcript, filters = Transcript(budget=budget), found.read
     for hit in found.hits:
-        _add_thread(told, hit)
-    read = found.read
+        _add_thread(transcript, hit)
     remarks = [DEGRADED[one] for one in found.degraded]
-    remarks += [f"Only what was said {narrowed}."] if read and (narrowed := read.summary()) else []
-    remarks += [remark] if read and (remark := read.unknown_names_note()) else []
+    remarks += [f"Only messages {summed}."] if filters and (summed := filters.summary()) else []
+    remarks += [note] if filters and (note := filters.unknown_names_note()) else []
     remarks += [] if found.postable == "room" else [NOT_POSTABLE_NOTE]
-    return quoted(told, nothing="Nothing was found that you may read.", remarks=remarks)
+    return quoted(transcript, nothing="Nothing was found that you may read.", remarks=remarks)
 
 
-async def _ask(app: App, given: arguments.Ask) -> AnswerResult:
-    answer = await app.ask(app.access.principal, given.question, room=given.room, private=given.private)
-    told = _evidence(answer, given.budget)
+@tool("Ask")
+async def ask(
+    app: App,
+    question: LongText,
+    *,
+    room: ShortText | None = None,
+    budget: Budget = DEFAULT_BUDGET,
+    private: bool = False,
+) -> AnswerResult:
+    """An answer from rooms and memories with its sources, or that the answer is not known.
+
+    Args:
+        question: In plain words.
+        room: Where you answer: look there first, and use what everybody there may read.
+    """
+    answer = await app.ask(app.access.principal, question, room=room, private=private)
+    transcript = _evidence(answer, budget)
     remarks = [DEGRADED[one] for one in answer.degraded]
     remarks += [as_one_line(answer.note)] if answer.note else []
     remarks += [] if answer.postable == "room" else [NOT_POSTABLE_NOTE]
-    remarks += told.remarks
     return AnswerResult(
         postable=answer.postable,
         known=answer.is_known,
@@ -234,187 +307,172 @@ async def _ask(app: App, given: arguments.Ask) -> AnswerResult:
         tier=answer.tier,
         written_by=answer.written_by,
         note=NOTE,
-        text=told.text,
-        citations=told.cited,
-        memories=told.memories,
-        left_out=told.left_out,
-        tokens=told.tokens,
-        remarks=remarks,
+        text=transcript.text,
+        citations=transcript.cited,
+        memories=transcript.memories,
+        omitted=transcript.omitted,
+        tokens=transcript.tokens,
+        remarks=[*remarks, *transcript.remarks],
     )
 
 
-async def _memory_search(app: App, given: arguments.MemorySearch) -> QuotedResult:
-    viewer, told = app.access.principal, Transcript(budget=given.budget)
-    if given.question is not None and (given.room or given.about):
+@tool("Search memories")
+async def memory_search(
+    app: App,
+    *,
+    question: LongText | None = None,
+    room: ShortText | None = None,
+    about: ShortText | None = None,
+    limit: Limit = 10,
+    budget: Budget = DEFAULT_BUDGET,
+) -> QuotedResult:
+    """Active decisions, preferences, facts and lessons: those that match a question, or the newest.
+
+    Args:
+        question: What it is about; the newest by default.
+        room: Only from this room; not with a question.
+        about: Only about this participant; not with a question.
+    """
+    viewer, transcript = app.access.principal, Transcript(budget=budget)
+    if question is None:
+        found = await app.memories.all(viewer, limit=limit, room=room, about=about)
+    elif room or about:
         raise BadInput("question", "leave out room and about beside it; put names into the question itself")
-    if given.question is None:
-        found = await app.memories.all(viewer, limit=given.limit, room=given.room, about=given.about)
     else:
-        recalled = await app.memories.search(viewer, given.question, limit=given.limit)
-        found = [one.memory for one in recalled]
+        found = [one.memory for one in await app.memories.search(viewer, question, limit=limit)]
     for memory in found:
-        told.memory(memory)
-    return quoted(told, nothing="Nothing is remembered that you may read.")
+        transcript.memory(memory)
+    return quoted(transcript, nothing="There are no memories that you may read.")
 
 
-async def _memory_why(app: App, given: arguments.MemoryWhy) -> QuotedResult:
-    provenance = await app.memories.why(app.access.principal, given.memory)
-    told = Transcript(budget=given.budget)
-    told.memory(provenance.memory)
+@tool("Provenance of a memory")
+async def memory_provenance(app: App, memory: ShortText, *, budget: Budget = DEFAULT_BUDGET) -> QuotedResult:
+    """The source messages of a memory, and the memories that it replaced or was replaced by.
+
+    Args:
+        memory: Id of a memory, or the start of it.
+    """
+    provenance = await app.memories.why(app.access.principal, memory)
+    transcript = Transcript(budget=budget)
+    transcript.memory(provenance.memory)
     if not provenance.sources:
-        told.heading("-- rests on no message")
+        transcript.heading("-- no source message")
     for room in dict.fromkeys(source.room_name for source in provenance.sources):
-        told.section(f"-- rests on what was said in {'a whisper' if room is None else safe_name(room)}")
-        told.messages([source.message for source in provenance.sources if source.room_name == room])
-    for heading, chain in (
-        ("superseded by", provenance.successors),
-        ("takes the place of", provenance.predecessors),
-    ):
-        told.section(f"-- {heading}")
-        for memory in chain:
-            told.memory(memory)
-    return quoted(told, nothing="")
+        transcript.section(f"-- sources in {'a whisper' if room is None else safe_name(room)}")
+        transcript.messages([source.message for source in provenance.sources if source.room_name == room])
+    for heading, chain in (("superseded by", provenance.successors), ("supersedes", provenance.predecessors)):
+        transcript.section(f"-- {heading}")
+        for one in chain:
+            transcript.memory(one)
+    return quoted(transcript, nothing="")
 
 
-def _add_thread(told: Transcript, hit: Hit) -> None:
+@tool("Remember", right="remember")
+async def remember(
+    app: App,
+    content: LongText,
+    *,
+    sources: ShortTexts = (),  # pyright: ignore[reportArgumentType]  a list would be shared by all calls
+    room: ShortText | None = None,
+    about: ShortTexts = (),  # pyright: ignore[reportArgumentType]  as above
+    kind: MemoryKind = "fact",
+    occurred_at: UtcTime | None = None,
+) -> QuotedResult:
+    """Store a statement as a memory for those who may read all its sources; the result says who that is.
+
+    Args:
+        content: One statement.
+        sources: Ids of source messages; none: only you see it.
+        about: Who it is about.
+        occurred_at: A day, or a time with zone.
+    """
+    stored = await app.memories.remember(
+        content, sources=sources, room=room, about=about, kind=kind, occurred_at=occurred_at
+    )
+    transcript = Transcript(budget=DEFAULT_BUDGET)
+    transcript.memory(stored)
+    return quoted(transcript, nothing="", remarks=[f"It is {memory_audience_phrase(stored)}."])
+
+
+@tool("Send a message", right="speak")
+async def message_send(
+    app: App,
+    room: ShortText,
+    text: LongText,
+    *,
+    reply_to: ShortText | None = None,
+    to: ShortTexts = (),  # pyright: ignore[reportArgumentType]  as above
+) -> WriteResult:
+    """Send a message to a room, as yourself.
+
+    Args:
+        reply_to: Id of the message it answers.
+        to: Whisper to these people only; to the whole room by default.
+    """
+    message_id = await app.intake.say(room, text, reply_to=reply_to, to=to)
+    return WriteResult(action="sent", message_id=message_id)
+
+
+@tool("Correct", right="correct")
+async def correct(
+    app: App, text: LongText, *, memory: ShortText | None = None, message: ShortText | None = None
+) -> WriteResult:
+    """Replace a memory that involves you, or edit a message of yours.
+
+    Args:
+        text: The correct text.
+        memory: Id of a memory to replace.
+        message: Id of a message of yours to edit.
+    """
+    _check_one(memory, message)
+    if message is not None:
+        return WriteResult(action="edited", message_id=await app.intake.edit(message, text))
+    replaced = await app.memories.correct(memory or "", text)
+    return WriteResult(action="replaced", memory_id=replaced.id, text=memory_line(replaced))
+
+
+@tool("Forget", right="erase own", is_destructive=True)
+async def forget(
+    app: App, *, memory: ShortText | None = None, message: ShortText | None = None
+) -> WriteResult:
+    """Archive a memory that involves you, or erase a message of yours for good.
+
+    Args:
+        memory: Id of a memory to archive.
+        message: Id of a message of yours to erase for good.
+    """
+    _check_one(memory, message)
+    if message is not None:
+        return WriteResult(action="erased", message_id=(await app.erasure.message(message)).message_id)
+    archived = await app.memories.forget(memory or "")
+    return WriteResult(action="archived", memory_id=archived.id, text=memory_line(archived))
+
+
+def _check_one(memory: str | None, message: str | None) -> None:
+    if (memory is None) == (message is None):
+        raise BadInput("memory", "name a memory or a message, and not both")
+
+
+def _add_thread(transcript: Transcript, hit: Hit) -> None:
     where = f"in {safe_name(hit.room_name)}" if hit.room_name else "in a whisper"
-    told.section(f"-- {where}, score {hit.score:.2f}")
+    transcript.section(f"-- {where}, score {hit.score:.2f}")
     best = sorted(hit.why, key=lambda key: -hit.why[key].score)
     after = hit.messages[-1].id
-    rest = f"room_read with room {hit.messages[0].room_id} and before {after} reads the room there"
-    rest = rest if hit.room_name else "ask with a larger budget"
-    told.add_thread(hit, first=best, rest=rest)
+    rest = f"call room_read with room {hit.messages[0].room_id} and before {after} to read them"
+    rest = rest if hit.room_name else "call again with a larger budget"
+    transcript.add_thread(hit, first=best, rest=rest)
 
 
 def _evidence(answer: Answer, budget: int) -> Transcript:
-    """Return what an answer rests on, under the labels by which its text cites it."""
+    """Return the sources of an answer, with the labels that its text cites."""
     labels = {key: label for label, key in answer.citations.items() if not isinstance(key, str)}
-    told = Transcript(budget=budget, labels=labels)
+    transcript = Transcript(budget=budget, labels=labels)
     for one in answer.memories:
         for memory in (one.memory, *one.superseded):
-            told.memory(memory)
+            transcript.memory(memory)
     for hit in answer.hits:
-        _add_thread(told, hit)
+        _add_thread(transcript, hit)
     for line in answer.lines:
         author = f"[{safe_name(line.author_name)}]: " if line.author_name else ""
-        told.add_quote(f"{as_one_line(line.file)}:{line.number} {author}{as_one_line(line.text)}")
-    return told
-
-
-TOOLS: Sequence[Tool] = (
-    Tool(
-        name="room_list",
-        title="Rooms",
-        description="The rooms you may see, most recently active first.",
-        arguments=arguments.RoomList,
-        result=RoomsResult,
-        call=_room_list,
-    ),
-    Tool(
-        name="people_list",
-        title="People",
-        description="The people and agents you may know of, or those who spoke in a room.",
-        arguments=arguments.PeopleList,
-        result=PeopleResult,
-        call=_people_list,
-    ),
-    Tool(
-        name="room_read",
-        title="Read a room",
-        description="What was said in a room in a span of time, oldest first, cited.",
-        arguments=arguments.RoomRead,
-        result=QuotedResult,
-        call=_room_read,
-    ),
-    Tool(
-        name="message_read",
-        title="Read a message",
-        description="All that one message of a room says, part by part where it is very long.",
-        arguments=arguments.MessageRead,
-        result=QuotedResult,
-        call=_message_read,
-    ),
-    Tool(
-        name="room_context",
-        title="Context of a room",
-        description="What to read before answering a message of a room: the replies around it, cited.",
-        arguments=arguments.RoomContext,
-        result=ContextResult,
-        call=_room_context,
-    ),
-    Tool(
-        name="room_search",
-        title="Search rooms",
-        description="Exchanges in which something was said, best first, cited.",
-        arguments=arguments.RoomSearch,
-        result=QuotedResult,
-        call=_room_search,
-    ),
-    Tool(
-        name="ask",
-        title="Ask",
-        description="An answer from rooms and memories with what it rests on, or that it is not known.",
-        arguments=arguments.Ask,
-        result=AnswerResult,
-        call=_ask,
-    ),
-    Tool(
-        name="memory_search",
-        title="Search memories",
-        description="Decisions, preferences, facts and lessons that stand, by question or the newest.",
-        arguments=arguments.MemorySearch,
-        result=QuotedResult,
-        call=_memory_search,
-    ),
-    Tool(
-        name="memory_why",
-        title="Why a memory",
-        description="The messages that a memory rests on, and what took its place.",
-        arguments=arguments.MemoryWhy,
-        result=QuotedResult,
-        call=_memory_why,
-    ),
-    Tool(
-        name="remember",
-        title="Remember",
-        description="Keep a statement as a memory, seen by those who may read every message it rests on; says who that is.",
-        arguments=arguments.Remember,
-        result=QuotedResult,
-        call=remember,
-        right="remember",
-    ),
-    Tool(
-        name="room_say",
-        title="Say",
-        description="Say something in a room, as yourself.",
-        arguments=arguments.RoomSay,
-        result=WriteResult,
-        call=say,
-        right="speak",
-    ),
-    Tool(
-        name="correct",
-        title="Correct",
-        description="Replace a memory that has to do with you, or edit a message of yours.",
-        arguments=arguments.Correct,
-        result=WriteResult,
-        call=correct,
-        right="correct",
-    ),
-    Tool(
-        name="forget",
-        title="Forget",
-        description="Put aside a memory that has to do with you, or erase a message of yours for good.",
-        arguments=arguments.Forget,
-        result=WriteResult,
-        call=forget,
-        right="erase own",
-        is_destructive=True,
-    ),
-)
-
-
-def tools_for(app: App, *, allow_writes: bool) -> dict[str, Tool]:
-    """Return the tools of whoever the App acts for, by name; one that may not be used is not there."""
-    rights = RIGHTS[app.access.principal.role] if allow_writes else frozenset[Right]()
-    return {tool.name: tool for tool in TOOLS if tool.right is None or tool.right in rights}
+        transcript.add_quote(f"{as_one_line(line.file)}:{line.number} {author}{as_one_line(line.text)}")
+    return transcript

@@ -1,9 +1,12 @@
-"""A statement becomes a memory: a new one, one more source of the same, or what takes the place of an older value."""
+"""Stores claims as memories: a new one, another source of an equal one, or the successor of an older value.
+
+Memories are equal or compete only within a *dedup scope*: the same subjects, the same observer and the same audience.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Literal, Protocol
+from typing import Literal
 
 from roomlore.db import erasure, memory_writes, outbox
 from roomlore.db import memories as store
@@ -18,69 +21,91 @@ from roomlore.db.memory_writes import (
     SourceAudience,
 )
 from roomlore.db.queries import Connection
+from roomlore.domain.claims import ExistingMemory
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId
 from roomlore.domain.records import AssertionAudience, MemoryRole, Sensitivity
 from roomlore.memories.normalisation import digest_of
 
+#: The factor for what an agent claims about others.
+AGENT_WEIGHT = 0.5
+#: The limit, however many sources confirm a memory.
+MAX_CONFIDENCE = 0.99
+#: The audience of open rooms.
+EVERYBODY = "to all"
+#: In a prompt: memories, and characters of a conversation that select them.
+MAX_CANDIDATES, _MAX_QUERY = 20, 20_000
+
+#: `united`: an equal memory got more sources. `same`: nothing changed.
+UpsertOutcome = Literal["added", "same", "united"]
+Participants = Mapping[ParticipantId, ParticipantRef]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertResult:
+    """The memory of a draft, and what was done."""
+
+    memory_id: MemoryId
+    outcome: UpsertOutcome
+
+
+# Supersession
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supersession:
-    """Which of a statement and a memory takes the other's place."""
+    """Which of a draft and a memory supersedes the other."""
 
     old_id: MemoryId
     new_id: MemoryId
-    #: Of what the statement is the one value then.
+    #: The attribute of the draft then.
     slot: str | None
 
 
 async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) -> Supersession | None:
-    """Return what a new statement is to the memory that it is said to repeat or replace; None where it is nothing.
+    """Return the supersession that a draft claims by `repeats` or `replaces`, if it is valid.
 
-    That has to stand still, be of the same people for the same people and, to be replaced, have been said before. An
-    older one takes no place from a newer one that others hear besides. What a person let stand beside the statement stays.
+    The linked memory must be active and in the same scope; a replaced one must also be older. An older draft supersedes no
+    newer memory with a wider audience. A person may have overridden the supersession.
     """
     draft = place.draft
     named = draft.repeats or draft.replaces
-    kin = None if named is None else await store.find_link_target(conn, org_id, named, circle=place.circle)
-    if kin is None or (kin.id, place.digest) in await memory_writes.supersession_overrides(
-        conn, org_id, [kin.id]
+    linked = None if named is None else await store.find_link_target(conn, org_id, named, circle=place.circle)
+    if linked is None or (linked.id, place.digest) in await memory_writes.supersession_overrides(
+        conn, org_id, [linked.id]
     ):
         return None
-    if kin.slot is not None and draft.slot not in {None, kin.slot}:
+    if linked.slot is not None and draft.slot not in {None, linked.slot}:
         return None
-    is_later = kin.said_at < draft.valid_from
+    is_later = linked.said_at < draft.valid_from
     if draft.repeats is None:
-        return _supersede_by(kin, draft) if is_later else None
-    authors = {who for role, who in await memory_writes.roles(conn, org_id, kin.id) if role == "author"}
-    # Of two who say the same, whoever is meant themselves knows better.
-    knows_as_well = is_about_author(draft.people("author"), draft) or not is_about_author(authors, draft)
+        return _supersede_by(linked, draft) if is_later else None
+    authors = {who for role, who in await memory_writes.roles(conn, org_id, linked.id) if role == "author"}
+    # Of two who say the same, the person concerned knows better.
+    knows_as_well = _is_about(draft.people("author"), draft) or not _is_about(authors, draft)
     if is_later and knows_as_well:
-        return _supersede_by(kin, draft)
-    # Whoever came since hears the new one alone, and would be left with neither.
-    is_for_all = await memory_writes.has_same_audience(conn, org_id, kin.id, draft)
-    return Supersession(old_id=draft.id, new_id=kin.id, slot=None) if is_for_all else None
+        return _supersede_by(linked, draft)
+    # Members who joined since see only the new one, and would see neither.
+    is_for_all = await memory_writes.has_same_audience(
+        conn, org_id, linked.id, draft.source_ids, sensitivity=draft.sensitivity
+    )
+    return Supersession(old_id=draft.id, new_id=linked.id, slot=None) if is_for_all else None
 
 
-def is_about_author(authors: Collection[ParticipantId], draft: MemoryDraft) -> bool:
-    """Return whether those who state something are those whom it is about."""
+def _is_about(authors: Collection[ParticipantId], draft: MemoryDraft) -> bool:
     return bool(draft.people("subject") & set(authors))
 
 
-def _supersede_by(kin: LinkTarget, draft: MemoryDraft) -> Supersession:
-    return Supersession(old_id=kin.id, new_id=draft.id, slot=draft.slot or kin.slot)
+def _supersede_by(linked: LinkTarget, draft: MemoryDraft) -> Supersession:
+    return Supersession(old_id=linked.id, new_id=draft.id, slot=draft.slot or linked.slot)
 
 
 def supersessions(
     values: Sequence[AttributeValue], overrides: Collection[tuple[MemoryId, str]]
 ) -> Mapping[MemoryId, MemoryId | None]:
-    """Return for each value what took its place: the next that was said later by somebody who knows as well.
+    """Return the successor of each value of one attribute: the next later one with at least its standing.
 
-    What somebody says of themselves outranks what others say of them, and that what an agent claims. Successors are
-    later, so that no circle comes about, and the same values have the same ones in whatever order they came in.
-
-    Args:
-        values: The values that one slot of one circle was said to have.
-        overrides: Memories that stand beside what has these digests, because a person said so.
+    What people state about themselves outranks what others state, which outranks the claims of agents. The result does not
+    depend on the order of the values. An override (a memory and a digest) excludes a successor, by a person's decision.
     """
     ordered = sorted(values, key=lambda value: value.position)
     return {
@@ -96,124 +121,115 @@ def supersessions(
     }
 
 
-#: What an agent claims of others counts half.
-AGENT_WEIGHT = 0.5
-#: However often it is stated.
-MAX_CONFIDENCE = 0.99
-
-#: For everybody in the org.
-EVERYBODY = "to all"
-
-#: `added`; `same`: nothing changed; `united`: a memory that said the same has more sources now.
-UpsertOutcome = Literal["added", "same", "united"]
-
-
-class HasMemoryScope(Protocol):
-    """What decides of whom and for whom a statement or memory is."""
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """Whether it is only for those who were there."""
-        ...
-
-    @property
-    def audience(self) -> AssertionAudience:
-        """Whether it is for the whole org where it rests on nothing, or for whoever asserted it."""
-        ...
-
-    @property
-    def asserted_by(self) -> ParticipantId | None:
-        """For whom it is where it rests on nothing."""
-        ...
-
-    def people(self, role: MemoryRole) -> set[ParticipantId]:
-        """Return those whom it names in a role."""
-        ...
+async def supersede_values(conn: Connection, org_id: OrgId, *, circle: str, slot: str) -> None:
+    """Update the successors of all values of an attribute in a scope."""
+    values = await memory_writes.attribute_values(conn, org_id, circle=circle, slot=slot)
+    overrides = await memory_writes.supersession_overrides(conn, org_id, [value.id for value in values])
+    successors = supersessions(values, overrides)
+    changed = {
+        value.id: successors[value.id] for value in values if successors[value.id] != value.superseded_by
+    }
+    if changed:
+        await memory_writes.set_successors(conn, org_id, changed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryScope:
-    """What decides of whom and for whom a memory is, without the memory."""
-
-    sensitivity: Sensitivity
-    audience: AssertionAudience = "self"
-    asserted_by: ParticipantId | None
-    roles: frozenset[tuple[MemoryRole, ParticipantId]]
-
-    def people(self, role: MemoryRole) -> set[ParticipantId]:
-        """Return those whom it names in a role."""
-        return {who for named, who in self.roles if named == role}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpsertResult:
-    """What became of a statement."""
-
-    memory_id: MemoryId
-    outcome: UpsertOutcome
+# Upsert
 
 
 async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertResult | None:
-    """Remember a statement once, and return as what; None where what it rests on or names is not there any more.
+    """Store a draft once; return None if its sources or people are gone.
 
-    The caller's transaction keeps erasures out and holds the rooms of the sources. What was drawn from the same words
-    before is left as it is, whatever a person made of it since.
-
-    Args:
-        conn: Writes for the operator.
-        org_id: Whose.
-        draft: The statement; its first source is what states it.
+    The caller's transaction holds the shared erasure lock and the rooms of the sources. An equal memory that a person archived
+    or changed stays as it is.
     """
     await memory_writes.lock(conn, org_id)
-    if not await memory_writes.has_valid_sources(conn, org_id, draft):
+    if not await memory_writes.has_valid_sources(
+        conn, org_id, draft.source_ids, participant_ids={person for _, person in draft.roles}
+    ):
         return None
     message_ids = {source.message_id for source in draft.sources}
     if draft.sensitivity == "normal" and await memory_writes.is_sensitive(conn, org_id, message_ids):
         draft = replace(draft, sensitivity="sensitive", is_hushed=True)
     known = await memory_writes.participants_by_id(conn, org_id, {who for _, who in draft.roles})
-    heard = await memory_writes.source_audiences(conn, org_id, message_ids)
-    place = DedupKey(circle=dedup_scope(draft, heard, known), digest=digest_of(draft.content), draft=draft)
+    scope = dedup_scope(
+        await memory_writes.source_audiences(conn, org_id, message_ids),
+        known,
+        roles=draft.roles,
+        sensitivity=draft.sensitivity,
+        audience=draft.audience,
+        asserted_by=draft.asserted_by,
+    )
+    place = DedupKey(circle=scope, digest=digest_of(draft.content), draft=draft)
     same = await memory_writes.find_active_match(conn, org_id, place)
-    if same is not None and await memory_writes.has_same_audience(conn, org_id, same.id, draft):
-        is_new = await _merge_into(conn, org_id, same, draft=draft, known=known)
-        kept = UpsertResult(memory_id=same.id, outcome="united" if is_new else "same")
+    if same is not None and await memory_writes.has_same_audience(
+        conn, org_id, same.id, draft.source_ids, sensitivity=draft.sensitivity
+    ):
+        is_changed = await _merge_into(conn, org_id, same, draft=draft, known=known)
+        result = UpsertResult(memory_id=same.id, outcome="united" if is_changed else "same")
     elif (
         same is None and (before := await memory_writes.find_inactive_match(conn, org_id, place)) is not None
     ):
-        return UpsertResult(memory_id=before.id, outcome="same")
+        result = UpsertResult(memory_id=before.id, outcome="same")
     else:
-        related = await find_supersession(conn, org_id, place) if same is None else None
-        draft = draft if related is None else replace(draft, slot=related.slot)
-        await memory_writes.add(
-            conn, org_id, replace(place, draft=draft), confidence=_initial_confidence(draft, known)
-        )
-        kept = UpsertResult(memory_id=draft.id, outcome="added")
-        if same is not None:
-            await _keep_newer(conn, org_id, same, draft)
-        elif related is not None:
-            await memory_writes.supersede(conn, org_id, related.old_id, by=related.new_id)
-    if kept.outcome != "same":
-        kind = "memory.kept" if kept.outcome == "added" else "memory.changed"
-        await outbox.append(conn, org_id, kind, [kept.memory_id])
-    if draft.slot is not None and kept.outcome != "same":
-        await supersede_values(conn, org_id, circle=place.circle, slot=draft.slot)
-    return kept
+        draft = await _add(conn, org_id, place, same=same, known=known)
+        result = UpsertResult(memory_id=draft.id, outcome="added")
+    if result.outcome != "same":
+        kind = "memory.kept" if result.outcome == "added" else "memory.changed"
+        await outbox.append(conn, org_id, kind, [result.memory_id])
+        if draft.slot is not None:
+            await supersede_values(conn, org_id, circle=place.circle, slot=draft.slot)
+    return result
 
 
-async def _keep_newer(conn: Connection, org_id: OrgId, same: MatchingMemory, draft: MemoryDraft) -> None:
-    """Let the later of two that say the same stand: others heard it, and together they would be for fewer than either."""
-    old_id, new_id = (same.id, draft.id) if same.valid_from <= draft.valid_from else (draft.id, same.id)
-    await memory_writes.supersede(conn, org_id, old_id, by=new_id)
+async def _add(
+    conn: Connection, org_id: OrgId, place: DedupKey, *, same: MatchingMemory | None, known: Participants
+) -> MemoryDraft:
+    """Add a memory, and supersede an equal one with another audience, or a linked one."""
+    related = await find_supersession(conn, org_id, place) if same is None else None
+    draft = place.draft if related is None else replace(place.draft, slot=related.slot)
+    await memory_writes.add(
+        conn, org_id, replace(place, draft=draft), confidence=_initial_confidence(draft, known)
+    )
+    if same is not None:
+        # The later one stays: merged, the two would be for fewer people than either.
+        old_id, new_id = (same.id, draft.id) if same.valid_from <= draft.valid_from else (draft.id, same.id)
+        await memory_writes.supersede(conn, org_id, old_id, by=new_id)
+    elif related is not None:
+        await memory_writes.supersede(conn, org_id, related.old_id, by=related.new_id)
+    return draft
 
 
-async def supersede_values(conn: Connection, org_id: OrgId, *, circle: str, slot: str) -> None:
-    """Let the newest value of a slot stand, and each other be superseded by the next."""
-    values = await memory_writes.attribute_values(conn, org_id, circle=circle, slot=slot)
-    parted = await memory_writes.supersession_overrides(conn, org_id, [value.id for value in values])
-    standing = supersessions(values, parted)
-    changed = {value.id: standing[value.id] for value in values if standing[value.id] != value.superseded_by}
-    if changed:
-        await memory_writes.set_successors(conn, org_id, changed)
+async def _merge_into(
+    conn: Connection, org_id: OrgId, same: MatchingMemory, *, draft: MemoryDraft, known: Participants
+) -> bool:
+    """Add the sources and people of a draft to an equal memory; return whether that changed it."""
+    is_richer = bool(await memory_writes.add_metadata(conn, org_id, same.id, draft.metadata))
+    before = await memory_writes.roles(conn, org_id, same.id)
+    is_restated = not draft.sources and not draft.roles <= before
+    added = await memory_writes.add_sources(conn, org_id, same.id, draft.sources, extractor=draft.extractor)
+    if not (added or is_restated):
+        return is_richer
+    authors = draft.people("author")
+    authors_before = {who for role, who in before if role == "author"}
+    stated_by = {who for role, who in before if role in {"author", "involved"}}
+    if _is_about(authors, draft) and not _is_about(authors_before, draft):
+        await memory_writes.demote_authors(conn, org_id, same.id)
+    else:
+        authors &= authors_before
+    roles: set[tuple[MemoryRole, ParticipantId]] = {one for one in draft.roles if one[0] != "author"}
+    roles.update(("author" if who in authors else "involved", who) for who in draft.people("author"))
+    await memory_writes.add_roles(conn, org_id, same.id, roles - before)
+    is_confirmed = any(not known[who].is_agent for who in draft.people("author") - stated_by)
+    doubt = (1 - same.confidence) * (1 - draft.confidence if is_confirmed else 1)
+    confidence = max(same.confidence, min(1 - doubt, MAX_CONFIDENCE))
+    await memory_writes.reinforce(conn, org_id, same.id, draft, confidence=confidence)
+    return True
+
+
+def _initial_confidence(draft: MemoryDraft, known: Participants) -> float:
+    authors = draft.people("author")
+    is_claim = bool(authors) and all(known[who].is_agent for who in authors) and not _is_about(authors, draft)
+    return draft.confidence * AGENT_WEIGHT if is_claim else draft.confidence
 
 
 async def detach_messages(
@@ -224,122 +240,137 @@ async def detach_messages(
     extractor: str,
     still_extracted: Collection[tuple[MemoryId, MessageId]],
 ) -> int:
-    """Let go of what was drawn from messages and is not drawn any more; return how many memories went.
+    """Detach messages from the memories that an extractor no longer extracts from them.
 
-    A memory that rests on other words besides stays.
-
-    Args:
-        conn: Writes for the operator, in the transaction in which `keep` was called.
-        org_id: Whose.
-        message_ids: All messages that were gone through.
-        extractor: Only what this one had drawn.
-        still_extracted: What was drawn from them now: memories, and the messages that each rests on.
+    `still_extracted` lists the memories that it does, each with its source. Memories without any source left are dropped;
+    returns how many.
     """
     await memory_writes.lock(conn, org_id)
-    baseless = await memory_writes.detach_sources(
+    orphaned = await memory_writes.detach_sources(
         conn, org_id, message_ids, extractor=extractor, kept=still_extracted
     )
-    return (await erasure.drop_memories(conn, org_id, baseless)).get("memories", 0)
+    return (await erasure.drop_memories(conn, org_id, orphaned)).get("memories", 0)
+
+
+# Scopes
 
 
 def dedup_scope(
-    memory: HasMemoryScope, heard: Iterable[SourceAudience], known: Mapping[ParticipantId, ParticipantRef]
+    sources: Iterable[SourceAudience],
+    known: Participants,
+    *,
+    roles: Collection[tuple[MemoryRole, ParticipantId]],
+    sensitivity: Sensitivity = "normal",
+    audience: AssertionAudience = "self",
+    asserted_by: ParticipantId | None = None,
 ) -> str:
-    """Return what tells apart of whom and for whom a statement is; hex digits."""
-    told_to = audiences_of(heard, is_sensitive=memory.sensitivity == "sensitive")
+    """Return the dedup scope of a memory, in hex digits; `audience` and `asserted_by` count without sources."""
+
+    def people(role: MemoryRole) -> list[str]:
+        return sorted({str(known[who].person_id) for named, who in roles if named == role})
+
+    shared_with = audiences_of(sources, is_sensitive=sensitivity == "sensitive")
     parts = [
-        memory.sensitivity,
-        *sorted(told_to or ["to the org" if memory.audience == "org" else f"by {memory.asserted_by}"]),
-        *(f"about {who}" for who in _person_ids(memory.people("subject"), known)),
-        *(f"as {who}" for who in _person_ids(memory.people("perspective"), known)),
+        sensitivity,
+        *sorted(shared_with or ["to the org" if audience == "org" else f"by {asserted_by}"]),
+        *(f"about {who}" for who in people("subject")),
+        *(f"as {who}" for who in people("perspective")),
     ]
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
-def audiences_of(heard: Iterable[SourceAudience], *, is_sensitive: bool) -> set[str]:
-    """Return what tells apart whom sources are for: rooms, of which all open ones are one, and those of whispers.
+def audiences_of(sources: Iterable[SourceAudience], *, is_sensitive: bool) -> set[str]:
+    """Return the distinct audiences of sources: each room, each group of whisper recipients, and all open rooms as one.
 
-    What is sensitive is for those who were in the room, however open that is.
+    Sensitive sources are for the members of their room, even of an open one.
     """
-    told_to = {_audience_of(one, is_sensitive=is_sensitive) for one in heard}
-    # Whoever hears the others hears what everybody does.
-    return told_to - {EVERYBODY} or told_to
+    found = {_audience_of(one, is_sensitive=is_sensitive) for one in sources}
+    # Readers of any other source can read the open rooms.
+    return found - {EVERYBODY} or found
+
+
+def _audience_of(source: SourceAudience, *, is_sensitive: bool) -> str:
+    if source.hearers is not None:
+        return f"to {' '.join(str(who) for who in source.hearers)}"
+    return EVERYBODY if source.is_open and not is_sensitive else f"in {source.room_id}"
 
 
 async def rescope(conn: Connection, org_id: OrgId, accounts: Collection[ParticipantId]) -> None:
-    """Compare memories about participants anew, once it has changed whose accounts they are.
-
-    What says the same of one person then stands once, the newest value of a slot stands, and what was said of another
-    takes no place any more.
-    """
+    """Compute scopes and supersessions again after accounts were linked to a person or unlinked."""
     await memory_writes.lock(conn, org_id)
     found = await memory_writes.memories_naming(conn, org_id, accounts)
-    circles = {one.id: await _dedup_scope_of(conn, org_id, one) for one in found}
-    changed = {one.id: circles[one.id] for one in found if circles[one.id] != one.circle}
+    scopes = {one.id: await _scope_of(conn, org_id, one) for one in found}
+    changed = {one.id: scopes[one.id] for one in found if scopes[one.id] != one.circle}
     await memory_writes.update_dedup_scopes(conn, org_id, changed)
-    slots = {(one.slot, key) for one in found if one.slot for key in (one.circle, circles[one.id])}
-    for slot, key in sorted(slots):
-        await supersede_values(conn, org_id, circle=key, slot=slot)
+    for slot, scope in sorted(
+        {(one.slot, key) for one in found if one.slot for key in (one.circle, scopes[one.id])}
+    ):
+        await supersede_values(conn, org_id, circle=scope, slot=slot)
     await memory_writes.link_duplicates(conn, org_id, set(changed.values()))
     await outbox.append(conn, org_id, "memory.changed", changed)
 
 
-async def _dedup_scope_of(conn: Connection, org_id: OrgId, one: ScopedMemory) -> str:
-    roles = frozenset(await memory_writes.roles(conn, org_id, one.id))
-    nature = MemoryScope(
-        sensitivity=one.sensitivity, audience=one.audience, asserted_by=one.asserted_by, roles=roles
+async def _scope_of(conn: Connection, org_id: OrgId, one: ScopedMemory) -> str:
+    roles = await memory_writes.roles(conn, org_id, one.id)
+    return dedup_scope(
+        await memory_writes.source_audiences(conn, org_id, one.source_ids),
+        await memory_writes.participants_by_id(conn, org_id, {who for _, who in roles}),
+        roles=roles,
+        sensitivity=one.sensitivity,
+        audience=one.audience,
+        asserted_by=one.asserted_by,
     )
-    known = await memory_writes.participants_by_id(conn, org_id, {who for _, who in roles})
-    return dedup_scope(nature, await memory_writes.source_audiences(conn, org_id, one.source_ids), known)
 
 
-def _audience_of(heard: SourceAudience, *, is_sensitive: bool) -> str:
-    if heard.hearers is not None:
-        return f"to {' '.join(str(who) for who in heard.hearers)}"
-    return EVERYBODY if heard.is_open and not is_sensitive else f"in {heard.room_id}"
+# Candidates for prompts
 
 
-def _person_ids(ids: Iterable[ParticipantId], known: Mapping[ParticipantId, ParticipantRef]) -> list[str]:
-    return sorted({str(known[who].person_id) for who in ids})
-
-
-async def _merge_into(
+async def prompt_candidates(
     conn: Connection,
     org_id: OrgId,
-    same: MatchingMemory,
+    message_ids: Sequence[MessageId],
     *,
-    draft: MemoryDraft,
-    known: Mapping[ParticipantId, ParticipantRef],
-) -> bool:
-    """Let a memory rest on a statement that says the same; return whether that changed it."""
-    is_richer = await memory_writes.add_metadata(conn, org_id, same.id, draft.metadata)
-    before = await memory_writes.roles(conn, org_id, same.id)
-    is_restated = not draft.sources and not draft.roles <= before
-    if not (await memory_writes.add_sources(conn, org_id, same.id, draft) or is_restated):
-        return is_richer
-    authors = draft.people("author")
-    told_by = {who for role, who in before if role in {"author", "involved"}}
-    if is_about_author(authors, draft) and not is_about_author(
-        {who for role, who in before if role == "author"}, draft
-    ):
-        await memory_writes.demote_authors(conn, org_id, same.id)
-    else:
-        authors = authors & {who for role, who in before if role == "author"}
-    involved = draft.people("author") - authors
-    retold: set[tuple[MemoryRole, ParticipantId]] = {("author", who) for who in authors}
-    retold |= {one for one in draft.roles if one[0] != "author"}
-    retold.update(("involved", who) for who in involved)
-    await memory_writes.add_roles(conn, org_id, same.id, retold - before)
-    is_confirmed = any(not known[who].is_agent for who in draft.people("author") - told_by)
-    doubt = (1 - same.confidence) * (1 - draft.confidence if is_confirmed else 1)
-    confidence = max(same.confidence, min(1 - doubt, MAX_CONFIDENCE))
-    await memory_writes.reinforce(conn, org_id, same.id, draft, confidence=confidence)
-    return True
+    people: Collection[ParticipantId],
+    text: str,
+) -> list[ExistingMemory]:
+    """Return active memories that a conversation may repeat: about one of the people or nobody, for its exact audience.
 
-
-def _initial_confidence(draft: MemoryDraft, known: Mapping[ParticipantId, ParticipantRef]) -> float:
-    authors = draft.people("author")
-    is_claimed = (
-        bool(authors) and all(known[who].is_agent for who in authors) and not is_about_author(authors, draft)
+    None of them has a source among the messages, is under a privacy request, or is a person's own assertion.
+    """
+    sources = await memory_writes.source_audiences(conn, org_id, message_ids)
+    audiences = _separate_audiences(sources)
+    if len(audiences) != 1:
+        return []
+    known = await memory_writes.participants_by_id(conn, org_id, people)
+    about_nobody = dedup_scope(sources, known, roles=())
+    subjects: dict[str, ParticipantId | None] = {
+        dedup_scope(sources, known, roles=[("subject", who)]): who for who in known
+    }
+    subjects[about_nobody] = None
+    found = await store.prompt_candidates(
+        conn,
+        org_id,
+        subjects.keys(),
+        of_nobody=about_nobody,
+        besides=message_ids,
+        text=text[:_MAX_QUERY],
+        limit=MAX_CANDIDATES,
     )
-    return draft.confidence * AGENT_WEIGHT if is_claimed else draft.confidence
+    return [
+        ExistingMemory(
+            id=one.id,
+            kind=one.kind,
+            content=one.content,
+            slot=one.slot,
+            subject_id=subjects[one.circle],
+            source_ids=one.source_ids,
+        )
+        for one in found
+        # A room may have been opened or closed since the extraction.
+        if _separate_audiences(await memory_writes.source_audiences(conn, org_id, one.source_ids))
+        == audiences
+    ]
+
+
+def _separate_audiences(sources: Iterable[SourceAudience]) -> set[frozenset[str]]:
+    return {frozenset(audiences_of([one], is_sensitive=False)) for one in sources}

@@ -1,4 +1,4 @@
-"""Finds what corrects something said before, and what that was."""
+"""Finds corrections of earlier messages."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,20 +7,21 @@ from roomlore.domain.claims import Claim, Quote, SourceText
 from roomlore.domain.patterns import sentence_pattern
 from roomlore.memories.clauses import Clause
 from roomlore.memories.lexicon import MONTHS
-from roomlore.memories.patterns import CORRECTION_PREFIX, is_disfluent, phrase_pattern
+from roomlore.memories.patterns import CORRECTION_PREFIX, is_disfluent
 from roomlore.memories.rendering import cleaned, quoted_statement, title_of
+from roomlore.text.recognisers import STOP_WORDS, phrase_pattern
 
-#: How far back what is corrected may stand.
+#: How many messages back the corrected one may be.
 _MAX_DISTANCE = 8
 _FEW_WORDS = 3
 _LONGEST_CORRECTED, _LONGEST_RIGHT = 120, 160
-#: Says that something said before was wrong; what is right follows.
+#: Says that an earlier message was wrong; the right words follow.
 _OWN = phrase_pattern(
     CORRECTION_PREFIX
     + r"(?:(?:i meant(?: to say)?|correction[:,]|let me correct (?:that|myself)[:,]|i was wrong[,.:]|i misspoke[,.:]|that should (?:be|read|say))[\s,:]*(?P<what>\w.+))"
 )
 _STAR = sentence_pattern(r"\*\s?(?P<what>[\w:.,/ -]{1,40})$")
-_ANOTHERS = phrase_pattern(
+_OTHERS = phrase_pattern(
     CORRECTION_PREFIX
     + r"(?:actually[\s,]+(?P<what>\w.+)|(?P<not>(?:it's|the|that's|they're|he's|she's) .{1,80}, not (?:the |in |on |at )?\S+(?: \S+){0,2})\W*$)"
 )
@@ -29,50 +30,8 @@ _VALUE = sentence_pattern(
     r"|(?P<number>(?<![\w.-])[$\u20ac\u00a3]?\d[\d.,:]*(?:k|am|pm|%|st|nd|rd|th)?\b)|(?P<name>(?<=[a-z,] )[A-Z][\w-]+)"
 )
 _WORD = sentence_pattern(r"[^\W\d_]{3,}")
-_EMPTY = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "was",
-        "were",
-        "are",
-        "has",
-        "have",
-        "had",
-        "not",
-        "but",
-        "you",
-        "your",
-        "yes",
-        "actually",
-        "sorry",
-        "meant",
-        "correction",
-        "its",
-        "it's",
-        "that",
-        "this",
-        "with",
-        "from",
-        "will",
-        "they",
-        "she",
-        "his",
-        "her",
-        "our",
-        "can",
-        "just",
-        "now",
-        "then",
-        "than",
-        "there",
-        "here",
-        "what",
-        "when",
-        "who",
-    ]
-)
+#: Words that do not show that two messages are about the same thing.
+_EMPTY_WORDS = STOP_WORDS | {"actually", "correction", "here", "meant", "sorry", "yes"}
 _REPLACED = sentence_pattern(r", not (?:the |in |on |at )?(\w(?:[\w.:-]*\w)?)")
 _STATES = sentence_pattern(
     r"(?i)\b(?:is|are|was|were|will|'s|'ll|has|have|costs?|opens?|closes?|starts?|ends?|begins?|live|works?|meets?|needs?|called|at|on)\b"
@@ -82,10 +41,10 @@ _STATES = sentence_pattern(
 def match_correction(
     clause: Clause, said: Sequence[SourceText], place: int
 ) -> tuple[Claim, SourceText] | None:
-    """Return what a clause corrects and the message that was wrong, where both are clear."""
+    """Return the correction in a clause and the corrected message, where both are clear."""
     message = said[place]
     own = _OWN.match(clause.sentence.text) or _STAR.match(message.body.strip())
-    match = own or _ANOTHERS.match(clause.sentence.text)
+    match = own or _OTHERS.match(clause.sentence.text)
     if not match or not clause.is_first:
         return None
     right = match.groupdict().get("what") or match.groupdict().get("not") or ""
@@ -108,7 +67,7 @@ def _corrected_message(
 
 
 def _candidates(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield what may be corrected: what is answered, else what was said shortly before, newest first."""
+    """Yield the messages that may be corrected: the one replied to, then those before, newest first."""
     answers = said[place].answers
     before = said[max(0, place - _MAX_DISTANCE) : place]
     yield from (one for one in before if one.message_id == answers)
@@ -116,7 +75,7 @@ def _candidates(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
 
 
 def _contradicts(right: str, wrong: str, *, is_fragment: bool) -> bool:
-    """Return whether one says another day, month, number or name where the other speaks of the same."""
+    """Return whether two texts about the same thing differ in a day, month, number or name."""
     if len(wrong) > _LONGEST_CORRECTED or wrong.rstrip().endswith("?") or not _STATES.search(wrong):
         return False
     new, old = _values(right), _values(wrong)
@@ -136,13 +95,12 @@ def _contradicts(right: str, wrong: str, *, is_fragment: bool) -> bool:
 def _values(text: str) -> dict[str, set[str]]:
     values: dict[str, set[str]] = {}
     for match in _VALUE.finditer(text):
-        kind = match.lastgroup or ""
-        values.setdefault(kind, set()).add(match[0].lower())
+        values.setdefault(match.lastgroup or "", set()).add(match[0].lower())
     return values
 
 
 def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text)} - _EMPTY
+    return {word.lower() for word in _WORD.findall(text)} - _EMPTY_WORDS
 
 
 def _correction_claim(right: str, wrong: SourceText, clause: Clause, message: SourceText) -> Claim:

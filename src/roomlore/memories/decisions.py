@@ -1,7 +1,6 @@
-"""Finds what a group settled on: said outright, or proposed by one and agreed to by another.
+"""Extracts decisions of a group: stated outright, or proposed by one person and agreed to by another.
 
-A proposal alone is no decision, and neither is what somebody else at once objected to. Agents neither decide nor
-agree.
+A proposal alone is no decision, nor is one that somebody objects to at once. Agents neither decide nor agree.
 """
 
 import re
@@ -12,19 +11,14 @@ from roomlore.domain.claims import Claim, Quote, SourceText
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, sentence_pattern
 from roomlore.domain.records import MemoryKind
-from roomlore.domain.rendering import without_trailing_quotes
 from roomlore.memories.clauses import Clause
 from roomlore.memories.lexicon import PROCESSES, TECHNICAL
-from roomlore.memories.patterns import (
-    CORRECTION_PREFIX,
-    JOKE,
-    is_disfluent,
-    is_unresolved_reference,
-    phrase_pattern,
-)
+from roomlore.memories.patterns import CORRECTION_PREFIX, JOKE, is_disfluent, is_unresolved_reference
 from roomlore.memories.rendering import cleaned, name_list, needs_context, quoted_statement, title_of
+from roomlore.text.mentions import without_address
+from roomlore.text.recognisers import ends_in_question_mark, phrase_pattern
 
-#: How many messages of others may stand between a proposal and what agrees to it.
+#: How many messages may follow a proposal before an agreement.
 _MAX_DISTANCE = 5
 _MOST_CONFIDENT = 0.9
 _LONGEST_AGREEMENT = 80
@@ -32,18 +26,18 @@ _LONGEST_AGREEMENT = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionProposal:
-    """Something decided or proposed."""
+    """A decision or a proposal."""
 
-    #: What is to be done or was chosen, as it can be read alone; None where only the sentence itself can.
+    #: What was chosen, if it can be read alone.
     choice: str | None
     clause: Clause
     message: SourceText
     confidence: float
-    #: Whether it needs somebody to agree.
+    #: Whether another person must agree.
     needs_agreement: bool
-    #: Whether it only names a choice, so that there must have been something to choose.
+    #: Whether it only names a choice ("X it is"), so that there must have been alternatives.
     names_choice: bool
-    #: Whether it is put as a question, to which a mere yes may only be an answer.
+    #: Whether it is a question, to which a bare yes may only be an answer.
     is_question: bool = False
 
 
@@ -53,78 +47,61 @@ _DO = (
     r"|replace|stop|start|stick|run|ship|hire|deploy|release|freeze|rotate|write|store|host|merge|allow|ban|limit"
     r"|postpone|cancel|rewrite|separate|add|remove|support)"
 )
-#: Words of which no name of a choice is made up: "wherever it is", "I am sure it is".
+#: Words that do not name a choice: "wherever it is", "I am sure it is".
 _NO_NAME = (
     r"what\w*|how|who|that|this|so|as|where\w*|which|i|im|i'm|he|she|they|we|you|am|is|are|was|of|know|tell|see|think|guess"
     r"|sure|doubt|believe|because|cause|not|but|when|if|like|love|say|said|ye\w*|no|ok|maybe|there|here|now|my|your|told|thinks?|suppose|hope|then|well|well"
 )
 _GROUP = r"(?:we|the (?:team|committee|board|group|council|club|jury|family))"
-#: How sure "X it is" is; a clause must begin with it.
+#: The confidence of "X it is", which must begin its sentence.
 _NAMED = 0.72
-#: Each: how sure it is, whether it needs an answer, and its form.
-_FORMS: Sequence[tuple[float, bool, re.Pattern[str]]] = (
-    (
-        0.8,
-        False,
-        phrase_pattern(
-            rf"{_GROUP}(?:'ve| has| have)? {_JUST}(?:decided|agreed|voted|resolved|opted) (?:on |that (?!(?:on|in|at|already|before|last|yesterday|was|is)\b)|in favou?r of |for )?(?P<what>\w.+)"
+#: Confidence, whether another person must agree, pattern.
+_FORMS: Sequence[tuple[float, bool, re.Pattern[str]]] = tuple(
+    (confidence, is_proposal, phrase_pattern(pattern))
+    for confidence, is_proposal, pattern in (
+        (
+            0.8,
+            False,
+            rf"{_GROUP}(?:'ve| has| have)? {_JUST}(?:decided|agreed|voted|resolved|opted) (?:on |that (?!(?:on|in|at|already|before|last|yesterday|was|is)\b)|in favou?r of |for )?(?P<what>\w.+)",
         ),
-    ),
-    (
-        0.75,
-        False,
-        phrase_pattern(
-            rf"{_GROUP}(?:'ve| has| have)? {_JUST}(?:chose|chosen|picked(?! up\b)|selected|settled on|elected|went with) (?P<what>\w.+)"
+        (
+            0.75,
+            False,
+            rf"{_GROUP}(?:'ve| has| have)? {_JUST}(?:chose|chosen|picked(?! up\b)|selected|settled on|elected|went with) (?P<what>\w.+)",
         ),
-    ),
-    (
-        0.8,
-        False,
-        phrase_pattern(r"(?:final |our |the |group |team )?decision(?: is (?:to|that)|:)[ ,]*(?P<what>\w.+)"),
-    ),
-    (
-        0.75,
-        False,
-        phrase_pattern(
-            r"(?:it's|that's) (?:settled|decided|official|agreed)[\s,;:.-]+(?:then[\s,;:.-]+)?(?P<what>\w.+)"
+        (0.8, False, r"(?:final |our |the |group |team )?decision(?: is (?:to|that)|:)[ ,]*(?P<what>\w.+)"),
+        (
+            0.75,
+            False,
+            r"(?:it's|that's) (?:settled|decided|official|agreed)[\s,;:.-]+(?:then[\s,;:.-]+)?(?P<what>\w.+)",
         ),
-    ),
-    (
-        _NAMED,
-        False,
-        phrase_pattern(
-            rf"(?P<what>(?:(?!(?:{_NO_NAME})\b)[\w@.+#/'-]+ ){{0,3}}(?!(?:{_NO_NAME})\b)[\w@.+#/'-]+) it is\W*$"
+        (
+            _NAMED,
+            False,
+            rf"(?P<what>(?:(?!(?:{_NO_NAME})\b)[\w@.+#/'-]+ ){{0,3}}(?!(?:{_NO_NAME})\b)[\w@.+#/'-]+) it is\W*$",
         ),
-    ),
-    (0.65, False, phrase_pattern(r"let's (?P<what>(?:go|stick) with .+)")),
-    (0.7, False, phrase_pattern(r"(?:we're |we are )?(?P<what>going with (?!the flow).+)")),
-    (0.7, False, phrase_pattern(r"we'll (?P<what>(?:go|stick) with .+)")),
-    (0.6, True, phrase_pattern(rf"let's (?P<what>(?:all )?{_DO} \w.+)")),
-    (0.6, True, phrase_pattern(rf"we should (?:really |all )?(?P<what>{_DO} \w.+)")),
-    (0.6, True, phrase_pattern(r"we should (?P<never>never|always) (?P<what>\w.+)")),
-    (
-        0.6,
-        True,
-        phrase_pattern(
-            r"i (?:(?:propose|suggest)(?: that| we| to)*|(?:move|vote)(?: that| we| to| for)+) (?P<what>(?!let's)\w+ \w.+)"
+        (0.65, False, r"let's (?P<what>(?:go|stick) with .+)"),
+        (0.7, False, r"(?:we're |we are )?(?P<what>going with (?!the flow).+)"),
+        (0.7, False, r"we'll (?P<what>(?:go|stick) with .+)"),
+        (0.6, True, rf"let's (?P<what>(?:all )?{_DO} \w.+)"),
+        (0.6, True, rf"we should (?:really |all )?(?P<what>{_DO} \w.+)"),
+        (0.6, True, r"we should (?P<never>never|always) (?P<what>\w.+)"),
+        (
+            0.6,
+            True,
+            r"i (?:(?:propose|suggest)(?: that| we| to)*|(?:move|vote)(?: that| we| to| for)+) (?P<what>(?!let's)\w+ \w.+)",
         ),
-    ),
-    (
-        0.6,
-        True,
-        phrase_pattern(r"(?:my )?(?:proposal|suggestion|motion)(?: is|:) (?:that |to |we )*(?P<what>\w.+)"),
-    ),
-    (
-        0.6,
-        True,
-        phrase_pattern(
-            rf"(?:how|what) about (?:if )?(?:we )?(?P<what>(?:{_DO}|using|moving|switching|making|having) .+)"
+        (0.6, True, r"(?:my )?(?:proposal|suggestion|motion)(?: is|:) (?:that |to |we )*(?P<what>\w.+)"),
+        (
+            0.6,
+            True,
+            rf"(?:how|what) about (?:if )?(?:we )?(?P<what>(?:{_DO}|using|moving|switching|making|having) .+)",
         ),
-    ),
+    )
 )
 _PROCESS = sentence_pattern(rf"(?i)\b(?:{PROCESSES})\b")
 _TECHNICAL = sentence_pattern(rf"(?i)(?<!\w)(?:{TECHNICAL})(?!\w)")
-#: To go somewhere or with something is not the language.
+#: The verb, not the programming language.
 _GOING = sentence_pattern(r"(?i)\bgo (?=with|to|for|by|on|back|ahead)")
 _CLOSING = sentence_pattern(r"\s*(?:ok(?:ay)?|alright|all right|right|fine|great|cool)\b", re.IGNORECASE)
 _AGREES = sentence_pattern(
@@ -135,7 +112,7 @@ _AGREES = sentence_pattern(
     r"|\U0001f44d|\u2705|\U0001f4af|:\+1:|:thumbsup:)",
     re.IGNORECASE,
 )
-#: Enough by itself, and where the platform says that it answers the proposal.
+#: Agrees only as a reply to the proposal.
 _BARE_AGREEMENT = sentence_pattern(
     r"\W*(?:yes|yeah|yep|yup|sure|ok(?:ay)?|perfect|great|absolutely|definitely|of course)\W*(?:please|then|let'?s)?\W*$",
     re.IGNORECASE,
@@ -146,12 +123,11 @@ _OBJECTS = sentence_pattern(
     r"|not (?:sure|convinced|a fan|really|yet)|are you (?:sure|serious)|why not|hold on|but\b|what about|how about|what would|actually)",
     re.IGNORECASE,
 )
-#: Undoes what was agreed to before, whoever says it.
-#: Agrees to something else than was offered.
+#: Limits an agreement.
 _RESERVED = sentence_pattern(
     r"(?i)\b(?:but|except|if|unless|not|instead|rather|though|later|\w+n['\u2019]?t)\b"
 )
-_ADDRESSED = sentence_pattern(r"^(?:@\S{1,40}|[\w|\[\]`^{}.-]{2,30}[:,])\s+")
+#: Refuses a proposal, or undoes a decision later.
 _REFUSES = sentence_pattern(
     rf"(?i)\W*(?:but )?(?:{CORRECTION_PREFIX})(?:no+\b(?!\s+(?:objections?|problem|worries|strong|idea))|nope|nah|-1\b|veto|\U0001f44e)"
     r"|.{0,60}\b(?:on second thoughts?|can(?:'?t|not) afford|(?:won'?t|don'?t|doesn'?t) work|i (?:disagree|object)|(?:bad|terrible|awful|horrible) idea"
@@ -160,7 +136,7 @@ _REFUSES = sentence_pattern(
 
 
 def match_proposal(clause: Clause, said: SourceText) -> DecisionProposal | None:
-    """Return what a clause decides or proposes, if it does."""
+    """Return the decision or proposal in a clause."""
     asked = clause.rest.rstrip().endswith("?")
     for confidence, is_proposal, pattern in _FORMS:
         match = pattern.match(clause.rest)
@@ -189,10 +165,10 @@ _LEADING = sentence_pattern(
     rf"^(?:(?:to|on|that)\s+)?(?:we(?:['\u2019]ll| will| should| need to| must|['\u2019]re going to| are going to|(?= {_DO}\b))\s+)?",
     re.IGNORECASE,
 )
-#: Something that only those who were there can tell.
+#: Known only to those present.
 _ONLY_THERE = sentence_pattern(r"(?:to )?(?:the|a|an) \w+\W*$|.*-$", re.IGNORECASE)
 _SHORTEST = 3
-#: What a group goes to: the next point, unless it is something to work with or by.
+#: "Move on to" the next topic, unless a tool or a process follows.
 _GOES_TO = sentence_pattern(r"(?i)(?:all )?(?:mov|go)(?:e|ing)? (?:back |over |on )?to\b")
 _MOMENTARY = sentence_pattern(
     r"(?i)(?:is|was|are|were|has|had)\b|(?:go with )?(?:to )?(?:be|see|wait|try|start over|do (?:it|this|that|so)|use (?:it|this|that)|keep (?:it|this|that|going)"
@@ -217,25 +193,25 @@ def _standalone_choice(match: re.Match[str], clause: Clause, body: str) -> str |
     return None if needs_context(what) else what
 
 
-def decided(offers: Sequence[DecisionProposal], said: Sequence[SourceText]) -> Iterator[Claim]:
-    """Yield what stands as decided, by the messages that came after each offer."""
+def decided(proposals: Sequence[DecisionProposal], said: Sequence[SourceText]) -> Iterator[Claim]:
+    """Yield the decisions among proposals, by the messages after each."""
     places = {message.message_id: place for place, message in enumerate(said)}
     answers: dict[MessageId, list[SourceText]] = {}
     for message in said:
         if message.answers is not None:
             answers.setdefault(message.answers, []).append(message)
-    offering = {one.message.message_id for one in offers}
+    proposing = {one.message.message_id for one in proposals}
     settled: dict[MessageId, str] = {}
-    for one in offers:
+    for one in proposals:
         place = places[one.message.message_id]
         if one.names_choice and not _had_alternatives(one, said[max(0, place - _MAX_DISTANCE) : place]):
             continue
-        near = _possible_replies(one, said[place + 1 : place + 1 + _MAX_DISTANCE], offering)
+        near = _possible_replies(one, said[place + 1 : place + 1 + _MAX_DISTANCE], proposing)
         agreed = _agreements(one, near, answers.get(one.message.message_id, ()))
         if agreed is None or (one.needs_agreement and not agreed):
             continue
         words = (one.choice or "").casefold()
-        # Whoever agrees in the same words decides nothing more.
+        # An agreement in the same words is no second decision.
         if words and words in settled.get(one.message.message_id, ""):
             continue
         settled.update((message.message_id, words) for message in agreed)
@@ -243,27 +219,22 @@ def decided(offers: Sequence[DecisionProposal], said: Sequence[SourceText]) -> I
 
 
 def _possible_replies(
-    one: DecisionProposal, following: Sequence[SourceText], offering: set[MessageId]
+    one: DecisionProposal, following: Sequence[SourceText], proposing: set[MessageId]
 ) -> list[SourceText]:
-    """Return what may answer an offer that it does not name: what follows it up to the next offer or question."""
+    """Return the messages that may answer a proposal without replying to it: up to the next proposal or question."""
     near: list[SourceText] = []
     for message in following:
         if message.answers is None:
             near.append(message)
-        if message.message_id in offering or _is_other_question(message, one):
+        # The next yes may answer another person's question.
+        is_other_question = message.author_id != one.message.author_id and ends_in_question_mark(message.body)
+        if message.message_id in proposing or is_other_question:
             break
     return near
 
 
-def _is_other_question(message: SourceText, one: DecisionProposal) -> bool:
-    """Return whether somebody asks something else, which the next yes may answer."""
-    return message.author_id != one.message.author_id and without_trailing_quotes(
-        message.body
-    ).rstrip().endswith("?")
-
-
 def _had_alternatives(one: DecisionProposal, before: Sequence[SourceText]) -> bool:
-    """Return whether what is named was spoken of by others, or is named to close a matter: "ok, green it is"."""
+    """Return whether others named the choice before, or the clause closes a discussion: "ok, green it is"."""
     if _CLOSING.match(one.clause.prefix):
         return True
     words = (one.choice or "").casefold()
@@ -275,7 +246,7 @@ def _had_alternatives(one: DecisionProposal, before: Sequence[SourceText]) -> bo
 def _agreements(
     one: DecisionProposal, near: Sequence[SourceText], answers: Sequence[SourceText]
 ) -> list[SourceText] | None:
-    """Return what agrees to an offer; None where somebody objects before anybody agrees, or undoes it afterwards."""
+    """Return the messages that agree to a proposal; None if somebody objects first, or undoes it later."""
     agreed: dict[ParticipantId, SourceText] = {}
     for number, message in enumerate((*answers, *near)):
         if message.author_kind != "human" or message.kind not in {"message", "whisper"}:
@@ -294,18 +265,14 @@ def _agrees(body: str, *, is_answer: bool) -> bool:
     first = body.strip().split("\n", 1)[0]
     if JOKE.search(body) or first.rstrip().endswith("?") or len(first) > 4 * _LONGEST_AGREEMENT:
         return False
-    match = _AGREES.match(first) or _AGREES.match(first := _without_address(first))
+    match = _AGREES.match(first) or _AGREES.match(first := without_address(first))
     if match:
         return not _RESERVED.search(first[match.end() : _LONGEST_AGREEMENT])
     return is_answer and bool(_BARE_AGREEMENT.match(first))
 
 
-def _without_address(text: str) -> str:
-    return _ADDRESSED.sub("", text)
-
-
 def decision_kind(words: str) -> MemoryKind:
-    """Return of which kind a decision is, by its words: when and who before what with."""
+    """Return the kind of a decision; words about a process win over technical words."""
     is_technical = _TECHNICAL.search(_GOING.sub("", words)) and not _PROCESS.search(words)
     return "technical_decision" if is_technical else "process_decision"
 

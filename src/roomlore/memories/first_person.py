@@ -1,56 +1,53 @@
-"""Reads tables of forms: each a pattern of one clause, what it tells, and what its words must be besides."""
+"""Recognises what people state about themselves, and about others by name.
+
+A statement about another person is rewritten in the first person and goes through the same table of forms.
+"""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-from roomlore.domain.patterns import sentence_pattern
+from roomlore.domain.claims import NamedParticipant
+from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, sentence_pattern
 from roomlore.domain.records import MemoryKind
 from roomlore.memories import lexicon
-from roomlore.memories.attributes import attribute_named
-from roomlore.memories.patterns import is_temporary, is_unresolved_reference, phrase_pattern
+from roomlore.memories.kinds import attribute_named
+from roomlore.memories.patterns import CORRECTION_PREFIX, is_temporary, is_unresolved_reference
+from roomlore.text.recognisers import phrase_pattern
 
 TextMatch = re.Match[str]
 Head = Literal["i", "my", "we", "call"]
-#: Of a form that leaves the name of its slot to the words.
+#: The slot of a form whose words name the attribute.
 _NAMED_IN_TEXT = "thing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstPersonForm:
-    """A way of saying something about oneself."""
+    """A way of stating something about oneself."""
 
     pattern: re.Pattern[str]
-    #: With which word it begins.
+    #: Its first word.
     head: Head
     kind: MemoryKind
     confidence: float
     slot: str | None
     tag: str | None
-    #: Whether the words that a match names are what the form needs.
+    #: Checks the named groups of a match.
     check: Callable[[TextMatch], bool]
-    #: Whether it tells what happened, once and for good, and not what is so, maybe for the day.
+    #: Whether it states an event and not a state, which may be temporary.
     is_event: bool
 
     def matches(self, match: TextMatch) -> bool:
-        """Return whether a match tells what lasts."""
+        """Return whether a match states something lasting."""
         return (self.is_event or not is_temporary(match.string)) and self.check(match)
-
-    def slot_of(self, match: TextMatch) -> str | None:
-        """Return of what it tells the one value; a form may leave the name of it to the words, as `thing`."""
-        return attribute_named(match["thing"]) if self.slot == _NAMED_IN_TEXT else self.slot
 
 
 # What words must be
 
 
-def _is_any(_: TextMatch) -> bool:
-    return True
-
-
 def _names_it(match: TextMatch) -> bool:
-    """Return whether what is spoken of is said, and not only pointed at."""
+    """Return whether the object is named."""
     return not is_unresolved_reference(match["what"])
 
 
@@ -61,12 +58,12 @@ _KIND_OF_PLACE = sentence_pattern(
     re.IGNORECASE,
 )
 _TECHNICAL = sentence_pattern(rf"(?i)(?:{lexicon.TECHNICAL})(?!\w)")
-#: Those who write all in small letters write names so too.
+#: A name, where all is written in lower case.
 _SMALL_NAME = sentence_pattern(r"[a-z]{3,}(?:,? [a-z]{3,})?\W*$")
 
 
 def _is_place(match: TextMatch) -> bool:
-    """Return whether what follows can be a place: a name, or a kind of place."""
+    """Return whether the words name a place or a kind of place."""
     where = match["where"].strip()
     first = _WORD_END.split(where, maxsplit=1)[0]
     if first.lower() in lexicon.NOT_A_PLACE or is_unresolved_reference(where):
@@ -94,7 +91,7 @@ def _is_employer(match: TextMatch) -> bool:
 
 _SHORTEST = 2
 _LETTERS = sentence_pattern(r"[^\W\d_]{2}")
-#: Points at what is just being spoken of.
+#: Refers to the current topic.
 _POINTING = sentence_pattern(
     r"\b(?:like|this|these|those|here|him|her|he|she|they|them|it|you|your|yours|whatever|(?:to|of|in|with|for|at|about) that)\b",
     re.IGNORECASE,
@@ -105,7 +102,7 @@ _FINITE = sentence_pattern(
 _RELATIVE = sentence_pattern(
     r"(?i)\b(?:that|which|who|whose|what|whatever|how|when|where|than|as|if|because|while|until)\b"
 )
-#: What is liked here and now, or no thing that can be liked.
+#: Liked only now, or nothing that can be liked.
 _OF_THE_MOMENT = sentence_pattern(
     r"(?:the|my|our)\b(?! (?-i:[A-Z]))|an? (?:bit|lot|good|nice|little)\b|having to\b|being\b|to (?:know|think)\b"
     r"|(?:and|or|but|too|as|in|on|at|for|from|with|by|put|get|make|go|do|have|to be an?)\b|\W",
@@ -113,23 +110,23 @@ _OF_THE_MOMENT = sentence_pattern(
 )
 
 
-#: Whoever says that they love these does not.
+#: With a nuisance: irony.
 _PLEASED = sentence_pattern(r"(?i)\b(?:love|adore|enjoy|like)\s+$")
 _NUISANCE = sentence_pattern(rf"(?i)(?:{lexicon.NUISANCES})\b")
 
 
 def _is_self_contained(match: TextMatch) -> bool:
-    """Return whether what is liked is named without pointing."""
+    """Return whether the object of a preference can be read alone."""
     what = match["what"]
     if not (_names_it(match) and _LETTERS.search(what)) or _POINTING.search(what):
         return False
     verb = _FINITE.search(what)
-    # A verb of its own belongs to another sentence, unless a word joins it to what is liked.
+    # A finite verb belongs to another sentence, unless a relative word joins it.
     return not verb or bool(_RELATIVE.search(what, 0, verb.start()))
 
 
 def _is_lasting(match: TextMatch) -> bool:
-    """Return whether what is liked can be told apart from what is just being spoken of."""
+    """Return whether the object of a preference is more than the current topic."""
     what = match["what"]
     is_meant = not (_PLEASED.search(match.string, 0, match.start("what")) and _NUISANCE.match(what))
     return _is_self_contained(match) and is_meant and not _OF_THE_MOMENT.match(what) and len(what) > _SHORTEST
@@ -139,7 +136,7 @@ _LONGEST_STEM = 4
 
 
 def _is_permanent(match: TextMatch) -> bool:
-    """Return whether what something is said to be is what it is, not how it does at the moment."""
+    """Return whether a value is lasting and not a passing state."""
     value = match["value"].strip()
     word = _WORD_END.split(value.lower(), maxsplit=1)[0]
     is_doing = word.endswith(("ing", "ed")) and len(word) > _LONGEST_STEM
@@ -147,7 +144,7 @@ def _is_permanent(match: TextMatch) -> bool:
 
 
 def _is_work(match: TextMatch) -> bool:
-    """Return whether a job is named, which may be doing something."""
+    """Return whether a job is named; unlike other values it may end in -ing."""
     value = match["value"].strip()
     return not is_unresolved_reference(value) and value.split(" ", 1)[0].lower() not in lexicon.MOMENTARY | {
         "killing",
@@ -179,7 +176,7 @@ def _is_date(match: TextMatch) -> bool:
 
 
 _CHECKS: Mapping[str, Callable[[TextMatch], bool]] = {
-    "any": _is_any,
+    "any": bool,
     "named": _names_it,
     "place": _is_place,
     "employer": _is_employer,
@@ -371,32 +368,20 @@ _FORMS_BY_HEAD: Mapping[Head, Sequence[FirstPersonForm]] = {
 _HEAD_PATTERN = sentence_pattern(
     r"(?P<word>i|my|we|call)\b|(?P<please>please|just)\b|(?:im|ive|id)\b", re.IGNORECASE
 )
-#: A verb of habit whose subject was that of the clause before.
+#: A verb of habit that shares the subject of the clause before.
 _HABIT = sentence_pattern(
     r"(?:also |now |currently )?(?:work|live|play|speak|prefer|love|hate|study|teach|own|drive|volunteer)\s",
     re.IGNORECASE,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstPersonMatch:
-    """What a clause in the first person tells of whoever says it."""
-
-    kind: MemoryKind
-    slot: str | None
-    confidence: float
-    tags: frozenset[str]
-
-
-def match_first_person(text: str) -> FirstPersonMatch | None:
-    """Return what a clause in the first person tells, or None where it is of no known form."""
+def match_first_person(text: str) -> FirstPersonForm | None:
+    """Return the form of a clause in the first person with its slot, or None if it has no known form."""
     for form in _FORMS_BY_HEAD[head] if (head := _head_of(text)) else ():
         match = form.pattern.match(text)
         if match and form.matches(match):
-            tags = frozenset({form.tag}) if form.tag else frozenset[str]()
-            return FirstPersonMatch(
-                kind=form.kind, slot=form.slot_of(match), confidence=form.confidence, tags=tags
-            )
+            is_named = form.slot == _NAMED_IN_TEXT
+            return replace(form, slot=attribute_named(match["thing"])) if is_named else form
     return None
 
 
@@ -410,5 +395,88 @@ def _head_of(text: str) -> Head | None:
 
 
 def add_subject(text: str) -> str:
-    """Return a clause with the speaker as its subject, where it is a habit and has none of its own."""
+    """Return a clause with "I" as its subject if it begins with a verb of habit."""
     return f"I {text}" if _HABIT.match(text) else text
+
+
+# Statements about others
+
+_SHORTEST_NAME = 3
+_FIRST_PERSON_VERBS = {
+    "is": "I'm",
+    "has": "I have",
+    "does": "I do",
+    "doesn't": "I don't",
+    "goes": "I go",
+    "was": "I was",
+    "can't": "I can't",
+}
+_ES = ("ches", "shes", "sses", "xes", "zes")
+_AFTER_NAME = sentence_pattern(r"(?P<own>'s?)?\s+(?P<verb>[A-Za-z']+)\b(?P<more>.*)", re.DOTALL)
+
+
+class NamedPeople:
+    """Finds people of a room by name."""
+
+    def __init__(self, people: Sequence[NamedParticipant]) -> None:
+        """Index the names that only one person has."""
+        called: dict[str, set[int]] = {}
+        for number, person in enumerate(people):
+            for name in {person.name, *person.names}:
+                if len(name) >= _SHORTEST_NAME:
+                    called.setdefault(name.casefold(), set()).add(number)
+        self._people: Mapping[str, NamedParticipant] = {
+            name: people[next(iter(numbers))] for name, numbers in called.items() if len(numbers) == 1
+        }
+        #: In lower case.
+        self.names = frozenset(self._people)
+        longest_first = sorted(self._people, key=len, reverse=True)
+        either = "|".join(re.escape(name) for name in longest_first) or "(?!)"
+        self._pattern = sentence_pattern(rf"@?(?P<name>{either})(?!\w)", re.IGNORECASE)
+
+    def subject_of(self, text: str) -> tuple[NamedParticipant, int] | None:
+        """Return the human whose name begins a clause, and where the name ends."""
+        match = self._pattern.match(text)
+        person = self._people.get(match["name"].casefold()) if match else None
+        return (person, match.end()) if person and match and person.kind == "human" else None
+
+
+#: The opening of a denial by the person concerned.
+_DENIES = sentence_pattern(
+    rf"\W*(?:(?:lol|huh|what|(?:a?ha)+h?)[\s,.!?]+)*{CORRECTION_PREFIX}(?:no+\b(?! (?:problem|worries))|nope|nah|wrong|since when"
+    r"|not (?:any ?more|me|true|really|quite|at all)|(?:i(?:'m| am)|that(?:'s| is)) (?:not|wrong)"
+    r"|i (?:do|did|was|have|had|am)(?:n't| not)|i never|used to|what|huh|left (?:last|in|there))\b",
+    re.IGNORECASE,
+)
+
+
+def denies_statement(body: str) -> bool:
+    """Return whether a message begins by denying a statement about its author."""
+    return bool(_DENIES.match(body[:MAX_SENTENCE_LENGTH].replace("\u2019", "'")))
+
+
+def first_person_variants(rest: str) -> Iterator[str]:
+    """Yield the words after a name as that person would say them."""
+    match = _AFTER_NAME.match(rest)
+    if not match:
+        return
+    verb, more = match["verb"], match["more"]
+    if match["own"]:
+        yield f"my {verb}{more}"
+        yield f"I'm {verb}{more}"
+        return
+    if first := _first_person(verb.lower()):
+        yield f"{first}{more}"
+
+
+def _first_person(verb: str) -> str | None:
+    """Return a third-person verb in the first person, or None if it is no such verb."""
+    if verb in _FIRST_PERSON_VERBS:
+        return _FIRST_PERSON_VERBS[verb]
+    if verb.endswith("ed"):
+        return f"I {verb}"
+    if verb.endswith("ies"):
+        return f"I {verb[:-3]}y"
+    if verb.endswith(_ES):
+        return f"I {verb[:-2]}"
+    return f"I {verb[:-1]}" if verb.endswith("s") and len(verb) > _SHORTEST_NAME else None

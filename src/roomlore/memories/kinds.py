@@ -1,53 +1,165 @@
-"""Every kind of memory: what it is, and how important one is unless somebody says otherwise.
+"""The kinds of memories, and the attributes of which somebody has one value at a time.
 
-Importance is on a scale of 1 to 5. Four kinds record what one agent experienced; theirs are the usual 0..1 of agent
-memory times five, the middle where it is a range.
+Importance is on a scale of 1 to 5. For the four kinds of agents' experiences it is the usual 0..1 of agent memory times
+five, the middle where that is a range.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from roomlore.domain.patterns import sentence_pattern
 from roomlore.domain.records import MemoryKind
+from roomlore.memories import lexicon
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindInfo:
-    """What a kind of memory is, in one line, and how important one is by default."""
-
-    meaning: str
-    #: 1..5.
-    importance: float
-
-
-#: What holds for everybody and is expensive to get wrong comes first; what only explains a moment comes last.
-MEMORY_KINDS: Mapping[MemoryKind, KindInfo] = MappingProxyType(
+#: The default importance of each kind.
+DEFAULT_IMPORTANCE: Mapping[MemoryKind, float] = MappingProxyType(
     {
-        "technical_decision": KindInfo(
-            meaning="what was chosen to build with, and how it is built", importance=4.0
-        ),
-        "process_decision": KindInfo(
-            meaning="what a group settled on doing: when, who, where, how", importance=4.0
-        ),
-        "preference": KindInfo(meaning="what somebody likes, avoids or wants done their way", importance=3.0),
-        "fact": KindInfo(meaning="what is so about a person or a thing until it changes", importance=3.0),
-        "lesson": KindInfo(
-            meaning="what experience taught, so that it need not teach it twice", importance=4.0
-        ),
-        "pattern": KindInfo(meaning="what is to be done each time: a rule, a convention", importance=3.5),
-        "anti_pattern": KindInfo(meaning="what is never to be done, or to be avoided", importance=3.5),
-        "correction": KindInfo(meaning="what was said wrong before, and what is right", importance=3.5),
-        "process_outcome": KindInfo(meaning="how something came out: shipped, won, failed", importance=3.0),
-        "context": KindInfo(
-            meaning="what holds for now: what is going on, who promised what", importance=2.0
-        ),
-        "observation": KindInfo(meaning="what an agent noticed", importance=2.5),
-        "interaction": KindInfo(meaning="what an agent and somebody said to one another", importance=2.75),
-        "learning": KindInfo(meaning="what an agent found out and can use again", importance=3.75),
-        "insight": KindInfo(meaning="what an agent concluded from much that it saw", importance=4.5),
+        "technical_decision": 4.0,  # what was chosen to build with, and how it is built
+        "process_decision": 4.0,  # what a group decided to do: when, who, where, how
+        "preference": 3.0,  # what somebody likes, avoids or wants done their way
+        "fact": 3.0,  # what is true of a person or a thing until it changes
+        "lesson": 4.0,  # what was learned from experience
+        "pattern": 3.5,  # what to do each time: a rule, a convention
+        "anti_pattern": 3.5,  # what to avoid or never do
+        "correction": 3.5,  # what was wrong before, and what is right
+        "process_outcome": 3.0,  # how something ended: shipped, won, failed
+        "context": 2.0,  # what is true for now: current work, promises
+        "observation": 2.5,  # what an agent noticed
+        "interaction": 2.75,  # what an agent and somebody said to each other
+        "learning": 3.75,  # what an agent learned and can use again
+        "insight": 4.5,  # what an agent concluded from many observations
     }
 )
-#: On a `context` that is a promise: who will do what, mostly until when.
+#: Tags a `context` memory that is a promise.
 COMMITMENT_TAG = "commitment"
-#: On whatever an agent stated about itself.
+#: Tags a memory that an agent stated about itself.
 AGENT_TAG = "agent"
+
+# Attributes: rules know one by the form of a clause. What a language model calls one counts only where the sentence states
+# its present value: "lives in Porto" is a home; "lived", "will live" and "does not live in Porto" are not.
+
+#: The kinds that may state the value of an attribute.
+ATTRIBUTE_KINDS: frozenset[MemoryKind] = frozenset({"fact", "preference", "correction"})
+#: Each favourite is an attribute of its own.
+FAVOURITE = "favourite"
+
+
+_OWN = "(?:my |her |his |their )?"
+_AN = "(?:an? |the )?"
+#: The words after somebody's name that state each attribute.
+_STATED = {
+    "home": r"(?:(?:lives?|resides?|(?:am |is )?(?:living|residing|based|located)) in"
+    r"|(?:have |has )?(?:moved|relocated) (?:back |over )?(?:from \w+ )?to(?! the \w+ team)) \w(?!.*\b(?:ago|last|in \d))",
+    "employer": r"(?:(?:works?|(?:am |is )?working|(?:have |has )?(?:started|began) (?:working|an? (?:new )?job)) (?:at|for|with)"
+    r"|(?:employer|company) is) (?!home\b|night\b|the moment\b)\w",
+    "job": rf"(?:works? as|(?:am|is|became)(?= an? (?:\w+ ){{0,3}}?(?:{lexicon.JOBS})\b)|(?:job|profession|occupation) is) {_AN}\w",
+    "origin": r"(?:am |is |comes? )(?:originally )?from \w",
+    "birthplace": rf"(?:was )?born (?:and raised )?in (?!\d|{lexicon.MONTHS})\w",
+    "birthday": r"(?:(?:was )?born on|(?:birthday|bday) is(?: on| in)?) \w",
+    "age": r"(?:am|is) \d{1,3} years? old|(?:has )?turned \d{1,3}$",
+    "time zone": rf"(?:(?:am|is) (?:in|on) {_AN}(?:{lexicon.ZONES})\b|time ?zone is \w)",
+    "native language": r"(?:native|first|mother) (?:language|tongue) is \w",
+    "diet": rf"(?:am|is|became|went|turned|has (?:been|become|gone)) {_AN}(?:{lexicon.DIETS})$",
+    "pronouns": r"(?:uses? (?:he|she|they) /|pronouns are) ?\w",
+    "name": r"(?:goes|go) by \w",
+}
+#: More attributes.
+_SYNONYMS = {
+    "editor": "text editor",
+    "os": "operating system",
+    "distro": "distribution",
+    "hometown": "home town",
+    "star sign": "zodiac sign",
+}
+_THINGS = (
+    *(
+        "editor",
+        "ide",
+        "shell",
+        "os",
+        "distro",
+        "browser",
+        "keyboard layout",
+        "terminal",
+        "window manager",
+        "hometown",
+    ),
+    *(
+        "blood type",
+        "star sign",
+        "dentist",
+        "therapist",
+        "landlord",
+        "manager",
+        "boss",
+        "major",
+        "job title",
+        "nickname",
+    ),
+)
+#: Each name without blanks and hyphens.
+_NAMES = {name.replace(" ", ""): name for name in (*_STATED, *_THINGS)} | {
+    synonym.replace(" ", ""): name for name, synonym in _SYNONYMS.items()
+}
+#: Words that change nothing.
+_MEANWHILE = frozenset(
+    """
+    now currently just recently also still actually finally already really
+    """.split()
+)
+_DENYING = frozenset(
+    """
+    not no never none nobody nothing neither nor without hardly barely anymore longer until unless if when
+    while before during almost nearly sometimes occasionally rarely
+    """.split()
+)
+_FAVOURITE = sentence_pattern(
+    rf"{_OWN}(?:all time )?(?P<thing>favou?rite (?:[^\W\d]+ ){{0,2}}?[^\W\d]+) (?:is|are) \w"
+)
+
+
+def _thing(name: str) -> str:
+    called = f"{name}|{_SYNONYMS[name]}" if name in _SYNONYMS else name
+    return (
+        rf"(?:{_OWN}(?:new |main |default |daily )?(?:{called}) is (?!\w+(?:ing|ed)\b)\w"
+        rf"|uses? \w[\w.+ ]{{0,40}}? as {_OWN}(?:main |default |daily )?(?:{called})$)"
+    )
+
+
+#: How each is stated, in lower case with one blank between words.
+ATTRIBUTES: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        name: sentence_pattern(pattern)
+        for name, pattern in (*_STATED.items(), *((name, _thing(name)) for name in _THINGS))
+    }
+    | {FAVOURITE: _FAVOURITE}
+)
+
+
+def attribute_named(words: str) -> str:
+    """Return the attribute that words name: one of the list, or a favourite.
+
+    Raises:
+        ValueError: There is no such attribute.
+    """
+    name = " ".join(words.lower().replace("-", " ").replace("favorite", FAVOURITE).split())
+    favourite = name.removeprefix("all time ")
+    found = favourite if favourite.startswith(f"{FAVOURITE} ") else _NAMES.get(name.replace(" ", ""))
+    if found is None:
+        raise ValueError(words)
+    return found
+
+
+def attribute_stated(slot: str, kind: MemoryKind, words: Sequence[str]) -> str | None:
+    """Return the claimed attribute if a sentence states its value, else None.
+
+    `words` are the words of the sentence after the name of its subject, in lower case.
+    """
+    pattern = ATTRIBUTES.get(slot)
+    if pattern is None or kind not in ATTRIBUTE_KINDS or not _DENYING.isdisjoint(words):
+        return None
+    match = pattern.match(" ".join(word for word in words if word not in _MEANWHILE))
+    if match is None:
+        return None
+    return attribute_named(match["thing"]) if slot == FAVOURITE else slot

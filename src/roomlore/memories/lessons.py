@@ -1,4 +1,4 @@
-"""Finds what people learned, hold for a rule, promise, and report as done."""
+"""Extracts lessons, rules, promises and outcomes."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,28 +12,28 @@ from roomlore.domain.rendering import safe_name
 from roomlore.memories.clauses import Clause
 from roomlore.memories.kinds import COMMITMENT_TAG
 from roomlore.memories.lexicon import ACTION_VERBS, DELIVERY_VERBS, MONTHS
-from roomlore.memories.patterns import is_disfluent, is_unresolved_reference, phrase_pattern
+from roomlore.memories.patterns import is_disfluent, is_unresolved_reference
 from roomlore.memories.rendering import cleaned, in_third_person, needs_context, quoted_statement, title_of
+from roomlore.text.recognisers import phrase_pattern
 
 FormCheck = Callable[[re.Match[str]], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonForm:
-    """A way of telling what was learned, holds, is promised or is done."""
+    """A way of stating a lesson, rule, promise or outcome."""
 
     kind: MemoryKind
     pattern: re.Pattern[str]
     confidence: float
-    #: What the match must hold besides.
     check: FormCheck
     #: Whether it must begin its sentence, as a demand does.
     must_open: bool
-    #: Whether all of the sentence is said, or only the words called `what`.
+    #: Whether the claim is the whole match, or only its group `what`.
     is_whole: bool
 
     def matches(self, match: re.Match[str], clause: Clause) -> bool:
-        """Return whether a match is one, where it stands."""
+        """Return whether a match in a clause counts."""
         in_place = not self.must_open or clause.is_first
         return in_place and self.check(match) and not is_disfluent(match[0])
 
@@ -50,14 +50,9 @@ _NOTHING_NAMED = sentence_pattern(
 )
 
 
-def _is_any(_: re.Match[str]) -> bool:
-    return True
-
-
 def _is_informative(match: re.Match[str]) -> bool:
-    """Return whether what was learned says enough to be of use."""
-    words = match["what"].split()
-    return len(words) > _FEW_WORDS and not is_unresolved_reference(match["what"])
+    """Return whether a lesson has enough words."""
+    return len(match["what"].split()) > _FEW_WORDS and not is_unresolved_reference(match["what"])
 
 
 def _explains(match: re.Match[str]) -> bool:
@@ -66,17 +61,17 @@ def _explains(match: re.Match[str]) -> bool:
 
 
 def _is_concrete(match: re.Match[str]) -> bool:
-    """Return whether what is promised is named."""
+    """Return whether a promise names its object."""
     return not is_unresolved_reference(match["what"]) and not _NOTHING_NAMED.match(match["what"])
 
 
 def _has_object(match: re.Match[str]) -> bool:
-    """Return whether what is to be done is done to something that is named."""
+    """Return whether a rule names its object."""
     return not is_unresolved_reference(match["what"].split(" ", 1)[1])
 
 
 _CHECKS: Mapping[str, FormCheck] = {
-    "any": _is_any,
+    "any": bool,
     "told": _is_informative,
     "explains": _explains,
     "concrete": _is_concrete,
@@ -97,8 +92,7 @@ _PARTS: Mapping[str, str] = {
     r"|fundraiser|experiment|pilot|trial|evaluation|hackathon|tournament|conference|import|cut-?over|switch-?over|transition|redesign"
     r"|feature|version|contract|application|grant|deal|sale|integration|backfill",
 }
-#: Columns: kind, how sure it is, what the match must hold, whether it must open its sentence, whether all of it is said
-#: or only the words called `what`, pattern.
+#: Kind, confidence, check, whether it must open its sentence, whether the claim is the whole match or `what`, pattern.
 _TABLE = r"""
     lesson          0.75  told      -      what   (?:(?:the|our|a|one|another|important|big|main) )*lessons?(?: learn(?:ed|t))?(?: here| today)?(?: is| was|:| -) (?:that )?(?P<what>.+)
     lesson          0.75  told      -      what   (?:(?:the|my|our|a|one|key|main|big|biggest|important) )*take-?aways?(?: here| for me)?(?: is| was|:| -) (?:that )?(?P<what>.+)
@@ -140,32 +134,28 @@ def _parse_form(row: str) -> LessonForm:
 
 
 _FORMS = [_parse_form(row) for row in _TABLE.strip().splitlines()]
-#: Any of these words, or nothing is found.
+#: Every form has one of these words.
 _PREFILTER = sentence_pattern(
     r"(?i)\b(?:lesson|take-?away|learn|turns|next time|never|cause|hindsight|retrospect|moral|rule|practice|convention|policy|standard|always|anti-?pattern"
     r"|avoid|don'?t|i'?ll|i will|going to|gonna|promise|commit|shipped|released|launched|deployed|rolled|migrated|signed|published|delivered|completed?|won"
     r"|finished|succeeded|failed|live|approved|rejected|cancel|merged|passed|done|cut|reduced|improved|increased|brought|lowered|raised|dropped|found)"
 )
-_WORDS = {
-    "lesson": "Lesson",
-    "pattern": "Rule",
-    "anti_pattern": "Rule",
-}
+_LABELS = {"lesson": "Lesson", "pattern": "Rule", "anti_pattern": "Rule"}
 
 
 def match_lesson(clause: Clause, said: SourceText) -> Claim | None:
-    """Return what a clause says was learned, holds, is promised or is done."""
+    """Return the lesson, rule, promise or outcome in a clause."""
     rest = clause.rest
     if not _PREFILTER.search(rest):
         return None
     for form in _FORMS:
         match = form.pattern.match(rest)
         if match and form.matches(match, clause):
-            return _statement(form, match, clause, said)
+            return _claim(form, match, clause, said)
     return None
 
 
-def _statement(form: LessonForm, match: re.Match[str], clause: Clause, said: SourceText) -> Claim:
+def _claim(form: LessonForm, match: re.Match[str], clause: Clause, said: SourceText) -> Claim:
     start, end = clause.start + match.start(), clause.start + match.end()
     words = said.body[start:end]
     what = cleaned(words if form.is_whole else said.body[clause.start + match.start("what") : end])
@@ -185,6 +175,6 @@ def _statement(form: LessonForm, match: re.Match[str], clause: Clause, said: Sou
 def _content(form: LessonForm, what: str, said: SourceText, words: str) -> str:
     if form.kind == "context":
         return in_third_person(said.author_name, words) or quoted_statement(said.author_name, words)
-    if form.kind in _WORDS and not needs_context(what):
-        return f"{_WORDS[form.kind]} from {safe_name(said.author_name)}: {what}."
+    if form.kind in _LABELS and not needs_context(what):
+        return f"{_LABELS[form.kind]} from {safe_name(said.author_name)}: {what}."
     return quoted_statement(said.author_name, words)

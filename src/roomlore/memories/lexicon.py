@@ -1,8 +1,8 @@
-"""Closed lists of words that tell what lasts from what passes; each is one alternative of a pattern."""
+"""Word lists for the patterns that extract memories."""
 
 
 def _alternatives(words: str) -> str:
-    """Return the words, each of which may be several joined by "_", as alternatives, longer ones first."""
+    """Return words as the alternatives of a pattern, longer ones first; "_" joins the words of one entry."""
     return "|".join(sorted((word.replace("_", "[ -]?") for word in words.split()), key=len, reverse=True))
 
 
@@ -71,190 +71,36 @@ PASTIMES = _alternatives(
     " ukulele organ oboe harmonica chess go football soccer basketball baseball volleyball handball hockey rugby"
     " cricket tennis badminton squash golf table_tennis ping_pong darts bridge poker d&d dungeons_and_dragons bagpipes"
 )
-#: What nobody loves, whatever they say.
+#: "I love" these is irony.
 NUISANCES = _alternatives(
     "waiting queueing queuing rebooting restarting reinstalling filling_in filling_out filling_forms paying commuting"
     " paperwork overtime mandatory deadlines? mondays? traffic downtime outages? on_call being_called being_woken"
     " working_at working_late working_nights working_weekends working_\\w+days? working_overtime debugging doing_taxes rebuilding"
 )
-#: What nobody is allergic to but in jest.
+#: "I am allergic to" these is a joke.
 NO_ALLERGENS = _alternatives(
     "meetings? mondays? people work working stupidity nonsense drama effort exercise mornings responsibility commitment"
     " homework taxes money fun bugs javascript java php windows change rules bullshit small_talk"
 )
-#: What people live or are in without living there.
+#: Words after "I live in" or "I am from" that are no place.
 NOT_A_PLACE = frozenset(
-    [
-        "fear",
-        "hope",
-        "peace",
-        "denial",
-        "constant",
-        "the",
-        "a",
-        "an",
-        "my",
-        "your",
-        "this",
-        "that",
-        "here",
-        "there",
-        "it",
-        "bed",
-        "pain",
-        "misery",
-        "work",
-        "home",
-        "scratch",
-        "now",
-        "today",
-        "yesterday",
-        "here",
-        "same",
-        "old",
-        "new",
-        "what",
-        "where",
-        "which",
-        "one",
-        "me",
-        "him",
-        "her",
-        "them",
-        "his",
-        "their",
-        "our",
-        "its",
-        "some",
-        "memory",
-        "accident",
-        "mistake",
-        "what's",
-        "experience",
-        "all",
-        "top",
-        "front",
-        "source",
-        "behind",
-        "scratch",
-    ]
-) - {"the", "a", "an"}
-#: How things are for a moment.
+    """
+    fear hope peace denial constant my your this that here there it bed pain misery work home scratch now
+    today yesterday same old new what where which one me him her them his their our its some memory accident
+    mistake what's experience all top front source behind
+    """.split()
+)
+#: Words for a passing state.
 MOMENTARY = frozenset(
-    [
-        "not",
-        "no",
-        "ok",
-        "okay",
-        "fine",
-        "good",
-        "bad",
-        "great",
-        "better",
-        "worse",
-        "broken",
-        "slow",
-        "fast",
-        "down",
-        "up",
-        "off",
-        "on",
-        "out",
-        "dead",
-        "back",
-        "here",
-        "there",
-        "full",
-        "empty",
-        "late",
-        "early",
-        "ready",
-        "done",
-        "gone",
-        "stuck",
-        "busy",
-        "open",
-        "closed",
-        "new",
-        "old",
-        "about",
-        "because",
-        "so",
-        "very",
-        "too",
-        "really",
-        "just",
-        "still",
-        "always",
-        "never",
-        "all",
-        "in",
-        "at",
-        "over",
-        "under",
-        "getting",
-        "going",
-        "being",
-        "coming",
-        "up",
-        "today",
-        "tomorrow",
-        "tonight",
-        "that",
-        "this",
-        "it",
-        "what",
-        "how",
-        "when",
-        "where",
-        "why",
-        "if",
-        "as",
-        "to",
-        "from",
-        "for",
-        "with",
-        "only",
-        "like",
-        "also",
-        "probably",
-        "actually",
-        "basically",
-        "definitely",
-        "quite",
-        "pretty",
-        "almost",
-        "nearly",
-        "around",
-        "currently",
-        "now",
-        "yet",
-        "already",
-        "awesome",
-        "amazing",
-        "terrible",
-        "horrible",
-        "crazy",
-        "wrong",
-        "right",
-        "weird",
-        "odd",
-        "different",
-        "same",
-        "similar",
-        "sure",
-        "fucked",
-        "borked",
-        "screwed",
-        "crap",
-        "whatever",
-        "maybe",
-        "somebody",
-        "someone",
-        "later",
-        "yours",
-        "mine",
-    ]
+    """
+    not no ok okay fine good bad great better worse broken slow fast down up off on out dead back here there
+    full empty late early ready done gone stuck busy open closed new old about because so very too really
+    just still always never all in at over under getting going being coming today tomorrow tonight that this
+    it what how when where why if as to from for with only like also probably actually basically definitely
+    quite pretty almost nearly around currently now yet already awesome amazing terrible horrible crazy
+    wrong right weird odd different same similar sure fucked borked screwed crap whatever maybe somebody
+    someone later yours mine
+    """.split()
 )
 TECHNICAL = _alternatives(
     "api apis rest graphql grpc database db sql schema postgres\\w* mysql sqlite redis kafka rabbitmq mongo\\w* cassandra"
@@ -277,7 +123,7 @@ PROCESSES = _alternatives(
     " release_schedule deadline budget vote committee board workshop venue fair party lunch dinner trip holidays? hire"
     " hiring training policy conventional_commits trunk cleaning school commits"
 )
-#: What somebody can be told to do each time, or never.
+#: Verbs of rules: always do this, never do that.
 ACTION_VERBS = _alternatives(
     "add allow apply ask assume avoid back backup bring build call change check close commit compare copy cover delete"
     " deploy disable document double_check edit enable escape ensure expose fix force_push format hard_code"

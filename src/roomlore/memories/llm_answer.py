@@ -1,8 +1,7 @@
-"""Which statements of a language model's answer are taken: those that tell what their quotes tell, and nothing else.
+"""Validates the answer of a language model: accepts only claims and privacy requests that their quotes prove.
 
-Looked up, not asked: the quotes stand where they are said to stand, as their author's own plain words, and whatever
-the statement says comes from them. Numbers, names and negations are the same in both. Wishes are looked up likewise.
-What is refused says why.
+A quote must be in the message it names, as its author's own plain statement, and the claim must say the same. Numbers,
+names and negations must agree. Each refusal has a reason that quotes nobody.
 """
 
 import json
@@ -16,31 +15,32 @@ from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import MemoryKind
 from roomlore.domain.rendering import safe_text
-from roomlore.memories.attributes import attribute_stated
 from roomlore.memories.clauses import Clause, clauses_of
-from roomlore.memories.entailment import (
+from roomlore.memories.kinds import attribute_stated
+from roomlore.memories.normalisation import (
     NEGATION_WORDS,
     is_person_named,
     mismatch,
     normalised_words,
     shared_stems,
 )
-from roomlore.memories.patterns import JOKE, is_question
+from roomlore.memories.patterns import JOKE
 from roomlore.memories.rendering import title_of
-from roomlore.memories.sentences import MASK, Sentence, own_sentences_of
 from roomlore.privacy import patterns
 from roomlore.privacy.identifiers import distinctive_values, proper_names, without_quotations
 from roomlore.privacy.recogniser import MAX_REQUEST_LENGTH
 from roomlore.privacy.records import PrivacyRequest, RequestKind
+from roomlore.text.recognisers import is_question
+from roomlore.text.sentences import MASK, Sentence, own_sentences_of
 
 LONGEST_WORDS = 600
 SHORTEST_QUOTE = 4
 
-#: Markup, links and addresses; what a renderer or a shell might take for more than words.
+#: Markup, links and addresses: more than plain words to a renderer or a shell.
 _MARKUP = lazy_pattern(
     r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\*\*|__|&#?\w+;|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE
 )
-#: Words to a language model that will read the memory one day.
+#: Instructions to a language model that may read the memory later.
 _INSTRUCTION = lazy_pattern(
     r"(?m:^(?>.*?\b(?:ignore|disregard|forget|override|bypass)\b)"
     r".*\b(?:instructions?|rules?|prompts?|above|previous|prior|everything)\b)"
@@ -53,75 +53,54 @@ _ANY_WORD = lazy_pattern(r"\w")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptLabels:
-    """What a language model was shown, by label."""
+    """The messages, people and memories in a prompt, by label."""
 
     messages: Mapping[str, SourceText]
     people: Mapping[str, NamedParticipant]
-    #: What is remembered already of the same people for the same people.
     memories: Mapping[str, ExistingMemory] = field(default_factory=dict[str, ExistingMemory])
 
 
 class InvalidItem(Exception):
-    """Why something in an answer is not taken, in one phrase that quotes nobody."""
+    """A part of an answer is refused; the message says why and quotes nobody."""
 
 
 def parse_object(
     value: object, needed: frozenset[str], optional: frozenset[str] = frozenset()
 ) -> Mapping[str, object]:
-    """Return the fields of an object, if they are those that were asked for.
-
-    Raises:
-        Refused: they are others.
-    """
+    """Return the fields of an object if they are the expected ones."""
     fields = cast("Mapping[str, object]", value) if isinstance(value, dict) else dict[str, object]()
     if not needed <= fields.keys() <= needed | optional:
-        raise InvalidItem("it has not the fields that were asked for")
+        raise InvalidItem("it lacks the fields that were asked for")
     return fields
 
 
 def parse_text(value: object) -> str:
-    """Return a text without the blanks around it.
-
-    Raises:
-        Refused: it is none.
-    """
+    """Return a stripped string."""
     if not isinstance(value, str):
-        raise InvalidItem("it has not the fields that were asked for")
+        raise InvalidItem("it lacks the fields that were asked for")
     return value.strip()
 
 
 def parse_list(value: object) -> Sequence[object]:
-    """Return a list.
-
-    Raises:
-        Refused: it is none.
-    """
+    """Return a list."""
     if not isinstance(value, list):
-        raise InvalidItem("it has not the fields that were asked for")
+        raise InvalidItem("it lacks the fields that were asked for")
     return cast("list[object]", value)
 
 
 def check_plain_text(text: str, is_clean: Callable[[str], bool], *, longest: int) -> None:
-    """Refuse what is more than one short line of words.
-
-    Raises:
-        Refused: it is longer, or holds markup, an order or a secret.
-    """
+    """Refuse a text that is not one short line of words, or holds an instruction or a secret."""
     is_words = 0 < len(text) <= longest and text.isprintable() and _ANY_WORD.search(text) is not None
     if not is_words or _MARKUP.search(text) or "?" in text or safe_text(text) != text:
         raise InvalidItem("it is more than plain words")
     if _INSTRUCTION.search(text):
-        raise InvalidItem("it tells somebody what to do")
+        raise InvalidItem("it is an instruction")
     if not is_clean(text):
         raise InvalidItem("there is a secret in it")
 
 
 def labelled_message(label: object, shown: PromptLabels) -> SourceText:
-    """Return the message that has a label.
-
-    Raises:
-        Refused: none has that was shown.
-    """
+    """Return the message with a label."""
     message = shown.messages.get(parse_text(label))
     if message is None:
         raise InvalidItem("it quotes a message that was not shown")
@@ -129,19 +108,15 @@ def labelled_message(label: object, shown: PromptLabels) -> SourceText:
 
 
 def locate_quote(words: object, message: SourceText) -> Quote:
-    """Return where words stand in a message.
-
-    Raises:
-        Refused: they do not.
-    """
+    """Return the position of words in a message."""
     span = _find_words(parse_text(words), message.body)
     if span is None:
-        raise InvalidItem("what it quotes does not stand there")
+        raise InvalidItem("its quote is not in the message")
     return Quote(message_id=message.message_id, start=span[0], end=span[1])
 
 
 def _find_words(words: str, body: str) -> tuple[int, int] | None:
-    """Return where words stand in a body, whatever their case and blanks; whole words only."""
+    """Find whole words in a body, blind to case and spacing."""
     parts = words.strip(" .…\"'“”").split()
     if not parts or sum(map(len, parts)) < SHORTEST_QUOTE or len(words) > LONGEST_WORDS:
         return None
@@ -151,13 +126,9 @@ def _find_words(words: str, body: str) -> tuple[int, int] | None:
 
 
 def quoted_sentences(message: SourceText, quote: Quote) -> list[Sentence]:
-    """Return the sentences that a quote is of, if they are the author's own and no joke.
-
-    Raises:
-        Refused: they are not.
-    """
+    """Return the sentences of a quote, if they are the author's own words and no joke."""
     if message.author_kind != "human" or message.kind not in {"message", "whisper"}:
-        raise InvalidItem("it quotes what nobody said of themselves")
+        raise InvalidItem("it quotes a message that no human wrote")
     touched = [
         one for one in own_sentences_of(message.body) if one.start < quote.end and quote.start < one.end
     ]
@@ -167,13 +138,13 @@ def quoted_sentences(message: SourceText, quote: Quote) -> list[Sentence]:
         for letter in one.text[max(quote.start - one.start, 0) : max(quote.end - one.start, 0)]
     )
     if covered < sum(not letter.isspace() for letter in message.body[quote.start : quote.end]):
-        raise InvalidItem("it quotes what is a quotation there")
+        raise InvalidItem("it quotes a quotation")
     if any(JOKE.search(one.text) for one in touched):
         raise InvalidItem("it quotes a question or a joke")
     return touched
 
 
-#: What one may be told as where another was.
+#: Kinds that a claim and a memory of the same statement may have.
 _INTERCHANGEABLE_KINDS: frozenset[MemoryKind] = frozenset({"fact", "preference"})
 _DECISIONS: frozenset[MemoryKind] = frozenset({"technical_decision", "process_decision"})
 
@@ -187,15 +158,9 @@ def apply_links(
     repeats: object,
     replaces: object,
 ) -> tuple[Claim, str]:
-    """Return a statement with what of these claims holds, and why the others do not; empty where all do.
+    """Return a claim with its valid links, and why the others are invalid.
 
-    Args:
-        statement: What is stated.
-        subjects: Whom it is about.
-        shown: What the language model was shown.
-        slot: Of what it is said to be the one value, or None.
-        repeats: The label of what it is said to repeat, or None.
-        replaces: The label of what it is said to take the place of, or None.
+    `slot` names the attribute; `repeats` and `replaces` are labels of memories. Each may be None.
     """
     reasons: list[str] = []
     found = statement
@@ -213,62 +178,63 @@ def _with_attribute(
     statement: Claim, subjects: Sequence[NamedParticipant], _: PromptLabels, claim: str
 ) -> Claim:
     if len(subjects) != 1:
-        raise InvalidItem("kept without its slot: it is not about one person")
+        raise InvalidItem("stored without its slot: it is not about one person")
     slot = attribute_stated(claim, statement.kind, _after_name(statement.content, subjects[0]))
     if slot is None:
-        raise InvalidItem("kept without its slot: there is no such one, or its words do not tell it")
+        raise InvalidItem("stored without its slot: the slot is unknown, or its words do not state it")
     return replace(statement, slot=slot)
 
 
 def _with_repeated(
-    statement: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, claim: str
+    claim: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, label: str
 ) -> Claim:
-    one = _linked_memory(statement, subjects, shown, claim)
-    words, held = normalised_words(statement.content), normalised_words(one.content)
-    if _numbers_in(words) != _numbers_in(held) or NEGATION_WORDS.isdisjoint(
-        words
-    ) != NEGATION_WORDS.isdisjoint(held):
-        raise InvalidItem("kept beside what it is said to repeat: that has another number, or says no")
-    if one.slot is not None and statement.slot not in {None, one.slot}:
-        raise InvalidItem("kept beside what it is said to repeat: that is the value of something else")
-    if not shared_stems(words, held, but=_name_words(subjects)):
-        raise InvalidItem("kept beside what it is said to repeat: they have no word in common")
-    return replace(statement, repeats=one.id)
+    one = _linked_memory(claim, subjects, shown, label)
+    words, others = normalised_words(claim.content), normalised_words(one.content)
+    is_negated = not NEGATION_WORDS.isdisjoint(words)
+    if _numbers_in(words) != _numbers_in(others) or is_negated == NEGATION_WORDS.isdisjoint(others):
+        raise InvalidItem("stored beside the memory it repeats: that has another number or a negation")
+    _check_link(claim, one, subjects, how="repeats", needs_word=True)
+    return replace(claim, repeats=one.id)
 
 
 def _with_replaced(
-    statement: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, claim: str
+    claim: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, label: str
 ) -> Claim:
-    if statement.repeats is not None:
-        raise InvalidItem("kept beside what it is said to replace: it is said to repeat something as well")
-    one = _linked_memory(statement, subjects, shown, claim)
-    is_own = {person.id for person in subjects} == {statement.author_id}
-    is_decided = statement.kind in _DECISIONS and one.kind in _DECISIONS
-    if not is_own and not is_decided:
-        raise InvalidItem("kept beside what it is said to replace: whoever says it cannot know")
-    if one.slot is not None and statement.slot not in {None, one.slot}:
-        raise InvalidItem("kept beside what it is said to replace: that is the value of something else")
-    held = normalised_words(one.content)
-    if statement.slot is None and not shared_stems(
-        normalised_words(statement.content), held, but=_name_words(subjects)
-    ):
-        raise InvalidItem("kept beside what it is said to replace: they have no word in common")
-    return replace(statement, replaces=one.id)
+    if claim.repeats is not None:
+        raise InvalidItem("stored beside the memory it replaces: it also repeats one")
+    one = _linked_memory(claim, subjects, shown, label)
+    is_own = {person.id for person in subjects} == {claim.author_id}
+    if not is_own and not {claim.kind, one.kind} <= _DECISIONS:
+        raise InvalidItem(
+            "stored beside the memory it replaces: its author is neither the subject nor a decider"
+        )
+    _check_link(claim, one, subjects, how="replaces", needs_word=claim.slot is None)
+    return replace(claim, replaces=one.id)
+
+
+def _check_link(
+    claim: Claim, one: ExistingMemory, subjects: Sequence[NamedParticipant], *, how: str, needs_word: bool
+) -> None:
+    if one.slot is not None and claim.slot not in {None, one.slot}:
+        raise InvalidItem(f"stored beside the memory it {how}: that has another slot")
+    words, others = normalised_words(claim.content), normalised_words(one.content)
+    if needs_word and not shared_stems(words, others, but=_name_words(subjects)):
+        raise InvalidItem(f"stored beside the memory it {how}: they share no word")
 
 
 def _linked_memory(
     statement: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, label: str
 ) -> ExistingMemory:
-    """Return the memory that has a label, if it may say the same or the contrary."""
+    """Return the memory with a label, if it has the same subject and a compatible kind."""
     one = shown.memories.get(label)
     if one is None:
-        raise InvalidItem("kept alone: it names a memory that was not shown")
+        raise InvalidItem("stored alone: it links a memory that was not shown")
     if {person.id for person in subjects} != ({one.subject_id} - {None}):
-        raise InvalidItem("kept alone: it names a memory about somebody else")
+        raise InvalidItem("stored alone: it links a memory about somebody else")
     families = (_INTERCHANGEABLE_KINDS, _DECISIONS, frozenset({statement.kind}))
     is_alike = any({statement.kind, one.kind} <= family for family in families)
     if not is_alike and statement.kind != "correction":
-        raise InvalidItem("kept alone: it names a memory of another kind")
+        raise InvalidItem("stored alone: it links a memory of another kind")
     return one
 
 
@@ -288,7 +254,7 @@ def _numbers_in(words: Sequence[str]) -> list[str]:
     return sorted(word for word in words if word[-1].isdigit())
 
 
-#: In one answer; what is beyond is not looked at.
+#: In one answer; more are ignored.
 MOST_WISHES = 6
 MOST_NAMED = 6
 REQUEST_KINDS: tuple[RequestKind, ...] = get_args(RequestKind)
@@ -299,7 +265,7 @@ _NO = r"(?:n['\u2019]?t|\b(?:not|no|never|nothing|without|neither|nor))\b"
 _SAYING = r"(?:said|told|written|wrote|posted|shared|mentioned|shown|typed|sent|say|tell|write|post|share|mention)\b"
 _HERE = r"(?:this|the|these) (?:room|chat|channel|group|walls|house|family|circle|team)"
 _ELSE = r"(?:nobody|no one|anybody|anyone|others|a soul|people)(?: else)?"
-#: By beginnings; also of languages that rules do not hear.
+#: Word beginnings, also of languages that the rules do not cover.
 _FORGETTING = lazy_pattern(
     r"(?<!\bi )\bforget|\b(?:delet|remov|eras(?:e|ing|ure)|purg(?:e|ing)|wip(?:e|ing)|scrub|redact|unsee|unsay|pretend"
     r"|strike (?:that|this|it|my|what|from)|slip(?:s|ped)? out|tak(?:e|ing) (?:that|this|it) back"
@@ -308,11 +274,11 @@ _FORGETTING = lazy_pattern(
     "|esque[çc]|apag|vergeet|verwijder)",
     re.IGNORECASE,
 )
-#: With a no: what should not have been said.
+#: With a negation: words that should not have been said.
 _REGRET = lazy_pattern(
     rf"\b(?:should|ought|wish|mean|meant)(?:n['\u2019]?t)?\b.{{0,40}}\b{_SAYING}", re.IGNORECASE
 )
-#: What is kept to oneself, and is no dog.
+#: What can be kept secret.
 _THAT = r"(?:this|that|it|these|those|them|all|everything|what)"
 _CONFIDING = lazy_pattern(
     r"\b(?:between (?:us|you|ourselves|the (?:two|three|four) of us|friends|these)|among (?:us|ourselves)|secret(?!ar)"
@@ -325,37 +291,28 @@ _CONFIDING = lazy_pattern(
     rf"|{_NO}.{{0,20}}\b{_ELSE} (?:to )?(?:know|see|read|find)",
     re.IGNORECASE,
 )
-#: A no, and soon after it what is not to be done.
+#: A negation, and soon after it a verb of telling.
 _SECRECY = lazy_pattern(
     rf"{_NO}\s+(?!need to\b)(?:\S+\s+){{0,4}}?"
     r"(?:tell|told|say|mention|repeat|shar|spread|pass|breath|discuss|quot|show|hear|learn|word\b)",
     re.IGNORECASE,
 )
-#: The same from somebody who is named.
-_HIDING = lazy_pattern(
-    rf"{_NO}\s+(?:\S+\s+){{0,4}}?(?:know|see|find|let|read|get|receiv)",
-    re.IGNORECASE,
-)
+#: The same with a verb of knowing, where a person is named.
+_HIDING = lazy_pattern(rf"{_NO}\s+(?:\S+\s+){{0,4}}?(?:know|see|find|let|read|get|receiv)", re.IGNORECASE)
 _DENYING = lazy_pattern(_NO, re.IGNORECASE)
-#: What somebody does not do themselves is nothing that they ask of others.
+#: What somebody does not do themselves is no request to others.
 _OWN_DOING = lazy_pattern(
     r"\b(?:i|we|he|she|they|it)\s+(?:(?:do|did|does|have|has|had|can|could)\s*)?(?:n['\u2019]?t|not|never)\b"
     r"(?!\s+(?:want|wish|like)\b)",
     re.IGNORECASE,
 )
-#: Stands for what was said just before, and names nothing.
-_REFERRING_WORDS = frozenset(
-    ["that", "this", "it", "them", "these", "those", "what", "i", "said", "all", "everything"]
-)
+#: Words that only refer to the message before.
+_REFERRING_WORDS = frozenset("that this it them these those what i said all everything".split())
 _FEW_WORDS = 3
 
 
 def parse_request(value: object, shown: PromptLabels) -> tuple[SourceText, PrivacyRequest]:
-    """Return the message that voices a wish in an answer, and the wish.
-
-    Raises:
-        Refused: nobody voices it.
-    """
+    """Return the privacy request in an answer, and its message."""
     fields = parse_object(value, _REQUEST_FIELDS, _OPTIONAL_REQUEST_FIELDS)
     kind = parse_text(fields["kind"])
     if kind not in REQUEST_KINDS:
@@ -365,9 +322,9 @@ def parse_request(value: object, shown: PromptLabels) -> tuple[SourceText, Priva
     _check_own_request(kind, quoted_sentences(message, quote), message, quote)
     named = _parse_restricted(fields["from"], message, shown)
     if (kind == "withhold") != bool(named):
-        raise InvalidItem("it says from whom it is kept where that is not the wish, or does not")
+        raise InvalidItem("its kind and its list of people do not fit")
     about = _parse_subject(fields.get("about"), message)
-    # More than the wish is said: then that is what it is about.
+    # The message says more than the request: the request is about that.
     tells = (
         len(normalised_words(message.body)) - len(normalised_words(message.body[quote.start : quote.end]))
         > _FEW_WORDS
@@ -387,7 +344,7 @@ def parse_request(value: object, shown: PromptLabels) -> tuple[SourceText, Priva
 def _check_own_request(kind: str, voiced: list[Sentence], message: SourceText, quote: Quote) -> None:
     words = message.body[quote.start : quote.end]
     if len(message.body) > MAX_REQUEST_LENGTH or not _has_request_words(kind, words):
-        raise InvalidItem("its words voice no such wish")
+        raise InvalidItem("its words are no such request")
     for one in voiced:
         if patterns.QUESTION.search(one.text) and not patterns.ASKS_FAVOUR.match(one.text):
             raise InvalidItem("it quotes a question or a joke")
@@ -395,11 +352,11 @@ def _check_own_request(kind: str, voiced: list[Sentence], message: SourceText, q
             patterns.CONDITIONAL.search(one.text) or patterns.NEGATED.search(one.text)
         )
         if patterns.REPORTED_SPEECH.search(one.text) or is_put_off:
-            raise InvalidItem("what it quotes is not wished by its author, or not now")
+            raise InvalidItem("its quote is not its author's request, or not for now")
 
 
 def _has_request_words(kind: str, words: str) -> bool:
-    """Return whether words of this kind of wish stand there."""
+    """Return whether words may be a request of this kind."""
     if kind == "forget":
         is_rued = _DENYING.search(words) and _REGRET.search(words)
         return bool(_FORGETTING.search(words) or is_rued)
@@ -409,20 +366,20 @@ def _has_request_words(kind: str, words: str) -> bool:
 
 
 def _parse_restricted(value: object, message: SourceText, shown: PromptLabels) -> frozenset[ParticipantId]:
-    """Return from whom it is to be kept: others who take part, whom the message names."""
+    """Return the people from whom something is withheld; the message must name each."""
     labels = parse_list(value)
     found = [shown.people.get(parse_text(label)) for label in labels[: MOST_NAMED + 1]]
     if any(person is None for person in found) or len(found) > MOST_NAMED:
-        raise InvalidItem("it is kept from somebody who is not known there")
+        raise InvalidItem("it is withheld from somebody unknown")
     people: list[NamedParticipant] = [person for person in found if person is not None]
     said = set(normalised_words(message.body))
     if not all(person.id != message.author_id and is_person_named(person, said) for person in people):
-        raise InvalidItem("it is kept from somebody whom its message does not name")
+        raise InvalidItem("it is withheld from somebody its message does not name")
     return frozenset(person.id for person in people)
 
 
 def _parse_subject(value: object, message: SourceText) -> str:
-    """Return the words of the message that say what the wish is about; nothing where it points back."""
+    """Return the words of the message that name the subject of a request; empty if it refers to an earlier message."""
     if value is None or not (words := parse_text(value)) or set(normalised_words(words)) <= _REFERRING_WORDS:
         return ""
     quote = locate_quote(words, message)
@@ -430,7 +387,7 @@ def _parse_subject(value: object, message: SourceText) -> str:
 
 
 def _identifiers_in(about: str, shown: PromptLabels) -> tuple[str, ...]:
-    """Return what is named that can be told from everything else, but for the people there."""
+    """Return the distinctive values and names in a subject, without the people of the prompt."""
     called = {
         word
         for person in shown.people.values()
@@ -443,7 +400,7 @@ def _identifiers_in(about: str, shown: PromptLabels) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*distinctive_values(about), *named]))
 
 
-#: The kinds that can be drawn from what people say; the others are agents' own.
+#: The kinds that messages can state; the others are experiences of agents.
 EXTRACTABLE_KINDS: tuple[MemoryKind, ...] = (
     "technical_decision", "process_decision", "preference", "fact", "lesson", "pattern", "anti_pattern", "correction",
     "process_outcome", "context",
@@ -452,7 +409,7 @@ LONGEST_ANSWER = 60_000
 MOST_STATEMENTS = 12
 MOST_QUOTES = 4
 LONGEST_CONTENT = 300
-#: How likely it was meant so: of oneself, and of anything else.
+#: Confidence of claims about oneself, and about anything else.
 OWN_CONFIDENCE, OTHER_CONFIDENCE = 0.75, 0.6
 
 _CLAIM_FIELDS = frozenset({"kind", "content", "author", "subjects", "quotes"})
@@ -463,36 +420,33 @@ _MOST: Mapping[Section, int] = {"wishes": MOST_WISHES, "statements": MOST_STATEM
 _FIRST = lazy_pattern(r'\{\s*"(wishes|statements)"\s*:\s*\[')
 _NEXT = lazy_pattern(r'\s*,\s*"(wishes|statements)"\s*:\s*\[')
 _BETWEEN = lazy_pattern(r"[\s,]*")
+_DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationResult:
-    """What became of a statement or a wish in an answer."""
+    """The validated claim or request of an answer, or the reason of its refusal."""
 
-    #: As it came, or what of it could be read.
+    #: JSON of the item, as far as it could be read.
     raw: str
-    #: One of these, or none where it was refused.
     claim: Claim | None = None
-    #: And the message that voices it.
+    #: With its message.
     request: tuple[MessageId, PrivacyRequest] | None = None
-    #: Why it was refused, or is kept without what it claimed besides, in a phrase that quotes nobody; mostly empty.
+    #: Why it is refused, or stored without a link; quotes nobody.
     reason: str = ""
 
     @property
     def is_accepted(self) -> bool:
-        """Return whether it was taken."""
+        """Whether there is a claim or a request."""
         return self.claim is not None or self.request is not None
 
 
 def validate_answer(
     answer: str, labels: PromptLabels, *, is_clean: Callable[[str], bool]
 ) -> list[ValidationResult]:
-    """Return what becomes of each statement and wish in an answer, which may be cut short or no JSON at all.
+    """Validate each claim and request of an answer, which may be cut short or no JSON at all.
 
-    Args:
-        answer: JSON, perhaps with words around it.
-        labels: What it was asked of.
-        is_clean: Returns whether a text holds no secret.
+    `is_clean` returns whether a text holds no secret.
     """
     return [_validate(part, value, labels, is_clean) for part, value in _parse_items(answer)]
 
@@ -514,7 +468,7 @@ def _validate(
 
 
 def _parse_items(answer: str) -> Iterator[tuple[Section, object]]:
-    """Yield what is in an answer, as far as it is what was asked for; then why the rest is not."""
+    """Yield the items of an answer, then why the rest could not be read."""
     begin = _FIRST.search(answer) if len(answer) <= LONGEST_ANSWER else None
     if begin is None:
         yield "statements", InvalidItem("the answer is not the JSON that was asked for")
@@ -523,7 +477,9 @@ def _parse_items(answer: str) -> Iterator[tuple[Section, object]]:
         part = cast("Section", begin[1])
         seen.add(part)
         place, left = begin.end(), _MOST[part]
-        while (place := _skip_comma(answer, place)) < len(answer) and answer[place] != "]":
+        while (place := cast("re.Match[str]", _BETWEEN.match(answer, place)).end()) < len(answer) and answer[
+            place
+        ] != "]":
             try:
                 value, place = _DECODER.raw_decode(answer, place)
             except (ValueError, RecursionError):
@@ -538,16 +494,8 @@ def _parse_items(answer: str) -> Iterator[tuple[Section, object]]:
         begin = _NEXT.match(answer, place + 1)
 
 
-_DECODER = json.JSONDecoder()
-
-
-def _skip_comma(answer: str, place: int) -> int:
-    match = _BETWEEN.match(answer, place)
-    return place if match is None else match.end()
-
-
 def _parse_claim(value: object, shown: PromptLabels, is_clean: Callable[[str], bool]) -> tuple[Claim, str]:
-    """Return what is stated, and why it is without what it claims besides."""
+    """Return a claim, and why some of its links are invalid."""
     fields = parse_object(value, _CLAIM_FIELDS, _OPTIONAL_CLAIM_FIELDS)
     kind, content = parse_text(fields["kind"]), parse_text(fields["content"])
     if kind not in EXTRACTABLE_KINDS:
@@ -555,11 +503,11 @@ def _parse_claim(value: object, shown: PromptLabels, is_clean: Callable[[str], b
     check_plain_text(content, is_clean, longest=LONGEST_CONTENT)
     quotes = [_parse_quote(one, shown) for one in parse_list(fields["quotes"])[: MOST_QUOTES + 1]]
     if not 1 <= len(quotes) <= MOST_QUOTES:
-        raise InvalidItem("it quotes nothing, or too much")
+        raise InvalidItem("it has no quote, or too many")
     told_by = {one.message_id: one for one in shown.messages.values()}
     author = shown.people.get(parse_text(fields["author"]))
     if author is None or author.id != told_by[quotes[0].message_id].author_id:
-        raise InvalidItem("somebody else said what it quotes")
+        raise InvalidItem("its author did not write the quoted message")
     subjects = _parse_subjects(fields["subjects"], shown)
     own = [_quoted_clauses(told_by[quote.message_id], quote) for quote in quotes]
     authors = [told_by[quote.message_id].author_id for quote in quotes]
@@ -585,7 +533,7 @@ def _parse_claim(value: object, shown: PromptLabels, is_clean: Callable[[str], b
     )
 
 
-# What it rests on
+# Quotes and subjects
 
 
 def _parse_quote(value: object, shown: PromptLabels) -> Quote:
@@ -594,7 +542,7 @@ def _parse_quote(value: object, shown: PromptLabels) -> Quote:
 
 
 def _quoted_clauses(message: SourceText, quote: Quote) -> list[Clause]:
-    """Return the clauses that a quote is of, if they are the author's own and plainly stated."""
+    """Return the clauses of a quote, if they are plain statements of the author."""
     touched = quoted_sentences(message, quote)
     if any(is_question(one.text) for one in touched):
         raise InvalidItem("it quotes a question or a joke")
@@ -612,14 +560,14 @@ def _quoted_clauses(message: SourceText, quote: Quote) -> list[Clause]:
 def _parse_subjects(value: object, shown: PromptLabels) -> list[NamedParticipant]:
     found = [shown.people.get(parse_text(label)) for label in parse_list(value)]
     if any(person is None for person in found):
-        raise InvalidItem("it is about somebody who is not known there")
+        raise InvalidItem("it is about somebody unknown")
     return [person for person in found if person is not None]
 
 
 def _check_subjects(
     subjects: Sequence[NamedParticipant], author: NamedParticipant, own: Sequence[Sequence[Clause]]
 ) -> None:
-    """Refuse what is about somebody else than whoever speaks, and whom the words do not name."""
+    """Refuse subjects that are neither the author nor named in the quotes."""
     words = {word for one in own for part in one for word in normalised_words(part.text)}
     if not all(person.id == author.id or is_person_named(person, words) for person in subjects):
-        raise InvalidItem("it is about somebody whom its quotes do not name")
+        raise InvalidItem("it is about somebody its quotes do not name")

@@ -1,9 +1,7 @@
-"""Finds what is stated in a conversation with a language model, and takes of its answer only what the words bear out.
+"""Extracts claims and privacy requests from a conversation with a language model.
 
-What was said goes in between two marks that nobody can type, a line each, under labels of messages and of people that
-nobody can type either; before it, what is remembered already of the same people for the same people. What comes back
-is a stranger's text: of each statement it is looked up whether its quotes stand where it says, who said them, and
-whether it tells more than they do.
+The prompt holds the messages, one a line, between markers and under labels that nobody can type, and before them known
+memories with the same audience. The answer is untrusted: `llm_answer` checks each quote and claim against the messages.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,17 +12,17 @@ from roomlore.domain.claims import Claim, ExistingMemory, NamedParticipant, Sour
 from roomlore.domain.ids import MessageId
 from roomlore.domain.ports import LlmFailure
 from roomlore.domain.rendering import as_one_line, safe_name
-from roomlore.memories.attributes import ATTRIBUTES
-from roomlore.memories.exclusions import excluded_messages
+from roomlore.memories.kinds import ATTRIBUTES
 from roomlore.memories.llm_answer import EXTRACTABLE_KINDS, PromptLabels, ValidationResult, validate_answer
 from roomlore.memories.llm_answer import REQUEST_KINDS as WISHES
+from roomlore.memories.patterns import excluded_messages
 
-#: What one call shows: about what fits into the smallest language models.
+#: Characters of one prompt: what fits into the smallest language models.
 LONGEST_MATERIAL = 8_000
 LONGEST_BODY = 1_200
-#: A portion begins with the last messages of the one before it: what is answered there may be agreed to here.
+#: Messages that consecutive prompts share, so that an agreement meets its proposal.
 OVERLAP = 6
-#: Fewer letters say nothing that is worth a call.
+#: Fewer letters are not worth a call.
 FEWEST_LETTERS = 40
 
 INSTRUCTIONS = (
@@ -46,12 +44,12 @@ INSTRUCTIONS = (
     ' "quotes": [{"message": "m1", "text": "..."}], "slot": null, "same_as": null, "replaces": null}]}; if there is'
     ' nothing: {"wishes": [], "statements": []}'
 )
-#: What comes last is heard best.
+#: Models follow the end of a prompt best.
 REMINDER = "The wishes and statements in what stands above, as JSON:"
 
 
 def _object_schema(properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of an object that has all of these and nothing else."""
+    """Return the schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": properties,
@@ -84,7 +82,7 @@ _STATEMENT = _object_schema(
         "replaces": _MAYBE,
     }
 )
-#: Wishes first: where an answer is cut short they are there.
+#: Requests first: they survive an answer that is cut short.
 ANSWER_SCHEMA: Mapping[str, Any] = _object_schema(
     {
         "wishes": {"type": "array", "maxItems": 4, "items": _WISH},
@@ -95,15 +93,15 @@ ANSWER_SCHEMA: Mapping[str, Any] = _object_schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptChunk:
-    """A part of a conversation that fits into one call."""
+    """A part of a conversation that fits into one prompt."""
 
-    #: What was said, as it is shown: the same words make the same answer count.
+    #: The messages as shown; an answer is reused while this text stays the same.
     messages_text: str
     labels: PromptLabels
 
     @property
     def text(self) -> str:
-        """Return all that is shown."""
+        """The whole prompt."""
         lines = [f"{label}: {_line(one.content)}" for label, one in self.labels.memories.items()]
         return "\n".join(
             ["<remembered>", *lines, "</remembered>", self.messages_text] if lines else [self.messages_text]
@@ -111,48 +109,48 @@ class PromptChunk:
 
     @property
     def message_ids(self) -> list[MessageId]:
-        """Return the messages that it shows."""
+        """The messages that it shows."""
         return [one.message_id for one in self.labels.messages.values()]
 
     @property
     def source_ids(self) -> list[MessageId]:
-        """Return the messages whose words it holds: those it shows, and those that what is remembered rests on."""
+        """The messages that it shows, and the sources of its memories."""
         held = [source_id for one in self.labels.memories.values() for source_id in one.source_ids]
         return list(dict.fromkeys([*self.message_ids, *held]))
 
 
-#: Shows a portion to a language model and returns its answer.
+#: Sends a chunk to a language model.
 CallModel = Callable[[PromptChunk], Awaitable[str | LlmFailure]]
-#: Is told what became of each statement in the answer to a portion.
+#: Receives the validated items of the answer to a chunk.
 OnVerdicts = Callable[[PromptChunk, Sequence[ValidationResult]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmExtractor:
-    """The `Extractor` that asks a language model."""
+    """The `Extractor` with a language model."""
 
     name: str
     call: CallModel
     on_verdicts: OnVerdicts
     #: Returns whether a text holds no secret.
     is_clean: Callable[[str], bool]
-    #: What stands already of the same people for the same people.
+    #: Active memories with the same subjects and audience.
     known_memories: Sequence[ExistingMemory] = ()
 
     async def extract(
         self, said: Sequence[SourceText], people: Sequence[NamedParticipant]
     ) -> Sequence[Claim] | LlmFailure:
-        """Return what is stated, or why one of its portions got no answer: then what others hold is for later."""
+        """Return the claims of a conversation, or the first failure of a call."""
         found: dict[object, Claim] = {}
-        for portion in split_prompt(said, people, self.known_memories):
-            answer = await self.call(portion)
+        for chunk in split_prompt(said, people, self.known_memories):
+            answer = await self.call(chunk)
             if isinstance(answer, LlmFailure):
                 return answer
-            judged = validate_answer(answer, portion.labels, is_clean=self.is_clean)
-            self.on_verdicts(portion, judged)
-            for one in judged:
+            results = validate_answer(answer, chunk.labels, is_clean=self.is_clean)
+            self.on_verdicts(chunk, results)
+            for one in results:
                 if one.claim is not None:
-                    # What portions share is stated in both.
+                    # Overlapping chunks state the same claims.
                     found.setdefault((one.claim.content.casefold(), one.claim.quotes[0]), one.claim)
         return list(found.values())
 
@@ -160,45 +158,47 @@ class LlmExtractor:
 def split_prompt(
     said: Sequence[SourceText], people: Sequence[NamedParticipant], remembered: Sequence[ExistingMemory] = ()
 ) -> list[PromptChunk]:
-    """Return a conversation as it is shown, in parts that overlap; nothing of one in which too little is said.
+    """Return the prompts of a conversation, which overlap; none if it is too short.
 
-    Injected text, notices, agents' words and what somebody asked to be left alone are not in there.
+    Injected text, notices, agents' messages and excluded messages are left out.
     """
-    left_alone = excluded_messages(said)
-    told = [one for one in said if is_promptable(one) and one.message_id not in left_alone]
-    if sum(letter.isalpha() for one in told for letter in one.body) < FEWEST_LETTERS:
+    excluded = excluded_messages(said)
+    shown = [one for one in said if is_promptable(one) and one.message_id not in excluded]
+    if sum(letter.isalpha() for one in shown for letter in one.body) < FEWEST_LETTERS:
         return []
     found: list[PromptChunk] = []
     start = 0
-    while start < len(told):
-        end = _chunk_end(told, start)
-        found.append(_build_chunk(told[start:end], people, remembered))
-        if end >= len(told):
+    while start < len(shown):
+        end = _chunk_end(shown, start)
+        found.append(_build_chunk(shown[start:end], people, remembered))
+        if end >= len(shown):
             break
         start = max(end - OVERLAP, start + 1)
     return found
 
 
 def is_promptable(one: SourceText) -> bool:
-    """Return whether a message may be shown: said by somebody, and not by an agent, which reports others."""
+    """Return whether a message may be in a prompt: written by a human. Agents report others' words."""
     return one.kind in {"message", "whisper"} and one.author_kind == "human" and bool(one.body.strip())
 
 
-def _chunk_end(told: Sequence[SourceText], start: int) -> int:
-    """Return behind the last message that fits into a portion: at least as many as make it go on."""
+def _chunk_end(shown: Sequence[SourceText], start: int) -> int:
+    """Return the end of the chunk that begins at `start`; it is always longer than the overlap."""
     left = LONGEST_MATERIAL
-    for place in range(start, len(told)):
-        left -= min(len(told[place].body), LONGEST_BODY) + len(told[place].author_name) + len("m99 [p99 ]: ")
+    for place in range(start, len(shown)):
+        left -= (
+            min(len(shown[place].body), LONGEST_BODY) + len(shown[place].author_name) + len("m99 [p99 ]: ")
+        )
         if left < 0 and place > start + OVERLAP:
             return place
-    return len(told)
+    return len(shown)
 
 
 def _build_chunk(
-    told: Sequence[SourceText], people: Sequence[NamedParticipant], remembered: Sequence[ExistingMemory]
+    chunk: Sequence[SourceText], people: Sequence[NamedParticipant], remembered: Sequence[ExistingMemory]
 ) -> PromptChunk:
-    authors = list(dict.fromkeys(one.author_id for one in told))
-    names = {one.author_id: one.author_name for one in told}
+    authors = list(dict.fromkeys(one.author_id for one in chunk))
+    names = {one.author_id: one.author_name for one in chunk}
     known = {person.id: person for person in people}
     persons = {
         f"p{number}": known.get(key, NamedParticipant(id=key, name=names[key]))
@@ -207,13 +207,13 @@ def _build_chunk(
     others = [person for person in people if person.id not in names]
     persons |= {f"p{number}": person for number, person in enumerate(others, start=len(authors) + 1)}
     labels = {person.id: label for label, person in persons.items()}
-    messages = {f"m{number}": one for number, one in enumerate(told, start=1)}
+    messages = {f"m{number}": one for number, one in enumerate(chunk, start=1)}
     lines = [
         _line(f"{label} [{labels[one.author_id]} {safe_name(one.author_name)}]: {one.body[:LONGEST_BODY]}")
         for label, one in messages.items()
     ]
-    spoken_of = ", ".join(f"{labels[person.id]} {safe_name(person.name)}" for person in others)
-    also = [f"Also spoken of: {_line(spoken_of)}"] if others else []
+    mentioned = ", ".join(f"{labels[person.id]} {safe_name(person.name)}" for person in others)
+    also = [f"Also spoken of: {_line(mentioned)}"] if others else []
     text = "\n".join([*also, "<messages>", *lines, "</messages>", REMINDER])
     shown = PromptLabels(
         messages=messages, people=persons, memories={memory_label(one): one for one in remembered}
@@ -222,11 +222,11 @@ def _build_chunk(
 
 
 def memory_label(one: ExistingMemory) -> str:
-    """Return by what a memory goes: the same each time, for an answer may be taken again later."""
+    """Return the label of a memory; it stays the same, because an answer may be validated again later."""
     return f"k{one.id.hex[-8:]}"
 
 
 def _line(text: str) -> str:
-    """Return a text on one line, in which no mark of ours stands."""
+    """Return a text as one line without our markers."""
     line = as_one_line(text)
     return line.replace("<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}")

@@ -1,56 +1,47 @@
-"""What tells statements apart: their words in order, whatever their case, spacing, accents of stress and short forms.
+"""Compares statements by their words: which say the same, and which follow from others.
 
-Nor does it matter whether somebody is quoted or spoken of: `Ana: "I prefer tabs"` and "Ana prefers tabs" are one. Tense,
-number and whoever merely thinks so do.
+Case, spacing and contractions never matter, nor whether somebody is quoted or described. Tense, number and negation do.
 """
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from hashlib import sha256
 
+from roomlore.domain.claims import NamedParticipant
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.words import expand_contraction
+from roomlore.memories.clauses import Clause
+from roomlore.memories.patterns import is_hypothetical_after, is_hypothetical_before
+from roomlore.memories.rendering import third_person
 
-
-def _word_set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-#: Words without which a statement says the same. What turns or bounds it (not, only, never, before) is none of them.
-FILLER_WORDS = _word_set(
-    "a an the that of so really very just also quite actually basically definitely absolutely simply pretty still now"
-    " currently"
+#: Words that do not change a statement. Words that negate or limit it (not, only, never, before) are not among them.
+FILLER_WORDS = frozenset(
+    """
+    a an the that of so really very just also quite actually basically definitely absolutely simply pretty
+    still now currently
+    """.split()
 )
-#: A word, a number with its parts (3.11, 10:30, -5) or something else that says something (emoji, +, #).
+#: A word, a number with its parts (3.11, 10:30, -5) or another meaningful sign (emoji, +, #).
 _PIECE = lazy_pattern(
     r"[+-]?\d+(?:[.,:/]\d+)*|[\w']+|[^\w\s.,;:!?\"'\u201c\u201d\u201e\u2018\u00ab\u00bb()\[\]*_~`-]",
     re.UNICODE,
 )
-#: How somebody is quoted who speaks of themselves, as extractors write it; what others report is somebody else's word.
+#: A quotation in the first person, as extractors write it.
 _OF_ONESELF = lazy_pattern(r"(?P<name>[\w.'-]+(?: [\w.'-]+)?): *[\"\u201c]?(?P<self>i|my)(?=[\s'])")
-_OF_OTHERS = {"am": "is", "have": "has", "do": "does", "go": "goes"}
 #: May stand between "I" and its verb.
-_BETWEEN = _word_set(
-    "never always usually often sometimes rarely seldom hardly mostly only already finally recently originally"
-)
-#: Of one form whoever does it: what is past, or can be, or may be either.
-_UNBENT = _word_set(
+_BETWEEN = frozenset(
     """
-    can could will would shall should may might must was were had did is are has does
-    bought sold got won lost became began grew left met made went taught took wrote built ran gave came found learnt fell
-    broke chose told spent thought said saw kept held knew spoke drove ate drank
-    read put set cut hit let cost quit shut split spread beat bet
-    """
+    never always usually often sometimes rarely seldom hardly mostly only already finally recently
+    originally
+    """.split()
 )
-#: Words in "-ed" that are not past.
-_PRESENT = _word_set("need feed speed breed bleed heed weed embed")
 
 
 def normalised(content: str) -> str:
-    """Return the words of a statement that make it what it is, in order, with one space between two.
+    """Return the words that make up a statement, in order; equal for statements that say the same.
 
-    Statements of one gist say the same: "Ana really prefers the dark mode.", `Ana: "I prefer dark mode"`.
+    "Ana really prefers the dark mode." and `Ana: "I prefer dark mode"` are equal.
     """
     plain = unicodedata.normalize("NFKC", content).casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     text = " ".join(plain.split())
@@ -65,18 +56,18 @@ def normalised(content: str) -> str:
 
 
 def digest_of(content: str) -> str:
-    """Return what statements of one gist have in common: hex digits that tell nothing of what they say."""
+    """Return a digest of the normalised statement, in hex digits."""
     return sha256(normalised(content).encode()).hexdigest()
 
 
 def _content_words(text: str) -> list[str]:
-    """Return the words of a text but fillers; of nothing but fillers, all of it."""
+    """Return the words of a text without fillers, or all words if it has only fillers."""
     found = [word for piece in _PIECE.findall(text) for word in _expand(piece)]
     return [word for word in found if word not in FILLER_WORDS] or found
 
 
 def _expand(piece: str) -> list[str]:
-    """Return the words that a piece is short for, none of which is short for others."""
+    """Return the words of a piece with contractions written out."""
     full, word = expand_contraction(piece), piece.strip("'")
     if full != piece:
         return [one for part in full.split() for one in _expand(part)]
@@ -86,16 +77,174 @@ def _expand(piece: str) -> list[str]:
 
 
 def _in_third_person(words: Sequence[str]) -> list[str]:
-    """Return what somebody says behind "I" as it is said of them: the verb with its s."""
+    """Return the words after "I" with the verb in the third person."""
     place = next((place for place, word in enumerate(words) if word not in _BETWEEN), len(words))
-    return [*words[:place], *map(_third_person_verb, words[place : place + 1]), *words[place + 1 :]]
+    return [*words[:place], *map(third_person, words[place : place + 1]), *words[place + 1 :]]
 
 
-def _third_person_verb(verb: str) -> str:
-    if verb in _OF_OTHERS:
-        return _OF_OTHERS[verb]
-    if not verb.isalpha() or verb in _UNBENT or (verb.endswith("ed") and verb not in _PRESENT):
-        return verb
-    if verb.endswith(("s", "x", "z", "ch", "sh")):
-        return f"{verb}es"
-    return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2:-1] not in "aeiou" else f"{verb}s"
+# Entailment
+
+_WORD = lazy_pattern(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?|[^\w\s.,;:!?'\"()*_-]")
+#: The likelier full form: a possessive and a condition.
+_ENDINGS = (("'s", ""), ("'d", " would"))
+
+
+#: Words that a sentence may add or leave out.
+_FILLERS = frozenset(
+    """
+    a an the i me my mine myself we us our ours his her hers their theirs themselves themself himself
+    herself am is are be has have do does well so just really very also actually and that please
+    """.split()
+)
+#: Negations and near negations.
+NEGATION_WORDS = frozenset(
+    """
+    not no never none nobody nothing nowhere neither nor without hardly barely
+    """.split()
+)
+#: Verbs that introduce a statement.
+_SAYING = frozenset("say note mention state".split())
+_AGREEING = frozenset("decide decided agree agreed to".split())
+#: Words that limit a statement, so that they must not be cut off.
+_QUALIFIERS = frozenset(
+    """
+    only rarely seldom sometimes occasionally except until unless if when while before during almost nearly
+    but though although instead anymore yet usually mostly often partly
+    """.split()
+)
+#: Words too common to connect two sentences.
+_EVERYWHERE = frozenset(
+    """
+    in on at to for of from with by as or if use make go get will would can could should may might must let
+    not
+    """.split()
+)
+_FIRST_PERSON = frozenset("i me my mine myself".split())
+_OTHERS = frozenset("his her hers their theirs himself herself themselves".split())
+#: Words that refer to something outside the sentence.
+_ELSEWHERE = frozenset(
+    """
+    you your yours u he she him they them it its this these those here there yourself we us our ours
+    """.split()
+)
+
+
+def mismatch(
+    content: str,
+    said: Sequence[Clause],
+    *,
+    author: NamedParticipant,
+    agreeing: Collection[NamedParticipant] = (),
+) -> str:
+    """Return why a sentence does not say the same as the clauses of its author, or nothing if it does.
+
+    It may replace "I" with a name and change the verb to match. Other words, another order, tense, number, negation or limit
+    are refused. `agreeing` are the people who agreed to a decision.
+    """
+    words, told = normalised_words(content), [word for part in said for word in normalised_words(part.text)]
+    names = {
+        word
+        for person in (author, *agreeing)
+        for name in (person.name, *person.names)
+        for word in normalised_words(name)
+    }
+    heads = names - set(told)
+    if any(
+        is_hypothetical_before(part.text) or is_hypothetical_after(part.rest) for part in said
+    ) and not is_hypothetical_before(content):
+        return "what it quotes is not plainly stated"
+    if {word for word in words if word[-1].isdigit()} - set(told):
+        return "it has a number that its quotes have not"
+    if NEGATION_WORDS.isdisjoint(words) != NEGATION_WORDS.isdisjoint(told):
+        return "it says yes where its quotes say no, or no where they say yes"
+    reason = _unclear_reference(
+        words, told, is_reported=":" in content or bool(_SAYING & {_stem(word) for word in words})
+    )
+    if reason:
+        return reason
+    loose = (
+        _FILLERS
+        | heads
+        | (_SAYING if _SAYING.isdisjoint(told) else frozenset[str]())
+        | (_AGREEING if agreeing else frozenset[str]())
+    )
+    mine = [_stem(word) for word in words if _stem(word) not in loose and word not in loose]
+    if not mine or set(mine) - {_stem(word) for word in told}:
+        return "it says more than its quotes" if mine else "it says nothing that its quotes say"
+    return (
+        ""
+        if any(_is_prefix_of_clauses(part, said[place:], mine) for place, part in enumerate(said))
+        else "it says it otherwise"
+    )
+
+
+def normalised_words(text: str) -> list[str]:
+    """Return the words of a text in lower case, with contractions written out and without possessives."""
+    plain = text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    return [one for word in _WORD.findall(plain) for one in _expanded(word).split()]
+
+
+def is_person_named(person: NamedParticipant, words: Collection[str]) -> bool:
+    """Return whether one of the words is the first word of a person's name."""
+    return any(
+        (parts := normalised_words(name)) and parts[0] in words for name in (person.name, *person.names)
+    )
+
+
+def shared_stems(words: Collection[str], others: Collection[str], *, but: Collection[str]) -> frozenset[str]:
+    """Return the meaningful stems that two sentences share, except for these words."""
+    told = {_stem(word) for word in others}
+    return frozenset(
+        _stem(word)
+        for word in words
+        if _stem(word) in told and word not in but and not {word, _stem(word)} & (_FILLERS | _EVERYWHERE)
+    )
+
+
+def _unclear_reference(words: Sequence[str], told: Sequence[str], *, is_reported: bool) -> str:
+    """Return why the subject of a sentence is unclear, or nothing if it is clear."""
+    if not _ELSEWHERE.isdisjoint(words):
+        return "it cannot be read alone"
+    if not _OTHERS.isdisjoint(told):
+        return "what it quotes cannot be read alone"
+    if not _ELSEWHERE.isdisjoint(told) and _FIRST_PERSON.isdisjoint(told) and "let" not in told:
+        return "what it quotes cannot be read alone"
+    # It is about the author only if the author says so.
+    is_of_author = not _FIRST_PERSON.isdisjoint(told) or is_reported or "let" in told
+    return (
+        ""
+        if is_of_author or set(words) - _FILLERS <= set(told)
+        else "it credits its speaker with something else"
+    )
+
+
+def _is_prefix_of_clauses(first: Clause, said: Sequence[Clause], mine: Sequence[str]) -> bool:
+    """Return whether these words are the first words of the clauses, in order."""
+    left = list(mine)
+    for part in said:
+        words = [word for word in normalised_words(part.text) if word not in _FILLERS]
+        for place, word in enumerate(words):
+            if not left:
+                return part is not first or _QUALIFIERS.isdisjoint(words[place:])
+            if _stem(word) != left[0] and not (part is first and place == 0 and word == "let"):
+                return False
+            if _stem(word) == left[0]:
+                left.pop(0)
+    return not left
+
+
+def _expanded(word: str) -> str:
+    full = expand_contraction(word)
+    for ending, rest in _ENDINGS:
+        if full.endswith(ending):
+            return full.removesuffix(ending) + rest
+    return full
+
+
+def _stem(word: str) -> str:
+    """Return a word without the s of a third person or a plural."""
+    if len(word) <= 3 or not word.endswith("s") or word.endswith("ss"):  # noqa: PLR2004
+        return {"goes": "go", "does": "do", "has": "have"}.get(word, word)
+    if word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-2] if word.endswith(("shes", "ches", "xes", "sses", "zes", "oes")) else word[:-1]

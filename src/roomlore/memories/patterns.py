@@ -1,70 +1,18 @@
-"""What in a sentence says that it is no plain statement of its author's: asked, joked, wished, heard, confided.
+"""Recognises what makes a sentence no plain statement of its author: jokes, conditions, hearsay, retractions, secrets.
 
-A cue is a warning, not a reading: where one is seen nothing is credited, and a fact too many missed is better than
-one made up.
+A match is a warning: nothing is extracted then. A missed fact is better than a wrong one.
 """
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
+from roomlore.domain.claims import SourceText
+from roomlore.domain.ids import MessageId
 from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, lazy_pattern, sentence_pattern
-from roomlore.memories.sentences import MASK
+from roomlore.text.recognisers import hints_at_confidentiality, is_question, phrase_pattern
+from roomlore.text.sentences import MASK, Sentence, own_sentences_of
 
-#: Nobody leaves wider blanks within what they say; a run without end would be divided in every way.
-BLANK_PATTERN, APOSTROPHE_PATTERN = r"\s{1,9}", "\\s?['\u2019]?\\s?"
-
-
-#: Full forms of what is mostly said short; a pattern of the short one matches either.
-_FULL = {
-    "i'm": "i am",
-    "i'll": "i will",
-    "i've": "i have",
-    "we're": "we are",
-    "we'll": "we will",
-    "we've": "we have",
-    "don't": "do not",
-    "it's": "it is",
-}
-_TYPED = re.compile(rf"\[[^\]]*\]|\b(?P<short>{'|'.join(_FULL)})\b|(?P<apostrophe>')|(?P<blank> )")
-
-
-_PART = re.compile(r"(?<!P)<(\w+)>")
-
-
-def phrase_pattern(
-    pattern: str, parts: Mapping[str, str] = MappingProxyType({}), *, most: int | None = MAX_SENTENCE_LENGTH
-) -> re.Pattern[str]:
-    """Return a pattern in which a blank is any blanks, an apostrophe may be missing, and short forms may be full.
-
-    Args:
-        pattern: What is looked for, in any case.
-        parts: What stands for `<name>` in it.
-        most: As in `later`: None for what is looked for in whole messages, in linear time.
-    """
-    whole = _PART.sub(lambda part: f"(?:{parts[part[1]]})", pattern)
-    return lazy_pattern(_TYPED.sub(_as_typed, whole), re.IGNORECASE, most=most)
-
-
-def _as_typed(match: re.Match[str]) -> str:
-    if short := match["short"]:
-        return f"(?:{_apostrophes(short)}|{_FULL[short].replace(' ', BLANK_PATTERN)})"
-    if match["apostrophe"]:
-        return APOSTROPHE_PATTERN
-    return BLANK_PATTERN if match["blank"] else match[0]
-
-
-def _apostrophes(short: str) -> str:
-    return short.replace("'", APOSTROPHE_PATTERN)
-
-
-_QUESTION_END = sentence_pattern(r"\?[^\w]*$|,\s(?:right|huh|eh|isn'?t it)\W*$", re.IGNORECASE)
-_ASKING = phrase_pattern(
-    r"(?:who|what|why|how|where|which|when|whose|anyone|anybody|any)\b"
-    r"|(?:do|does|did|is|are|am|was|were|can|could|will|would|should|shall|may|has|have|had|isn't|aren't|don't"
-    r"|doesn't|didn't|haven't|hasn't|won't|can't)"
-    r" (?:i|you|u|we|he|she|they|it|the|my|your|our|this|that|there|some|any)\b"
-)
 JOKE = lazy_pattern(
     r"\b(?:that was a joke|just a joke|not really\W*$|lol|lmao|lmfao|rofl|jk|(?:a?ha){2,}h?|he(?:he)+|xd|kidding|joking|sarcasm|sarcastic|ironic(?:ally)?"
     r"|literally|[bgz]\w{0,3}illions?|a million (?:times|things|\w+s))\b"
@@ -72,14 +20,14 @@ JOKE = lazy_pattern(
     r"|(?<!\w);-?\)|(?<!\w)[:;=]-?p\b|\byeah,? right\b|\boh,? (?:great|joy|sure|yeah|wonderful)\b|\bas if\b|(?-i:\bNOT\W*$)",
     re.IGNORECASE,
 )
-#: A message that is nothing but a laugh.
-LAUGH = sentence_pattern(
-    # Each laugh is taken whole: "hehehehe" divided in every way takes years.
+#: A message that is only a laugh.
+_LAUGH = sentence_pattern(
+    # Possessive: "hehehehe" can be divided in too many ways.
     r"(?:(?:lol|lmf?ao|rofl|xd|(?:a?ha){2,}+(?:h(?![ae]))?|he(?:he)++"
     r"|[\U0001f602\U0001f923\U0001f606\U0001f639]|[:;=x]-?d)[\s.!]*+)+",
     re.IGNORECASE,
 )
-#: Said before a statement: it is somebody else's, a case that is thought of, or no longer so.
+#: Before a statement: it is somebody else's, hypothetical, or no longer true.
 _UNREAL_BEFORE = phrase_pattern(
     r"\b(?:if|unless|whether|suppos(?:e|ing|edly)|imagine|pretend|assum(?:e|ing)|provided|in case|let's say|say"
     r"|would|could|might|may (?:be|have|not|well)|maybe|perhaps|prob(?:ably|s)?|possibly|likely|hopefully"
@@ -92,72 +40,35 @@ _UNREAL_BEFORE = phrase_pattern(
     r"|obviously|clearly|truly|surely|false|neither|nor|by no means|nobody|no one|relay(?:s|ed|ing)?|on behalf"
     r"|not (?:like|that|true|sure)|no (?:idea|clue)|someone|somebody|wants?|doubt|suddenly|all of a sudden|feel like|it's like|why|how|where|poem|joke|lyrics?)\b"
 )
-#: Said in a statement or after it.
+#: The same in a statement or after it.
 _UNREAL_AFTER = phrase_pattern(
     r"\b(?:if|unless|maybe|perhaps|prob(?:ably|s)?|possibly|i (?:guess|think|suppose|hope|doubt)|hopefully|not sure"
     r"|might|would(?:n't)?|could(?:n't)?|or something|or not|or so|back then|at the time|until (?:19|20)\d\d"
     r"|(?:when|while|before) i was|in those days|for now|at the moment|right now|atm|in theory|theoretically|hypothetically|supposedly|as long as|depending"
     r"|in another life|once upon|in the (?:play|game|story)|user story|as a joke|metaphorically|so to speak|provided|assuming|given that|iirc|afaik|at this point|no more(?=\W*$))\b"
 )
-#: Said in a statement: it holds today, and need not tomorrow.
+#: In a statement: it is true today and need not be tomorrow.
 _TEMPORARY = phrase_pattern(
     r"\b(?:today|tonight|this (?:morning|afternoon|evening|week|weekend|month|time)|for (?:the|a) (?:day|night|week|weekend|month|while)|until (?:tomorrow|tonight|next)|(?:just|only) for now)\b"
 )
-#: Filled pauses and marks of a transcriber: what is said is not finished.
+#: Filled pauses and marks of a transcriber: the statement is not finished.
 _BROKEN = sentence_pattern(
     r"\{|\b(?:uh|um|eh|er|erm|mmm?|hmm)\b|\w-\s|\s-\s?-|\u2014|\.\.|\u2026|(\b\w+) \1\b|(\bi \w+) .{0,20}\2\b",
     re.IGNORECASE,
 )
-#: Begins another clause, which nothing divides from the word before it.
+#: Begins another clause without punctuation before it.
 _RUN_ON = phrase_pattern(
     r"(?<![\w'+.-])(?P<before>[\w'+.-]+) (?:(?:it|they|he|she|this|that) (?:has|have|is|was|were|are|does|doesn't|did|didn't|works?|worked|just|keeps?|can|can't|will|won't"
     r"|makes?|needs?|seems?|uses?|gets?|only) \w|i (?:can't|cannot|want|need|get|am|don't|just) \w|you (?:have to|need to|can|can't|should|must)\b"
     r"|(?:what's|what (?:is|are|should|do|can)|who can|how (?:do|can)|there (?:is|are)|does any(?:one|body)|can any(?:one|body))\b|(?:cos|coz|pls|plz)\b)"
 )
-#: What does join a clause to the words before it.
+#: Words that join a clause to the one before.
 _JOINING = frozenset(
-    [
-        "that",
-        "and",
-        "but",
-        "so",
-        "if",
-        "as",
-        "when",
-        "while",
-        "where",
-        "how",
-        "what",
-        "why",
-        "because",
-        "since",
-        "than",
-        "until",
-        "before",
-        "after",
-        "whatever",
-        "whenever",
-        "like",
-        "to",
-        "of",
-        "in",
-        "on",
-        "at",
-        "for",
-        "from",
-        "with",
-        "by",
-        "about",
-        "or",
-        "which",
-        "who",
-        "whether",
-        "though",
-        "although",
-        "unless",
-        "once",
-        "it's",
-    ]
+    """
+    that and but so if as when while where how what why because since than until before after whatever
+    whenever like to of in on at for from with by about or which who whether though although unless once
+    it's
+    """.split()
 )
 _FOREIGN = sentence_pattern(
     r"\b(?:und|nicht|weil|ist|sich|auch|aber|eine?|mit|ich|wir|der|das|les|des|est|une|dans|avec|pour|mais|nous|je"
@@ -166,45 +77,37 @@ _FOREIGN = sentence_pattern(
     re.IGNORECASE,
 )
 _FOREIGN_WORDS = 2
-#: Whatever stands with one of these may be a key to something.
-SECRET_WORD = lazy_pattern(
+#: A message with one of these may hold a credential.
+_SECRET_WORD = lazy_pattern(
     r"\b(?:pass(?:word|wd|code|phrase)s?|pins?(?= (?:is|code|number))|api[ _-]?keys?|secrets?|tokens?|credentials?"
     r"|private key|(?:card|account|passport|social security|insurance|id) (?:number|no)|ssn|iban|cvv|2fa|otp"
     r"|seed phrase)\b|\[secret removed\]|\b(?:\d[ -]?){12,19}\b|(?<![/\w.-])(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[a-z])[\w-]{24,}",
     re.IGNORECASE,
 )
-#: Asks that something said be not passed on, or not kept.
-CONFIDENTIAL = phrase_pattern(
-    r"\b(?:off (?:the )?record|between (?:us|you and me|ourselves)|don't (?:tell (?!me\b)|(?:mention|repeat|share) (?:this|that|it|any)\b)"
-    r"|keep (?:this|that|it|these) (?:to|between|private|quiet|secret|confidential|under)|confidential(?:ly)?"
-    r"|in confidence|in private|nobody (?:else )?(?:must|should|may|can|needs to) know|hush-hush"
-    r"|for your (?:eyes|ears) only|(?:shouldn't|mustn't|can't) (?:know|find out))\b",
-    most=None,
-)
-#: Stands in front of what sets something right, denies it or takes it back.
+#: Words before a correction, denial or retraction.
 CORRECTION_PREFIX = (
     r"(?:(?:oh|ah|oops|uh+|um+|hm+|no|nope|nah|well|wait|hold on|sorry|ok(?:ay)?|true|actually|my bad|apologies|please|pls)"
     r"[\s,.!]+)*"
 )
 _RETRACTING_WORDS = r"scratch that|never ?mind|nvm"
-#: The opening of what is to take the place of something said before.
+#: Opens a statement that replaces an earlier one.
 CORRECTION_OPENING = phrase_pattern(rf"\s*(?:actually|correction|sorry|no,|wait|{_RETRACTING_WORDS})")
-#: Takes back what the same person said before; at the head of a message or sentence.
-RETRACTION = phrase_pattern(
+#: At the head of a message or sentence: retracts what the same person wrote before.
+_RETRACTION = phrase_pattern(
     rf"{CORRECTION_PREFIX}(?:{_RETRACTING_WORDS}|jk|"
     r"(?:i'm |i was )?(?:(?:just|only|obviously|clearly|of course) )*(?:kidding|joking)|strike that|disregard|(?:lol|(?:a?ha){2,}h?)[\s,.!]+(?:no|not really|i wish)\b"
     r"|ignore (?:that|me|this|my)|i take (?:that|it) back|not serious(?:ly)?|wrong (?:window|channel|chat|room|person)"
     r"|forget (?:that|what i|i said|about (?:that|it)|it)|(?:please )?(?:delete|remove|erase|drop) "
     r"(?:that|this|it|what i said|my (?:last )?message)(?! (?:line|file|branch|from|in|at)))"
 )
-#: Gives what stands before it in the same message to another, or to nobody; at the head of a sentence.
-DENIES_AUTHORSHIP = phrase_pattern(
+#: At the head of a sentence: says that the words before it in the message are somebody else's or untrue.
+_DENIES_AUTHORSHIP = phrase_pattern(
     r"(?:none|not a word|no word) of (?:that|this|it|those) (?:is|was|are|were) true|(?:total|complete|utter|pure) (?:nonsense|fiction)"
     r"|(?:that|this|those|these|it)(?:'s| is| was| are| were) (?:what|how) (?!(?:i|we)\b)[\w ']{1,40}\b(?:say|said|tell|told|write|wrote|claim|put)s?\b"
     r"|(?:(?:those|these) (?:are|were) )?(?:his|her|their|\w+'s) (?:own )?words\b"
 )
 
-#: Passes on what another said, somewhere in a message; agents do little else.
+#: Passes on another's words. Agents do little else.
 _RELAYED = phrase_pattern(
     r"\b(?:relay(?:s|ed|ing)?|on behalf|respon(?:se|ses|dents?|ded)|said|says|wrote|writes|told|tells|ticket|via|forward(?:s|ed|ing)?"
     r"|quot(?:e|es|ed|ing)|survey|transcripts?|according|reports?|reported|submitted|message from)\b",
@@ -213,43 +116,38 @@ _RELAYED = phrase_pattern(
 
 
 def is_reported_speech(body: str) -> bool:
-    """Return whether a message passes on what another said."""
+    """Return whether a message passes on another's words."""
     return bool(_RELAYED.search(body))
 
 
-def is_question(text: str) -> bool:
-    """Return whether a sentence asks."""
-    return bool(_QUESTION_END.search(text) or _ASKING.match(text))
-
-
 def is_foreign(text: str) -> bool:
-    """Return whether a sentence holds words of other languages."""
+    """Return whether a sentence has words of another language."""
     return sum(1 for _ in _FOREIGN.finditer(text)) >= _FOREIGN_WORDS
 
 
 def is_hypothetical_after(text: str) -> bool:
-    """Return whether a statement, or what follows it in its sentence, takes it back or makes it depend."""
+    """Return whether a statement and the rest of its sentence make it conditional, uncertain or past."""
     return bool(_UNREAL_AFTER.search(text))
 
 
 def is_hypothetical_before(text: str) -> bool:
-    """Return whether what leads to a statement makes it another's, or one that is only thought of."""
+    """Return whether the words before a statement make it hearsay, hypothetical or past."""
     return bool(_UNREAL_BEFORE.search(text))
 
 
 def is_temporary(text: str) -> bool:
-    """Return whether a statement is one of a day or a week."""
+    """Return whether a statement holds only for a day or a week."""
     return bool(_TEMPORARY.search(text))
 
 
 def is_disfluent(text: str) -> bool:
-    """Return whether words were stammered, left unfinished, or run on into another sentence."""
+    """Return whether words are stammered, unfinished, or run on into another sentence."""
     return bool(_BROKEN.search(text)) or any(
         match["before"].lower() not in _JOINING for match in _RUN_ON.finditer(text)
     )
 
 
-#: Points at what stands elsewhere, so that a statement of it cannot be read alone.
+#: Refers to something outside the words, so that they cannot be read alone.
 _VAGUE = phrase_pattern(
     r"(?:it|its|it's|this|that|that's|these|those|them|him|her|hers|his|he|she|they|their|you|you're|your|ya|u|ur|me|us|into|out|up|there|here|ones?(?= (?:is|was|that|who|which|of)\b|\W*$)|some"
     r"|somebody|someone|what|whatever|how|when|where|who|why|both|all(?= (?:that|this|of|those|these)\b|\W*$)|everything|everyone|anything|nothing|something"
@@ -259,6 +157,92 @@ _VAGUE = phrase_pattern(
 
 
 def is_unresolved_reference(words: str) -> bool:
-    """Return whether words point at something that is not among them."""
+    """Return whether words refer to something outside them."""
     stripped = words.strip(" .,!*_")
     return not stripped or bool(_VAGUE.match(stripped)) or not stripped.strip(MASK)
+
+
+# Exclusions
+
+#: Announces the next message and states nothing itself.
+_ANNOUNCES = sentence_pattern(
+    r"(?i)\b(?:something|a secret|some (?:news|things?)|this next|the next|what i (?:say|tell|am about))\b|:\s*$"
+)
+#: How many messages away the retracted or confidential message may be.
+_MAX_DISTANCE = 8
+#: Messages of the same author after a request for confidentiality that are confidential too.
+_CONFIDENTIAL_NEXT = 3
+#: A sentence with fewer words states nothing.
+_FEWEST_WORDS = 3
+
+
+def excluded_messages(said: Sequence[SourceText]) -> set[MessageId]:
+    """Return the messages of a conversation from which nothing is extracted.
+
+    They are confidential, retracted or laughed at, or may hold a credential.
+    """
+    return {message.message_id for place in range(len(said)) for message in _excluded_by(said, place)}
+
+
+def eligible_sentences(body: str) -> Sequence[Sentence]:
+    """Return the author's own sentences of a body, from the last one on that retracts what is before it."""
+    parts = own_sentences_of(body)
+    retractions = [
+        number
+        for number, part in enumerate(parts)
+        if number and (_RETRACTION.match(part.text) or _DENIES_AUTHORSHIP.match(part.text))
+    ]
+    return parts[retractions[-1] :] if retractions else parts
+
+
+def _excluded_by(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
+    """Yield the messages that a message excludes, often itself."""
+    message = said[place]
+    if _SECRET_WORD.search(message.body):
+        yield message
+    if hints_at_confidentiality(message.body):
+        yield message
+        # A message that states something asks for itself. One that does not asks for its neighbours.
+        if not _states_something(message.body):
+            yield from _previous(said, place)
+            yield from _next(said, place)
+    elif _RETRACTION.match(message.body.lstrip()[:MAX_SENTENCE_LENGTH]):
+        yield from _previous(said, place)
+    elif _LAUGH.fullmatch(message.body.strip()):
+        yield from _answered_by_laugh(said, place)
+
+
+def _states_something(body: str) -> bool:
+    """Return whether a message states something before it asks for confidentiality."""
+    before = takewhile(lambda part: not hints_at_confidentiality(part.text), own_sentences_of(body))
+    return any(
+        len(part.text.split()) >= _FEWEST_WORDS
+        and not (is_question(part.text) or _ANNOUNCES.search(part.text))
+        for part in before
+    )
+
+
+def _previous(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
+    """Yield the author's message that is meant: the one replied to, or else their last one."""
+    message = said[place]
+    own = [one for one in said[max(0, place - _MAX_DISTANCE) : place] if one.author_id == message.author_id]
+    answered = [one for one in said[:place] if one.message_id == message.answers] if message.answers else []
+    if answered and answered[0].author_id == message.author_id:
+        yield answered[0]
+    elif own:
+        yield own[-1]
+
+
+def _answered_by_laugh(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
+    """Yield the message that a laugh answers: the one replied to, or else the one before by another author."""
+    message = said[place]
+    before = [one for one in said[:place] if one.message_id == message.answers] or said[
+        max(0, place - 1) : place
+    ]
+    yield from (one for one in before if one.author_id != message.author_id)
+
+
+def _next(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
+    following = said[place + 1 : place + 1 + _MAX_DISTANCE]
+    own = [one for one in following if one.author_id == said[place].author_id]
+    yield from own[:_CONFIDENTIAL_NEXT]

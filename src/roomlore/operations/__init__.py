@@ -1,6 +1,6 @@
-"""The composition root: settings in, one App out, which owns start and stop.
+"""The operations of Roomlore: services, and the `App` that combines them.
 
-The only package that knows which platforms and backends there are. Every surface uses what is here.
+The only package that knows every platform and backend. All interfaces use it.
 """
 
 from typing import TYPE_CHECKING

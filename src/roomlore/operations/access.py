@@ -1,8 +1,4 @@
-"""The desk that every call passes: who calls, whether they may, and the line in the activity log.
-
-The viewer of a read comes from the caller: an operator may read as anybody, everybody else as themselves.
-A key that has expired or was revoked ends with the next call of whoever still uses it.
-"""
+"""Access control: every call checks its caller, opens a transaction and writes a line to the audit log."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -20,25 +16,28 @@ from roomlore.domain.records import RIGHTS, AuditOutcome, Right, Viewer
 
 Result = TypeVar("Result")
 
-#: The most of anything that one call lists.
+#: The most items that one call lists.
 MAX_LISTED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedRead:
-    """A read under way: its connection, and what the log will say was shown."""
+    """A read in progress, and the ids that its audit line will name."""
 
     conn: Connection
     subject_ids: list[UUID] = field(default_factory=list[UUID])
 
     def record_shown(self, ids: Iterable[UUID]) -> None:
-        """Note what is shown."""
+        """Add ids to the audit line."""
         self.subject_ids.extend(ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Reads and changes of one org on behalf of one caller."""
+    """Reads and changes of one org by one caller.
+
+    Every method raises KeyRefused if the caller's key has expired or was revoked.
+    """
 
     db: Database
     org_id: OrgId
@@ -54,18 +53,12 @@ class Access:
         apply_restrictions: bool = False,
         started_at: float | None = None,
     ) -> AsyncGenerator[AuditedRead]:
-        """Give a connection that sees what the viewer may see; the log has the line before anybody the answer.
+        """Open a read as a viewer; the audit line is written before the caller gets the result.
 
-        Args:
-            viewer: For whom.
-            action: What the log calls it.
-            generic_plan: As in `Database.reading`.
-            apply_restrictions: As in `Database.reading`.
-            started_at: When it began, by `time.perf_counter`; then the log also says how long it took.
+        With `started_at`, a value of `time.perf_counter`, the line also says how long the read took.
 
         Raises:
             NotAllowed: the caller may not read as this viewer.
-            KeyRefused: the caller's key has expired or was revoked.
         """
         await self.check_viewer(viewer, action)
         try:
@@ -84,12 +77,9 @@ class Access:
 
     @asynccontextmanager
     async def resolving(self, action: str) -> AsyncGenerator[Connection]:
-        """Give a connection that sees what the caller may see, to find what a change is about.
+        """Open a read as the caller, to resolve the arguments of a change.
 
-        The change leaves the line in the log; this leaves one only where nothing may be found.
-
-        Raises:
-            KeyRefused: the caller's key has expired or was revoked.
+        The change is audited, so this only audits a lookup that fails.
         """
         await self._check_key(action)
         try:
@@ -105,42 +95,40 @@ class Access:
         action: str,
         work: Callable[[Connection], Awaitable[tuple[Result, Sequence[UUID]]]],
     ) -> Result:
-        """Run `work` in one transaction and return the first of what it returns; the second goes to the log.
+        """Run `work` in one transaction. It returns the result and the ids for the audit line.
 
         Raises:
-            NotAllowed: the caller's role does not give the right.
-            KeyRefused: the caller's key has expired or was revoked.
+            NotAllowed: the caller's role does not have the right.
         """
         await self.check(right, action)
 
-        async def logged(conn: Connection) -> Result:
+        async def audited(conn: Connection) -> Result:
             result, subject_ids = await work(conn)
             await audit_log.append(conn, self.principal, action, outcome="done", subject_ids=subject_ids)
             return result
 
         try:
-            return await self.db.change(self.org_id, logged)
+            return await self.db.change(self.org_id, audited)
         except RoomloreError:
             await self._audit(self.principal, action, "refused")
             raise
 
     async def own_accounts(self, conn: Connection) -> frozenset[ParticipantId]:
-        """Return the caller's accounts as of now; what was theirs when they came in may be so no more."""
+        """Return the caller's current accounts; they may differ from those at sign-in."""
         if self.principal.participant_id is None:
             return frozenset()
-        found = await directory.accounts(conn, self.org_id, self.principal.participant_id)
-        return frozenset(account.id for account in found)
+        accounts = await directory.accounts(conn, self.org_id, self.principal.participant_id)
+        return frozenset(account.id for account in accounts)
 
     async def is_own(self, conn: Connection, participant_id: ParticipantId | None) -> bool:
-        """Return whether a participant is the caller by the accounts of now; everybody is an operator's."""
+        """Return whether a participant is a current account of the caller; always true for operators."""
         return self.principal.is_operator or participant_id in await self.own_accounts(conn)
 
     async def audit_work(self, action: str, *, every_org: bool = False) -> None:
-        """Note that the caller has work done that shows and changes nothing said.
+        """Write an audit line for work that neither shows nor changes messages.
 
         Raises:
-            NotAllowed: the caller is no operator, or is one by a key and wants every org.
-            KeyRefused: the caller's key has expired or was revoked.
+            NotAllowed: the caller is not an operator, or came with a key and wants every org.
         """
         await self.check("administer", action)
         if every_org and self.principal.key_id is not None:
@@ -148,29 +136,19 @@ class Access:
         await self._audit(self.principal, action, "done")
 
     async def check(self, right: Right, action: str) -> None:
-        """Do nothing if the caller has the right.
-
-        Raises:
-            NotAllowed: the caller's role does not give it.
-            KeyRefused: the caller's key has expired or was revoked.
-        """
+        """Raise NotAllowed unless the caller has the right."""
         await self._check_key(action)
         if not self.principal.is_operator and right not in RIGHTS[self.principal.role]:
-            await self._refuse(
-                action, f"{action} needs another key than that of {_article(self.principal.role)}"
-            )
+            role = self.principal.role
+            article = "an" if role.startswith(("a", "o")) else "a"
+            await self._refuse(action, f"{action} needs another key than that of {article} {role}")
 
     async def check_viewer(self, viewer: Viewer, action: str) -> None:
-        """Do nothing if the caller may read as the viewer.
-
-        Raises:
-            NotAllowed: the caller may not.
-            KeyRefused: the caller's key has expired or was revoked.
-        """
+        """Raise NotAllowed unless the caller may read as the viewer."""
         await self._check_key(action)
         if viewer.org_id != self.org_id:
             await self._refuse(action, "this viewer is of another org")
-        # Only as the very participant: what other accounts were theirs when they came in may be so no more.
+        # The participant itself, not its accounts: those may have changed since sign-in.
         if not (self.principal.is_operator or viewer.participant_id == self.principal.participant_id):
             await self._refuse(action, "this key reads as its own participant only")
 
@@ -196,7 +174,7 @@ class Access:
         *,
         took_ms: float | None = None,
     ) -> None:
-        # The key is the one the caller came with, whatever the viewer says of itself.
+        # The line names the caller's key, whatever the viewer says.
         reader, line_id = replace(viewer, key_id=self.principal.key_id), uuid7()
 
         async def write(conn: Connection) -> None:
@@ -213,15 +191,20 @@ class Access:
         await self.db.write_audit_line(reader, write)
 
 
-def check_limit(limit: int) -> None:
-    """Do nothing if so many of anything may be listed by one call.
+async def viewer_of(db: Database, org_id: OrgId, participant_id: ParticipantId) -> Viewer:
+    """Return a participant as a viewer, with the person's other accounts."""
+    async with db.read_transaction(Viewer.operator(org_id)) as conn:
+        accounts = await directory.accounts(conn, org_id, participant_id)
+    is_agent = bool(accounts) and all(account.kind == "agent" for account in accounts)
+    return Viewer(
+        org_id=org_id,
+        participant_id=participant_id,
+        accounts=frozenset(account.id for account in accounts) - {participant_id},
+        role="agent" if is_agent else "member",
+    )
 
-    Raises:
-        BadInput: it is less than one, or more than anybody reads.
-    """
+
+def check_limit(limit: int) -> None:
+    """Raise BadInput unless one call may list that many items."""
     if not 1 <= limit <= MAX_LISTED:
         raise BadInput("limit", f"must be at least 1 and at most {MAX_LISTED:,}")
-
-
-def _article(role: str) -> str:
-    return f"an {role}" if role.startswith(("a", "o")) else f"a {role}"

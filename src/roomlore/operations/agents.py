@@ -1,4 +1,4 @@
-"""Agents: what they remember, what they make of whom they met, and what is noted when they answer."""
+"""Agents: their memories, their relationships, and what is recorded when they answer."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from roomlore.context import memory_section
 from roomlore.context.builder import with_memory_section
 from roomlore.context.memory_section import MemorySection, without_injected
 from roomlore.context.records import Context
-from roomlore.db import agents, directory, erased, injections, memories, work_queue
+from roomlore.db import agents, erased, injections, memories, work_queue
 from roomlore.db.agents import ExperienceFilter
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotAllowed
@@ -24,57 +24,56 @@ from roomlore.domain.phrases import reject_unknown_keywords
 from roomlore.domain.records import Memory, MemoryKind, Message, Viewer
 from roomlore.domain.rendering import safe_name
 from roomlore.domain.words import LAST
-from roomlore.operations.access import Access, AuditedRead, check_limit
+from roomlore.operations.access import Access, AuditedRead, check_limit, viewer_of
 from roomlore.operations.destination import ReplyTarget, audit_action_for, reply_target
 from roomlore.operations.registry import Budget, Limit, Text, operation
-from roomlore.operations.viewers import viewer_of
 from roomlore.search import lookup
 
-#: What agents record of what they live through.
+#: The kinds of memories that agents make of their own experience.
 EXPERIENCE_KINDS: tuple[MemoryKind, ...] = ("insight", "learning", "interaction", "observation")
-#: A block takes no more than this part of a context.
+#: The memory section of a context takes at most this fraction (1/4) of its budget.
 CONTEXT_SHARE = 4
 
 LOG = logging.getLogger(__name__)
 
 
 class AgentMemoryOptions(TypedDict, total=False):
-    """Which memories of an agent are meant; what is left out narrows nothing."""
+    """Filters for the memories of an agent.
+
+    Attributes:
+        kinds: Only memories of this kind.
+        tags: Only memories with one of these tags.
+        task: Only memories of this task.
+        topic: Only memories that share a word with this text, or are important; those that share a word come first.
+        present: Only memories that involve this person: a name, account or id.
+        newest: Newest first. By default the most important and most recent come first.
+    """
 
     kinds: Sequence[MemoryKind]
-    #: With one of these at least.
     tags: Sequence[str]
-    #: The work they belong to.
     task: str | None
-    #: Sharing a word with it, or weightier than a learning usually is; those that share one come first.
     topic: Text | None
-    #: Naming one of these, by name, account or id.
     present: Sequence[str]
-    #: The newest first; otherwise what weighs most: importance, less the older it is.
     newest: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agents:
-    """The agents of an org, as far as a viewer may see what they remember."""
+    """The agents of an org.
+
+    A room, a participant or a message is named by name, account, external id or id. Every method raises NotFound if the
+    caller sees nothing by that name, BadInput if the name is ambiguous or an argument is invalid, and NotAllowed if the
+    caller's role does not allow the call.
+    """
 
     access: Access
     section_cache: SectionCache
-    #: Whether blocks are made and logged beside contexts, and not put into them.
+    #: Memory sections are built and logged, but not added to contexts.
     is_shadow: bool = False
 
     @operation("GET", "/agents/{agent}/reader", name="find_reader")
     async def reader(self, agent: str) -> Viewer:
-        """Return an agent as the viewer that it is: operators may read as any, everybody else as themselves.
-
-        Args:
-            agent: Name, account or id.
-
-        Raises:
-            NotFound: nobody is meant, or the caller may not know of them.
-            BadInput: several are meant.
-            NotAllowed: it is somebody else than the caller, who is no operator.
-        """
+        """Return an agent as a viewer. Only operators may name another agent."""
         caller = self.access.principal
         async with self.access.resolving("read as another") as conn:
             participant_id = await lookup.participant(conn, self.access.org_id, agent)
@@ -85,26 +84,23 @@ class Agents:
 
     @operation("POST", "/agents/{agent}/memories", name="find_agent_memories", replay="read")
     async def memories(
-        self, viewer: Viewer, agent: str, *, limit: Limit = 50, **looked: Unpack[AgentMemoryOptions]
+        self, viewer: Viewer, agent: str, *, limit: Limit = 50, **options: Unpack[AgentMemoryOptions]
     ) -> list[Memory]:
-        """Return the memories that stand of what an agent saw, as far as the viewer may see them.
-
-        Args:
-            viewer: For whom.
-            agent: Name, account or id.
-            limit: How many.
-            looked: Which of them, and in which order.
-
-        Raises:
-            NotFound: there is no such agent or person, or the viewer may not know of them.
-            BadInput: several are meant, or nothing is wanted.
-        """
-        reject_unknown_keywords("agents.memories", looked, AgentMemoryOptions)
+        """Return the active memories of an agent's own experience that the viewer may see."""
+        reject_unknown_keywords("agents.memories", options, AgentMemoryOptions)
         check_limit(limit)
+        present = options.get("present", ())
         async with self.access.reading(viewer, "list memories", apply_restrictions=True) as reading:
             agent_ids = await self._agent(reading.conn, agent)
-            wanted = await self._resolve_filter(reading.conn, looked)
-            return await self._recall(reading, agent_ids, wanted, limit=limit)
+            filters = ExperienceFilter(
+                kinds=options.get("kinds") or None,
+                tags=options.get("tags") or None,
+                task_id=options.get("task"),
+                topic=options.get("topic"),
+                people=await self._accounts(reading.conn, present) if present else None,
+                is_newest_first=options.get("newest", False),
+            )
+            return await self._recall(reading, agent_ids, filters, limit=limit)
 
     @operation("POST", "/agents/{agent}/experiences", name="list_experiences", replay="read")
     async def experiences(
@@ -116,51 +112,51 @@ class Agents:
         present: Sequence[str] = (),
         limit: Limit = 10,
     ) -> Mapping[MemoryKind, Sequence[Memory]]:
-        """Return what an agent remembers for a conversation, by kind: about its topic, and of those present.
+        """Return an agent's experience for a conversation, by kind.
 
         Args:
-            viewer: For whom.
+            viewer: Only what this viewer may see.
             agent: Name, account or id.
-            topic: What is talked about, in plain words.
-            present: Those with whom interactions matter; all where nobody is named.
-            limit: How many of each kind.
+            topic: The topic of the conversation, in plain words.
+            present: Only interactions with these participants; with all by default.
+            limit: The most memories of each kind.
         """
         check_limit(limit)
-        now, found = datetime.now(UTC), dict[MemoryKind, Sequence[Memory]]()
+        now = datetime.now(UTC)
         async with self.access.reading(viewer, "list memories", apply_restrictions=True) as reading:
             agent_ids = await self._agent(reading.conn, agent)
             people = await self._accounts(reading.conn, present) if present else None
-            for kind in EXPERIENCE_KINDS:
-                wanted = for_conversation(kind, topic=topic, people=people, at=now)
-                found[kind] = await self._recall(reading, agent_ids, wanted, limit=limit)
-        return found
+            return {
+                kind: await self._recall(
+                    reading,
+                    agent_ids,
+                    for_conversation(kind, topic=topic, people=people, at=now),
+                    limit=limit,
+                )
+                for kind in EXPERIENCE_KINDS
+            }
 
     @operation("GET", "/agents/{agent}/relationships", name="list_relationships")
     async def relationships(
         self, viewer: Viewer, agent: str, *, present: Sequence[str] = ()
     ) -> list[Relationship]:
-        """Return what an agent makes of whom it met, with the reasons, most trusted first.
+        """Return an agent's relationships with the reasons, most trusted first; only with `present` if given.
 
-        What an agent makes of others is its own: everybody else but operators sees nothing of it.
-
-        Args:
-            viewer: For whom.
-            agent: Name, account or id.
-            present: Only these.
+        Only the agent itself and operators see them.
         """
         now = datetime.now(UTC)
         async with self.access.reading(viewer, "list relationships") as reading:
             conn, org_id = reading.conn, self.access.org_id
             agent_ids = await self._agent(conn, agent)
             if not viewer.is_operator and not any(map(viewer.is_own, agent_ids)):
-                raise NotAllowed("what an agent makes of others is its own and operators' to see")
+                raise NotAllowed("an agent's relationships are for itself and operators")
             people = await self._accounts(conn, present) if present else None
-            met = await agents.interactions(
+            interactions = await agents.interactions(
                 conn, org_id, agent_ids, people=people, at=now, half_life=HALF_LIFE
             )
-            reading.record_shown(one.id for one in met)
-        found = [relationship(one) for one in met if one.id not in agent_ids]
-        return sorted(found, key=lambda one: (-one.trust, one.name, one.participant_id))
+            reading.record_shown(row.id for row in interactions)
+        found = [relationship(row) for row in interactions if row.id not in agent_ids]
+        return sorted(found, key=lambda row: (-row.trust, row.name, row.participant_id))
 
     @operation("POST", "/rooms/{room}/block", name="build_block", replay="read")
     async def block(
@@ -174,97 +170,86 @@ class Agents:
         budget: Budget = memory_section.DEFAULT_SECTION_BUDGET,
         private: bool = False,
     ) -> MemorySection:
-        """Return what an agent remembers that may matter in a room, for it to read before it answers.
+        """Return the memories that an agent should read before it answers a message.
 
-        Nothing that not everybody in the room may be told; where a whisper is answered, nothing that not all who hear it
-        may be told.
+        The section holds only what everybody in the room may read, or every hearer of the whisper that is answered.
 
         Args:
             viewer: The agent.
-            room: Name, id or external id.
+            room: The room to answer in.
             trigger: The message to answer; the room's last by default.
-            topic: What it is about; what its conversation is called by default.
-            present: Who is there; those who take part in its conversation by default.
-            budget: Tokens.
-            private: All that the agent remembers: then nothing of it may be posted.
+            topic: The topic; the label of the conversation by default.
+            present: The participants; those of the conversation by default.
+            budget: In tokens.
+            private: Include all that the agent may see; the section may not be posted.
 
         Raises:
-            BadInput: the viewer is no agent, or the budget is none; nothing can be posted in the room, or not everybody
-                there may read the trigger.
-            NotFound: there is no such room, message or person, or the agent may not see it.
+            BadInput: the viewer is not an agent, the budget is below 1, or some readers of the answer may not read the
+                trigger.
         """
         if budget < 1:
             raise BadInput("budget", "must be at least 1 token")
         action = audit_action_for("memory block", private=private)
         async with self.access.reading(viewer, action, apply_restrictions=True) as reading:
             conn = reading.conn
-            read = await reply_target(conn, viewer, room, trigger, private=private)
-            occasion = await section_key_of(conn, read.viewer, read.trigger.room_id, read.trigger.id)
-            if occasion is None:
+            target = await reply_target(conn, viewer, room, trigger, private=private)
+            key = await section_key_of(conn, target.viewer, target.trigger.room_id, target.trigger.id)
+            if key is None:
                 who = await self._display_name(conn, viewer)
                 raise BadInput(who, "is no agent: only agents have memories of their own")
-            occasion = replace(occasion, topic=occasion.topic if topic is None else topic)
+            key = replace(key, topic=key.topic if topic is None else topic)
             if present is not None:
-                named = await self._accounts(conn, present)
-                occasion = replace(occasion, present=frozenset(named) - occasion.agent_ids)
-            block = await self._memory_section(reading, occasion, budget=budget)
-        return replace(block, postable=read.postable)
+                accounts = await self._accounts(conn, present)
+                key = replace(key, present=frozenset(accounts) - key.agent_ids)
+            section = await self._memory_section(reading, key, budget=budget)
+        return replace(section, postable=target.postable)
 
     async def section_for_context(
         self, reading: AuditedRead, target: ReplyTarget, *, budget: int
     ) -> MemorySection | None:
-        """Return what an agent remembers for its part of a context; None for those who are no agents, and in shadow.
+        """Return the memory section of a context with this budget; None for non-agents and in shadow mode.
 
-        In shadow the log of the program tells which memories would have stood in it, by their ids.
-
-        Args:
-            reading: For the viewer, and bound to where the answer is posted.
-            target: Who answers what.
-            budget: Tokens of the whole context.
+        Shadow mode logs the ids of the memories that the section would hold.
         """
         trigger = target.trigger
-        occasion = await section_key_of(reading.conn, target.viewer, trigger.room_id, trigger.id)
-        if occasion is None:
+        key = await section_key_of(reading.conn, target.viewer, trigger.room_id, trigger.id)
+        if key is None:
             return None
         share = min(budget // CONTEXT_SHARE, memory_section.DEFAULT_SECTION_BUDGET)
         if not self.is_shadow:
-            block = await self._memory_section(reading, occasion, budget=share)
-            return replace(block, postable=target.postable)
-        block = await self.section_cache.section(reading.conn, occasion, budget=share, now=datetime.now(UTC))
-        ids = " ".join(map(str, block.citations.values()))
-        LOG.info("agent %s, message %s: %d tokens of %s", block.agent_id, trigger.id, block.tokens, ids)
+            section = await self._memory_section(reading, key, budget=share)
+            return replace(section, postable=target.postable)
+        section = await self.section_cache.section(reading.conn, key, budget=share, now=datetime.now(UTC))
+        ids = " ".join(map(str, section.citations.values()))
+        LOG.info("agent %s, message %s: %d tokens of %s", section.agent_id, trigger.id, section.tokens, ids)
         return None
 
     async def with_memory_section(
         self, reading: AuditedRead, context: Context, section: MemorySection
     ) -> Context:
-        """Return a context with the block before it, less what was injected among its messages already."""
+        """Return a context with a memory section, without memories that its messages already injected."""
         injected = [line.message.id for line in context.lines if line.message.kind == "context_injection"]
-        given = await injections.delivered_by_messages(reading.conn, self.access.org_id, injected)
-        return with_memory_section(context, without_injected(section, given))
+        delivered = await injections.delivered_by_messages(reading.conn, self.access.org_id, injected)
+        return with_memory_section(context, without_injected(section, delivered))
 
     async def _memory_section(self, reading: AuditedRead, key: SectionKey, *, budget: int) -> MemorySection:
-        block = await self.section_cache.section(reading.conn, key, budget=budget, now=datetime.now(UTC))
-        reading.record_shown(block.citations.values())
-        return block
+        section = await self.section_cache.section(reading.conn, key, budget=budget, now=datetime.now(UTC))
+        reading.record_shown(section.citations.values())
+        return section
 
     @operation("POST", "/rooms/{room}/decision", name="decide", replay="read")
     async def should_answer(
         self, viewer: Viewer, room: str, trigger: str = LAST, *, limits: ReplyPolicy = DEFAULT_POLICY
     ) -> Decision:
-        """Return whether an agent should answer a message of a room, and why; nothing is written and no model asked.
+        """Return whether an agent should answer a message, and why. No language model is asked.
 
-        What the agent may not see has no part in it, nor what not everybody may read who would read its answer. Without a worker it is the same as with one.
+        The decision uses only messages that the agent and all readers of its answer may see.
 
         Args:
             viewer: The agent.
-            room: Name, id or external id.
-            trigger: The message in question; by default the room's last.
-            limits: Where the agent holds its tongue.
-
-        Raises:
-            BadInput: the viewer is no agent, or several are meant.
-            NotFound: there is no such room or message, or the agent may not see it.
+            room: The room of the message.
+            trigger: The message; the room's last by default.
+            limits: The reply policy.
         """
         async with self.access.reading(viewer, "should answer", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
@@ -278,19 +263,14 @@ class Agents:
 
     @operation("POST", "/rooms/{room}/replies", replay="whole")
     async def note_reply(self, room: str, *, trigger: str, reply: str) -> None:
-        """Have an answer of the caller's remembered, if it is worth it; a worker sees to that later.
+        """Record that the calling agent answered a message; a worker makes a memory of it later.
 
-        Once it is asked for, no crash loses it, and asking again changes nothing.
+        The record is durable, and recording it twice changes nothing.
 
         Args:
-            room: Name, id or external id.
-            trigger: The message that was answered: external id or id.
-            reply: The caller's answer, stored already: external id or id.
-
-        Raises:
-            BadInput: the answer is not the caller's, or the trigger is, or one of them was not said or was removed.
-            NotFound: there is no such room or message, or the caller may not see it.
-            NotAllowed: the caller is no agent.
+            room: The room of both messages.
+            trigger: The message that was answered.
+            reply: The answer, which is stored already and the caller's own.
         """
         org_id, caller = self.access.org_id, self.access.principal
         await self.access.check("remember" if caller.role == "agent" else "administer", "note reply")
@@ -298,15 +278,15 @@ class Agents:
             raise NotAllowed("only an agent has its answers remembered")
         async with self.access.resolving("note reply") as conn:
             room_id = await lookup.room(conn, org_id, room)
-            said = [await lookup.message(conn, org_id, word, room_id=room_id) for word in (trigger, reply)]
-        asked, answer = said
-        _check_reply(caller, asked, answer)
+            question = await lookup.message(conn, org_id, trigger, room_id=room_id)
+            answer = await lookup.message(conn, org_id, reply, room_id=room_id)
+        _check_reply(caller, question, answer)
 
         async def note(conn: Connection) -> tuple[None, Sequence[UUID]]:
             await erased.lock_shared(conn, org_id)
-            if await agents.enqueue_reply(conn, org_id, reply_id=answer.id, trigger_id=asked.id):
+            if await agents.enqueue_reply(conn, org_id, reply_id=answer.id, trigger_id=question.id):
                 await work_queue.wake(conn, "interact")
-            return None, [asked.id, answer.id]
+            return None, [question.id, answer.id]
 
         await self.access.change("remember", "note reply", note)
 
@@ -314,33 +294,21 @@ class Agents:
         "POST", "/rooms/{room}/compact", name="compact_room", replay="whole", result_key="compacted_at"
     )
     async def compact(self, room: str) -> datetime:
-        """Say that the agents of a room begin anew there: what they were given may be given again; return from when.
-
-        Raises:
-            NotFound: there is no such room, or the caller may not see it.
-            BadInput: several are meant.
-            NotAllowed: the caller is neither an agent nor an operator.
-        """
+        """Allow injected memories to be delivered again to the agents of a room; return the time of the reset."""
         await self.access.check("remember", "compact")
         org_id, now = self.access.org_id, datetime.now(UTC)
         async with self.access.resolving("compact") as conn:
             room_id = await lookup.room(conn, org_id, room)
 
-        async def mark(conn: Connection) -> tuple[datetime, Sequence[UUID]]:
+        async def reset(conn: Connection) -> tuple[datetime, Sequence[UUID]]:
             await injections.reset_context(conn, org_id, room_id, at=now)
             return now, [room_id]
 
-        return await self.access.change("remember", "compact", mark)
+        return await self.access.change("remember", "compact", reset)
 
     @operation("PUT", "/rooms/{room}/injecting", name="set_injecting", replay="whole", is_repeatable=True)
     async def inject(self, room: str, *, on: bool) -> None:
-        """Say whether the agents of a room are given unasked what they may know; they are, unless it was said otherwise.
-
-        Raises:
-            NotFound: there is no such room.
-            BadInput: several are meant.
-            NotAllowed: the caller is no operator.
-        """
+        """Turn injected memories on or off for the agents of a room; they are on by default. For operators."""
         org_id = self.access.org_id
 
         async def change(conn: Connection) -> tuple[None, Sequence[UUID]]:
@@ -351,48 +319,31 @@ class Agents:
         await self.access.change("administer", "set injecting", change)
 
     async def _agent(self, conn: Connection, word: str) -> list[ParticipantId]:
-        """Return every account of an agent that the viewer may know of."""
-        org_id = self.access.org_id
-        found = await directory.accounts(conn, org_id, await lookup.participant(conn, org_id, word))
-        if not all(account.kind == "agent" for account in found):
+        accounts = await lookup.accounts(conn, self.access.org_id, word)
+        if not all(account.kind == "agent" for account in accounts):
             raise BadInput(f"participant {word!r}", "is no agent: only agents have memories of their own")
-        return [account.id for account in found]
+        return [account.id for account in accounts]
 
     async def _accounts(self, conn: Connection, words: Sequence[str]) -> list[ParticipantId]:
-        """Return every account of these people that the viewer may know of."""
-        found: list[ParticipantId] = []
-        for word in words:
-            one = await lookup.participant(conn, self.access.org_id, word)
-            found += [account.id for account in await directory.accounts(conn, self.access.org_id, one)]
-        return found
-
-    async def _resolve_filter(self, conn: Connection, options: AgentMemoryOptions) -> ExperienceFilter:
-        present = options.get("present", ())
-        return ExperienceFilter(
-            kinds=options.get("kinds") or None,
-            tags=options.get("tags") or None,
-            task_id=options.get("task"),
-            topic=options.get("topic"),
-            people=await self._accounts(conn, present) if present else None,
-            is_newest_first=options.get("newest", False),
-        )
+        return [
+            account.id for word in words for account in await lookup.accounts(conn, self.access.org_id, word)
+        ]
 
     async def _recall(
         self,
         reading: AuditedRead,
         agent_ids: Collection[ParticipantId],
-        wanted: ExperienceFilter,
+        filters: ExperienceFilter,
         *,
         limit: int,
     ) -> list[Memory]:
-        """Return the memories that are wanted, in their order."""
-        org_id, now = self.access.org_id, datetime.now(UTC)
-        found = await recall(reading.conn, org_id, agent_ids, wanted, at=now, limit=limit)
-        reading.record_shown(one.memory.id for one in found)
-        return [one.memory for one in found]
+        found = await recall(
+            reading.conn, self.access.org_id, agent_ids, filters, at=datetime.now(UTC), limit=limit
+        )
+        reading.record_shown(match.memory.id for match in found)
+        return [match.memory for match in found]
 
     async def _display_name(self, conn: Connection, viewer: Viewer) -> str:
-        """Return what a viewer is called where it is spoken of."""
         if viewer.participant_id is None:
             return "an operator"
         names = await memories.known_names(conn, self.access.org_id, [viewer.participant_id])
@@ -406,6 +357,6 @@ def _check_reply(agent: Viewer, trigger: Message, reply: Message) -> None:
         raise BadInput("trigger", "is the agent's own")
     for what, message in (("trigger", trigger), ("reply", reply)):
         if message.kind not in {"message", "whisper"}:
-            raise BadInput(what, "is nothing that anybody said")
+            raise BadInput(what, "is not a message or a whisper")
         if message.redacted_at is not None:
             raise BadInput(what, "was removed")

@@ -1,6 +1,6 @@
-"""Answers in words: what the tiers found is checked again, read further in raw logs, and told by a language model.
+"""Answers in words: the results of a search are read further in log files and put into words by a language model.
 
-Each part holds a connection only while it reads: not while files are read, nor while a model is asked.
+Connections are only held while PostgreSQL reads, not while files are read or a model is asked.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from functools import partial
 from time import monotonic
 
 from roomlore.db import llm_quota, memories, messages
-from roomlore.db import raw_logs as known
+from roomlore.db import raw_logs as rooms_of_logs
 from roomlore.db.queries import Connection
 from roomlore.db.search import SearchFilter
 from roomlore.domain.audience import Period
@@ -24,9 +24,9 @@ from roomlore.domain.records import Memory, Message, Viewer
 from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import remove_secrets
 from roomlore.jobs.llm_client import backoff_after
-from roomlore.models.chat_model import open_language_model
+from roomlore.models.http_models import open_language_model
 from roomlore.operations.access import Access
-from roomlore.search import log_exclusions, log_search, memory_search
+from roomlore.search import log_search, memory_search
 from roomlore.search.fallback_chain import FallbackResult, add_log_stage
 from roomlore.search.llm_answers import (
     ANSWER_SCHEMA,
@@ -39,11 +39,11 @@ from roomlore.search.llm_answers import (
 from roomlore.search.log_search import LogFindings, LogFolders, LogVisibility
 from roomlore.search.message_search import SearchQuery
 from roomlore.search.records import Answer
-from roomlore.settings import DEFAULT_ORG, LanguageModelSettings, Settings
+from roomlore.settings import DEFAULT_ORG, Settings
 
-#: Whoever asks waits for it; longer than any title takes.
+#: The user waits for it, so it is longer than for a title.
 MODEL_TIMEOUT_SECONDS = 30.0
-#: Of an answer; four sentences with labels need some two hundred.
+#: The most tokens of an answer; four sentences with labels need about two hundred.
 TOKENS = 600
 RAW_LINES_NOT_SENT = "lines of raw logs are never sent to a language model"
 SENSITIVE = "what is cited is or may be sensitive, which is never sent to a language model"
@@ -52,7 +52,7 @@ NO_CALL = "no call to the language model may be made now"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerWriter:
-    """Answers of an org for those who may read what they rest on."""
+    """Writes the answers of one org."""
 
     access: Access
     settings: Settings
@@ -61,18 +61,7 @@ class AnswerWriter:
     async def pending_similarities(
         self, viewer: Viewer, question: SearchQuery | None, embedder: Embedder | None
     ) -> Mapping[MemoryId, float]:
-        """Return how near those memories are to a question that may fit it and have no vector yet.
-
-        Nothing without the question's own vector.
-
-        Args:
-            viewer: For whom.
-            question: What is asked, if anything.
-            embedder: Made the vector.
-
-        Raises:
-            KeyRefused, NotAllowed: the caller may not read as the viewer.
-        """
+        """Return the similarity to a question of matching memories that have no vector yet."""
         if question is None or question.vector is None or embedder is None:
             return {}
         await self.access.check_viewer(viewer, "ask")
@@ -83,102 +72,93 @@ class AnswerWriter:
         try:
             vectors = await asyncio.to_thread(embedder.embed, [memory.content for memory in found])
         except (BadInput, ModelUnavailable, TextRefused):
-            # It was there a moment ago. Memories are found by words then.
+            # The model has just gone away. Memories are then found by words.
             return {}
-        cosines: list[float] = (vectors @ question.vector[1]).tolist()
-        return dict(zip((memory.id for memory in found), cosines, strict=True))
+        similarities: list[float] = (vectors @ question.vector[1]).tolist()
+        return dict(zip((memory.id for memory in found), similarities, strict=True))
 
     async def finish(
-        self, viewer: Viewer, settled: FallbackResult, *, scope: SearchFilter, quote: bool = False
+        self, viewer: Viewer, result: FallbackResult, *, scope: SearchFilter, quote: bool = False
     ) -> Answer:
-        """Return the answer to a question, from raw logs if nothing else answers, in a language model's words if one may.
+        """Return the answer to a question, from log files if nothing else answers.
 
-        Args:
-            viewer: For whom.
-            settled: What the tiers in the database found.
-            scope: Where and when to look.
-            quote: Keep to quotation.
+        The language model writes it, if there is one, unless `quote` asks for quotes.
         """
-        logs = None if settled.is_known else await self._raw_logs()
+        logs = None if result.is_known else await self._raw_logs()
         if logs is not None:
-            settled = add_log_stage(settled, await self._search_raw_logs(viewer, settled, scope, logs=logs))
-        if quote or not settled.is_known or self.settings.language_model is None:
-            return settled.answer()
+            result = add_log_stage(result, await self._search_raw_logs(viewer, result, scope, logs=logs))
+        named = self.settings.language_model
+        if quote or not result.is_known or named is None:
+            return result.answer()
         try:
-            model = _open(self.settings.language_model)
+            model = open_language_model(
+                named.url, named.name, key=named.key, seconds=MODEL_TIMEOUT_SECONDS, tokens=TOKENS
+            )
         except BadInput as error:
-            return replace(settled.answer(), note=str(error))
-        return await self._generate(viewer, settled, model)
-
-    # Raw logs
+            return replace(result.answer(), note=str(error))
+        return await self._generate(viewer, result, model)
 
     async def _raw_logs(self) -> LogFolders | None:
-        """Return where the raw logs are; None where there are none, or they are another org's.
-
-        They are those of the org that the settings name: a key may let in to another one.
-        """
-        settings, desk = self.settings, self.access
-        if not settings.raw_logs or await desk.db.find_org(settings.org or DEFAULT_ORG) != desk.org_id:
+        """Return the log folders, which belong to the org in the settings; None for other orgs."""
+        settings, access = self.settings, self.access
+        if not settings.raw_logs or await access.db.find_org(settings.org or DEFAULT_ORG) != access.org_id:
             return None
-        named = {pattern: room.partition("/") for pattern, room in settings.raw_log_rooms.items()}
-        rooms = {pattern: (platform, external_id) for pattern, (platform, _, external_id) in named.items()}
+        parts = {pattern: room.partition("/") for pattern, room in settings.raw_log_rooms.items()}
+        rooms = {pattern: (platform, external_id) for pattern, (platform, _, external_id) in parts.items()}
         return LogFolders(folders=settings.raw_logs, rooms=rooms)
 
     async def _search_raw_logs(
-        self, viewer: Viewer, settled: FallbackResult, scope: SearchFilter, *, logs: LogFolders
+        self, viewer: Viewer, result: FallbackResult, scope: SearchFilter, *, logs: LogFolders
     ) -> LogFindings:
         if not log_search.is_applicable(scope):
-            return LogFindings(note="not looked at: asked is what some said")
+            return LogFindings(note="not searched: the question is about an author or a conversation")
+        org_id = self.access.org_id
         async with self.access.db.read_transaction(viewer) as conn:
-            access = await _access(conn, viewer, logs)
-        found = await log_search.scan_logs(logs, settled.question, access, scope=scope, clock=monotonic)
+            visibility = await _log_visibility(conn, viewer, logs)
+        found = await log_search.scan_logs(logs, result.question, visibility, scope=scope, clock=monotonic)
         best = log_search.best_candidates(found)
-        async with self.access.db.read_transaction(Viewer.operator(self.access.org_id)) as conn:
-            fit, left_out = await log_exclusions.drop_excluded(conn, self.access.org_id, best, now=self.now())
+        async with self.access.db.read_transaction(Viewer.operator(org_id)) as conn:
+            lines, left_out = await log_search.drop_excluded(conn, org_id, best, now=self.now())
         async with self.access.reading(viewer, "read raw logs") as reading:
-            rooms = await known.rooms_named(
-                reading.conn,
-                self.access.org_id,
-                {one.mapped_room for one in fit if one.mapped_room is not None},
-            )
+            names = {line.mapped_room for line in lines if line.mapped_room is not None}
+            rooms = await rooms_of_logs.rooms_named(reading.conn, org_id, names)
             reading.record_shown(room.id for room in rooms)
         return log_search.to_findings(
             found,
-            settled.question,
-            fit,
+            result.question,
+            lines,
             clean=_storable_text,
             is_operator=viewer.is_operator,
             left_out=left_out,
         )
 
-    # A language model
-
-    async def _generate(self, viewer: Viewer, settled: FallbackResult, model: LanguageModel) -> Answer:
-        """Return the answer as a language model tells it, or why it is quoted."""
-        failures = await self._reserve_call(settled)
+    async def _generate(self, viewer: Viewer, result: FallbackResult, model: LanguageModel) -> Answer:
+        """Return the answer of the language model, or quotes with a note why."""
+        failures = await self._reserve_call(result)
         if isinstance(failures, RejectedAnswer):
-            return replace(settled.answer(), note=failures.reason)
-        shown = build_prompt(settled)
-        said = await model.answer(INSTRUCTIONS, shown.text, shape=ANSWER_SCHEMA)
-        await self._record_call(said, failures)
-        staying = await self._recheck_readable(viewer, settled)
-        if staying is not settled:
-            return replace(staying.answer(), note="what is cited was changed meanwhile")
-        if isinstance(said, LlmFailure):
-            return replace(settled.answer(), note=f"the language model did not answer: {said.reason}")
-        told = _reject_secrets(validate_answer(said, shown, question=settled.question))
-        if isinstance(told, RejectedAnswer):
-            return replace(settled.answer(), note=f"the language model's answer was refused: {told.reason}")
-        return replace(settled.answer(), text=told.text, written_by=model.name, citations=told.citations)
+            return replace(result.answer(), note=failures.reason)
+        prompt = build_prompt(result)
+        response = await model.answer(INSTRUCTIONS, prompt.text, shape=ANSWER_SCHEMA)
+        await self._record_call(response, failures)
+        readable = await self._recheck_readable(viewer, result)
+        if readable is not result:
+            return replace(readable.answer(), note="what is cited was changed meanwhile")
+        if isinstance(response, LlmFailure):
+            return replace(result.answer(), note=f"the language model did not answer: {response.reason}")
+        answer = validate_answer(response, prompt, question=result.question)
+        if isinstance(answer, CitedAnswer) and _storable_text(answer.text) != answer.text:
+            answer = RejectedAnswer(reason="there is a secret in it")
+        if isinstance(answer, RejectedAnswer):
+            return replace(result.answer(), note=f"the language model's answer was refused: {answer.reason}")
+        return replace(result.answer(), text=answer.text, written_by=model.name, citations=answer.citations)
 
-    async def _reserve_call(self, settled: FallbackResult) -> int | RejectedAnswer:
-        """Return how many calls before this one were not answered, or why there may be none; it is counted then."""
-        named = self.settings.language_model
-        if settled.lines:
+    async def _reserve_call(self, result: FallbackResult) -> int | RejectedAnswer:
+        """Count a call and return the number of failures before it, or why there may be no call."""
+        named, org_id = self.settings.language_model, self.access.org_id
+        if result.lines:
             return RejectedAnswer(reason=RAW_LINES_NOT_SENT)
-        if await self._is_sensitive(settled):
+        if await self._is_sensitive(result):
             return RejectedAnswer(reason=SENSITIVE)
-        org_id = self.access.org_id
         count = partial(
             llm_quota.count_answer_call,
             org_id=org_id,
@@ -188,63 +168,56 @@ class AnswerWriter:
         failures = await self.access.db.change(org_id, count)
         return RejectedAnswer(reason=NO_CALL) if failures is None else failures
 
-    async def _is_sensitive(self, settled: FallbackResult) -> bool:
-        remembered = _memories(settled)
-        ids = {message.id for message in _messages(settled)}
-        ids |= {key for memory in remembered for key in memory.source_ids}
-        if any(memory.sensitivity != "normal" for memory in remembered):
+    async def _is_sensitive(self, result: FallbackResult) -> bool:
+        found = _memories(result)
+        if any(memory.sensitivity != "normal" for memory in found):
             return True
+        ids = {message.id for message in _messages(result)}
+        ids |= {key for memory in found for key in memory.source_ids}
         async with self.access.db.read_transaction(Viewer.operator(self.access.org_id)) as conn:
             return bool(await llm_quota.sensitive_messages(conn, self.access.org_id, ids))
 
-    async def _record_call(self, said: str | LlmFailure, failures: int) -> None:
+    async def _record_call(self, response: str | LlmFailure, failures: int) -> None:
         org_id = self.access.org_id
-        if not isinstance(said, LlmFailure):
+        if not isinstance(response, LlmFailure):
             await self.access.db.change(org_id, partial(llm_quota.reset_answer_failures, org_id=org_id))
             return
-        due_at = self.now() + backoff_after(failures + 1, said.retry_after)
-        note = partial(llm_quota.record_answer_failure, org_id=org_id, error=said.reason, due_at=due_at)
-        await self.access.db.change(org_id, note)
+        due_at = self.now() + backoff_after(failures + 1, response.retry_after)
+        record = partial(llm_quota.record_answer_failure, org_id=org_id, error=response.reason, due_at=due_at)
+        await self.access.db.change(org_id, record)
 
-    async def _recheck_readable(self, viewer: Viewer, settled: FallbackResult) -> FallbackResult:
-        """Return what of it the viewer may still read as it was: itself where that is all, unknown where nothing."""
+    async def _recheck_readable(self, viewer: Viewer, result: FallbackResult) -> FallbackResult:
+        """Return the part of a result that is unchanged and that the viewer may still read; the result if it is all."""
+        org_id = self.access.org_id
         async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:
-            ids = [message.id for message in _messages(settled)]
-            said = {one.id: one for one in await messages.messages_by_id(conn, self.access.org_id, ids)}
-            stated = await memories.memories_by_id(
-                conn, self.access.org_id, {one.id for one in _memories(settled)}
-            )
-        recalled = {memory.id: memory for memory in stated}
+            message_ids = [message.id for message in _messages(result)]
+            said = {row.id: row for row in await messages.messages_by_id(conn, org_id, message_ids)}
+            memory_ids = {memory.id for memory in _memories(result)}
+            recalled = {row.id: row for row in await memories.memories_by_id(conn, org_id, memory_ids)}
         quotes = [
             quote
-            for quote in settled.quotes
-            if all(_is_unchanged(said.get(one.id), one) for one in (quote.message, *quote.answers))
+            for quote in result.quotes
+            if all(_is_unchanged(said.get(row.id), row) for row in (quote.message, *quote.answers))
         ]
-        remembered = [
-            found
-            for found in settled.memories
-            if all(recalled.get(one.id) == one for one in (found.memory, *found.superseded))
+        found = [
+            match
+            for match in result.memories
+            if all(recalled.get(row.id) == row for row in (match.memory, *match.superseded))
         ]
-        if (len(quotes), len(remembered)) == (len(settled.quotes), len(settled.memories)):
-            return settled
-        if quotes or remembered:
-            return replace(settled, quotes=quotes, memories=remembered)
-        return FallbackResult(question=settled.question, trace=settled.trace)
+        if (len(quotes), len(found)) == (len(result.quotes), len(result.memories)):
+            return result
+        if quotes or found:
+            return replace(result, quotes=quotes, memories=found)
+        return FallbackResult(question=result.question, trace=result.trace)
 
 
-def _open(named: LanguageModelSettings) -> LanguageModel:
-    return open_language_model(
-        named.url, named.name, key=named.key, seconds=MODEL_TIMEOUT_SECONDS, tokens=TOKENS
-    )
-
-
-async def _access(conn: Connection, viewer: Viewer, logs: LogFolders) -> LogVisibility:
-    """Return which lines a viewer may see: the operator all, others those of rooms as far as they may read them."""
+async def _log_visibility(conn: Connection, viewer: Viewer, logs: LogFolders) -> LogVisibility:
+    """Return which lines a viewer may see: operators all, others those of rooms while they may read them."""
     if viewer.is_operator:
         return LogVisibility(is_operator=True)
-    rooms = await known.rooms_named(conn, viewer.org_id, set(logs.rooms.values()))
-    # Raw log lines of a closed room are quoted in no other room, and not there once somebody new has joined.
-    stays = [] if viewer.place else await known.membership_periods(conn, [room.id for room in rooms])
+    rooms = await rooms_of_logs.rooms_named(conn, viewer.org_id, set(logs.rooms.values()))
+    # An answer posted to a room quotes no closed room: later members of it could read the answer.
+    stays = [] if viewer.place else await rooms_of_logs.membership_periods(conn, [room.id for room in rooms])
     periods = {
         room.id: [
             Period(joined_at=stay.joined_at, left_at=stay.left_at)
@@ -259,25 +232,20 @@ async def _access(conn: Connection, viewer: Viewer, logs: LogFolders) -> LogVisi
     )
 
 
-def _messages(settled: FallbackResult) -> list[Message]:
-    return [message for one in settled.quotes for message in (one.message, *one.answers)]
+def _messages(result: FallbackResult) -> list[Message]:
+    return [message for quote in result.quotes for message in (quote.message, *quote.answers)]
 
 
-def _is_unchanged(said: Message | None, told: Message) -> bool:
-    """Return whether a message still says what was told of it, which may be its beginning."""
-    return said is not None and (said == told or replace(said, body=truncated(said.body)) == told)
+def _memories(result: FallbackResult) -> list[Memory]:
+    return [memory for match in result.memories for memory in (match.memory, *match.superseded)]
 
 
-def _memories(settled: FallbackResult) -> list[Memory]:
-    return [memory for one in settled.memories for memory in (one.memory, *one.superseded)]
+def _is_unchanged(current: Message | None, shown: Message) -> bool:
+    """Return whether a message still has the text that was shown, which may be cut."""
+    return current is not None and (
+        current == shown or replace(current, body=truncated(current.body)) == shown
+    )
 
 
 def _storable_text(text: str) -> str:
     return remove_secrets(storable(text))[0]
-
-
-def _reject_secrets(written: CitedAnswer | RejectedAnswer) -> CitedAnswer | RejectedAnswer:
-    """Return what was written, unless there is a secret in it."""
-    if isinstance(written, CitedAnswer) and _storable_text(written.text) != written.text:
-        return RejectedAnswer(reason="there is a secret in it")
-    return written

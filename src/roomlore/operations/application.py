@@ -1,13 +1,13 @@
-"""What can be done with the rooms of one org: writing, working, reading, each call on behalf of its caller.
+"""The `App`: every operation on the rooms of one org, on behalf of one caller.
 
-Each part is imported by the call that needs it: a command that lists rooms does not wait for embedding models.
+Services are imported on first use, so that a command that lists rooms does not load embedding models.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS
@@ -15,7 +15,6 @@ from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.records import Viewer
 from roomlore.domain.words import LAST
-from roomlore.operations.shared import Shared
 from roomlore.search.query_parser import NO_FILTERS
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
+    from roomlore.agents.section_cache import SectionCache
     from roomlore.context.limits import ExpansionLimits
     from roomlore.context.records import Context
     from roomlore.db import work_queue
@@ -41,12 +41,11 @@ if TYPE_CHECKING:
     from roomlore.operations.embedding_models import EmbeddingModels, ModelCache
     from roomlore.operations.embedding_versions import EmbeddingVersions
     from roomlore.operations.erasure import Erasures
-    from roomlore.operations.events import EventStream
-    from roomlore.operations.extraction import Extraction
+    from roomlore.operations.events import EventStream, Notifier
     from roomlore.operations.graph import GraphQueries
     from roomlore.operations.history import History
-    from roomlore.operations.intake import Intake
-    from roomlore.operations.jobs import Jobs
+    from roomlore.operations.intake import AnalyzeTrigger, Intake
+    from roomlore.operations.jobs import Extraction, Jobs
     from roomlore.operations.keys import Keys
     from roomlore.operations.memories import Memories
     from roomlore.operations.monitoring import Monitoring
@@ -61,27 +60,75 @@ if TYPE_CHECKING:
     from roomlore.settings import Settings
 
 
+class Shared:
+    """What all callers of an App share; each attribute is loaded on first use."""
+
+    @cached_property
+    def models(self) -> ModelCache:
+        """The embedding models."""
+        from roomlore.operations.embedding_models import ModelCache
+
+        return ModelCache()
+
+    @cached_property
+    def sections(self) -> SectionCache:
+        """The cached memory sections."""
+        from roomlore.agents.section_cache import SectionCache
+
+        return SectionCache()
+
+    @cached_property
+    def notifier(self) -> Notifier:
+        """Wakes streams of events."""
+        from roomlore.operations.events import Notifier
+
+        return Notifier()
+
+    @cached_property
+    def analyze_trigger(self) -> AnalyzeTrigger:
+        """Counts stored messages."""
+        from roomlore.operations.intake import AnalyzeTrigger
+
+        return AnalyzeTrigger()
+
+    @cached_property
+    def servers(self) -> ProjectionClients:
+        """The connections to Qdrant and Neo4j."""
+        from roomlore.operations.candidates import ProjectionClients
+
+        return ProjectionClients()
+
+    async def close(self) -> None:
+        """Close the connections, if there are any."""
+        if "servers" in vars(self):
+            await self.servers.close()
+
+
 @dataclass(slots=True, kw_only=True)
 class App:
-    """Rooms of one org: what was said in them, and what a viewer may know of it."""
+    """The rooms of one org, on behalf of one caller.
+
+    A room, a participant or a message is named by name, account, external id or id. Every method raises NotFound if the
+    viewer sees nothing by a name, BadInput if a name is ambiguous or an argument is invalid, NotAllowed if the caller may
+    not do this or not read as the viewer, and KeyRefused if the caller's key is no longer valid.
+    """
 
     db: Database
     org_id: OrgId
     settings: Settings
-    #: On whose behalf every call is made; None is the operator.
+    #: None is the operator.
     _principal: Viewer | None = None
     _embedder: Embedder | None = None
-    #: Starts the embedded server again; None where the server is somebody else's.
+    #: Starts the embedded server again; None for another server.
     _reconnect: runner.Reconnect | None = None
-    #: In place of those that are shared.
+    #: These replace the shared ones.
     _model_cache: ModelCache | None = None
     _projection_clients: ProjectionClients | None = None
-    #: Shared by all on whose behalf this App acts.
     _shared: Shared = field(default_factory=Shared)
 
     @property
     def caller(self) -> Viewer:
-        """On whose behalf every call is made."""
+        """The caller of every method."""
         return self._principal or self.operator
 
     @property
@@ -91,141 +138,133 @@ class App:
 
     @property
     def access(self) -> Access:
-        """What every call passes."""
+        """The access control of the caller."""
         from roomlore.operations.access import Access
 
         return Access(db=self.db, org_id=self.org_id, principal=self.caller)
 
     @property
     def people(self) -> People:
-        """Whose accounts the participants are."""
+        """Participants and their accounts."""
         from roomlore.operations.people import People
 
         return People(access=self.access)
 
     @property
     def keys(self) -> Keys:
-        """Who may come in."""
+        """Keys that let callers in."""
         from roomlore.operations.keys import Keys
 
         return Keys(access=self.access)
 
     @property
     def memories(self) -> Memories:
-        """What is durably known."""
+        """Memories with their sources."""
         from roomlore.operations.memories import Memories
 
         return Memories(access=self.access)
 
     @property
     def agents(self) -> Agents:
-        """What agents remember, and make of whom they met."""
+        """The memories, relationships and replies of agents."""
         from roomlore.operations.agents import Agents
 
         return Agents(
-            access=self.access, section_cache=self._shared.blocks, is_shadow=self.settings.shadow_blocks
+            access=self.access, section_cache=self._shared.sections, is_shadow=self.settings.shadow_blocks
         )
 
     @property
     def generations(self) -> EmbeddingVersions:
-        """Which embedding model serves the org."""
+        """The embedding models of the org."""
         from roomlore.operations.embedding_versions import EmbeddingVersions
 
         return EmbeddingVersions(access=self.access, models=self._models)
 
     @property
     def projecting(self) -> Projections:
-        """Copies in other servers."""
+        """Indexes in other servers."""
         from roomlore.operations.projection_service import Projections
 
-        return Projections(
-            access=self.access, settings=self.settings, load=partial(self._models.current, self.org_id)
-        )
+        load = partial(self._models.current, self.org_id)
+        return Projections(access=self.access, settings=self.settings, load=load)
 
     @property
     def graph(self) -> GraphQueries:
-        """What people, messages and memories have to do with each other."""
+        """Who said what, who talks to whom, and which memories are related."""
         from roomlore.operations.graph import GraphQueries
 
-        return GraphQueries(access=self.access, settings=self.settings, projection_clients=self._copies)
+        return GraphQueries(access=self.access, settings=self.settings, projection_clients=self._servers)
 
     @property
     def wishes(self) -> PrivacyRequests:
-        """What was wished in rooms to be forgotten, or kept from some."""
+        """Privacy requests found in messages."""
         from roomlore.operations.privacy import PrivacyRequests
 
         return PrivacyRequests(access=self.access)
 
     @property
     def conversations(self) -> Conversations:
-        """What was said by topic."""
+        """Conversations, and corrections of them."""
         from roomlore.operations.conversations import Conversations
 
         return Conversations(access=self.access)
 
     @property
     def operations(self) -> Monitoring:
-        """How far the work has come, and what rooms embed; for operators."""
+        """Statistics and the embedding policy of rooms; for operators."""
         from roomlore.operations.monitoring import Monitoring
 
         return Monitoring(
-            access=self.access, section_cache=self._shared.blocks, embedding_versions=self.generations
+            access=self.access, section_cache=self._shared.sections, embedding_versions=self.generations
         )
 
     @property
     def erasure(self) -> Erasures:
-        """What is to be gone, and receipts of what is."""
+        """Erasure with receipts, and retention."""
         from roomlore.operations.erasure import Erasures
 
         return Erasures(access=self.access)
 
     @property
     def room_management(self) -> RoomManagement:
-        """The access, names and members of rooms; for operators."""
+        """The visibility, names and members of rooms; for operators."""
         from roomlore.operations.rooms import RoomManagement
 
         return RoomManagement(access=self.access)
 
     @property
     def intake(self) -> Intake:
-        """Records of our own format that come in, what agents say as themselves, and edits."""
+        """Records of our own format, messages that agents write, and edits."""
         from roomlore.operations.intake import Intake
 
         return Intake(
             access=self.access,
             store_batch=self.ingest_batch,
-            on_stored=partial(self._shared.growth.record_stored, self.db),
+            on_stored=partial(self._shared.analyze_trigger.record_stored, self.db),
         )
 
-    async def sign_in(self, key: str) -> App:
-        """Return this App on behalf of whoever holds the key.
+    @property
+    def extracting(self) -> Extraction:
+        """Extraction of memories on request; for operators."""
+        from roomlore.operations.jobs import Extraction
 
-        Raises:
-            KeyRefused: there is no such key, or it has expired or was revoked.
-        """
+        return Extraction(access=self.access, settings=self.settings)
+
+    async def sign_in(self, key: str) -> App:
+        """Return this App on behalf of the holder of a key; raise KeyRefused if the key is not valid."""
         from roomlore.operations.keys import sign_in
 
         return replace(self, _principal=await sign_in(self.db, self.org_id, key))
 
     def acting(self, viewer: Viewer) -> App:
-        """Return this App on behalf of a viewer whom its operator named.
-
-        Raises:
-            NotAllowed: the caller is no operator, or the viewer is of another org.
-        """
+        """Return this App on behalf of a viewer; for operators."""
         if not self.caller.is_operator or viewer.org_id != self.org_id:
             raise NotAllowed("only an operator acts for another, in the same org")
         return replace(self, _principal=replace(viewer, key_id=self.caller.key_id))
 
     async def viewer(self, word: str) -> Viewer:
-        """Return the viewer meant by a participant's name, account, id or beginning of an id.
-
-        Raises:
-            NotFound: nobody is meant.
-            BadInput: several are meant.
-            NotAllowed: the caller is no operator; everybody else reads as themselves.
-        """
-        from roomlore.operations.viewers import viewer_of
+        """Return a participant as a viewer; for operators."""
+        from roomlore.operations.access import viewer_of
         from roomlore.search import lookup
 
         await self.access.check("administer", "read as another")
@@ -233,13 +272,11 @@ class App:
             participant_id = await lookup.participant(conn, self.org_id, word)
         return await viewer_of(self.db, self.org_id, participant_id)
 
-    # What is written
-
     async def ingest(self, message: IncomingMessage) -> MessageId:
-        """Store one message, once, and return its id; it is on disk when this returns.
+        """Store one message and return its id; it is durable, and a repetition changes nothing.
 
         Raises:
-            BadInput: the message cannot be stored; says why.
+            BadInput: the message cannot be stored.
         """
         accepted = await self.ingest_batch([message])
         if accepted.skipped:
@@ -248,37 +285,35 @@ class App:
         return accepted.message_ids[0]
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.IngestResult:
-        """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
+        """Store a batch of messages in one transaction; the result names those that cannot be stored."""
         from roomlore.operations.imports import partition_storable
 
-        fit, unfit = await asyncio.to_thread(partition_storable, batch, now=utc_now())
-        accepted = await self._store_batch(fit, action="ingest")
-        return replace(accepted, skipped=[*unfit, *accepted.skipped])
+        valid, skipped = await asyncio.to_thread(partition_storable, batch, now=utc_now())
+        accepted = await self._store_batch(valid, action="ingest")
+        return replace(accepted, skipped=[*skipped, *accepted.skipped])
 
     async def _store_batch(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.IngestResult:
         from roomlore.operations.intake import store_records
 
         accepted = await store_records(self.access, batch, action=action)
-        await self._shared.growth.record_stored(self.db, len(accepted.added))
+        await self._shared.analyze_trigger.record_stored(self.db, len(accepted.added))
         return accepted
 
     async def import_path(
         self, path: Path, *, wish: ImportOptions | None = None, progress: Progress | None = None
     ) -> ImportReport:
-        """Read an export into the store, batch by batch, and report what it held and who may read it.
+        """Import an export in batches, and report its content and who may read it; for operators.
 
         Raises:
-            BadInput: the path cannot be read, or a room is named that is not in it.
-            UnknownFormat: no reader recognises it.
+            BadInput: the path cannot be read, or does not contain a room that the options name.
+            UnknownFormat: no reader knows the format.
         """
         from roomlore.operations.imports import StoredRooms, read_export
 
         await self.access.check("administer", "import")
-        store, there = partial(self._store_batch, action="import"), StoredRooms(access=self.access)
-        importing = read_export(path, wish, store=store, stored_rooms=there, progress=progress)
+        store, stored_rooms = partial(self._store_batch, action="import"), StoredRooms(access=self.access)
+        importing = read_export(path, wish, store=store, stored_rooms=stored_rooms, progress=progress)
         return await self.wishes.with_request_counts(importing)
-
-    # What is worked on
 
     async def drain(
         self,
@@ -287,11 +322,14 @@ class App:
         untangled: runner.Progress | None = None,
         every_org: bool = False,
     ) -> runner.DrainResult:
-        """Do the work of this org, or of every one; tell of batches embedded, portions untangled; return what was done."""
+        """Do all waiting work of this org, or of every one, and return what was done; for operators.
+
+        `progress` is called after each batch of embeddings, `untangled` after each part of a room.
+        """
         return await self._jobs.drain(progress, untangled=untangled, every_org=every_org)
 
     async def untangle(self, progress: runner.Progress | None = None) -> runner.DrainResult:
-        """Find what the messages of this org answer and put them into conversations; return what was done."""
+        """Find replies and assign the messages of this org to conversations; for operators."""
         return await self._jobs.untangle(progress)
 
     async def run_worker(
@@ -300,30 +338,28 @@ class App:
         progress: runner.Progress | None = None,
         expired: expiry.OnExpired | None = None,
     ) -> None:
-        """Do work as it comes, of every org in the database, until `stop` is set.
+        """Do the work of every org as it arrives, until `stop` is set; for operators.
 
-        `progress` is told of each batch that was embedded, `expired` how many messages went that rooms no longer keep.
+        `progress` is called after each batch of embeddings, `expired` with the number of messages that retention erased.
         """
         await self._jobs.run(stop, progress, expired)
 
     async def waiting(
         self, stage: work_queue.QueueName = "embed", *, every_org: bool = False
     ) -> work_queue.WorkCount:
-        """Return how much of a stage waits and was set aside, messages or rooms, in this org or in every one."""
+        """Return how many jobs of a queue wait and how many failed for good, in this org or in every one."""
         return await self._jobs.waiting(stage, every_org=every_org)
 
     async def retry(self, *, every_org: bool = False) -> int:
-        """Let what was set aside be tried again, in this org or in every one, and return how much that is."""
+        """Retry the jobs that failed for good, in this org or in every one, and return their number."""
         return await self._jobs.retry(every_org=every_org)
 
-    # What is read
-
     async def rooms(self, viewer: Viewer) -> list[Room]:
-        """Return the rooms the viewer may see, most recently active first."""
+        """Return the rooms the viewer may see, the most recently active first."""
         return await self._history.rooms(viewer)
 
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
-        """Return the participants the viewer may know of, or those of one room, most talkative first."""
+        """Return the participants the viewer knows, or those of one room, the most messages first."""
         return await self._history.participants(viewer, room=room)
 
     async def messages(
@@ -335,14 +371,14 @@ class App:
         before: PositionLike = None,
         recalls: bool = False,
     ) -> list[Message]:
-        """Return a room's newest messages, or those before one, oldest first; `recalls`: none that a wish keeps away."""
-        found = await self._history.messages(viewer, room, limit=limit, before=before, recalls=recalls)
-        return list(found.items[::-1])
+        """Return the newest messages of a room, or those before a message, oldest first; `recalls` applies restrictions."""
+        page = await self._history.messages(viewer, room, limit=limit, before=before, recalls=recalls)
+        return list(page.items[::-1])
 
     async def exchanges(
         self, viewer: Viewer, room: str, *, limit: int = 20, before: PositionLike = None
     ) -> list[Thread]:
-        """Return the newest exchanges of a room, each whole, or those that open before a message, newest first."""
+        """Return the newest threads of a room, or those whose root is before a message, newest first."""
         return list((await self._history.exchanges(viewer, room, limit=limit, before=before)).items)
 
     async def context(
@@ -356,18 +392,25 @@ class App:
         articles: bool = False,
         private: bool = False,
     ) -> Context:
-        """Return what the viewer should read before answering a message of the room; an agent also what it remembers.
+        """Return what the viewer should read before answering a message; for an agent with its memories.
 
-        It holds what everybody in the room may read, for the answer is posted there, or everybody who hears the whisper
-        that is answered; with `private` all that the viewer may read: then it says that nothing of it may be posted.
+        The context holds only what everybody in the room may read, or every hearer of the whisper that is answered.
 
-        The trigger is by default the room's last that everybody there may read; one that a wish keeps from them has no
-        words. `budget` is in tokens, `limits` say how far to look, and `articles` reads what is linked to, over the network.
+        Args:
+            viewer: Who answers.
+            room: The room.
+            trigger: The message to answer; the room's last that everybody there may read by default. It has no text if a
+                privacy request hides it.
+            budget: In tokens.
+            limits: How far to search.
+            articles: Also read linked pages, over the network.
+            private: Include all that the viewer may read; the result may not be posted.
         """
         from roomlore.operations.contexts import ContextOptions, Contexts
 
-        wish = ContextOptions(budget=budget, limits=limits, articles=articles, private=private)
-        return await Contexts(access=self.access, agents=self.agents).context(viewer, room, trigger, wish)
+        options = ContextOptions(budget=budget, limits=limits, articles=articles, private=private)
+        contexts = Contexts(access=self.access, agents=self.agents)
+        return await contexts.context(viewer, room, trigger, options)
 
     async def search(
         self,
@@ -380,15 +423,18 @@ class App:
         limit: int = 10,
         private: bool = False,
     ) -> SearchResult:
-        """Return up to `limit` exchanges the viewer may see, best first, each with its reasons; of large ones what matters.
+        """Return up to `limit` threads that match a question, best first, with the reasons; large threads in part.
 
-        With a room only what everybody there may read; with `private` all that the viewer may, to be posted nowhere.
+        Authors and times in the question filter the results, unless `filters` gives others.
 
-        What a question in plain words says of who said something and when narrows the search, as `room` and `filters` do;
-        `as_of` searches as if this message of the room had been the last.
-
-        Raises:
-            BadInput: there is no question, nothing is wanted, a filter is wrong, or nothing can be posted in the room.
+        Args:
+            viewer: Who searches.
+            question: In plain words.
+            room: Search this room, and return only what everybody there may read.
+            as_of: Search as if this message of the room were the last.
+            filters: More filters.
+            limit: The most threads.
+            private: Return all that the viewer may read; it may not be posted.
         """
         from roomlore.operations.destination import Destination
 
@@ -404,7 +450,7 @@ class App:
         limit: int = 10,
         private: bool = False,
     ) -> SearchResult:
-        """Return up to `limit` exchanges in which the viewer asked something like this before, most alike first."""
+        """Return up to `limit` threads in which the viewer asked something similar before, most similar first."""
         from roomlore.operations.destination import Destination
 
         return await self._search_service.similar(
@@ -422,7 +468,10 @@ class App:
         quote: bool = False,
         private: bool = False,
     ) -> Answer:
-        """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model."""
+        """Return the answer to a question, or that there is none; a room is searched before the rest.
+
+        With `quote` no language model is asked. The other arguments are those of `search`.
+        """
         from roomlore.operations.destination import Destination
 
         place = Destination(room=room, as_of=as_of, private=private)
@@ -431,25 +480,17 @@ class App:
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
     ) -> list[AuditLine]:
-        """Return the log's newest lines, others' to operators only, of those that name `subject` by id, or how it begins or ends.
+        """Return the newest audit lines, newest first: all for operators, others their own.
 
-        Raises:
-            BadInput: the subject is no id, nor the beginning of one.
+        `subject` is an id, or the beginning or end of one, that the lines name.
         """
         return await self._history.log(viewer, subject=subject, limit=limit)
 
     def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> EventStream:
-        """Return what changes, as far as the viewer may see it, to iterate over: from now on, or after the event of an id."""
+        """Return the changes that the viewer may see as an async iterator, from now on or after an event."""
         from roomlore.operations.events import EventStream
 
-        return EventStream(self.access, self._shared.bell, viewer=viewer, room=room, after=after)
-
-    @property
-    def extracting(self) -> Extraction:
-        """Memories drawn from what was said, at once."""
-        from roomlore.operations.extraction import Extraction
-
-        return Extraction(access=self.access, settings=self.settings)
+        return EventStream(self.access, self._shared.notifier, viewer=viewer, room=room, after=after)
 
     @property
     def _jobs(self) -> Jobs:
@@ -474,7 +515,7 @@ class App:
             settings=self.settings,
             models=self._models,
             now=utc_now,
-            servers=lambda: self._copies,
+            servers=lambda: self._servers,
         )
 
     @property
@@ -484,10 +525,10 @@ class App:
         return EmbeddingModels(
             db=self.db,
             settings=self.settings,
-            cache=self._model_cache or self._shared.loading,
+            cache=self._model_cache or self._shared.models,
             provided=self._embedder,
         )
 
     @property
-    def _copies(self) -> ProjectionClients:
+    def _servers(self) -> ProjectionClients:
         return self._projection_clients or self._shared.servers

@@ -1,12 +1,15 @@
-"""Asks a copy in another server what may fit a question; whether it does, and may be seen, the database says."""
+"""Search candidates from an index in Qdrant; PostgreSQL decides which of them match and are visible."""
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from roomlore.db import projections
-from roomlore.db import search as proposals_in
+from roomlore.db import search as database
 from roomlore.db.queries import Connection
 from roomlore.db.search import SearchFilter
 from roomlore.domain.errors import BackendUnavailable, BadInput, IndexUnavailable
@@ -20,72 +23,67 @@ from roomlore.search.message_search import DENSE_CANDIDATES, LEXICAL_CANDIDATES,
 from roomlore.search.records import SearchDegradation
 from roomlore.settings import Settings
 
-#: A copy that takes longer is no help: the database answers in less.
+#: PostgreSQL alone answers faster than an index that takes longer.
 TIMEOUT_SECONDS = 2.0
-#: A copy knows no places in the order of a room: some of what it proposes may stand behind the last message.
+#: An index does not know the order of a room, so with `as_of` some candidates are too late.
 OVERFETCH = 2
-#: What failed is left alone for so long: each question that asks it waits for nothing.
+#: How long a server is not asked after a failure.
 BREAKER_SECONDS = 30.0
-#: So many changes that a copy may lack are looked through in the database; with more it is not asked.
+#: The index is not used if it lacks more changes: PostgreSQL searches each of them.
 MAX_UNINDEXED = 1_000
-QDRANT: str = "qdrant"
-NEO4J: str = "neo4j"
+QDRANT: projections.Target = "qdrant"
+NEO4J: projections.Target = "neo4j"
 UNAVAILABLE: SearchDegradation = "qdrant is unavailable"
 
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """Keeps questions from a server that has just failed, and an org's from its copy where that alone did."""
+    """Stops requests to a server that failed, or to one org's index if only that failed."""
 
-    #: Seconds that never run backwards.
     clock: Callable[[], float] = time.monotonic
-    #: Until when which org's copy rests; of None, the server.
+    #: Until when an org's index is not asked; None is the server.
     _open_until: dict[OrgId | None, float] = field(default_factory=dict[OrgId | None, float])
 
     def allow(self, org_id: OrgId) -> bool:
-        """Return whether a copy may be asked; after a rest one question may, and the others wait for how that ends."""
-        now, resting = self.clock(), [one for one in (None, org_id) if one in self._open_until]
-        if any(now < self._open_until[one] for one in resting):
+        """Return whether to ask an org's index; after a pause it allows one request, and the others wait for its result."""
+        now = self.clock()
+        pauses = [key for key in (None, org_id) if key in self._open_until]
+        if any(now < self._open_until[key] for key in pauses):
             return False
-        for one in resting:
-            self._open(one)
+        for key in pauses:
+            self._open_until[key] = now + BREAKER_SECONDS
         return True
 
     def record_failure(self, org_id: OrgId, error: BackendUnavailable | BadInput | TimeoutError) -> None:
-        """Let the copy rest that was lost or slow; whatever else fails is the server's, and that rests for every org."""
-        is_of_copy = isinstance(error, IndexUnavailable | TimeoutError)
-        self._open(org_id if is_of_copy else None)
+        """Pause an org's index if it is missing or slow; pause the whole server after another error."""
+        key = org_id if isinstance(error, IndexUnavailable | TimeoutError) else None
+        self._open_until[key] = self.clock() + BREAKER_SECONDS
 
     def record_success(self, org_id: OrgId) -> None:
-        """Let everybody ask the server again, and this org its copy."""
-        for one in (None, org_id):
-            self._open_until.pop(one, None)
-
-    def _open(self, which: OrgId | None) -> None:
-        self._open_until[which] = self.clock() + BREAKER_SECONDS
+        """End the pauses of the server and of this org's index."""
+        for key in (None, org_id):
+            self._open_until.pop(key, None)
 
 
 @dataclass(slots=True)
 class ProjectionClients:
-    """Connections to servers that hold copies, shared by all on whose behalf an App acts."""
+    """The connections to Qdrant and Neo4j, shared by all callers of an App."""
 
-    #: Of questions to Qdrant; the worker has its own way to bear with outages.
+    #: For searches; the worker handles outages itself.
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
-    #: Of questions to Neo4j.
     graph_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     _qdrant: QdrantProjection | None = None
     _neo4j: Neo4jProjection | None = None
 
     def qdrant(self, settings: Settings) -> QdrantProjection | None:
-        """Return the server that the settings name; None where they name none."""
+        """Return the configured Qdrant server, if any."""
         if self._qdrant is None and settings.qdrant is not None:
             self._qdrant = open_qdrant(settings.qdrant.url, key=settings.qdrant.key)
         return self._qdrant
 
     def neo4j(self, settings: Settings) -> Neo4jProjection | None:
-        """Return the graph server that the settings name; None where they name none."""
-        if self._neo4j is None and settings.neo4j is not None:
-            named = settings.neo4j
+        """Return the configured Neo4j server, if any."""
+        if self._neo4j is None and (named := settings.neo4j) is not None:
             self._neo4j = open_neo4j(
                 named.url,
                 user=named.user,
@@ -96,7 +94,7 @@ class ProjectionClients:
         return self._neo4j
 
     async def close(self) -> None:
-        """Give up the connections."""
+        """Close the connections."""
         for server in (self._qdrant, self._neo4j):
             if server is not None:
                 await server.close()
@@ -104,7 +102,7 @@ class ProjectionClients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableIndex:
-    """A copy that is read, and what has changed that may not be in it yet."""
+    """The current index, and the changed messages that it may lack."""
 
     projection: projections.Projection
     unindexed_ids: Sequence[MessageId] = ()
@@ -112,51 +110,47 @@ class ReadableIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexQuery:
-    """What a copy is asked by, for a viewer."""
+    """A question to an index, for one viewer."""
 
     visibility_filter: VisibilityFilter
-    #: The words of the question as stems.
+    #: The stems of the question.
     lexemes: Sequence[str]
-    #: What shares some of them and may not be in the copy yet.
+    #: Messages with some of the stems that the index may lack.
     unindexed_ids: Sequence[MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSource:
-    """Proposals from a copy, for questions of one org."""
+    """Candidates from the index of one org."""
 
     access: Access
     settings: Settings
     projection_clients: ProjectionClients
 
     async def readable_index(self) -> tuple[ReadableIndex | None, Sequence[SearchDegradation]]:
-        """Return the copy that is read, and what could not be used; None where there is none, or it lags."""
+        """Return the current index, and what is unavailable; None without an index, or if it lags."""
         if self.settings.qdrant is None:
             return None, ()
         org_id = self.access.org_id
         async with self.access.db.read_transaction(Viewer.operator(org_id)) as conn:
-            projected = await projections.all_projections(conn, org_id)
-            held = next((one for one in projected if one.target == QDRANT and one.copy is not None), None)
-            if held is None:
+            projection = await projections.current_projection(conn, org_id, QDRANT)
+            if projection is None:
                 return None, ()
-            # What a copy lacks would not be found by meaning, and nobody would know.
-            if not await projections.is_behind(conn, org_id, held.target):
-                fresh = await proposals_in.pending_in_projection(
-                    conn, org_id, held.target, limit=MAX_UNINDEXED + 1
-                )
-                if len(fresh) <= MAX_UNINDEXED:
-                    return ReadableIndex(projection=held, unindexed_ids=fresh), ()
-        # A server that fails is not asked, and whoever asks is told as if it had been.
-        return None, (() if held.failing_since is None else (UNAVAILABLE,))
+            # An index that lags would leave results out, and nobody would notice.
+            if not await projections.is_behind(conn, org_id, QDRANT):
+                pending = await database.pending_in_projection(conn, org_id, QDRANT, limit=MAX_UNINDEXED + 1)
+                if len(pending) <= MAX_UNINDEXED:
+                    return ReadableIndex(projection=projection, unindexed_ids=pending), ()
+        # A failing server lags and is not asked, but the result still says so.
+        return None, (() if projection.failing_since is None else (UNAVAILABLE,))
 
     async def build_query(self, conn: Connection, question: SearchQuery, index: ReadableIndex) -> IndexQuery:
-        """Return what a copy is asked by, for the viewer of the connection."""
-        lexemes, fresh = await proposals_in.matching_lexemes(
+        """Return the question to an index for the viewer of the connection."""
+        lexemes, unindexed = await database.matching_lexemes(
             conn, question.text, among=index.unindexed_ids, wanted=LEXICAL_CANDIDATES
         )
-        return IndexQuery(
-            visibility_filter=await projections.visibility_filter(conn), lexemes=lexemes, unindexed_ids=fresh
-        )
+        visibility_filter = await projections.visibility_filter(conn)
+        return IndexQuery(visibility_filter=visibility_filter, lexemes=lexemes, unindexed_ids=unindexed)
 
     async def add_candidates(
         self,
@@ -167,9 +161,10 @@ class CandidateSource:
         scopes: Sequence[SearchFilter],
         limit: int,
     ) -> tuple[SearchQuery, Sequence[SearchDegradation]]:
-        """Return a question with what the copy proposes for it in these scopes, and what could not be used.
+        """Return a question with the index's candidates in these scopes, and what is unavailable.
 
-        By words alone, where the copy holds other vectors; as it was, where it knows too little to look where it is asked.
+        There are no dense candidates if the index holds vectors of another model, and none at all if it cannot apply the
+        filter.
         """
         try:
             server = self.projection_clients.qdrant(self.settings)
@@ -180,63 +175,63 @@ class CandidateSource:
         breaker, org_id = self.projection_clients.breaker, self.access.org_id
         if not breaker.allow(org_id):
             return question, (UNAVAILABLE,)
-        asked = _IndexSearch(
-            server=server, projection=index.projection, question=question, query=query, limit=limit
-        )
+        copy, vector = index.projection.copy, question.vector
+        assert copy is not None
+        if vector is not None and vector[0] != index.projection.model:
+            vector = None
+        dense: list[tuple[SearchFilter, list[MessageId]]] = []
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                near = [(scope, found) for scope in scopes if (found := await asked.dense(scope)) is not None]
-                worded = [(scope, await asked.lexical(scope)) for scope in scopes]
+                if vector is not None:
+                    dense = [
+                        (scope, await _dense(server, vector[1], query, scope, copy=copy, limit=limit))
+                        for scope in scopes
+                    ]
+                lexical = [
+                    (scope, await _lexical(server, query, scope, copy=copy, limit=limit)) for scope in scopes
+                ]
         except (BackendUnavailable, TimeoutError) as error:
             breaker.record_failure(org_id, error)
             return question, (UNAVAILABLE,)
         breaker.record_success(org_id)
-        return replace(question, dense=near, lexical=worded), ()
+        return replace(question, dense=dense, lexical=lexical), ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _IndexSearch:
-    """A question to a copy."""
-
-    server: QdrantProjection
-    projection: projections.Projection
-    question: SearchQuery
-    query: IndexQuery
-    limit: int
-
-    async def dense(self, scope: SearchFilter) -> list[MessageId] | None:
-        """Return the messages of a scope whose vectors are nearest; None where the copy holds other vectors."""
-        vector, copy = self.question.vector, self.projection.copy
-        if copy is None or vector is None or vector[0] != self.projection.model:
-            return None
-        narrowing, wanted = (
-            _query_filter(scope),
-            _candidate_limit(scope, usual=DENSE_CANDIDATES, limit=self.limit),
-        )
-        found = await self.server.search_dense(
-            copy, vector[1], sight=self.query.visibility_filter, narrowing=narrowing, wanted=wanted
-        )
-        return [one.message_id for one in found]
-
-    async def lexical(self, scope: SearchFilter) -> list[MessageId]:
-        """Return the messages of a scope that share most with the question, those first that the copy may lack."""
-        assert self.projection.copy is not None
-        narrowing, wanted = (
-            _query_filter(scope),
-            _candidate_limit(scope, usual=LEXICAL_CANDIDATES, limit=self.limit),
-        )
-        found = await self.server.search_lexical(
-            self.projection.copy,
-            self.query.lexemes,
-            sight=self.query.visibility_filter,
-            narrowing=narrowing,
-            wanted=wanted,
-        )
-        return [*self.query.unindexed_ids, *(one.message_id for one in found)]
+async def _dense(
+    server: QdrantProjection,
+    vector: NDArray[np.float32],
+    query: IndexQuery,
+    scope: SearchFilter,
+    *,
+    copy: str,
+    limit: int,
+) -> list[MessageId]:
+    found = await server.search_dense(
+        copy,
+        vector,
+        sight=query.visibility_filter,
+        narrowing=_query_filter(scope),
+        wanted=_candidate_limit(scope, least=DENSE_CANDIDATES, limit=limit),
+    )
+    return [candidate.message_id for candidate in found]
 
 
-def _candidate_limit(scope: SearchFilter, *, usual: int, limit: int) -> int:
-    return min(max(limit, usual), MOST_PROPOSED) * (OVERFETCH if scope.last is not None else 1)
+async def _lexical(
+    server: QdrantProjection, query: IndexQuery, scope: SearchFilter, *, copy: str, limit: int
+) -> list[MessageId]:
+    """Return the lexical candidates, after the matching messages that the index may lack."""
+    found = await server.search_lexical(
+        copy,
+        query.lexemes,
+        sight=query.visibility_filter,
+        narrowing=_query_filter(scope),
+        wanted=_candidate_limit(scope, least=LEXICAL_CANDIDATES, limit=limit),
+    )
+    return [*query.unindexed_ids, *(candidate.message_id for candidate in found)]
+
+
+def _candidate_limit(scope: SearchFilter, *, least: int, limit: int) -> int:
+    return min(max(limit, least), MOST_PROPOSED) * (OVERFETCH if scope.last is not None else 1)
 
 
 def _query_filter(scope: SearchFilter) -> QueryFilter:

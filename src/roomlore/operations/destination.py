@@ -1,7 +1,7 @@
-"""Where an answer is to be posted: what is read for it is bound to that place, unless it is asked for privately.
+"""Destinations: the place where an answer is posted. A read for it shows only what everybody there may read.
 
-The database holds a read to what everybody there could read (`db/database.py`, `enter_place`). Here is said which place that
-is: the room that was named; or, where a whisper is answered, those who hear it.
+The destination is a room, or the hearers of a whisper that is answered. PostgreSQL enforces the limit
+(`enter_place` in `db/database.py`).
 """
 
 from dataclasses import dataclass
@@ -22,52 +22,45 @@ NOT_READABLE_BY_ALL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """Where and when something is asked."""
+    """Where and when a question is asked."""
 
     room: str | None = None
-    #: The message after which it is asked; now by default.
+    #: The question is asked after this message; None is now.
     as_of: str | None = None
-    #: Whether it is for the viewer's eyes alone; otherwise what is found in answer may be posted in the room.
+    #: The answer is for the viewer alone and may not be posted.
     private: bool = False
 
     @property
     def postable(self) -> Postable:
-        """Where what is found may be posted."""
+        """Where the answer may be posted."""
         return "nowhere" if self.room is None or self.private else "room"
 
     def audit_action(self, action: str) -> str:
-        """Return what the log calls a read of this place."""
+        """Return the audited action of a read for this destination."""
         return audit_action_for(action, private=self.private)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyTarget:
-    """A message to answer, and for whom it is read."""
+    """A message to answer, and the viewer bound to the destination of the answer."""
 
     trigger: Message
-    #: Bound to where the answer is posted, if it is to be posted.
     viewer: Viewer
     postable: Postable
 
 
 def audit_action_for(action: str, *, private: bool) -> str:
-    """Return what the log calls a read: whether it was held to what everybody there may read, or was for one alone."""
+    """Return the audited action of a read: private reads are marked as such."""
     return f"private {action}" if private else action
 
 
 async def restrict_to_readers(
     conn: Connection, viewer: Viewer, place: RoomId | MessageId, *, word: str
 ) -> Viewer:
-    """Bind the rest of a read to what everybody at a place could read, and return the viewer as bound to it.
-
-    Args:
-        conn: Reads for the viewer.
-        viewer: For whom.
-        place: A room, or a whisper.
-        word: How whoever asks named it.
+    """Limit the rest of a read to what everybody in a room, or every hearer of a whisper, may read.
 
     Raises:
-        BadInput: nobody reads there, or the viewer is not among them.
+        BadInput: nobody reads there, or the viewer does not.
     """
     if not await bind_destination(conn, place):
         raise BadInput(f"room {word!r}", NO_READERS)
@@ -83,41 +76,36 @@ async def reply_target(
     private: bool = False,
     includes_whispers: bool = False,
 ) -> ReplyTarget:
-    """Return the message of a room that is to be answered, and bind the rest of the read to where it is answered.
+    """Return the message to answer, and limit the rest of the read to the destination of the answer.
 
-    The room's last is the last that everybody there may read: a whisper is answered where it is named, so that whoever
-    names a room alone is never given what was whispered there.
-
-    Args:
-        conn: Reads for the viewer, and recalls.
-        viewer: For whom.
-        room: Name, id or external id.
-        trigger: External id or id of the message, or the room's last.
-        private: Read all that the viewer may: then nothing of it may be posted.
-        includes_whispers: Whether the last may be a whisper, for what tells nothing of what was said.
+    By default the trigger is the last message that everybody in the room may read. A whisper is only answered if it is
+    named, so naming a room never reveals a whisper. `includes_whispers` lifts that for results without content.
 
     Raises:
         NotFound: there is no such room or message, or the viewer may not see it.
-        BadInput: several are meant; or not everybody who would read the answer may read the message.
+        BadInput: the name is ambiguous, or some readers of the answer may not read the message.
     """
-    org_id = viewer.org_id
-    room_id = await lookup.room(conn, org_id, room)
+    room_id = await lookup.room(conn, viewer.org_id, room)
+    if trigger == LAST and not private:
+        last = await _trigger(conn, viewer, trigger, room_id) if includes_whispers else None
+        if last is None or last.kind != "whisper":
+            bound = await restrict_to_readers(conn, viewer, room_id, word=room)
+            return ReplyTarget(
+                trigger=await _trigger(conn, viewer, trigger, room_id), viewer=bound, postable="room"
+            )
+        trigger = str(last.id)
+    named = await _trigger(conn, viewer, trigger, room_id)
     if private:
-        found = await lookup.trigger_message(conn, org_id, trigger, room_id=room_id)
-        return ReplyTarget(trigger=found, viewer=viewer, postable="nowhere")
-    if trigger == LAST and includes_whispers:
-        newest = await lookup.trigger_message(conn, org_id, trigger, room_id=room_id)
-        trigger = str(newest.id) if newest.kind == "whisper" else trigger
-    if trigger == LAST:
-        bound = await restrict_to_readers(conn, viewer, room_id, word=room)
-        found = await lookup.trigger_message(conn, org_id, trigger, room_id=room_id)
-        return ReplyTarget(trigger=found, viewer=bound, postable="room")
-    named = await lookup.trigger_message(conn, org_id, trigger, room_id=room_id)
+        return ReplyTarget(trigger=named, viewer=viewer, postable="nowhere")
     is_whisper = named.kind == "whisper"
     bound = await restrict_to_readers(conn, viewer, named.id if is_whisper else room_id, word=room)
     try:
-        # Read again: what it answers may be for fewer.
-        found = await lookup.trigger_message(conn, org_id, str(named.id), room_id=room_id)
+        # Read it again: the destination may see less than the viewer.
+        found = await _trigger(conn, viewer, str(named.id), room_id)
     except NotFound:
         raise BadInput(f"message {trigger!r}", NOT_READABLE_BY_ALL) from None
     return ReplyTarget(trigger=found, viewer=bound, postable="whisper" if is_whisper else "room")
+
+
+async def _trigger(conn: Connection, viewer: Viewer, word: str, room_id: RoomId) -> Message:
+    return await lookup.trigger_message(conn, viewer.org_id, word, room_id=room_id)

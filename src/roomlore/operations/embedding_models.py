@@ -1,4 +1,4 @@
-"""The embedding models that settings name, each loaded when it is first needed: all may be away, and nothing stops."""
+"""The configured embedding models. Each is loaded on first use, and any may be unavailable."""
 
 import asyncio
 import time
@@ -16,29 +16,27 @@ from roomlore.domain.records import Viewer
 from roomlore.models.local_embedding import LocalEmbedder
 from roomlore.settings import DEFAULT_EMBEDDING, EmbeddingSettings, Settings
 
-#: For one request of the worker with all its repetitions, and for one of somebody who waits for an answer.
+#: The timeout of one request with its retries: of the worker, and of somebody who waits.
 BATCH_TIMEOUT_SECONDS, INTERACTIVE_TIMEOUT_SECONDS = 60.0, 5.0
-#: For the first answer of a server that loads its model when it is asked, and drops it when nobody waits any more.
+#: The timeout of the first request to a server that loads its model on demand.
 WARM_UP_SECONDS = 30.0
-#: A server that failed a question is not asked another for so long: each would wait as long for nothing.
+#: How long a server is not asked after a failed question.
 BACKOFF_SECONDS = 30.0
 
-
-#: The name of a model's vector space and the length of its vectors, as far as they are known.
+#: The name of a vector space and the length of its vectors, if known.
 VectorSpace = tuple[str | None, int | None]
 
 
 @dataclass(slots=True)
 class ModelCache:
-    """Loads each embedding model once, for all on whose behalf an App acts."""
+    """Loads each embedding model once, for all callers of an App."""
 
-    #: In place of what the settings name.
+    #: Replaces configured models.
     provided: Mapping[str, Embedder] = field(default_factory=dict[str, Embedder])
-    #: Seconds that never run backwards.
     clock: Callable[[], float] = time.monotonic
     _loaded: dict[tuple[str, bool], Embedder] = field(default_factory=dict[tuple[str, bool], Embedder])
     _locks: dict[tuple[str, bool], asyncio.Lock] = field(default_factory=dict[tuple[str, bool], asyncio.Lock])
-    #: How each failed last.
+    #: The last error of each.
     _failed: dict[tuple[str, bool], ModelUnavailable] = field(
         default_factory=dict[tuple[str, bool], ModelUnavailable]
     )
@@ -54,81 +52,81 @@ class ModelCache:
         is_interactive: bool = False,
         open_timeout_seconds: float = INTERACTIVE_TIMEOUT_SECONDS,
     ) -> Embedder:
-        """Return the embedding model of a name; a brisk one gives up soon.
+        """Return the embedding model of a name; an interactive one has a short timeout.
 
-        Whoever is away costs nobody more than `opening_seconds`: others wait behind who finds out.
+        Concurrent callers wait for one attempt to open a server, and share its error.
 
         Raises:
-            BadInput: it is behind an address, and the extra is not installed.
-            ModelUnavailable: there is none of that name, or it cannot be loaded; says what to do.
+            BadInput: the package for remote models is not installed.
+            ModelUnavailable: there is no such model, or it cannot be loaded.
         """
         if name in self.provided:
             return self.provided[name]
-        place = (name, is_interactive and is_remote(settings, name))
-        before = self._failed.get(place)
-        async with self._locks.setdefault(place, asyncio.Lock()):
-            if place in self._loaded:
-                return self._loaded[place]
-            failed = self._failed.get(place)
+        key = (name, is_interactive and is_remote(settings, name))
+        before = self._failed.get(key)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            if key in self._loaded:
+                return self._loaded[key]
+            failed = self._failed.get(key)
             if failed is not None and failed is not before:
-                # Somebody asked while this one waited: it is not asked again for each of those who did.
+                # Another caller's attempt failed while this one waited.
                 raise ModelUnavailable(failed.why, cure=failed.cure)
             seconds = INTERACTIVE_TIMEOUT_SECONDS if is_interactive else BATCH_TIMEOUT_SECONDS
             try:
-                self._loaded[place] = await load_embedder(
+                self._loaded[key] = await load_embedder(
                     settings, name, seconds=seconds, open_timeout_seconds=open_timeout_seconds
                 )
             except ModelUnavailable as error:
-                self._failed[place] = error
+                self._failed[key] = error
                 raise
-            return self._loaded[place]
+            return self._loaded[key]
 
     def cached(self, name: str) -> Embedder | None:
-        """Return the embedding model of a name where it is given or was loaded."""
+        """Return an embedding model that is provided or loaded already."""
         return self.provided.get(name) or self._loaded.get((name, False)) or self._loaded.get((name, True))
 
     async def embed_query(
         self, settings: Settings, name: str, texts: Sequence[str]
     ) -> tuple[Embedder, TextEmbeddings]:
-        """Return an embedding model and what it makes of a question.
+        """Return an embedding model and the embeddings of a question; a server that just failed is not asked.
 
         Raises:
-            BadInput: it is behind an address, and the extra is not installed.
-            ModelUnavailable: it cannot be loaded or gives no vectors, or did not a moment ago.
-            TextRefused: it takes nothing like the question.
+            BadInput: the package for remote models is not installed.
+            ModelUnavailable: the model cannot be loaded, or fails.
+            TextRefused: the model rejects the question.
         """
-        until, why = self._backing_off.get(name, (0.0, None))
-        if why is not None and self.clock() < until:
-            raise ModelUnavailable(why.why, cure=why.cure)
+        until, error = self._backing_off.get(name, (0.0, None))
+        if error is not None and self.clock() < until:
+            raise ModelUnavailable(error.why, cure=error.cure)
         try:
             embedder = await self.embedder(settings, name, is_interactive=True)
-            made = await asyncio.to_thread(embedder.embed_with_tokens, texts)
+            embeddings = await asyncio.to_thread(embedder.embed_with_tokens, texts)
         except ModelUnavailable as error:
             if is_remote(settings, name):
                 self._backing_off[name] = (self.clock() + BACKOFF_SECONDS, error)
             raise
         self._backing_off.pop(name, None)
-        return embedder, made
+        return embedder, embeddings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingModels:
-    """The embedding models of a deployment, and which of them serve which org."""
+    """The embedding models of a deployment, and which of them serve which org; raises the errors of `ModelCache`."""
 
     db: Database
     settings: Settings
     cache: ModelCache
-    #: In place of the default one.
+    #: Replaces the default model.
     provided: Embedder | None = None
 
     @property
     def default(self) -> str:
-        """What the model is called that serves an org for which nothing else was chosen."""
+        """The name of the model that an org uses at first."""
         return DEFAULT_EMBEDDING
 
     @property
     def names(self) -> list[str]:
-        """What the models are called that there are."""
+        """The names of all models."""
         return [DEFAULT_EMBEDDING, *sorted({*self.settings.embeddings, *self.cache.provided})]
 
     async def load(
@@ -138,12 +136,7 @@ class EmbeddingModels:
         is_interactive: bool = False,
         open_timeout_seconds: float = INTERACTIVE_TIMEOUT_SECONDS,
     ) -> Embedder:
-        """Return the embedding model of a name; a brisk one gives up soon. See `Loading.embedder`.
-
-        Raises:
-            BadInput: it is behind an address, and the extra is not installed.
-            ModelUnavailable: there is none of that name, or it cannot be loaded.
-        """
+        """Return the embedding model of a name."""
         if name == DEFAULT_EMBEDDING and self.provided is not None:
             return self.provided
         return await self.cache.embedder(
@@ -151,37 +144,27 @@ class EmbeddingModels:
         )
 
     async def warm_up(self, name: str) -> Embedder:
-        """Return the embedding model of a name; one that has first to be loaded where it is has time to.
-
-        Raises:
-            BadInput: it is behind an address, and the extra is not installed.
-            ModelUnavailable: there is none of that name, or it cannot be loaded.
-        """
+        """Return the embedding model of a name, with time for its server to load it."""
         return await self.load(name, open_timeout_seconds=WARM_UP_SECONDS)
 
     async def embed_query(self, name: str, texts: Sequence[str]) -> tuple[Embedder, TextEmbeddings]:
-        """Return the embedding model of a name and what it makes of a question; see `Loading.asked`."""
+        """Return the embedding model of a name and the embeddings of a question."""
         if name == DEFAULT_EMBEDDING and self.provided is not None:
             return self.provided, await asyncio.to_thread(self.provided.embed_with_tokens, texts)
         return await self.cache.embed_query(self.settings, name, texts)
 
     async def versions(self, org_id: OrgId) -> dict[VersionState, EmbeddingVersion]:
-        """Return the generations of an org, as the database has them."""
+        """Return the embedding versions of an org."""
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
             return await embedding_versions.all_versions(conn, org_id)
 
     async def current(self, org_id: OrgId) -> Embedder:
-        """Return the embedding model that serves an org.
-
-        Raises:
-            BadInput: it is behind an address, and the extra is not installed.
-            ModelUnavailable: it cannot be loaded.
-        """
-        held = (await self.versions(org_id)).get("current")
-        return await self.load(DEFAULT_EMBEDDING if held is None else held.provider)
+        """Return the embedding model that an org uses."""
+        version = (await self.versions(org_id)).get("current")
+        return await self.load(DEFAULT_EMBEDDING if version is None else version.provider)
 
     async def vector_space(self, name: str) -> VectorSpace:
-        """Return the name of a model's vector space and the length of its vectors, as far as these can be known now."""
+        """Return the vector space of a model; load the model if possible."""
         try:
             embedder = await self.load(name, is_interactive=True)
         except (BadInput, ModelUnavailable):
@@ -189,24 +172,21 @@ class EmbeddingModels:
         return embedder.model_id, embedder.dimensions
 
     def known_space(self, name: str) -> VectorSpace:
-        """Return the same as far as it is known already: nothing is loaded, and nobody asked."""
-        loaded = (
-            self.provided
-            if name == DEFAULT_EMBEDDING and self.provided is not None
-            else self.cache.cached(name)
-        )
+        """Return the vector space of a model without loading it."""
+        is_default = name == DEFAULT_EMBEDDING
+        loaded = (self.provided if is_default else None) or self.cache.cached(name)
         if loaded is not None:
             return loaded.model_id, loaded.dimensions
-        named = self.settings.embedding if name == DEFAULT_EMBEDDING else self.settings.embeddings.get(name)
+        named = self.settings.embedding if is_default else self.settings.embeddings.get(name)
         if isinstance(named, EmbeddingSettings):
-            from roomlore.models.http_embedding import vector_space_name  # noqa: PLC0415  most models are here
+            from roomlore.models.http_models import vector_space_name  # noqa: PLC0415  needs the extra
 
             return vector_space_name(named.name, named.dimensions), named.dimensions
         return None, None
 
 
 def is_remote(settings: Settings, name: str) -> bool:
-    """Return whether the model of a name is behind an address."""
+    """Return whether a model runs on a server."""
     return isinstance(_model_settings(settings, name), EmbeddingSettings)
 
 
@@ -227,16 +207,16 @@ async def load_embedder(
     seconds: float = BATCH_TIMEOUT_SECONDS,
     open_timeout_seconds: float = INTERACTIVE_TIMEOUT_SECONDS,
 ) -> Embedder:
-    """Return the embedding model of a name, for texts that are nobody's messages.
+    """Load the embedding model of a name.
 
     Raises:
-        BadInput: it is behind an address, and the extra is not installed.
-        ModelUnavailable: there is none of that name, or it cannot be loaded; says what to do.
+        BadInput: the package for remote models is not installed.
+        ModelUnavailable: there is no such model, or it cannot be loaded.
     """
     named = _model_settings(settings, name)
     if not isinstance(named, EmbeddingSettings):
         return await asyncio.to_thread(LocalEmbedder.load, named)
-    from roomlore.models.http_embedding import open_http_embedder  # noqa: PLC0415  most models are here
+    from roomlore.models.http_models import open_http_embedder  # noqa: PLC0415  needs the extra
 
     return await asyncio.to_thread(
         open_http_embedder,

@@ -1,4 +1,4 @@
-"""Which embedding model serves an org: chosen, filled in the background, switched to at once, and left again."""
+"""Switching the embedding model of an org: the next model is filled in the background, then takes over at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,119 +18,121 @@ from roomlore.operations.embedding_models import EmbeddingModels, VectorSpace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingVersionStatus:
-    """How the vectors of one model do."""
+    """The state of the vectors of one model."""
 
     state: VersionState
-    #: What the model is called, in settings.
+    #: The name of the model in the settings.
     provider: str
-    #: The name of its vector space and the length of its vectors; None while it was never reached.
+    #: The name of its vector space and the length of its vectors; None until it is first reached.
     model: str | None
     dimensions: int | None
-    #: None: it was never chosen, it is what there is.
+    #: None for a default that nobody chose.
     since: datetime | None
-    #: How many messages and memories are to have a vector, and have one of it.
+    #: The number of messages and memories that need a vector, and that have one.
     wanted: int
     done: int
-    #: How many are still to be embedded by it, and how many it could not embed; none of the previous one.
+    #: The number waiting for a vector, and of failures; 0 for the previous model.
     waiting: int
     set_aside: int
-    #: Since when it gives no vectors, and why, as the worker met it.
+    #: Since when the worker gets no vectors, and why.
     failing_since: datetime | None
     error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSwitch:
-    """A switch of models as it was asked for."""
+    """The state of a switch."""
 
-    #: The model that is to come; None where none is, any more.
+    #: The next model; None if the switch was cancelled.
     provider: str | None
-    #: Whether searches use it by now, and no other.
+    #: Searches use this model alone.
     is_done: bool
-    #: How many messages and memories it has to embed before.
+    #: The number of messages and memories to embed before that.
     waiting: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingVersions:
-    """The embedding models of an org; the operator's."""
+    """The embedding models of an org, for operators."""
 
     access: Access
     models: EmbeddingModels
 
     async def status(self) -> list[EmbeddingVersionStatus]:
-        """Return the model that searches use, the one that is to come and the one before, as far as there are such."""
+        """Return the current, next and previous model, if any."""
         await self.access.audit_work("embedding models")
-        held = await self._stored_versions()
+        versions = await self._stored_versions()
         spaces = {
-            one.provider: await self.models.vector_space(one.provider)
-            for one in held.values()
-            if not one.model
+            version.provider: await self.models.vector_space(version.provider)
+            for version in versions.values()
+            if not version.model
         }
         async with self.access.db.read_transaction(self.access.principal) as conn:
-            return await self._statuses(conn, held, spaces)
+            return await self._statuses(conn, versions, spaces)
 
     async def known_status(self, conn: Connection) -> list[EmbeddingVersionStatus]:
-        """Return the same as far as it is known here, for whoever may: no model is loaded or asked for it."""
-        held = self._with_default(await embedding_versions.all_versions(conn, self.access.org_id))
+        """Return the same without a check of rights and without loading a model."""
+        versions = self._with_default(await embedding_versions.all_versions(conn, self.access.org_id))
         spaces = {
-            one.provider: self.models.known_space(one.provider) for one in held.values() if not one.model
+            version.provider: self.models.known_space(version.provider)
+            for version in versions.values()
+            if not version.model
         }
-        return await self._statuses(conn, held, spaces)
+        return await self._statuses(conn, versions, spaces)
 
     async def switch(self, name: str) -> ModelSwitch:
-        """Ask for an org to be searched by another model once that has embedded everything; return at once.
+        """Switch to another model as soon as it has embedded everything; return at once.
 
-        Until then both are asked. Asking for the same again changes nothing.
+        Until then searches use both. Repeating the call changes nothing.
 
         Raises:
-            BadInput: no model is called so here.
-            Conflict: a switch to another one is under way.
+            BadInput: there is no such model.
+            Conflict: a switch to another model is in progress.
             ModelUnavailable: the model gives no vectors now.
         """
         await self.access.audit_work("switch embedding model")
         if name not in self.models.names:
             raise BadInput(f"embedding model {name!r}", f"must be one of {', '.join(self.models.names)}")
-        held = await self._stored_versions()
-        coming = held.get("next")
+        versions = await self._stored_versions()
+        coming = versions.get("next")
         if coming is not None and coming.provider != name:
             raise _switch_conflict(name, coming.provider)
-        if coming is None and held["current"].provider == name:
+        if coming is None and versions["current"].provider == name:
             return ModelSwitch(provider=name, is_done=True, waiting=0)
-        return await self._start_switch(name, held["current"])
+        return await self._start_switch(name, versions["current"])
 
     async def back(self) -> ModelSwitch:
-        """Give up the switch that is under way and drop its vectors; else ask for a switch to the model before.
+        """Cancel the switch in progress and delete its vectors; without one, switch to the previous model.
 
         Raises:
-            Conflict: there is none to go back to.
+            Conflict: there is no previous model.
             ModelUnavailable: the model gives no vectors now.
         """
         await self.access.audit_work("switch embedding model back")
-        held = await self._stored_versions()
-        if "next" in held:
+        versions = await self._stored_versions()
+        if "next" in versions:
             if not await self.access.db.change(
                 self.access.org_id, partial(_cancel_switch, org_id=self.access.org_id)
             ):
-                # It has just taken over.
+                # The next model has just taken over.
                 return await self.back()
             await delete_unused_vectors(self.access.db, self.access.org_id)
             return ModelSwitch(provider=None, is_done=True, waiting=0)
-        if "previous" not in held:
+        if "previous" not in versions:
             raise Conflict("embedding model", "there is none to go back to")
-        return await self._start_switch(held["previous"].provider, held["current"])
+        return await self._start_switch(versions["previous"].provider, versions["current"])
 
     async def finish(self, progress: runner.Progress | None = None) -> ModelSwitch:
-        """Embed what is missing for the switch that is under way and switch; what is interrupted goes on later.
+        """Embed what the switch in progress needs, and switch. You can interrupt and repeat it.
 
-        `progress` is told of each batch that was embedded.
+        `progress` is called after each batch.
         """
         await self.access.audit_work("embed for another model")
         await drain(self._worker, only_org=self.access.org_id, progress=progress)
-        held = await self._stored_versions()
-        coming = held.get("next")
+        versions = await self._stored_versions()
+        coming = versions.get("next")
         if coming is None:
-            return ModelSwitch(provider=held["current"].provider, is_done=True, waiting=0)
+            return ModelSwitch(provider=versions["current"].provider, is_done=True, waiting=0)
         async with self.access.db.read_transaction(self.access.principal) as conn:
             left = await embedding_versions.progress(conn, self.access.org_id, coming.model, stage="reembed")
         return ModelSwitch(provider=coming.provider, is_done=False, waiting=left.waiting)
@@ -155,7 +157,9 @@ class EmbeddingVersions:
     ) -> list[EmbeddingVersionStatus]:
         states: Sequence[VersionState] = ("current", "next", "previous")
         there = [versions[state] for state in states if state in versions]
-        return [await self._status(conn, one, spaces.get(one.provider, (None, None))) for one in there]
+        return [
+            await self._status(conn, version, spaces.get(version.provider, (None, None))) for version in there
+        ]
 
     async def _status(
         self, conn: Connection, version: EmbeddingVersion, space: VectorSpace
@@ -164,33 +168,32 @@ class EmbeddingVersions:
         model, dimensions = version.model or space[0], version.dimensions or space[1]
         if model is None and version.state == "current":
             model, dimensions = await self._stored_space(conn)
-        far = await embedding_versions.progress(conn, self.access.org_id, model, stage=stage)
+        progress = await embedding_versions.progress(conn, self.access.org_id, model, stage=stage)
         works = version.state != "previous"
         return EmbeddingVersionStatus(
             state=version.state,
             provider=version.provider,
             model=model,
             dimensions=dimensions,
-            # Nobody chose a default that was never reached: it is only known to fail.
+            # A default that was never reached has a row only because it failed.
             since=version.since if version.model is not None or version.state != "current" else None,
-            wanted=far.wanted,
-            done=far.done,
-            waiting=far.waiting if works else 0,
-            set_aside=far.set_aside if works else 0,
+            wanted=progress.wanted,
+            done=progress.done,
+            waiting=progress.waiting if works else 0,
+            set_aside=progress.set_aside if works else 0,
             failing_since=version.failing_since,
             error=version.error,
         )
 
     async def _stored_space(self, conn: Connection) -> VectorSpace:
-        """Return what the vectors there are tell of a model that was never chosen, nor loaded here."""
         there = await embedding_versions.vector_lengths(conn, self.access.org_id)
         return next(iter(there.items())) if len(there) == 1 else (None, None)
 
     async def _start_switch(self, name: str, current: EmbeddingVersion) -> ModelSwitch:
-        # Asked once here: whoever switches to a model that is not there learns it at once.
+        # Load it now, so that the caller learns at once if it is unavailable.
         embedder = await self.models.warm_up(name)
         model, dimensions = await self.models.vector_space(current.provider)
-        # As the worker knew it, where the settings name it no more.
+        # The settings may no longer contain the current model; then use the worker's values.
         now = replace(current, model=model or current.model, dimensions=dimensions or current.dimensions)
         coming = EmbeddingVersion(
             state="next", provider=name, model=embedder.model_id, dimensions=embedder.dimensions
@@ -203,10 +206,10 @@ class EmbeddingVersions:
         )
         await self.access.db.change(self.access.org_id, begin)
         await self._worker.switch_ready(self.access.org_id)
-        held = await self._stored_versions()
+        versions = await self._stored_versions()
         async with self.access.db.read_transaction(self.access.principal) as conn:
             left = await embedding_versions.progress(conn, self.access.org_id, coming.model, stage="reembed")
-        return ModelSwitch(provider=name, is_done="next" not in held, waiting=left.waiting)
+        return ModelSwitch(provider=name, is_done="next" not in versions, waiting=left.waiting)
 
 
 async def _enqueue_missing(
@@ -214,15 +217,15 @@ async def _enqueue_missing(
 ) -> None:
     await erased.lock_shared(conn, org_id)
     await embedding_versions.lock_embeddings(conn, org_id)
-    # Somebody may have switched while the model was loaded.
+    # Another switch may have begun while the model was loaded.
     there = await embedding_versions.all_versions(conn, org_id)
     current, coming, wanted = there.get("current"), there.get("next"), version[-1].provider
     if coming is not None and coming.provider != wanted:
         raise _switch_conflict(wanted, coming.provider)
     if coming is None and current is not None and current.provider == wanted:
         return
-    for one in version:
-        await embedding_versions.put(conn, org_id, one)
+    for row in version:
+        await embedding_versions.put(conn, org_id, row)
     model = version[-1].model
     assert model is not None
     await work_queue.enqueue_missing(conn, org_id, model, with_tokens=with_tokens, queue="reembed")
@@ -234,8 +237,7 @@ async def _cancel_switch(conn: Connection, org_id: OrgId) -> bool:
 
 
 def _switch_conflict(wanted: str, next_version: str) -> Conflict:
-    """Return the refusal of a switch while there is one to another model."""
     return Conflict(
         f"embedding model {wanted!r}",
-        f"a switch to {next_version!r} is under way; roomlore embed back gives it up",
+        f"a switch to {next_version!r} is under way; roomlore model revert gives it up",
     )

@@ -1,7 +1,7 @@
-"""What has changed, told to a viewer as it happens: each change once it is certain that none comes before it.
+"""Events: a stream of changes that a viewer may see, in commit order.
 
-Nobody holds a connection while waiting. One of its own listens for all who wait in a process, and what it may miss is
-found by looking now and then. Who may see what is asked of the database for every event, as it is told.
+A waiting stream holds no connection. One connection per process listens for notifications, and every stream also polls.
+The database checks the visibility of every event when it is delivered.
 """
 
 import asyncio
@@ -24,43 +24,41 @@ from roomlore.domain.records import Viewer
 from roomlore.operations.access import Access
 from roomlore.search import lookup
 
-#: What the log calls it: a line when a stream begins, none for each event.
+#: The audited action: one line for each stream, none for each event.
 ACTION = "read events"
-#: Streams look by themselves so often, should nobody wake them; a key that was revoked ends its streams by then.
+#: The polling interval without notifications. A revoked key ends its streams after at most that time.
 POLL_SECONDS = 5.0
-#: A change that a slower transaction may still come before is looked for again after this, then twice that, and so on.
+#: The first and the longest interval to poll for a change that an open transaction may still precede.
 FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
-#: However often it is rung, a stream reads anew no sooner than this after it has read.
+#: The shortest time between two reads of a stream.
 COALESCE_SECONDS = 0.15
-#: So many streams of a process read at a time, so that they leave connections to everybody else.
+#: The number of streams of a process that read at once, so that connections are left for others.
 READERS = 2
-#: Of changes in one read, and of what they are about; then to the end of the transaction.
+#: The most changes, and the most subjects, in one read; a read ends at the end of a transaction.
 BATCH, MOST_SUBJECTS = 100, 10_000
-#: Whoever goes on from an event that is not there goes on from this long before it: a transaction that was slower than
-#: its own is not passed by.
+#: A stream that resumes after an unknown event begins that much before it, because older transactions may commit later.
 OVERLAP = timedelta(minutes=1)
 VERSION = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that has changed, as far as the viewer may see it."""
+    """A change that the viewer may see."""
 
     id: UUID
-    #: What happened to what: `message.added`, `memory.changed`, and so on.
+    #: Such as `message.added` or `memory.changed`.
     kind: ChangeKind
-    #: None where it is about memories that rest on nothing that was said.
+    #: None for memories without a source message.
     room: RoomId | None
-    #: Messages, memories or conversations, by kind.
+    #: The ids of messages, memories or conversations, depending on the kind.
     subjects: Sequence[UUID]
     at: datetime
 
 
 @dataclass(slots=True)
 class Notifier:
-    """Wakes whoever waits for changes; as long as anybody does, one connection of the process listens."""
+    """Wakes the waiting streams of a process. It listens only while a stream waits."""
 
-    #: Who reads now.
     read_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
     _subscribers: dict[OrgId, WeakSet[asyncio.Event]] = field(
         default_factory=dict[OrgId, "WeakSet[asyncio.Event]"]
@@ -68,41 +66,41 @@ class Notifier:
     _listener: asyncio.Task[None] | None = None
 
     def subscribe(self, db: Database, org_id: OrgId) -> asyncio.Event:
-        """Return what is set whenever something changes in an org, for as long as the caller holds it."""
-        rung = asyncio.Event()
-        self._subscribers.setdefault(org_id, WeakSet()).add(rung)
+        """Return an event that is set on every change of an org, as long as the caller holds it."""
+        changed = asyncio.Event()
+        self._subscribers.setdefault(org_id, WeakSet()).add(changed)
         if self._listener is None or self._listener.done():
             self._listener = asyncio.create_task(self._listen(db))
-        return rung
+        return changed
 
     async def _listen(self, db: Database) -> None:
         while self._has_subscribers():
             try:
                 with translate_connection_errors():
                     async with db.listening(outbox.CHANNEL) as notices:
-                        # What was noted while nobody listened.
+                        # Changes may have been missed before the connection listened.
                         self._notify(list(self._subscribers))
                         while self._has_subscribers():
                             self._notify([OrgId(UUID(org_id)) for org_id in await notices(MAX_POLL_SECONDS)])
             except DatabaseUnavailable:
-                # Whoever waits looks by themselves meanwhile.
+                # The streams poll meanwhile.
                 await asyncio.sleep(MAX_POLL_SECONDS)
 
     def _notify(self, org_ids: Sequence[OrgId]) -> None:
         for org_id in org_ids:
-            for rung in self._subscribers.get(org_id, ()):
-                rung.set()
+            for changed in self._subscribers.get(org_id, ()):
+                changed.set()
 
     def _has_subscribers(self) -> bool:
-        self._subscribers = {org_id: rung for org_id, rung in self._subscribers.items() if rung}
+        self._subscribers = {org_id: waiting for org_id, waiting in self._subscribers.items() if waiting}
         return bool(self._subscribers)
 
 
 class EventStream:
-    """The events that a viewer may see, from a place on, without end.
+    """The events that a viewer may see, without end.
 
-    Iterating raises KeyRefused once the caller's key is no longer valid, NotAllowed where the caller may not read as the
-    viewer, NotFound where there is no such room, BadInput where the place is none.
+    Iterating raises KeyRefused once the caller's key is invalid, NotAllowed if the caller may not read as the viewer,
+    NotFound if there is no such room, and BadInput if `after` is not the id of an event.
     """
 
     def __init__(
@@ -114,11 +112,11 @@ class EventStream:
         room: str | None = None,
         after: str | None = None,
     ) -> None:
-        self._desk, self._notifier, self._viewer = access, notifier, viewer
+        self._access, self._notifier, self._viewer = access, notifier, viewer
         self._room, self._after = room, after
         self._room_id: RoomId | None = None
         self._cursor: Cursor | None = None
-        #: The transaction in which the stream goes on, and up to which id it was told before.
+        #: The transaction where the stream resumes, and the last event of it that was delivered.
         self._already_sent: tuple[str, UUID] | None = None
         self._changed: asyncio.Event | None = None
         self._ready: deque[Event] = deque()
@@ -131,7 +129,7 @@ class EventStream:
         return self
 
     async def __anext__(self) -> Event:
-        """Return the next event, waiting for it however long it takes."""
+        """Wait for the next event and return it."""
         if not self._is_closed:
             await self.start()
         while not (self._ready or self._is_closed):
@@ -143,145 +141,142 @@ class EventStream:
         return self._ready.popleft()
 
     async def aclose(self) -> None:
-        """End the stream: nobody listens for it any more, and whoever waits for its next event is told that it is over."""
+        """End the stream, also for a caller that waits for its next event."""
         self._is_closed = True
-        rung, self._changed = self._changed, None
-        if rung is not None:
-            rung.set()
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()
 
     async def start(self) -> None:
-        """Find where the stream begins, once; what is wrong with it is raised here."""
+        """Find the position where the stream begins; raises the errors of the stream."""
         if self._cursor is not None:
             return
-        wanted = None if self._after is None else _event_id(self._after)
-        org_id = self._desk.org_id
-        # Before the place is looked up: what is noted from then on rings.
-        rung = self._notifier.subscribe(self._desk.db, org_id)
+        after, org_id = None if self._after is None else _event_id(self._after), self._access.org_id
+        # Subscribe first, so that no change after the cursor is missed.
+        changed = self._notifier.subscribe(self._access.db, org_id)
         async with self._notifier.read_slots:
-            place = await (self._current_cursor() if wanted is None else self._cursor_after(wanted))
-        # After it: where the log has the line, the stream has begun.
-        async with self._desk.reading(self._viewer, ACTION) as reading:
+            cursor = await (self._current_cursor() if after is None else self._cursor_after(after))
+        # Audit after that: the stream has begun when the line is there.
+        async with self._access.reading(self._viewer, ACTION) as reading:
             if self._room is not None:
                 self._room_id = await lookup.room(reading.conn, org_id, self._room)
                 reading.record_shown([self._room_id])
-        self._changed, self._cursor = rung, place
+        self._changed, self._cursor = changed, cursor
 
     async def _current_cursor(self) -> Cursor:
-        async with self._desk.db.read_transaction(Viewer.operator(self._desk.org_id)) as conn:
+        async with self._access.db.read_transaction(Viewer.operator(self._access.org_id)) as conn:
             return await outbox.current_cursor(conn)
 
-    async def _cursor_after(self, wanted: UUID) -> Cursor:
-        """Return the place just after an event, or one before it where the viewer sees none of it, or there is none."""
-        async with self._desk.db.read_transaction(Viewer.operator(self._desk.org_id)) as conn:
-            found = await outbox.siblings(conn, self._desk.org_id, wanted)
-        told = await self._visible(found)
-        if told:
-            # All of its transaction is read again: of what was noted with it only a part may have been told.
-            self._already_sent = (found[0].xid, wanted)
-            return Cursor(xid=found[0].xid)
-        since = lowest_id_at(min(id_time(wanted), datetime.now(UTC)) - OVERLAP)
-        async with self._desk.db.read_transaction(Viewer.operator(self._desk.org_id)) as conn:
-            return await outbox.cursor_since(conn, self._desk.org_id, since)
+    async def _cursor_after(self, event_id: UUID) -> Cursor:
+        """Return the cursor just after an event, or well before it if the viewer may not see it or it is gone."""
+        org_id = self._access.org_id
+        async with self._access.db.read_transaction(Viewer.operator(org_id)) as conn:
+            siblings = await outbox.siblings(conn, org_id, event_id)
+        if await self._visible(siblings):
+            # Read its whole transaction again: later events of it were perhaps not delivered.
+            self._already_sent = (siblings[0].xid, event_id)
+            return Cursor(xid=siblings[0].xid)
+        since = lowest_id_at(min(id_time(event_id), datetime.now(UTC)) - OVERLAP)
+        async with self._access.db.read_transaction(Viewer.operator(org_id)) as conn:
+            return await outbox.cursor_since(conn, org_id, since)
 
     async def _wait(self) -> None:
-        """Wait until there may be something to read."""
-        rung = self._changed
-        assert rung is not None
+        changed = self._changed
+        assert changed is not None
         if self._poll_seconds:
             with suppress(TimeoutError):
-                await asyncio.wait_for(rung.wait(), self._poll_seconds)
-                # What many write at once is read together.
+                await asyncio.wait_for(changed.wait(), self._poll_seconds)
+                # Read the changes of many writers together.
                 early = self._read_at + COALESCE_SECONDS - asyncio.get_running_loop().time()
                 await asyncio.sleep(max(early, 0.0))
-        rung.clear()
+        changed.clear()
 
     async def _read(self) -> None:
-        """Read what comes next, as far as it is settled, and say how long to wait before the next read."""
+        """Read the changes that no open transaction can precede, and set the time of the next poll."""
         assert self._cursor is not None
+        org_id = self._access.org_id
         self._read_at = asyncio.get_running_loop().time()
         async with self._notifier.read_slots:
-            await self._desk.check_viewer(self._viewer, ACTION)
+            await self._access.check_viewer(self._viewer, ACTION)
             with translate_connection_errors():
-                async with self._desk.db.read_transaction(Viewer.operator(self._desk.org_id)) as conn:
+                async with self._access.db.read_transaction(Viewer.operator(org_id)) as conn:
                     found = await outbox.read_after(
-                        conn, self._desk.org_id, self._cursor, room_id=self._room_id, limit=BATCH
+                        conn, org_id, self._cursor, room_id=self._room_id, limit=BATCH
                     )
                 settled = _first_batch(list(takewhile(lambda change: change.is_settled, found)))
                 visible = await self._visible(settled)
         if settled:
             last = settled[-1]
             self._cursor = replace(self._cursor, xid=last.xid, id=last.id)
-            told, self._already_sent = self._already_sent, None
+            already_sent, self._already_sent = self._already_sent, None
             self._ready.extend(
-                event for group in _coalesce(settled, after=told) for event in _events(group, visible)
+                event
+                for group in _coalesce(settled, already_sent=already_sent)
+                for event in _events(group, visible)
             )
         self._poll_seconds = self._next_poll(found, settled)
 
     def _next_poll(self, found: Sequence[Change], settled: Sequence[Change]) -> float:
         if len(settled) == len(found) < BATCH:
-            # All that there was: what comes rings.
+            # Nothing is left, and new changes notify.
             return POLL_SECONDS
         if settled:
             return 0.0
-        # Nobody tells when the transaction ends that this waits for.
-        return (
-            FIRST_POLL_SECONDS
-            if self._poll_seconds > MAX_POLL_SECONDS
-            else min(max(2 * self._poll_seconds, FIRST_POLL_SECONDS), MAX_POLL_SECONDS)
-        )
+        # The end of the open transaction does not notify.
+        if self._poll_seconds > MAX_POLL_SECONDS:
+            return FIRST_POLL_SECONDS
+        return min(max(2 * self._poll_seconds, FIRST_POLL_SECONDS), MAX_POLL_SECONDS)
 
-    async def _visible(self, found: Sequence[Change]) -> set[UUID]:
-        ids = {subject_id for change in found for subject_id in change.subject_ids}
+    async def _visible(self, changes: Sequence[Change]) -> set[UUID]:
+        ids = {subject_id for change in changes for subject_id in change.subject_ids}
         if not ids:
             return set()
-        # As the viewer, and without what wishes keep from them.
-        async with self._desk.db.read_transaction(self._viewer, apply_restrictions=True) as conn:
-            return await outbox.visible_ids(conn, self._desk.org_id, ids)
+        async with self._access.db.read_transaction(self._viewer, apply_restrictions=True) as conn:
+            return await outbox.visible_ids(conn, self._access.org_id, ids)
 
 
 def _event_id(word: str) -> UUID:
     try:
-        found = UUID(word)
+        key = UUID(word)
     except ValueError:
-        found = None
-    if found is None or found.version != VERSION:
+        key = None
+    if key is None or key.version != VERSION:
         raise BadInput("after", "must be the id of an event; leave it out to begin now")
-    return found
+    return key
 
 
-def _first_batch(found: list[Change]) -> list[Change]:
-    """Return the first of these that are not about too much together, to the end of a transaction; one at least."""
+def _first_batch(changes: list[Change]) -> list[Change]:
+    """Return the first transactions with not too many subjects together, at least one."""
     count = 0
-    for place, change in enumerate(found):
-        if count > MOST_SUBJECTS and change.xid != found[place - 1].xid:
-            return found[:place]
+    for index, change in enumerate(changes):
+        if count > MOST_SUBJECTS and change.xid != changes[index - 1].xid:
+            return changes[:index]
         count += len(change.subject_ids)
-    return found
+    return changes
 
 
-def _coalesce(found: Sequence[Change], *, after: tuple[str, UUID] | None) -> list[list[Change]]:
-    """Return changes with those of the same transaction, room and kind, each group where its last stands.
+def _coalesce(changes: Sequence[Change], *, already_sent: tuple[str, UUID] | None) -> list[list[Change]]:
+    """Group changes by transaction, room and kind, ordered by the last change of each group.
 
-    Of one transaction those that stand after an id: the rest was told.
+    Leave out the groups of a transaction up to the event that was delivered already.
     """
     groups: dict[tuple[str, RoomId | None, ChangeKind], list[Change]] = {}
-    for change in found:
-        # Put in anew: in the order of the last of each.
+    for change in changes:
+        # Insert the group again, so that the order is that of its last change.
         key = (change.xid, change.room_id, change.kind)
-        group = groups.pop(key, [])
-        group.append(change)
-        groups[key] = group
-    xid, told = after or (None, None)
-    return [group for group in groups.values() if group[-1].xid != xid or told is None or group[-1].id > told]
+        groups[key] = [*groups.pop(key, []), change]
+    if already_sent is None:
+        return list(groups.values())
+    xid, event_id = already_sent
+    return [group for group in groups.values() if group[-1].xid != xid or group[-1].id > event_id]
 
 
 def _events(group: Sequence[Change], visible: set[UUID]) -> list[Event]:
-    """Return what is told of a group, divided by what is seen: how it was noted would tell how much is not."""
-    seen = sorted(one for change in group for one in change.subject_ids if one in visible)
+    """Return the events of a group. Visible subjects are split anew, so the split does not reveal the hidden ones."""
+    seen = sorted(key for change in group for key in change.subject_ids if key in visible)
     parts = [seen[start : start + outbox.MAX_CHANGES] for start in range(0, len(seen), outbox.MAX_CHANGES)]
-    # The last part has the id of the whole.
-    with_ids = zip(group[len(group) - len(parts) :], parts, strict=True)
+    # The last part has the id of the last change.
     return [
         Event(id=change.id, kind=change.kind, room=change.room_id, subjects=part, at=change.noted_at)
-        for change, part in with_ids
+        for change, part in zip(group[len(group) - len(parts) :], parts, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Exports read into the store: the one place that knows which formats there are."""
+"""Imports of exports: the only module that knows every format."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -31,11 +31,11 @@ READERS = (
 async def preview(
     path: Path, *, wish: ImportOptions | None = None, progress: Progress | None = None
 ) -> ImportReport:
-    """Report what an export holds; touches no database.
+    """Report what an export holds, without a database.
 
     Raises:
         BadInput: the path cannot be read.
-        UnknownFormat: no reader recognises it.
+        UnknownFormat: no reader knows the format.
     """
     return await read_export(path, wish, store=None, stored_rooms=None, progress=progress)
 
@@ -48,7 +48,7 @@ async def read_export(
     stored_rooms: ExistingRooms | None,
     progress: Progress | None,
 ) -> ImportReport:
-    """Read an export into the store, or only look at it where there is none, and report what it held."""
+    """Read an export into the store, or only report what it holds if `store` is None."""
     return await import_export(
         path,
         READERS,
@@ -61,10 +61,10 @@ async def read_export(
 
 
 def check_rooms(paths: Sequence[Path], wish: ImportOptions) -> ImportOptions:
-    """Return a wish whose rooms are known to be in one of the exports, or a wish that names none as it is.
+    """Check that each room that the options name is in one of the exports.
 
     Raises:
-        BadInput: a room is named that is in none of them.
+        BadInput: a room is in none of them.
     """
     if not wish.audience.names:
         return wish
@@ -79,17 +79,17 @@ def check_rooms(paths: Sequence[Path], wish: ImportOptions) -> ImportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRooms:
-    """The rooms of an org that are there already."""
+    """The rooms that an org has already."""
 
     access: Access
 
     async def visibilities(self, names: Sequence[RoomName]) -> Mapping[RoomName, Visibility]:
-        """Return who may read those of these rooms that are there."""
+        """Return the visibility of those of these rooms that exist."""
         async with self.access.db.read_transaction(Viewer.operator(self.access.org_id)) as conn:
             return await rooms.visibilities(conn, self.access.org_id, names)
 
     async def close(self, names: Sequence[RoomName]) -> None:
-        """Make rooms rooms for their members."""
+        """Make rooms visible to their members only."""
         org_id = self.access.org_id
 
         async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
@@ -103,18 +103,12 @@ class StoredRooms:
 def partition_storable(
     batch: Iterable[IncomingMessage], *, now: datetime
 ) -> tuple[list[IncomingMessage], list[SkippedRecord]]:
-    """Return the messages of a batch that can be stored, cleaned, and what is wrong with the others."""
-    rooms = RoomCleaner(clean_room)
-    fit: list[IncomingMessage] = []
-    unfit: list[SkippedRecord] = []
-    for message in batch:
-        cleaned = clean(message, now=now, rooms=rooms)
-        if isinstance(cleaned, SkippedRecord):
-            unfit.append(cleaned)
-        else:
-            fit.append(cleaned.message)
-    return fit, unfit
+    """Return the cleaned messages of a batch that can be stored, and the reasons against the others."""
+    cleaner = RoomCleaner(clean_room)
+    cleaned = [clean(message, now=now, rooms=cleaner) for message in batch]
+    skipped = [result for result in cleaned if isinstance(result, SkippedRecord)]
+    return [result.message for result in cleaned if not isinstance(result, SkippedRecord)], skipped
 
 
-def _no_progress(read: int, total: int, records: int) -> None:
-    """Show no progress."""
+def _no_progress(_read: int, _total: int, _records: int) -> None:
+    pass

@@ -1,4 +1,4 @@
-"""Work that follows from what was stored: done until nothing waits, or as it comes."""
+"""Background jobs: run until nothing waits, or as work arrives; and extraction of memories on request."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,110 +8,72 @@ from functools import partial
 
 from roomlore.agents.injection import InjectionWorker
 from roomlore.agents.interactions import InteractionWorker
-from roomlore.db import extraction_state, work_queue
+from roomlore.db import extraction_state, llm_calls, work_queue
 from roomlore.db.database import Database
 from roomlore.db.embedding_versions import STATE_OF_QUEUE
+from roomlore.db.llm_calls import LlmCall
 from roomlore.db.queries import Connection
-from roomlore.domain.ids import OrgId, uuid7
-from roomlore.jobs import embedding, expiry, extraction, llm_client, llm_extraction, runner, titles
+from roomlore.domain.errors import NotFound
+from roomlore.domain.ids import ConversationId, OrgId, uuid7
+from roomlore.jobs import embedding, expiry, runner
 from roomlore.jobs.disentanglement import DisentanglementWorker
 from roomlore.jobs.embedding import EmbeddingVersionWorker
 from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
-from roomlore.jobs.llm_client import LanguageModelCaller
-from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
+from roomlore.jobs.llm_client import LanguageModelWorker
+from roomlore.jobs.llm_extraction import ExtractionRun, LanguageModelExtractionWorker
 from roomlore.jobs.privacy_requests import PrivacyRequestWorker
 from roomlore.jobs.scheduler import HeartbeatTask
 from roomlore.jobs.titles import TitleWorker
-from roomlore.models.chat_model import open_language_model
+from roomlore.models.http_models import open_language_model
 from roomlore.operations import projection_service
-from roomlore.operations.access import Access
+from roomlore.operations.access import Access, check_limit
 from roomlore.operations.embedding_models import EmbeddingModels
 from roomlore.operations.projection_service import ProjectionRefresher
+from roomlore.search import lookup
 from roomlore.settings import LanguageModelSettings, Settings
 
-#: Of what is stated in a portion of a conversation; a statement needs some hundred.
+#: The most tokens of one extraction answer; one claim needs about a hundred.
 MAX_CLAIM_TOKENS = 1_500
-#: Before it is taken for lost: so many tokens take a small machine a while.
+#: A small machine needs a while for so many tokens.
 CLAIM_TIMEOUT_SECONDS = 120.0
 
 
-def language_model_tasks(
-    db: Database, settings: LanguageModelSettings | None
-) -> Sequence[runner.PeriodicTask]:
-    """Return what a running worker does to name and to read conversations: nothing without a language model.
-
-    Raises:
-        BadInput: one is named, and what asks it is not installed.
-    """
-    if settings is None:
-        return ()
-    return partial(llm_client.run, _title_worker(db, settings)), partial(
-        llm_client.run, claim_worker(db, settings)
-    )
-
-
-async def drain_language_model(
-    db: Database, settings: LanguageModelSettings | None, only_org: OrgId | None
-) -> int:
-    """Name and read the conversations that wait, in one org or in all, and return how many were read.
-
-    Raises:
-        BadInput: a language model is named, and what asks it is not installed.
-    """
-    if settings is None:
-        return 0
-    await llm_client.drain(_title_worker(db, settings), only_org=only_org)
-    return (await llm_client.drain(claim_worker(db, settings), only_org=only_org))["read"]
-
-
 def claim_worker(db: Database, settings: LanguageModelSettings) -> LanguageModelExtractionWorker:
-    """Return what asks a language model what is stated in conversations.
+    """Return the worker that extracts claims with a language model.
 
     Raises:
-        BadInput: what asks it is not installed.
+        BadInput: its package is not installed.
     """
     language_model = open_language_model(
         settings.url, settings.name, key=settings.key, seconds=CLAIM_TIMEOUT_SECONDS, tokens=MAX_CLAIM_TOKENS
     )
     return LanguageModelExtractionWorker(
-        caller=LanguageModelCaller(db=db, language_model=language_model, purpose=llm_extraction.PURPOSE),
+        db=db,
+        language_model=language_model,
         calls=settings.memory_calls,
         calls_of_room=settings.room_calls,
     )
 
 
-def _title_worker(db: Database, settings: LanguageModelSettings) -> TitleWorker:
+def _language_model_workers(
+    db: Database, settings: LanguageModelSettings | None
+) -> Sequence[LanguageModelWorker]:
+    """Return the workers for titles and claims; none without a language model."""
+    if settings is None:
+        return ()
     language_model = open_language_model(settings.url, settings.name, key=settings.key)
-    caller = LanguageModelCaller(db=db, language_model=language_model, purpose=titles.PURPOSE)
-    return TitleWorker(caller=caller, calls=settings.calls)
-
-
-def agent_tasks(db: Database) -> Sequence[runner.PeriodicTask]:
-    """Return what a running worker does for agents."""
-
-    async def remember(stop: asyncio.Event) -> None:
-        await runner.run(db, InteractionWorker(db=db), stop=stop)
-
-    async def inject(stop: asyncio.Event) -> None:
-        await runner.run(db, InjectionWorker(db=db), stop=stop)
-
-    return remember, inject
-
-
-async def drain_agents(db: Database, only_org: OrgId | None) -> None:
-    """Do what waits for agents, in one org or in all; what is remembered now may be given at once."""
-    await runner.drain(db, InteractionWorker(db=db), only_org=only_org)
-    await runner.drain(db, InjectionWorker(db=db), only_org=only_org)
+    titles = TitleWorker(db=db, language_model=language_model, calls=settings.calls)
+    return titles, claim_worker(db, settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
-    """The work of an org, or of every org of the database; the operator's."""
+    """The background jobs of an org, or of every org in the database; for operators."""
 
     access: Access
     settings: Settings
     models: EmbeddingModels
-    #: Starts the embedded server again; None where the server is somebody else's.
+    #: Starts the embedded server again; None for another server.
     reconnect: runner.Reconnect | None = None
 
     async def drain(
@@ -121,40 +83,43 @@ class Jobs:
         untangled: runner.Progress | None = None,
         every_org: bool = False,
     ) -> runner.DrainResult:
-        """Do all the work that is waiting or missing, and return what was done.
+        """Do all work that is waiting or missing, and return what was done.
 
         Args:
-            progress: Told of each batch that was embedded.
-            untangled: Told of each portion of a room that was gone through.
-            every_org: The work of all orgs in the database.
+            progress: Called after each batch of embeddings.
+            untangled: Called after each part of a room that was disentangled.
+            every_org: Do the work of every org in the database.
         """
         await self.access.audit_work("work", every_org=every_org)
         db, only_org = self.access.db, None if every_org else self.access.org_id
-        worker, renewing = self._embedding("embed"), self._embedding("reembed")
+        embedder, reembedder = self._embedding("embed"), self._embedding("reembed")
         gone = await expiry.expire_everywhere(db, now=datetime.now(UTC), only_org=only_org)
-        # Before memories are drawn: nothing is drawn from a request.
-        listened = await runner.drain(db, PrivacyRequestWorker(db=db), only_org=only_org)
-        gone_through = await self._disentangle(untangled, only_org)
-        drawn = await extraction.drain(self._rule_extraction, only_org=only_org)
-        await drain_agents(db, only_org)
-        # Before anything is embedded: what comes of it is, too.
-        await drain_language_model(db, self.settings.language_model, only_org)
-        drained = await embedding.drain(worker, only_org=only_org, progress=progress)
-        renewed = await embedding.drain(renewing, only_org=only_org, progress=progress)
+        # Privacy requests come first: no memory may be extracted from them.
+        requests = await runner.drain(PrivacyRequestWorker(db=db), only_org=only_org)
+        disentangled = await self._disentangle(untangled, only_org)
+        extracted = await self._rule_extraction.drain(only_org)
+        # Interactions come before injections: a new memory may be injected at once.
+        await runner.drain(InteractionWorker(db=db), only_org=only_org)
+        await runner.drain(InjectionWorker(db=db), only_org=only_org)
+        # Embedding comes last, so that it includes every new memory.
+        for llm_worker in _language_model_workers(db, self.settings.language_model):
+            await llm_worker.drain(only_org)
+        embedded = await embedding.drain(embedder, only_org=only_org, progress=progress)
+        reembedded = await embedding.drain(reembedder, only_org=only_org, progress=progress)
         await self._projection_refresher.refresh(only_org)
         return replace(
-            drained,
-            done=drained.done + renewed.done,
+            embedded,
+            done=embedded.done + reembedded.done,
             failing=await projection_service.write_pending(db, self.settings, only_org),
-            unembedded=list(dict.fromkeys([*worker.failing, *renewing.failing])),
+            unembedded=list(dict.fromkeys([*embedder.failing, *reembedder.failing])),
             expired=expiry.message_count(gone),
-            untangled=gone_through.done,
-            remembered=drawn.added,
-            set_aside=await self._count_failed(only_org) + gone_through.set_aside + listened.set_aside,
+            untangled=disentangled.done,
+            remembered=sum(result.added for result in extracted if result is not None),
+            set_aside=await self._count_failed(only_org) + disentangled.set_aside + requests.set_aside,
         )
 
     async def untangle(self, progress: runner.Progress | None = None) -> runner.DrainResult:
-        """Find what the messages of this org answer and put them into conversations; return what was done."""
+        """Find replies and assign the messages of this org to conversations."""
         await self.access.audit_work("untangle")
         return await self._disentangle(progress, self.access.org_id)
 
@@ -162,7 +127,7 @@ class Jobs:
         self, progress: runner.Progress | None, only_org: OrgId | None
     ) -> runner.DrainResult:
         worker = DisentanglementWorker(db=self.access.db)
-        return await runner.drain(self.access.db, worker, only_org=only_org, progress=progress)
+        return await runner.drain(worker, only_org=only_org, progress=progress)
 
     async def run(
         self,
@@ -170,42 +135,46 @@ class Jobs:
         progress: runner.Progress | None = None,
         expired: expiry.OnExpired | None = None,
     ) -> None:
-        """Do work as it comes, of every org in the database, until told to stop.
+        """Do the work of every org in the database as it arrives, until `stop` is set.
 
         Args:
-            stop: Ends the work once it is set.
-            progress: Told of each batch that was embedded.
-            expired: Told how many messages were erased, each time that rooms no longer kept some.
+            stop: Ends the work.
+            progress: Called after each batch of embeddings.
+            expired: Called with the number of messages that retention erased.
         """
         await self.access.audit_work("work", every_org=True)
-        db = self.access.db
-        worker, renewing = self._embedding("embed"), self._embedding("reembed")
-        chores: list[runner.PeriodicTask] = [
+        db, reembedder = self.access.db, self._embedding("reembed")
+        workers = [
+            PrivacyRequestWorker(db=db),
+            DisentanglementWorker(db=db),
+            InteractionWorker(db=db),
+            InjectionWorker(db=db),
+        ]
+        embedder = self._embedding("embed")
+        tasks: list[runner.PeriodicTask] = [
             HeartbeatTask(db=db, worker_id=uuid7(), started_at=datetime.now(UTC)).run,
             partial(expiry.run, db, on_expired=expired),
-            lambda stop: runner.run(db, PrivacyRequestWorker(db=db), stop=stop),
-            lambda stop: runner.run(db, DisentanglementWorker(db=db), stop=stop),
-            lambda stop: runner.run(db, renewing, stop=stop, progress=progress),
-            worker.watch,
-            renewing.watch,
+            *(_run_worker(worker) for worker in workers),
+            lambda stop: runner.run(reembedder, stop=stop, progress=progress),
+            embedder.watch,
+            reembedder.watch,
             self._projection_refresher.run,
-            partial(extraction.run, self._rule_extraction),
-            *agent_tasks(db),
-            *language_model_tasks(db, self.settings.language_model),
+            self._rule_extraction.run,
+            *(each.run for each in _language_model_workers(db, self.settings.language_model)),
             partial(projection_service.follow_changes, db, self.settings),
         ]
-        await runner.run(db, worker, stop=stop, reconnect=self.reconnect, progress=progress, tasks=chores)
+        await runner.run(embedder, stop=stop, reconnect=self.reconnect, progress=progress, tasks=tasks)
 
     async def waiting(
         self, stage: work_queue.QueueName = "embed", *, every_org: bool = False
     ) -> work_queue.WorkCount:
-        """Return how much of a stage waits and was set aside, messages or rooms, in this org or in every one."""
+        """Return how many jobs of a queue wait and how many failed for good, in this org or in every one."""
         await self.access.audit_work("count work", every_org=every_org)
         async with self.access.db.system_connection() as conn:
             return await work_queue.count(conn, stage, None if every_org else self.access.org_id)
 
     async def retry(self, *, every_org: bool = False) -> int:
-        """Let what was set aside be tried again, in this org or in every one, and return how much that is."""
+        """Retry the jobs that failed for good, in this org or in every one; return their number."""
         await self.access.audit_work("retry work", every_org=every_org)
         async with self.access.db.system_connection() as conn:
             org_ids = await work_queue.org_ids(conn) if every_org else [self.access.org_id]
@@ -214,9 +183,9 @@ class Jobs:
         )
 
     async def _count_failed(self, only_org: OrgId | None) -> int:
-        # Asked for when all is done: what one model could not embed may be another's by then.
+        # Counted at the end: the next model may have embedded what the current one could not.
         async with self.access.db.system_connection() as conn:
-            counts = [await work_queue.count(conn, stage, only_org) for stage in STATE_OF_QUEUE]
+            counts = [await work_queue.count(conn, queue, only_org) for queue in STATE_OF_QUEUE]
         return sum(count.set_aside for count in counts)
 
     def _embedding(self, queue: work_queue.QueueName) -> EmbeddingVersionWorker:
@@ -231,6 +200,108 @@ class Jobs:
         return ExtractionWorker(db=self.access.db, extractor=RuleExtractor())
 
 
+def _run_worker(worker: runner.QueueWorker) -> runner.PeriodicTask:
+    return lambda stop: runner.run(worker, stop=stop)
+
+
 async def _retry(conn: Connection, org_id: OrgId) -> int:
-    again = [await work_queue.retry(conn, org_id, stage) for stage in work_queue.QUEUE_NAMES]
-    return sum(again) + await extraction_state.retry(conn, org_id)
+    counts = [await work_queue.retry(conn, org_id, queue) for queue in work_queue.QUEUE_NAMES]
+    return sum(counts) + await extraction_state.retry(conn, org_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractionResult:
+    """The result of an extraction."""
+
+    #: Conversations and messages that the rules went through.
+    conversations: int
+    messages: int
+    #: Memories added by rules and by a language model.
+    added: int
+    #: Memories removed because their sources no longer support them.
+    released: int
+    #: Privacy requests that only the language model found.
+    wishes: int
+    #: Conversations that a language model went through.
+    read: int
+    #: Conversations left for the language model: the quota is used up, or it did not answer.
+    unread: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """Extraction of memories on request; for operators."""
+
+    access: Access
+    settings: Settings
+
+    async def extract(self, where: str | None = None) -> ExtractionResult:
+        """Extract memories from conversations, open ones too. Unchanged conversations give nothing new.
+
+        Messages that wait for it are assigned to conversations first.
+
+        Args:
+            where: The name or id of a room or conversation, or `message:` and a message; everything by default.
+
+        Raises:
+            NotFound: there is no such room or conversation.
+            BadInput: the name is ambiguous.
+            NotAllowed: the caller is not an operator.
+        """
+        await self.access.audit_work("extract")
+        db, org_id, now = self.access.db, self.access.org_id, datetime.now(UTC)
+        await runner.drain(DisentanglementWorker(db=db), only_org=org_id)
+        async with self.access.resolving("extract") as conn:
+            ids = await self._resolve(conn, where)
+        by_rules = await ExtractionWorker(db=db, extractor=RuleExtractor()).extract(org_id, ids, now=now)
+        runs: Sequence[ExtractionRun] = ()
+        if self.settings.language_model is not None:
+            runs = await claim_worker(db, self.settings.language_model).extract(org_id, ids, now=now)
+        read = sum(run.outcome in {"read", "passed"} for run in runs)
+        return ExtractionResult(
+            conversations=by_rules.conversations,
+            messages=by_rules.messages,
+            added=by_rules.added + sum(run.result.added for run in runs),
+            released=by_rules.released + sum(run.result.released for run in runs),
+            wishes=sum(run.result.wishes for run in runs),
+            read=read,
+            unread=len(runs) - read,
+        )
+
+    async def readings(self, where: str | None = None, *, limit: int = 20) -> list[LlmCall]:
+        """Return the language model calls for a conversation, in order, or the newest of all, newest first.
+
+        Args:
+            where: A conversation, or `message:` and a message in it.
+            limit: The most calls, if no conversation is named.
+
+        Raises:
+            NotFound: there is no such conversation.
+            BadInput: the name is ambiguous.
+            NotAllowed: the caller is not an operator.
+        """
+        check_limit(limit)
+        await self.access.check("administer", "read readings")
+        async with self.access.reading(self.access.principal, "read readings") as reading:
+            conn, org_id = reading.conn, self.access.org_id
+            if where is None:
+                found = await llm_calls.newest(conn, org_id, limit=limit)
+            else:
+                conversation_id = await lookup.conversation(conn, org_id, where)
+                found = await llm_calls.of_conversation(conn, org_id, conversation_id)
+            reading.record_shown({call.conversation_id for call in found})
+        return found
+
+    async def _resolve(self, conn: Connection, where: str | None) -> Sequence[ConversationId]:
+        org_id = self.access.org_id
+        try:
+            room_id = None if where is None else await lookup.room(conn, org_id, where)
+        except NotFound:
+            assert where is not None
+            try:
+                return [await lookup.conversation(conn, org_id, where)]
+            except NotFound as error:
+                if error.what != "conversation":
+                    raise
+                raise NotFound("room or conversation", where) from None
+        return await extraction_state.conversations_in(conn, org_id, room_id)

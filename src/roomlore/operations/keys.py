@@ -1,6 +1,6 @@
-"""Keys: what somebody shows to be let in, and with whose eyes they then read.
+"""Keys: the secrets that let callers in. A key names its org and the participant that its holder reads as.
 
-A key names its org and holds 256 random bits, of which only the SHA-256 is stored. It is shown once.
+A key holds 256 random bits, of which only the SHA-256 is stored. It is shown once.
 """
 
 import base64
@@ -19,13 +19,11 @@ from roomlore.db import directory, erased, keys
 from roomlore.db.database import Database
 from roomlore.db.directory import ParticipantKey
 from roomlore.db.queries import Connection
-from roomlore.domain.errors import BadInput, KeyRefused, NotFound
-from roomlore.domain.fields import field_values
+from roomlore.domain.errors import BadInput, KeyRefused
 from roomlore.domain.ids import KeyId, OrgId, uuid7
-from roomlore.domain.records import RIGHTS, ApiKey, Role, Viewer
-from roomlore.operations.access import Access
+from roomlore.domain.records import RIGHTS, ApiKey, Role, Viewer, field_values
+from roomlore.operations.access import Access, viewer_of
 from roomlore.operations.registry import NO_NUL, operation
-from roomlore.operations.viewers import viewer_of
 from roomlore.search import lookup
 
 PREFIX = "rlk_"
@@ -37,14 +35,14 @@ KeyLifetime = Annotated[timedelta, Meta(ge=1, le=int(LONGEST_SPAN.total_seconds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey(ApiKey):
-    """A key just made: what is stored of it, and the key itself, which is never shown again."""
+    """A new key with its secret, which is never shown again."""
 
     key: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys of an org, for its operator."""
+    """The keys of an org. Every method raises NotAllowed unless the caller is an operator."""
 
     access: Access
 
@@ -52,62 +50,51 @@ class Keys:
     async def make(
         self, role: Role, *, name: KeyName, participant: str | None = None, lasts: KeyLifetime | None = None
     ) -> NewKey:
-        """Make a key and return it, this once.
+        """Make a key and return it with its secret, which is shown only once.
 
         Args:
-            role: What it lets its holder do.
-            name: What it is for, to tell keys apart.
-            participant: With whose eyes an agent or member reads; an operator names none.
-            lasts: How long it is valid; without an end by default.
+            role: The rights of its holder.
+            name: A name that tells keys apart.
+            participant: The participant that an agent or a member reads as; none for an operator.
+            lasts: How long it is valid; forever by default.
 
         Raises:
-            BadInput: the role and the participant do not go together, or name or time make no sense.
-            NotFound: nobody of that name.
-            NotAllowed: the caller is no operator.
+            NotFound: there is no such participant.
+            BadInput: the role does not fit the participant, or an argument is invalid.
         """
-        _check(role, name, participant)
+        _check(role, name, participant, lasts)
         secret, now = secrets.token_bytes(_SECRET_BYTES), datetime.now(UTC)
-        expires_at = None if lasts is None else now + _validity(lasts)
 
         async def work(conn: Connection) -> tuple[ApiKey, Sequence[UUID]]:
             await erased.lock_shared(conn, self.access.org_id)
-            holder = await self._holder(conn, role, participant)
-            kept = ApiKey(
+            holder = None if participant is None else await self._holder(conn, role, participant)
+            key = ApiKey(
                 id=KeyId(uuid7()),
                 name=name,
                 role=role,
                 participant_id=None if holder is None else holder.id,
                 participant_name=None if holder is None else holder.name,
                 created_at=now,
-                expires_at=expires_at,
+                expires_at=None if lasts is None else now + lasts,
                 revoked_at=None,
             )
-            await keys.add(conn, self.access.org_id, kept, digest=_digest(secret))
-            return kept, [kept.id]
+            await keys.add(conn, self.access.org_id, key, digest=_digest(secret))
+            return key, [key.id]
 
-        kept = await self.access.change("administer", "make key", work)
-        return NewKey(
-            **field_values(kept),
-            key=_format_key(self.access.org_id, secret),
-        )
+        key = await self.access.change("administer", "make key", work)
+        return NewKey(**field_values(key), key=_format_key(self.access.org_id, secret))
 
-    async def _holder(self, conn: Connection, role: Role, participant: str | None) -> ParticipantKey | None:
-        if participant is None:
-            return None
-        found = await lookup.participant(conn, self.access.org_id, participant)
-        accounts = await directory.accounts(conn, self.access.org_id, found)
+    async def _holder(self, conn: Connection, role: Role, participant: str) -> ParticipantKey:
+        holder_id = await lookup.participant(conn, self.access.org_id, participant)
+        accounts = await directory.accounts(conn, self.access.org_id, holder_id)
         is_agent = all(account.kind == "agent" for account in accounts)
         if (role == "agent") != is_agent:
             raise BadInput("role", f"{participant} is {'an' if is_agent else 'no'} agent")
-        return next(account for account in accounts if account.id == found)
+        return next(account for account in accounts if account.id == holder_id)
 
     @operation("GET", "/keys", name="list_keys")
     async def all(self) -> list[ApiKey]:
-        """Return every key of the org, newest first: never the key itself.
-
-        Raises:
-            NotAllowed: the caller is no operator.
-        """
+        """Return every key of the org without its secret, newest first."""
         await self.access.check("administer", "list keys")
         async with self.access.reading(self.access.principal, "list keys") as reading:
             found = await keys.all_keys(reading.conn, self.access.org_id)
@@ -116,39 +103,32 @@ class Keys:
 
     @operation("DELETE", "/keys/{key}", name="revoke_key", replay="whole", result_key="revoked")
     async def revoke(self, key: str) -> KeyId:
-        """Make a key invalid from now on and return its id.
+        """Revoke a key at once and return its id.
 
         Raises:
             NotFound: no key has that id.
-            BadInput: several begin with it, or it is a key and not its id.
-            NotAllowed: the caller is no operator.
+            BadInput: several ids begin like this, or it is a secret and not an id.
         """
         if key.startswith(PREFIX):
-            # What we refuse is repeated to whoever asked, and a key should be seen nowhere.
+            # Errors repeat their input, and a secret must not appear there.
             raise BadInput("key", "is named by its id, never by itself")
 
         async def work(conn: Connection) -> tuple[KeyId, Sequence[UUID]]:
-            found = await keys.find_keys(conn, self.access.org_id, key)
-            if not found:
-                raise NotFound("key", key)
-            if len(found) > 1:
-                raise BadInput(
-                    f"key {key!r}", f"several are meant: {', '.join(str(one.id) for one in found)}"
-                )
-            await keys.revoke(conn, self.access.org_id, found[0].id, revoked_at=datetime.now(UTC))
-            return found[0].id, [found[0].id]
+            found = lookup.single("key", key, await keys.find_keys(conn, self.access.org_id, key))
+            await keys.revoke(conn, self.access.org_id, found.id, revoked_at=datetime.now(UTC))
+            return found.id, [found.id]
 
         return await self.access.change("administer", "revoke key", work)
 
 
 async def sign_in(db: Database, org_id: OrgId, key: str) -> Viewer:
-    """Return the viewer whom a key of the org lets in.
+    """Return the viewer that a key lets in.
 
     Raises:
-        KeyRefused: there is no such key, or it has expired or was revoked.
+        KeyRefused: the key is not one of the org, has expired or was revoked.
     """
-    named, secret = _parse_key(key)
-    if named != org_id:
+    key_org_id, secret = _parse_key(key)
+    if key_org_id != org_id:
         raise KeyRefused
     async with db.system_connection() as conn:
         found = await keys.sign_in(conn, org_id, digest=_digest(secret))
@@ -161,26 +141,22 @@ async def sign_in(db: Database, org_id: OrgId, key: str) -> Viewer:
 
 
 def org_of(key: str) -> OrgId:
-    """Return the org that a key names.
-
-    Raises:
-        KeyRefused: this is no key.
-    """
+    """Return the org that a key names; raise KeyRefused if it is not a key."""
     return _parse_key(key)[0]
 
 
 def _parse_key(key: str) -> tuple[OrgId, bytes]:
     try:
-        held = base64.b64decode(key.removeprefix(PREFIX), altchars=b"-_", validate=True)
+        content = base64.b64decode(key.removeprefix(PREFIX), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        held = b""
-    if len(held) != _ORG_BYTES + _SECRET_BYTES:
+        content = b""
+    if len(content) != _ORG_BYTES + _SECRET_BYTES:
         raise KeyRefused
-    named, secret = OrgId(UUID(bytes=held[:_ORG_BYTES])), held[_ORG_BYTES:]
-    # Decoding takes several spellings of the same bytes; what counts by key must not take them for several keys.
-    if key != _format_key(named, secret):
+    org_id, secret = OrgId(UUID(bytes=content[:_ORG_BYTES])), content[_ORG_BYTES:]
+    # Base64 has several spellings of the same bytes. Accept one, so that limits per key cannot be evaded.
+    if key != _format_key(org_id, secret):
         raise KeyRefused
-    return named, secret
+    return org_id, secret
 
 
 def _format_key(org_id: OrgId, secret: bytes) -> str:
@@ -191,7 +167,7 @@ def _digest(secret: bytes) -> bytes:
     return hashlib.sha256(secret).digest()
 
 
-def _check(role: Role, name: str, participant: str | None) -> None:
+def _check(role: Role, name: str, participant: str | None, lasts: timedelta | None) -> None:
     if role not in RIGHTS:
         raise BadInput("role", f"must be one of {', '.join(RIGHTS)}")
     if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
@@ -199,11 +175,7 @@ def _check(role: Role, name: str, participant: str | None) -> None:
     if PREFIX in name:
         raise BadInput("name", "must not hold a key")
     if (role == "operator") != (participant is None):
-        why = "an operator reads as anybody" if participant else f"whose eyes does the {role} read with?"
+        why = "an operator has none" if participant else f"name the participant that the {role} reads as"
         raise BadInput("participant", why)
-
-
-def _validity(lasts: timedelta) -> timedelta:
-    if not timedelta(0) < lasts <= LONGEST_SPAN:
+    if lasts is not None and not timedelta(0) < lasts <= LONGEST_SPAN:
         raise BadInput("lasts", "must be longer than nothing and at most 100 years")
-    return lasts

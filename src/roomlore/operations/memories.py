@@ -1,4 +1,4 @@
-"""Memories: what is durably known, each with the messages it rests on."""
+"""Memories: asserting, correcting, archiving and reading them, each with its sources."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,170 +40,134 @@ STATUSES = get_args(MemoryStatus)
 
 
 class MemoryOptions(TypedDict, total=False):
-    """Which memories are meant; what is left out narrows nothing."""
+    """Filters for memories. They find a participant by every account that the viewer may see.
 
-    #: Resting on something said in this room, or asserted there.
+    Attributes:
+        room: Only memories with a source in this room, or stored there.
+        about: Only memories about this participant.
+        by: Only memories that this participant stated.
+        seen_by: Only the own experience of this agent.
+        kinds: Only memories of this kind.
+        statuses: Only memories with this status; active by default.
+        tags: Only memories with one of these tags.
+        task: Only memories of this task.
+        since: Only memories that became true at this time or later; it has a time zone.
+        as_of: Only memories that were active at this time, whatever their status is now; it has a time zone.
+    """
+
     room: str | None
-    #: About this participant, stated by this one, seen through the eyes of this one: by whatever account the viewer
-    #: may know of.
     about: str | None
     by: str | None
     seen_by: str | None
     kinds: Sequence[MemoryKind]
-    #: Only what stands, by default; all three for the whole history.
+    #: Only active memories by default.
     statuses: Sequence[MemoryStatus]
-    #: Having one of them at least.
+    #: With at least one of these tags.
     tags: Sequence[str]
     task: str | None
-    #: True from then on, with a time zone.
+    #: Valid from then on or later, with a time zone.
     since: datetime | None
-    #: What stood then, whatever its status is now; with a time zone.
+    #: Active at that time, with a time zone, whatever the status is now.
     as_of: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memories:
-    """The memories of an org: asserted by those who may, seen by those who may read all they rest on."""
+    """The memories of an org. You see a memory if you may read all of its sources.
+
+    A memory is named by its id or the beginning of it. Every method raises NotFound if the caller sees nothing by a name,
+    BadInput if a name is ambiguous or an argument is invalid, and NotAllowed if the caller may not change the memory.
+    Operators, authors, subjects, observers and the asserter may change a memory.
+    """
 
     access: Access
 
     @operation("POST", "/memories", replay="memory")
     async def remember(self, content: Content, **details: Unpack[MemoryDetails]) -> Memory:
-        """Keep a statement of the caller's and return it; one that says the same of the same is returned instead.
+        """Store a memory and return it, or the equal memory that exists already, with the sources of both.
 
-        That one then rests on what both rest on. Whoever asserts a memory need not be who stated it. Where it repeats
-        the words of what it rests on, and one participant said all of that, that one is its author. Otherwise whoever
-        puts it so is its author, and those who said what it rests on are involved. An agent that asserts it is also
-        its perspective. Secrets in it are taken out.
+        The asserter need not be the author. If the sources contain the words and have one author, that is the author of
+        the memory; otherwise the asserter is, and the authors of the sources are involved. An agent that asserts a memory
+        is also its observer. Secrets are removed.
 
-        What rests on no message is for the whole org where an operator asserts it, and otherwise for whoever does, unless
-        `audience` says so; the memory says for whom it is.
+        A memory without sources is for the whole org if an operator asserts it, otherwise for its asserter alone, unless
+        `audience` says otherwise.
 
         Raises:
-            BadInput: the content or kind is none, several are meant, a source was removed, or the memory whose
-                place it takes is for others or does not stand any more.
-            NotFound: there is no such source, room, memory or participant, or the caller may not see it.
-            NotAllowed: the caller's role does not let it remember, or not for all or in the name of another.
+            BadInput: an argument is invalid, a source was removed, or the superseded memory has another audience or is
+                not active.
         """
         reject_unknown_keywords("memories.remember", details, MemoryDetails)
         await self.access.check("remember", "remember")
-        asserted = await explicit_memories.resolve(self.access, content, details)
+        memory = await explicit_memories.resolve(self.access, content, details)
 
         async def work(conn: Connection) -> tuple[MemoryId, Sequence[UUID]]:
-            kept = await explicit_memories.save(conn, self.access, asserted)
-            old = [] if asserted.superseded is None else [asserted.superseded.id]
-            return kept, [kept, *(source.message_id for source in asserted.draft.sources), *old]
+            memory_id = await explicit_memories.save(conn, self.access, memory)
+            superseded = [] if memory.superseded is None else [memory.superseded.id]
+            sources = [source.message_id for source in memory.draft.sources]
+            return memory_id, [memory_id, *sources, *superseded]
 
-        return await self._seen(await self.access.change("remember", "remember", work))
+        return await self._get(await self.access.change("remember", "remember", work))
 
     @operation("POST", "/memories/{memory}/correct", name="correct_memory", replay="memory")
     async def correct(self, memory: str, content: Content) -> Memory:
-        """Put what is right in the place of a memory, resting on the same, and return it; the old one stays as history.
-
-        Args:
-            memory: Its id, or the beginning of it; one that stands.
-            content: What is right.
+        """Supersede an active memory with corrected content and the same sources, and return the new one.
 
         Raises:
-            BadInput: the content says the same or nothing, several are meant, or the memory does not stand.
-            NotFound: there is no such memory, or the caller may not see it.
-            NotAllowed: the memory has nothing to do with the caller, who is no operator, or another asserted it for
-                the whole org.
+            BadInput: the content is empty or unchanged, or the memory is not active.
+            NotAllowed: the caller may not change the memory, or somebody else asserted it for the whole org.
         """
         old, room_ids = await self._resolve_own(memory, "correct")
-        explicit_memories.check_audience(self.access.principal, old)
+        caller = self.access.principal
+        explicit_memories.check_audience(caller, old)
         if old.status == "archived":
             raise BadInput(f"memory {old.id}", "is put aside; restore it first")
         text = explicit_memories.clean("content", content, max_length=explicit_memories.LONGEST_CONTENT)
-        caller = self.access.principal.participant_id
-        roles: set[tuple[MemoryRole, ParticipantId]] = {
-            ("involved" if person.role == "author" else person.role, person.id) for person in old.participants
-        }
-        roles |= set() if caller is None else {("author", caller)}
-        draft = MemoryDraft(
-            id=MemoryId(uuid7()),
-            kind=old.kind,
-            content=text,
-            importance=old.importance,
-            sensitivity=old.sensitivity,
-            audience="org" if old.audience == "org" else "self",
-            # One that is for whoever asserted it stays for them.
-            asserted_by=old.asserted_by if old.audience == "self" else caller,
-            asserted_in=old.asserted_in,
-            recorded_at=max(datetime.now(UTC), old.recorded_at),
-            valid_from=old.valid_from,
-            # What the words say is put otherwise now.
-            sources=[MemorySource(message_id=source.message_id) for source in old.sources],
-            roles=frozenset(roles),
-            tags=frozenset(old.tags),
-            metadata=old.metadata,
-            task_id=old.task_id,
-            slot=old.slot,
-        )
-        asserted = explicit_memories.ExplicitMemory(draft=draft, room_ids=room_ids, superseded=old)
+        draft = _correction(old, text, caller.participant_id)
+        correction = explicit_memories.ExplicitMemory(draft=draft, room_ids=room_ids, superseded=old)
 
         async def work(conn: Connection) -> tuple[MemoryId, Sequence[UUID]]:
-            kept = await explicit_memories.save(conn, self.access, asserted)
-            return kept, [kept, old.id]
+            memory_id = await explicit_memories.save(conn, self.access, correction)
+            return memory_id, [memory_id, old.id]
 
-        return await self._seen(await self.access.change("correct", "correct memory", work))
+        return await self._get(await self.access.change("correct", "correct memory", work))
 
     @operation("POST", "/memories/{memory}/forget", name="forget_memory", replay="memory")
     async def forget(self, memory: str) -> Memory:
-        """Put a memory aside: nobody recalls it, and it is not drawn from its sources again; return it.
+        """Archive an active memory and return it. It is neither recalled nor extracted again from its sources.
 
-        What it rests on stays as it was said; erasing that is another matter. `restore` takes it back.
-
-        Raises:
-            BadInput: several are meant, or the memory does not stand.
-            NotFound: there is no such memory, or the caller may not see it.
-            NotAllowed: the memory has nothing to do with the caller, who is no operator.
+        Its sources stay; erase them separately. `restore` reverts this.
         """
-        held, _ = await self._resolve_own(memory, "forget")
+        found, _ = await self._resolve_own(memory, "forget")
         refusal = {"archived": "is put aside already", "deprecated": "was superseded; name what stands"}
         return await self._set_status(
-            held,
+            found,
             "forget memory",
             partial(memory_writes.archive, at=datetime.now(UTC)),
-            refusal.get(held.status, "changed meanwhile; look at it again"),
+            refusal.get(found.status, "changed meanwhile; look at it again"),
         )
 
     @operation("POST", "/memories/{memory}/restore", name="restore_memory", replay="memory")
     async def restore(self, memory: str) -> Memory:
-        """Let a memory stand again that was put aside, or whose place another took; both stand then. Return it.
+        """Make an archived or superseded memory active again and return it. Workers do not undo this.
 
-        No worker takes that back.
-
-        Raises:
-            BadInput: several are meant, or the memory stands.
-            NotFound: there is no such memory, or the caller may not see it.
-            NotAllowed: the memory has nothing to do with the caller, who is no operator.
+        The memory that superseded it stays active too.
         """
-        held, _ = await self._resolve_own(memory, "restore")
-        write = partial(memory_writes.restore, beside=held.superseded_by)
-        return await self._set_status(held, "restore memory", write, "stands as it is")
+        found, _ = await self._resolve_own(memory, "restore")
+        write = partial(memory_writes.restore, beside=found.superseded_by)
+        return await self._set_status(found, "restore memory", write, "stands as it is")
 
     @operation("GET", "/memories", name="list_memories")
     async def all(
-        self, viewer: Viewer, *, limit: Limit = 50, **wanted: Unpack[MemoryOptions]
+        self, viewer: Viewer, *, limit: Limit = 50, **options: Unpack[MemoryOptions]
     ) -> list[Memory]:
-        """Return the newest memories that the viewer may see, newest first; only those that stand by default.
-
-        Args:
-            viewer: For whom.
-            limit: How many.
-            wanted: Only these.
-
-        Raises:
-            BadInput: nothing is wanted, there is no such kind or status, or several are meant.
-            NotFound: there is no such room or participant, or the viewer may not know of them.
-        """
-        reject_unknown_keywords("memories.all", wanted, MemoryOptions)
+        """Return the newest memories that the viewer may see, newest first; only active ones by default."""
+        reject_unknown_keywords("memories.all", options, MemoryOptions)
         check_limit(limit)
-        check_options(wanted)
+        _check_options(options)
         async with self.access.reading(viewer, "list memories", apply_restrictions=True) as reading:
-            facets = await resolve_filter(reading.conn, self.access.org_id, wanted)
-            found = await memories.newest(reading.conn, self.access.org_id, facets, limit=limit)
+            filters = await _resolve_filter(reading.conn, self.access.org_id, options)
+            found = await memories.newest(reading.conn, self.access.org_id, filters, limit=limit)
             reading.record_shown(memory.id for memory in found)
         return found
 
@@ -211,76 +175,60 @@ class Memories:
     async def search(
         self, viewer: Viewer, question: SearchedText, *, limit: Limit = 10
     ) -> list[MatchedMemory]:
-        """Return the memories that fit a question by their words, each as it stands now, best first.
-
-        Raises:
-            BadInput: there is no question, or nothing is wanted.
-        """
+        """Return the memories that match a question by their words, best first, each in its current version."""
         check_limit(limit)
         check_question(question)
+        query = SearchQuery(text=question, vector=None)
         async with self.access.reading(viewer, "search memories", apply_restrictions=True) as reading:
-            asked = SearchQuery(text=question, vector=None)
-            found = (
-                await memory_search.search_memories(reading.conn, self.access.org_id, asked, similarities={})
-            ).matches[:limit]
-            reading.record_shown(one.memory.id for one in found)
-        return list(found)
+            result = await memory_search.search_memories(
+                reading.conn, self.access.org_id, query, similarities={}
+            )
+            found = list(result.matches[:limit])
+            reading.record_shown(match.memory.id for match in found)
+        return found
 
     @operation("GET", "/messages/{message}/memories", name="list_memories_resting_on")
     async def resting_on(
         self, viewer: Viewer, message: str, *, room: str | None = None, limit: Limit = 50
     ) -> list[Memory]:
-        """Return the newest memories that rest on a message, whatever became of them, newest first.
-
-        Raises:
-            BadInput: several messages are meant.
-            NotFound: there is no such message, or the viewer may not read it.
-        """
+        """Return the newest memories with this message as a source, in any status, newest first."""
         check_limit(limit)
         async with self.access.reading(viewer, "why", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = None if room is None else await lookup.room(conn, org_id, room)
-            said = await lookup.message(conn, org_id, message, room_id=room_id)
-            found = await memories.derived_from_message(conn, org_id, said.id, limit=limit)
-            reading.record_shown([said.id, *(memory.id for memory in found)])
+            source = await lookup.message(conn, org_id, message, room_id=room_id)
+            found = await memories.derived_from_message(conn, org_id, source.id, limit=limit)
+            reading.record_shown([source.id, *(memory.id for memory in found)])
         return found
 
     @operation("GET", "/memories/{memory}", name="explain_memory")
     async def why(self, viewer: Viewer, memory: str) -> Provenance:
-        """Return a memory with the messages it rests on: their words that count, conversations and rooms.
-
-        Args:
-            viewer: For whom.
-            memory: Its id, or the beginning of it.
-
-        Raises:
-            BadInput: several are meant.
-            NotFound: there is no such memory, or the viewer may not see it.
-        """
+        """Return a memory with its sources: the quoted words, the conversations and the rooms."""
         async with self.access.reading(viewer, "why", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             found = await explicit_memories.find_memory(conn, self.access, memory)
-            told = await _source_messages(conn, org_id, found)
-            later, earlier = await _chain(conn, org_id, found)
-            by, where = await _asserted(conn, org_id, found)
-            reading.record_shown([found.id, *found.source_ids, *(one.id for one in (*later, *earlier))])
-        return Provenance(
-            memory=found,
-            sources=told,
-            successors=later,
-            predecessors=earlier,
-            asserted_by_name=by,
-            asserted_in_name=where,
-        )
+            successor_ids = (await memories.successors(conn, org_id, [found.id])).get(found.id, [])
+            later = {row.id: row for row in await memories.memories_by_id(conn, org_id, successor_ids)}
+            earlier = await memories.predecessors(conn, org_id, found.id)
+            asserter, room_name = await _asserted(conn, org_id, found)
+            reading.record_shown([found.id, *found.source_ids, *later, *(row.id for row in earlier)])
+            return Provenance(
+                memory=found,
+                sources=await _source_messages(conn, org_id, found),
+                successors=[later[key] for key in successor_ids if key in later],
+                predecessors=earlier,
+                asserted_by_name=asserter,
+                asserted_in_name=room_name,
+            )
 
     async def _resolve_own(self, reference: str, action: str) -> tuple[Memory, frozenset[RoomId]]:
-        """Return the memory that is meant, which names the caller, and the rooms of its sources."""
+        """Return a memory that the caller may change, and the rooms of its sources."""
         await self.access.check("correct", action)
         async with self.access.resolving(action) as conn:
-            held = await explicit_memories.find_memory(conn, self.access, reference)
-            await explicit_memories.check_involved(conn, self.access, held)
-            said = await messages.messages_by_id(conn, self.access.org_id, held.source_ids, most=0)
-        return held, frozenset(one.room_id for one in said)
+            memory = await explicit_memories.find_memory(conn, self.access, reference)
+            await explicit_memories.check_involved(conn, self.access, memory)
+            sources = await messages.messages_by_id(conn, self.access.org_id, memory.source_ids, most=0)
+        return memory, frozenset(source.room_id for source in sources)
 
     async def _set_status(
         self, memory: Memory, action: str, write: explicit_memories.WriteStatus, refusal: str
@@ -293,9 +241,9 @@ class Memories:
                 raise BadInput(f"memory {memory.id}", refusal)
             return memory.id, [memory.id]
 
-        return await self._seen(await self.access.change("correct", action, work))
+        return await self._get(await self.access.change("correct", action, work))
 
-    async def _seen(self, memory_id: MemoryId) -> Memory:
+    async def _get(self, memory_id: MemoryId) -> Memory:
         """Return a memory as the caller sees it."""
         async with self.access.db.read_transaction(self.access.principal) as conn:
             found = await memories.memories_by_id(conn, self.access.org_id, [memory_id])
@@ -304,22 +252,46 @@ class Memories:
         return found[0]
 
 
-async def resolve_filter(conn: Connection, org_id: OrgId, options: MemoryOptions) -> MemoryFilter:
-    """Return which memories are meant, by id where words mean rooms and participants.
+def _correction(old: Memory, content: str, caller: ParticipantId | None) -> MemoryDraft:
+    """Return the draft of a memory that supersedes another with the same sources and audience."""
+    roles: set[tuple[MemoryRole, ParticipantId]] = {
+        ("involved" if person.role == "author" else person.role, person.id) for person in old.participants
+    }
+    roles |= set() if caller is None else {("author", caller)}
+    return MemoryDraft(
+        id=MemoryId(uuid7()),
+        kind=old.kind,
+        content=content,
+        importance=old.importance,
+        sensitivity=old.sensitivity,
+        audience="org" if old.audience == "org" else "self",
+        # A memory for its asserter alone stays theirs.
+        asserted_by=old.asserted_by if old.audience == "self" else caller,
+        asserted_in=old.asserted_in,
+        recorded_at=max(datetime.now(UTC), old.recorded_at),
+        valid_from=old.valid_from,
+        # The sources no longer contain the words.
+        sources=[MemorySource(message_id=source.message_id) for source in old.sources],
+        roles=frozenset(roles),
+        tags=frozenset(old.tags),
+        metadata=old.metadata,
+        task_id=old.task_id,
+        slot=old.slot,
+    )
 
-    Raises:
-        BadInput: several are meant.
-        NotFound: there is no such room or participant, or the connection's viewer may not know of them.
-    """
-    for what, words in (("tags", options.get("tags") or ()), ("task", (options.get("task") or "",))):
-        if any("\0" in word for word in words):
-            raise BadInput(what, "holds a NUL, which nothing stored holds")
+
+async def _resolve_filter(conn: Connection, org_id: OrgId, options: MemoryOptions) -> MemoryFilter:
+    async def accounts(word: str | None) -> list[ParticipantId] | None:
+        if word is None:
+            return None
+        return [account.id for account in await lookup.accounts(conn, org_id, word)]
+
     room = options.get("room")
     return MemoryFilter(
         room_ids=None if room is None else [await lookup.room(conn, org_id, room)],
-        subject_ids=await _accounts(conn, org_id, options.get("about")),
-        author_ids=await _accounts(conn, org_id, options.get("by")),
-        perspective_ids=await _accounts(conn, org_id, options.get("seen_by")),
+        subject_ids=await accounts(options.get("about")),
+        author_ids=await accounts(options.get("by")),
+        perspective_ids=await accounts(options.get("seen_by")),
         kinds=options.get("kinds"),
         statuses=options.get("statuses", ("active",)),
         tags=options.get("tags"),
@@ -329,64 +301,43 @@ async def resolve_filter(conn: Connection, org_id: OrgId, options: MemoryOptions
     )
 
 
-async def _accounts(conn: Connection, org_id: OrgId, word: str | None) -> list[ParticipantId] | None:
-    if word is None:
-        return None
-    participant_id = await lookup.participant(conn, org_id, word)
-    return [account.id for account in await directory.accounts(conn, org_id, participant_id)]
-
-
 async def _source_messages(conn: Connection, org_id: OrgId, memory: Memory) -> list[SourceMessage]:
-    """Return what a memory rests on, with where it was said."""
-    said = await messages.messages_truncated(conn, org_id, memory.source_ids)
-    rooms = await directory.room_names(conn, org_id, {message.room_id for message in said})
-    placed = await conversations.assignments_of(conn, org_id, [message.id for message in said])
-    held = await conversations.by_id(conn, org_id, set(placed.values()))
-    spans = {source.message_id: source for source in memory.sources}
+    found = await messages.messages_truncated(conn, org_id, memory.source_ids)
+    rooms = await directory.room_names(conn, org_id, {message.room_id for message in found})
+    assigned = await conversations.assignments_of(conn, org_id, [message.id for message in found])
+    by_id = await conversations.by_id(conn, org_id, set(assigned.values()))
+    sources = {source.message_id: source for source in memory.sources}
     return [
         SourceMessage(
             message=message,
             room_name=rooms[message.room_id].name if message.room_id in rooms else None,
-            conversation_id=placed.get(message.id),
-            conversation_label=held[placed[message.id]].label if placed.get(message.id) in held else "",
-            quote=_quote(message, spans[message.id], memory),
+            conversation_id=assigned.get(message.id),
+            conversation_label=by_id[assigned[message.id]].label if assigned.get(message.id) in by_id else "",
+            quote=_quote(message, sources[message.id], memory),
         )
-        for message in said
+        for message in found
     ]
 
 
 async def _asserted(conn: Connection, org_id: OrgId, memory: Memory) -> tuple[str | None, str | None]:
-    """Return what those are called who asserted a memory, and the room where they did, as far as they may be known."""
-    by = [] if memory.asserted_by is None else [memory.asserted_by]
-    where = [] if memory.asserted_in is None else [memory.asserted_in]
-    names = await memories.known_names(conn, org_id, by)
-    rooms = await directory.room_names(conn, org_id, where)
-    return next(iter(names.values()), None), next((room.name for room in rooms.values()), None)
+    """Return the names of the asserter and the room; None if not set or not visible."""
+    asserter = [] if memory.asserted_by is None else [memory.asserted_by]
+    room = [] if memory.asserted_in is None else [memory.asserted_in]
+    names = await memories.known_names(conn, org_id, asserter)
+    rooms = await directory.room_names(conn, org_id, room)
+    return next(iter(names.values()), None), next((found.name for found in rooms.values()), None)
 
 
 def _quote(message: Message, source: MemorySource, memory: Memory) -> str | None:
     is_edited = message.edited_at is not None and message.edited_at > memory.recorded_at
     if is_edited or source.quote_start is None or source.quote_end is None:
         return None
-    # Of a text that is told by its beginning alone the words that count may lie behind that.
-    held = message.body.removesuffix(TRUNCATION_MARK)
-    return held[source.quote_start : source.quote_end] if source.quote_end <= len(held) else None
+    # The quote may lie behind the truncation.
+    body = message.body.removesuffix(TRUNCATION_MARK)
+    return body[source.quote_start : source.quote_end] if source.quote_end <= len(body) else None
 
 
-async def _chain(conn: Connection, org_id: OrgId, memory: Memory) -> tuple[list[Memory], list[Memory]]:
-    """Return what took the place of a memory, nearest first, and what it took the place of, newest first."""
-    ids = (await memories.successors(conn, org_id, [memory.id])).get(memory.id, [])
-    by_id = {one.id: one for one in await memories.memories_by_id(conn, org_id, ids)}
-    later = [by_id[key] for key in ids if key in by_id]
-    return later, await memories.predecessors(conn, org_id, memory.id)
-
-
-def check_options(options: MemoryOptions) -> None:
-    """Do nothing if these may be meant.
-
-    Raises:
-        BadInput: there is no such kind or status, or a time has no time zone.
-    """
+def _check_options(options: MemoryOptions) -> None:
     for what, words, known in (
         ("kind", options.get("kinds", ()), explicit_memories.KINDS),
         ("status", options.get("statuses", ()), STATUSES),
@@ -398,79 +349,70 @@ def check_options(options: MemoryOptions) -> None:
         moment = options.get(what)
         if moment is not None and moment.tzinfo is None:
             raise BadInput(what.replace("_", " "), "must have a time zone")
+    for what, words in (("tags", options.get("tags") or ()), ("task", (options.get("task") or "",))):
+        if any("\0" in word for word in words):
+            raise BadInput(what, "must not hold NUL")
 
 
 Facet = Literal["kind", "status", "tag", "room", "about", "by"]
-#: A memory that is of a facet's value: the value, what it is called, and the memory.
-FacetEntry = tuple[Facet, str, str, MemoryId]
 FACET_OF_ROLE: Mapping[MemoryRole, Facet] = {"subject": "about", "author": "by"}
+#: Facets are counted among that many of the newest memories, because the visibility of each must be checked.
+COUNTED = 100
+#: Cursors count from here.
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: The most readers that are named.
+NAMED = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetCount:
-    """How many memories have something in common."""
+    """The number of memories with a value in common."""
 
     facet: Facet
-    #: What is asked for to have only these.
+    #: The value to filter by.
     value: str
     name: str
     count: int
 
 
-def count_facets(
-    memories: Sequence[Memory], origins: Sequence[MemoryOrigin], persons: Mapping[ParticipantId, UUID]
+def _count_facets(
+    found: Sequence[Memory], origins: Sequence[MemoryOrigin], persons: Mapping[ParticipantId, UUID]
 ) -> list[FacetCount]:
-    """Return what memories have in common, of each facet the most frequent first.
-
-    Args:
-        memories: The memories.
-        origins: Where what they rest on was said.
-        persons: Whose accounts the participants are who are merged: these are one.
-    """
-    held: dict[tuple[Facet, object], set[MemoryId]] = {}
-    called: dict[tuple[Facet, object], tuple[str, str]] = {}
-    for facet, value, name, memory_id in (*_own_facets(memories), *_room_facets(origins)):
-        key = (
-            facet,
-            persons.get(ParticipantId(UUID(value)), value) if facet in FACET_OF_ROLE.values() else value,
-        )
-        held.setdefault(key, set()).add(memory_id)
-        called.setdefault(key, (value, name))
-    tallies = [
-        FacetCount(facet=key[0], value=called[key][0], name=called[key][1], count=len(ids))
-        for key, ids in held.items()
+    """Count the facets of memories, the most frequent first in each; `persons` maps merged accounts to one key."""
+    ids: dict[tuple[Facet, object], set[MemoryId]] = {}
+    labels: dict[tuple[Facet, object], tuple[str, str]] = {}
+    for facet, value, name, memory_id in _facet_values(found, origins):
+        is_person = facet in FACET_OF_ROLE.values()
+        key = (facet, persons.get(ParticipantId(UUID(value)), value) if is_person else value)
+        ids.setdefault(key, set()).add(memory_id)
+        labels.setdefault(key, (value, name))
+    counts = [
+        FacetCount(facet=key[0], value=labels[key][0], name=labels[key][1], count=len(memory_ids))
+        for key, memory_ids in ids.items()
     ]
-    return sorted(tallies, key=lambda one: (one.facet, -one.count, one.name, one.value))
+    return sorted(counts, key=lambda row: (row.facet, -row.count, row.name, row.value))
 
 
-def _own_facets(found: Iterable[Memory]) -> Iterable[FacetEntry]:
-    for one in found:
-        yield "kind", one.kind, one.kind, one.id
-        yield "status", one.status, one.status, one.id
-        for tag in one.tags:
-            yield "tag", tag, tag, one.id
-        for who in one.participants:
-            if who.role in FACET_OF_ROLE:
-                yield FACET_OF_ROLE[who.role], str(who.id), who.name, one.id
-
-
-def _room_facets(origins: Iterable[MemoryOrigin]) -> Iterable[FacetEntry]:
-    for one in origins:
-        if one.room_name is not None:
-            yield "room", str(one.room_id), one.room_name, one.memory_id
-
-
-#: So many of the newest memories are counted by what they have in common: of each it is asked whether it may be seen.
-COUNTED = 100
-#: From which the names of pages count.
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: So many are named of those who may read what a memory rests on.
-NAMED = 50
+def _facet_values(
+    found: Iterable[Memory], origins: Iterable[MemoryOrigin]
+) -> Iterable[tuple[Facet, str, str, MemoryId]]:
+    """Yield the facet, value, name and memory of every value."""
+    for memory in found:
+        yield "kind", memory.kind, memory.kind, memory.id
+        yield "status", memory.status, memory.status, memory.id
+        for tag in memory.tags:
+            yield "tag", tag, tag, memory.id
+        for person in memory.participants:
+            if person.role in FACET_OF_ROLE:
+                yield FACET_OF_ROLE[person.role], str(person.id), person.name, memory.id
+    for origin in origins:
+        if origin.room_name is not None:
+            yield "room", str(origin.room_id), origin.room_name, origin.memory_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedMemory:
-    """A memory, and where what it rests on was said, as far as the viewer may see."""
+    """A memory with the visible rooms of its sources."""
 
     memory: Memory
     origins: Sequence[MemoryOrigin]
@@ -478,39 +420,38 @@ class ListedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryListPage:
-    """Memories, newest first, and what they have in common with others that are meant."""
+    """A page of memories, newest first, with facets."""
 
     memories: Sequence[ListedMemory]
-    #: Names the page after this one; None where there is none.
+    #: The cursor of the next page.
     next: str | None
-    #: Of the newest `COUNTED` that are meant; none on further pages.
+    #: The facets of the newest `COUNTED` memories; empty on later pages.
     tallies: Sequence[FacetCount]
-    #: How many were counted; none on further pages.
+    #: The number of memories counted; 0 on later pages.
     counted: int
-    #: Whether there are more than were counted.
+    #: There are more memories than were counted.
     is_cut: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAudience:
-    """For whom a memory is, and why; nothing but what its viewer may know."""
+    """Who may see a memory, as far as its viewer may know."""
 
-    #: Where it was said, and for whom.
     origins: Sequence[MemoryOrigin]
     is_sensitive: bool
-    #: Whether only whoever may see what took its place sees it.
+    #: Only those who may see the memory that superseded it may see it.
     is_superseded: bool
-    #: Whether everybody in the org may read all that it rests on.
+    #: Everybody in the org may read its sources.
     is_open: bool
-    #: Those who may, as far as the viewer may know them, or who asserted what rests on nothing; empty where everybody may.
+    #: The readers that the viewer knows, or the asserter of a memory without sources; empty if it is open.
     readers: Sequence[MemoryReader]
-    #: Whether there are more than are named.
+    #: There are more readers than are named.
     has_more: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePlace:
-    """A message, and what its room is called; None where the viewer may not see the room."""
+    """A message, and the name of its room if the viewer may see the room."""
 
     message: Message
     room_name: str | None
@@ -518,102 +459,80 @@ class MessagePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBrowser:
-    """The memories of an org, as people look through them."""
+    """The memories of an org as the pages show them; raises the errors of `Memories`."""
 
     access: Access
 
     async def list_page(
-        self, viewer: Viewer, *, limit: int = 50, before: str | None = None, **wanted: Unpack[MemoryOptions]
+        self, viewer: Viewer, *, limit: int = 50, before: str | None = None, **options: Unpack[MemoryOptions]
     ) -> MemoryListPage:
-        """Return the newest memories that the viewer may see, and what those that are meant have in common.
-
-        Args:
-            viewer: For whom.
-            limit: How many.
-            before: What a page before called its `next`.
-            wanted: Only these.
-
-        Raises:
-            BadInput: nothing is wanted, there is no such kind or status, several are meant, or no page was called so.
-            NotFound: there is no such room or participant, or the viewer may not know of them.
-        """
-        reject_unknown_keywords("shelf", wanted, MemoryOptions)
+        """Return the newest memories that the viewer may see, or those after the cursor `before`, with facets."""
+        reject_unknown_keywords("shelf", options, MemoryOptions)
         check_limit(limit)
-        check_options(wanted)
-        place = None if before is None else _parse_cursor(before)
+        _check_options(options)
+        cursor = None if before is None else _parse_cursor(before)
+        size = limit if cursor else max(limit, COUNTED)
         async with self.access.reading(viewer, "list memories", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
-            facets = await resolve_filter(conn, org_id, wanted)
-            facets = replace(facets, before=place)
-            is_first = before is None
-            wanted_ids = max(limit, COUNTED) if is_first else limit
-            places = await memories.newest_cursors(conn, org_id, facets, limit=wanted_ids + 1)
-            found = await memories.memories_by_id(conn, org_id, [one.id for one in places[:wanted_ids]])
+            filters = replace(await _resolve_filter(conn, org_id, options), before=cursor)
+            cursors = await memories.newest_cursors(conn, org_id, filters, limit=size + 1)
+            found = await memories.memories_by_id(conn, org_id, [row.id for row in cursors[:size]])
             origins = await people_pages.memory_origins(conn, org_id, found)
-            counted = found if is_first else []
-            people = {who.id for memory in counted for who in memory.participants}
+            people = (
+                set[ParticipantId]()
+                if cursor
+                else {person.id for memory in found for person in memory.participants}
+            )
             persons = await people_pages.persons_of_accounts(conn, org_id, people) if people else {}
             reading.record_shown(memory.id for memory in found[:limit])
         return MemoryListPage(
             memories=[
-                ListedMemory(memory=one, origins=[place for place in origins if place.memory_id == one.id])
-                for one in found[:limit]
+                ListedMemory(memory=memory, origins=[row for row in origins if row.memory_id == memory.id])
+                for memory in found[:limit]
             ],
-            next=_to_cursor(places[limit - 1]) if len(places) > limit else None,
-            tallies=count_facets(counted, origins, persons) if is_first else [],
-            counted=len(counted),
-            is_cut=is_first and len(places) > wanted_ids,
+            next=_to_cursor(cursors[limit - 1]) if len(cursors) > limit else None,
+            tallies=[] if cursor else _count_facets(found, origins, persons),
+            counted=0 if cursor else len(found),
+            is_cut=cursor is None and len(cursors) > size,
         )
 
     async def audience(self, viewer: Viewer, memory: str) -> MemoryAudience:
-        """Return for whom a memory is, as far as that viewer may know.
-
-        What spoken wishes keep from somebody is not told: who may read what a memory rests on is.
-
-        Raises:
-            BadInput: several are meant.
-            NotFound: there is no such memory, or the viewer may not see it.
-        """
+        """Return who may see a memory. Privacy requests are left out: the readers of its sources count."""
         async with self.access.reading(viewer, "why", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
-            held = await explicit_memories.find_memory(conn, self.access, memory)
-            reading.record_shown([held.id, *held.source_ids])
-            origins = await people_pages.memory_origins(conn, org_id, [held])
-            is_sensitive = held.sensitivity == "sensitive"
-            is_open = held.audience == "org" or (
-                bool(origins) and not is_sensitive and all(one.reach == "open" for one in origins)
+            found = await explicit_memories.find_memory(conn, self.access, memory)
+            reading.record_shown([found.id, *found.source_ids])
+            origins = await people_pages.memory_origins(conn, org_id, [found])
+            is_sensitive = found.sensitivity == "sensitive"
+            is_open = found.audience == "org" or (
+                bool(origins) and not is_sensitive and all(origin.reach == "open" for origin in origins)
             )
-            named: list[MemoryReader] = []
-            if held.sources and not is_open:
-                named = await people_pages.memory_readers(conn, org_id, held, limit=NAMED + 1)
-            elif held.asserted_by is not None and not is_open:
-                known = await memories.known_names(conn, org_id, [held.asserted_by])
-                named = [MemoryReader(id=key, name=name) for key, name in known.items()]
+            readers: list[MemoryReader] = []
+            if found.sources and not is_open:
+                readers = await people_pages.memory_readers(conn, org_id, found, limit=NAMED + 1)
+            elif found.asserted_by is not None and not is_open:
+                names = await memories.known_names(conn, org_id, [found.asserted_by])
+                readers = [MemoryReader(id=key, name=name) for key, name in names.items()]
         return MemoryAudience(
             origins=origins,
             is_sensitive=is_sensitive,
-            is_superseded=held.superseded_by is not None,
+            is_superseded=found.superseded_by is not None,
             is_open=is_open,
-            readers=named[:NAMED],
-            has_more=len(named) > NAMED,
+            readers=readers[:NAMED],
+            has_more=len(readers) > NAMED,
         )
 
     async def message(self, viewer: Viewer, word: str) -> MessagePlace:
-        """Return a message, and its room's name.
-
-        Raises:
-            BadInput: several are meant.
-            NotFound: there is no such message, or the viewer may not read it.
-        """
+        """Return a message and the name of its room."""
         async with self.access.reading(viewer, "read message") as reading:
-            said = await lookup.message(reading.conn, self.access.org_id, word, room_id=None)
-            rooms = await directory.room_names(reading.conn, self.access.org_id, [said.room_id])
-            reading.record_shown([said.id])
-        return MessagePlace(message=said, room_name=next((room.name for room in rooms.values()), None))
+            found = await lookup.message(reading.conn, self.access.org_id, word, room_id=None)
+            rooms = await directory.room_names(reading.conn, self.access.org_id, [found.room_id])
+            reading.record_shown([found.id])
+        return MessagePlace(message=found, room_name=next((room.name for room in rooms.values()), None))
 
 
 def _to_cursor(last_shown: MemoryCursor) -> str:
-    """Return what the page after a memory is called: the memory may be gone when it is asked for."""
+    """Return a cursor that works even if the memory is gone."""
     return f"{(last_shown.valid_from - EPOCH) // timedelta(microseconds=1)}_{last_shown.id}"
 
 

@@ -1,9 +1,10 @@
-"""What the operator watches and sets: how far the work has come, how long reads take, what a room embeds."""
+"""Monitoring for operators: progress of the jobs, durations of reads, and the embedding policy of rooms."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import get_args
+from typing import Protocol, get_args
 from uuid import UUID
 
 from roomlore.agents.section_cache import CacheStatistics, SectionCache
@@ -30,187 +31,175 @@ from roomlore.operations.projection_service import ProjectionStatus, projection_
 from roomlore.operations.registry import operation
 from roomlore.search import lookup
 
-#: So many of the newest messages are looked at to see how they stand in exchanges, in all rooms together; more where
-#: this leaves a room less than the fewest.
+#: The newest messages sampled for thread statistics, in all rooms together, and at least per room.
 SAMPLE_SIZE, MIN_SAMPLE = 20_000, 20
-#: So many of the newest reads tell how long they take.
+#: The newest reads measured.
 READS = 10_000
-#: Of workers and kinds of failures so many are told, and so many of the largest tables.
+#: The most workers and failures listed, and the most tables.
 MAX_FAILURES, TABLES = 20, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How far a stage has come."""
+    """The progress of one kind of job."""
 
-    #: Messages that it went through.
+    #: Messages done.
     done: int
-    #: What is still to be done: messages to be embedded, rooms to be untangled.
+    #: Items waiting: messages, rooms or conversations, depending on the job.
     waiting: int
-    #: What failed too often to be tried again unasked.
+    #: Items that failed too often and are not retried by themselves.
     set_aside: int
-    #: Since when the oldest of what waits has been waiting: long ago where no worker runs. None where nothing waits.
+    #: Since when the oldest item waits; a long time means that no worker runs.
     oldest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectionCoverage:
-    """How far the copies in one kind of server have come with messages."""
+    """The progress of the index in one kind of server."""
 
     target: Target
-    #: Messages of which nothing waits; None while it is still asked what the first copy is to hold.
+    #: Messages indexed; None while the first index is being prepared.
     done: int | None
-    #: Messages that are still to be written there, or to be removed.
+    #: Messages waiting to be written or removed.
     waiting: int
-    #: Those that the server would not take.
+    #: Messages that the server rejected.
     set_aside: int
-    #: Since when the oldest of what waits has been waiting; None where nothing waits.
+    #: Since when the oldest message waits.
     oldest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomCounts:
-    """Numbers of one room, or of all rooms together."""
+    """The statistics of one room, or of all rooms together."""
 
     messages: int
-    #: How many of the newest messages the shares are from: all of them where there are few.
+    #: The number of messages in the sample that the shares are from.
     looked_at: int
-    #: Share of messages that are in exchanges of several; None of nothing, as the next two.
+    #: The share of messages in threads of several; None without messages, also for the next two.
     share_in_exchanges: float | None
-    #: How many messages such an exchange has on average; None where there is none.
+    #: The mean number of messages of such a thread.
     exchange_size: float | None
-    #: Share of messages imported from pairs of question and answer: those whose metadata has `legacy_pair`.
+    #: The share of messages imported as question and answer pairs (`legacy_pair` in their metadata).
     legacy_share: float | None
-    #: Messages that have a vector.
+    #: Messages with a vector.
     vectors: int
-    #: About how many more there would be if every room embedded each message.
+    #: The estimated number of vectors saved by rooms that embed only thread roots.
     vectors_saved: int
     embedded: Coverage
     untangled: Coverage
-    #: Messages of conversations that rules went through; what is still to be done are conversations that are over.
+    #: Messages whose conversation the rules went through; closed conversations wait.
     extracted: Coverage
-    #: Messages that were listened to for requests of privacy; what could not be in time waits for the worker.
+    #: Messages searched for privacy requests.
     listened: Coverage
-    #: One for each kind of server in which the org has copies.
+    #: One for each server with an index of the org.
     projected: Sequence[ProjectionCoverage]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomStatistics:
-    """A room and its numbers."""
+    """A room and its statistics."""
 
     room_id: RoomId
     platform: str
     external_id: str
     name: str
     embedding_policy: EmbeddingPolicy
-    #: How long it keeps what was said; None is forever.
+    #: The retention period; None is forever.
     keep_for: timedelta | None
-    #: From when on; until then it can be taken back, and the room keeps what it kept before. None where it does so already.
+    #: When it begins; until then `kept_until_then` applies. None if it applies already.
     retention_starts_at: datetime | None
     kept_until_then: timedelta | None
-    #: How many messages go then; None where that has begun, or nothing goes.
+    #: The number of messages that go then.
     in_grace: int | None
     counts: RoomCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrgStatistics:
-    """Numbers of an org."""
+    """The statistics of an org."""
 
     at: datetime
     counts: RoomCounts
-    #: Most messages first.
+    #: The most messages first.
     rooms: Sequence[RoomStatistics]
-    #: Of the newest reads.
+    #: Durations of the newest reads.
     latencies: Sequence[Latency]
-    #: Conversations to be shown to a language model for what is stated in them, where one is named, and how it answers.
+    #: Conversations waiting for the language model, and its state.
     readings: llm_calls.ExtractionBacklog
-    #: How often what an agent remembers could be shown again; each process counts its own.
+    #: Hits of the memory section cache in this process.
     blocks: CacheStatistics
-    #: In each kind of server that holds any.
+    #: The indexes in other servers.
     copies: Sequence[ProjectionStatus]
-    #: The model that searches use, the one that is to come and the one before, as far as there are such.
+    #: The current, next and previous embedding model.
     embedding: Sequence[EmbeddingVersionStatus]
-    #: How the server's clock disagrees with the database's and with what was said; empty where it agrees.
+    #: How the clock of the server disagrees with the database or the messages.
     clock: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """Whether the work of an org is being done, and what stands in its way."""
+    """The workers of an org and what stops its jobs."""
 
     at: datetime
-    #: Those that were seen last, newest first; one that ended in order is not among them.
+    #: Newest first, without workers that ended in order.
     workers: Sequence[Heartbeat]
-    #: Most first.
+    #: The most frequent first.
     failures: Sequence[DeadLetters]
-    #: The database and its largest tables; None for who came with a key, since other orgs are in them, too.
+    #: The database and its largest tables; None for callers with a key, because they include other orgs.
     sizes: Sequence[Size] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _RoomSample:
-    """What was read of one room."""
+class _RoomData:
+    """The counts of one room as read from the database."""
 
     room: RoomStats
-    look: RoomSample
+    sample: RoomSample
     vectors: int
     untangled: int
-    #: None where nothing is in a conversation.
     extracted: ExtractionProgress | None
-    #: By stage.
-    waiting: dict[QueueName, QueueBacklog]
-    #: By target.
-    uncopied: dict[Target, ProjectionBacklog]
+    queues: dict[QueueName, QueueBacklog]
+    projections: dict[Target, ProjectionBacklog]
+
+    def extrapolated(self, count: int) -> float:
+        """Return a count of the sample as an estimate for all messages of the room."""
+        looked_at = self.sample.looked_at
+        return count * self.room.messages / looked_at if looked_at else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """The running of an org; the operator's."""
+    """The statistics of an org. Every method raises NotAllowed unless the caller is an operator."""
 
     access: Access
-    #: Of this process.
+    #: The cache of this process.
     section_cache: SectionCache
     embedding_versions: EmbeddingVersions
 
     @operation("GET", "/operations", name="read_numbers")
     async def numbers(self) -> OrgStatistics:
-        """Return how far the work has come in each room, how messages stand in exchanges and how long reads take.
-
-        Raises:
-            NotAllowed: the caller is no operator.
-        """
+        """Return the progress of the jobs, thread statistics and durations of reads."""
         await self.access.check("administer", "read numbers")
         async with self.access.reading(self.access.principal, "read numbers") as reading:
-            now = datetime.now(UTC)
-            seen = await _sample_rooms(reading.conn, self.access.org_id, now=now)
-            copies = await projection_statuses(reading.conn, self.access.org_id)
-            embedding = await self.embedding_versions.known_status(reading.conn)
-            backlog = await llm_calls.backlog(reading.conn, self.access.org_id, now=now)
-            latencies = await stats.latencies(reading.conn, self.access.org_id, newest=READS)
-            newest = await stats.newest_message(reading.conn, self.access.org_id)
-            clock = clock_problems(utc_now(), database=newest.now, newest=newest.sent_at)
-        rooms = [_room(one, copies) for one in seen]
-        return OrgStatistics(
-            at=now,
-            counts=_counts(seen, copies),
-            rooms=rooms,
-            latencies=latencies,
-            readings=backlog,
-            blocks=self.section_cache.hits(self.access.org_id),
-            copies=copies,
-            embedding=embedding,
-            clock=clock,
-        )
+            conn, org_id, now = reading.conn, self.access.org_id, datetime.now(UTC)
+            rooms = await _read_rooms(conn, org_id, now=now)
+            copies = await projection_statuses(conn, org_id)
+            newest = await stats.newest_message(conn, org_id)
+            return OrgStatistics(
+                at=now,
+                counts=_counts(rooms, copies),
+                rooms=[_room(room, copies) for room in rooms],
+                latencies=await stats.latencies(conn, org_id, newest=READS),
+                readings=await llm_calls.backlog(conn, org_id, now=now),
+                blocks=self.section_cache.hits(org_id),
+                copies=copies,
+                embedding=await self.embedding_versions.known_status(conn),
+                clock=clock_problems(utc_now(), database=newest.now, newest=newest.sent_at),
+            )
 
     @operation("GET", "/operations/state", name="read_state")
     async def state(self) -> JobState:
-        """Return which workers there are, what was set aside and why, and how large the database is.
-
-        Raises:
-            NotAllowed: the caller is no operator.
-        """
+        """Return the workers, the failed jobs with their errors, and the size of the database."""
         await self.access.check("administer", "read state")
         async with self.access.reading(self.access.principal, "read state") as reading:
             conn, org_id = reading.conn, self.access.org_id
@@ -231,14 +220,13 @@ class Monitoring:
         result_key="change",
     )
     async def embed(self, room: str, policy: EmbeddingPolicy) -> PolicyChange:
-        """Say what a room embeds, each message or only what opens an exchange; return what that changed.
+        """Set whether a room embeds every message or only thread roots; return the effect.
 
-        Vectors that it then needs no more are gone when this returns; those that are missing are asked for.
+        Vectors that are no longer needed are deleted at once. Missing ones are left to the worker.
 
         Raises:
-            BadInput: there is no such policy, or several rooms are meant.
             NotFound: there is no such room.
-            NotAllowed: the caller is no operator.
+            BadInput: there is no such policy, or the name is ambiguous.
         """
         if policy not in get_args(EmbeddingPolicy):
             raise BadInput("policy", f"must be one of {', '.join(get_args(EmbeddingPolicy))}")
@@ -252,38 +240,35 @@ class Monitoring:
         return await self.access.change("administer", "set embedding", change)
 
 
-async def _sample_rooms(conn: Connection, org_id: OrgId, *, now: datetime) -> list[_RoomSample]:
+async def _read_rooms(conn: Connection, org_id: OrgId, *, now: datetime) -> list[_RoomData]:
     rooms = await stats.room_stats(conn, org_id)
-    sample = max(MIN_SAMPLE, SAMPLE_SIZE // max(len(rooms), 1))
-    looks = await stats.room_samples(conn, org_id, sample=sample)
+    size = max(MIN_SAMPLE, SAMPLE_SIZE // max(len(rooms), 1))
+    samples = await stats.room_samples(conn, org_id, sample=size)
     vectors, untangled = await stats.vector_counts(conn, org_id), await stats.assigned_counts(conn, org_id)
     extracted = await extraction_state.coverage(conn, org_id, now=now)
-    waiting: dict[RoomId, dict[QueueName, QueueBacklog]] = {}
-    for one in await stats.queue_backlogs(conn, org_id):
-        waiting.setdefault(one.room_id, {})[one.stage] = one
-    uncopied: dict[RoomId, dict[Target, ProjectionBacklog]] = {}
-    for one in await stats.projection_backlogs(conn, org_id):
-        uncopied.setdefault(one.room_id, {})[one.target] = one
+    queues: defaultdict[RoomId, dict[QueueName, QueueBacklog]] = defaultdict(dict)
+    for queue in await stats.queue_backlogs(conn, org_id):
+        queues[queue.room_id][queue.stage] = queue
+    projections: defaultdict[RoomId, dict[Target, ProjectionBacklog]] = defaultdict(dict)
+    for backlog in await stats.projection_backlogs(conn, org_id):
+        projections[backlog.room_id][backlog.target] = backlog
+    empty = RoomSample(room_id=RoomId(org_id), looked_at=0, in_exchanges=0, exchanges=0, carried=0, legacy=0)
     return [
-        _RoomSample(
+        _RoomData(
             room=room,
-            look=looks.get(room.room_id, _empty_look(room.room_id)),
+            sample=samples.get(room.room_id, empty),
             vectors=vectors.get(room.room_id, 0),
             untangled=untangled.get(room.room_id, 0),
             extracted=extracted.get(room.room_id),
-            waiting=waiting.get(room.room_id, {}),
-            uncopied=uncopied.get(room.room_id, {}),
+            queues=queues[room.room_id],
+            projections=projections[room.room_id],
         )
         for room in rooms
     ]
 
 
-def _empty_look(room_id: RoomId) -> RoomSample:
-    return RoomSample(room_id=room_id, looked_at=0, in_exchanges=0, exchanges=0, carried=0, legacy=0)
-
-
-def _room(seen: _RoomSample, targets: Sequence[ProjectionStatus]) -> RoomStatistics:
-    room = seen.room
+def _room(data: _RoomData, targets: Sequence[ProjectionStatus]) -> RoomStatistics:
+    room = data.room
     return RoomStatistics(
         room_id=room.room_id,
         platform=room.platform,
@@ -294,72 +279,71 @@ def _room(seen: _RoomSample, targets: Sequence[ProjectionStatus]) -> RoomStatist
         retention_starts_at=room.retention_starts_at,
         kept_until_then=room.kept_until_then,
         in_grace=room.in_grace,
-        counts=_counts([seen], targets),
+        counts=_counts([data], targets),
     )
 
 
-def _counts(seen: Sequence[_RoomSample], targets: Sequence[ProjectionStatus]) -> RoomCounts:
-    """Return the numbers of some rooms together; what was looked at of each stands for all of it."""
-    messages = sum(one.room.messages for one in seen)
-    in_exchanges = sum(_extrapolated(one, one.look.in_exchanges) for one in seen)
-    exchanges = sum(_extrapolated(one, one.look.exchanges) for one in seen)
+def _counts(rooms: Sequence[_RoomData], targets: Sequence[ProjectionStatus]) -> RoomCounts:
+    messages = sum(room.room.messages for room in rooms)
+    vectors = sum(room.vectors for room in rooms)
+    in_threads = sum(room.extrapolated(room.sample.in_exchanges) for room in rooms)
+    threads = sum(room.extrapolated(room.sample.exchanges) for room in rooms)
+    extracted = [room.extracted for room in rooms if room.extracted is not None]
+    listening = _coverage(_backlogs(rooms, "listen"), done=0)
+    listened = messages - listening.waiting - listening.set_aside
     return RoomCounts(
         messages=messages,
-        looked_at=sum(one.look.looked_at for one in seen),
-        share_in_exchanges=_ratio(in_exchanges, messages),
-        exchange_size=_ratio(in_exchanges, exchanges),
-        legacy_share=_ratio(sum(_extrapolated(one, one.look.legacy) for one in seen), messages),
-        vectors=sum(one.vectors for one in seen),
-        vectors_saved=round(sum(_extrapolated(one, one.look.carried) for one in seen)),
-        embedded=_coverage(seen, "embed", done=sum(one.vectors for one in seen)),
-        untangled=_coverage(seen, "untangle", done=sum(one.untangled for one in seen)),
-        extracted=_extraction_coverage([one.extracted for one in seen if one.extracted is not None]),
-        listened=_privacy_coverage(seen, messages),
-        projected=[_projection_coverage(seen, one) for one in targets],
+        looked_at=sum(room.sample.looked_at for room in rooms),
+        share_in_exchanges=_ratio(in_threads, messages),
+        exchange_size=_ratio(in_threads, threads),
+        legacy_share=_ratio(sum(room.extrapolated(room.sample.legacy) for room in rooms), messages),
+        vectors=vectors,
+        vectors_saved=round(sum(room.extrapolated(room.sample.carried) for room in rooms)),
+        embedded=_coverage(_backlogs(rooms, "embed"), done=vectors),
+        untangled=_coverage(_backlogs(rooms, "untangle"), done=sum(room.untangled for room in rooms)),
+        extracted=_coverage(extracted, done=sum(progress.done for progress in extracted)),
+        listened=replace(listening, done=listened),
+        projected=[_projection_coverage(rooms, messages, target) for target in targets],
     )
 
 
-def _extrapolated(seen: _RoomSample, count: int) -> float:
-    return count * seen.room.messages / seen.look.looked_at if seen.look.looked_at else 0.0
+class _Backlog(Protocol):
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def set_aside(self) -> int: ...
+    @property
+    def oldest_at(self) -> datetime | None: ...
+
+
+def _backlogs(rooms: Iterable[_RoomData], queue: QueueName) -> list[QueueBacklog]:
+    return [room.queues[queue] for room in rooms if queue in room.queues]
+
+
+def _coverage(backlogs: Sequence[_Backlog], *, done: int) -> Coverage:
+    return Coverage(
+        done=done,
+        waiting=sum(backlog.waiting for backlog in backlogs),
+        set_aside=sum(backlog.set_aside for backlog in backlogs),
+        oldest_at=min((at for backlog in backlogs if (at := backlog.oldest_at) is not None), default=None),
+    )
+
+
+def _projection_coverage(
+    rooms: Sequence[_RoomData], messages: int, status: ProjectionStatus
+) -> ProjectionCoverage:
+    backlogs = [room.projections[status.target] for room in rooms if status.target in room.projections]
+    # Removals wait as well, but tombstones are not counted as messages: only messages still there are subtracted.
+    done = max(messages - sum(backlog.still_there for backlog in backlogs), 0)
+    left = _coverage(backlogs, done=done)
+    return ProjectionCoverage(
+        target=status.target,
+        done=done if status.is_ready or status.to_build is not None else None,
+        waiting=left.waiting,
+        set_aside=left.set_aside,
+        oldest_at=left.oldest_at,
+    )
 
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
-
-
-def _extraction_coverage(drawn: Sequence[ExtractionProgress]) -> Coverage:
-    return Coverage(
-        done=sum(one.done for one in drawn),
-        waiting=sum(one.waiting for one in drawn),
-        set_aside=sum(one.set_aside for one in drawn),
-        oldest_at=min((one.oldest_at for one in drawn if one.oldest_at is not None), default=None),
-    )
-
-
-def _privacy_coverage(seen: Iterable[_RoomSample], messages: int) -> Coverage:
-    left = _coverage(seen, "listen", done=0)
-    return replace(left, done=messages - left.waiting - left.set_aside)
-
-
-def _projection_coverage(seen: Sequence[_RoomSample], copies: ProjectionStatus) -> ProjectionCoverage:
-    left = [one.uncopied[copies.target] for one in seen if copies.target in one.uncopied]
-    is_asked = copies.is_ready or copies.to_build is not None
-    # What is to be removed waits as well: a hole is no part of the messages, so nothing is taken off for it.
-    done = max(sum(one.room.messages for one in seen) - sum(one.still_there for one in left), 0)
-    return ProjectionCoverage(
-        target=copies.target,
-        done=done if is_asked else None,
-        waiting=sum(one.waiting for one in left),
-        set_aside=sum(one.set_aside for one in left),
-        oldest_at=min((one.oldest_at for one in left if one.oldest_at is not None), default=None),
-    )
-
-
-def _coverage(seen: Iterable[_RoomSample], queue: QueueName, *, done: int) -> Coverage:
-    left = [one.waiting[queue] for one in seen if queue in one.waiting]
-    return Coverage(
-        done=done,
-        waiting=sum(one.waiting for one in left),
-        set_aside=sum(one.set_aside for one in left),
-        oldest_at=min((one.oldest_at for one in left if one.oldest_at is not None), default=None),
-    )

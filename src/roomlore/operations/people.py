@@ -1,12 +1,12 @@
-"""People: whose accounts the participants are."""
+"""People: registering participants, and merging accounts of one person; and lists of people for the pages."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
-from roomlore.db import agents as encounters
+from roomlore.db import agents as interactions
 from roomlore.db import directory, erased, people_pages
 from roomlore.db.directory import NewAccount, ParticipantKey
 from roomlore.db.people_pages import PeopleFilter, PersonRow
@@ -21,32 +21,27 @@ from roomlore.operations.access import Access
 from roomlore.operations.registry import operation
 from roomlore.search import lookup
 
-#: The platform of accounts that no other platform knows.
+#: The platform of accounts that were registered here.
 OWN_PLATFORM = "roomlore"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class People:
-    """Participants: added before they speak, put together as accounts of one person, and taken apart again."""
+    """The participants of an org.
+
+    A participant is named by name, account, id or the beginning of an id. Every method raises NotFound if the caller
+    knows nobody by that name and BadInput if it is ambiguous. Changes raise NotAllowed unless the caller is an operator.
+    """
 
     access: Access
 
     @operation("GET", "/participants/accounts", name="list_accounts")
     async def accounts(self, viewer: Viewer, participant: str | None = None) -> list[Account]:
-        """Return the accounts of a person, or of everybody, as far as the viewer may know them.
-
-        Args:
-            viewer: For whom.
-            participant: A name, account, id or beginning of an id; None means everybody.
-
-        Raises:
-            NotFound: nobody is meant, or nobody the viewer may know of.
-            BadInput: several are meant.
-        """
+        """Return the accounts of a person, or of everybody, that the viewer knows."""
         async with self.access.reading(viewer, "list accounts") as reading:
             conn, org_id = reading.conn, self.access.org_id
-            one = None if participant is None else await lookup.participant(conn, org_id, participant)
-            found = await _accounts_of(conn, org_id, one)
+            key = None if participant is None else await lookup.participant(conn, org_id, participant)
+            found = await _accounts_of(conn, org_id, key)
             reading.record_shown(account.participant_id for account in found)
         return found
 
@@ -61,47 +56,44 @@ class People:
         platform: str = OWN_PLATFORM,
         account: str | None = None,
     ) -> Account:
-        """Add a participant who has not spoken yet and return their account; one that is there already stays as it is.
+        """Register a participant before their first message, and return their account. An existing account is unchanged.
 
         Args:
-            name: What they are called until they call themselves something else.
-            kind: Whether they are an agent.
-            platform: Where they speak, as rooms of that platform call it.
-            account: Their account id there; the name by default.
+            name: Their name until they set another.
+            kind: Agent, human or system.
+            platform: The platform of the account.
+            account: The id of the account there; the name by default.
 
         Raises:
-            BadInput: name, kind, platform or account cannot be stored, or the account is of another kind.
-            NotAllowed: the caller is no operator.
+            BadInput: an argument cannot be stored, or the account exists with another kind.
         """
         org_id = self.access.org_id
-        wanted = _new_account(name, kind=kind, platform=platform, account=account or name)
+        new = _new_account(name, kind=kind, platform=platform, account=account or name)
 
         async def work(conn: Connection) -> tuple[Account, Sequence[UUID]]:
             await erased.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
-            key = (wanted.platform, wanted.account_id, wanted.persona)
-            held = (await directory.accounts_by_key(conn, org_id, [key])).get(key)
-            if held is None:
-                await directory.add_participants_with_accounts(conn, org_id, [wanted])
-            elif held.kind != wanted.kind:
-                raise BadInput(f"account {wanted.account_id!r}", f"is there already, and is {held.kind}")
-            participant_id = wanted.participant_id if held is None else held.participant_id
+            key = (new.platform, new.account_id, new.persona)
+            existing = (await directory.accounts_by_key(conn, org_id, [key])).get(key)
+            if existing is None:
+                await directory.add_participants_with_accounts(conn, org_id, [new])
+            elif existing.kind != new.kind:
+                raise BadInput(f"account {new.account_id!r}", f"is there already, and is {existing.kind}")
+            participant_id = new.participant_id if existing is None else existing.participant_id
             accounts = await _accounts_of(conn, org_id, participant_id)
-            [account] = [one for one in accounts if (one.platform, one.account_id, one.persona) == key]
-            return account, [participant_id]
+            [found] = [item for item in accounts if (item.platform, item.account_id, item.persona) == key]
+            return found, [participant_id]
 
         return await self.access.change("administer", "register", work)
 
     @operation("POST", "/participants/merge", name="merge_participants", replay="once")
     async def merge(self, one: str, other: str) -> list[Account]:
-        """Say that two participants are accounts of one person, and return all accounts of it.
+        """Merge two participants into one person, and return all accounts of the person.
 
-        Nothing said is rewritten: a merge decides what the person may read, and which memories are of one person.
+        Messages keep their authors. The person may read what each account may read, and their memories are one person's.
 
         Raises:
-            NotFound: one of them is nobody.
-            BadInput: several are meant, they are one person already, or one is an agent and the other is not.
-            NotAllowed: the caller is no operator.
+            BadInput: they are one person already, or only one is an agent.
         """
         org_id = self.access.org_id
 
@@ -121,27 +113,25 @@ class People:
 
     @operation("POST", "/participants/split", name="split_participant", replay="once")
     async def split(self, account: str) -> list[Account]:
-        """Say that a participant is a person of its own, and return the accounts it was parted from.
+        """Make an account a person of its own, and return the person's other accounts.
 
         Raises:
-            NotFound: nobody is meant.
-            BadInput: several are meant, or it is a person of its own already.
-            NotAllowed: the caller is no operator.
+            BadInput: the account is a person of its own already.
         """
         org_id = self.access.org_id
 
         async def work(conn: Connection) -> tuple[list[Account], Sequence[UUID]]:
             await erased.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
-            parted = await lookup.single_account(conn, org_id, account)
-            accounts = await directory.accounts(conn, org_id, parted)
-            others = [other.id for other in accounts if other.id != parted]
+            split = await lookup.single_account(conn, org_id, account)
+            accounts = await directory.accounts(conn, org_id, split)
+            others = [other.id for other in accounts if other.id != split]
             if not others:
                 raise BadInput(f"participant {account!r}", "is merged with nobody")
-            # Whoever is left alone is merged with nobody either.
-            await directory.split(conn, org_id, [parted] if others[1:] else [parted, *others])
-            await rescope(conn, org_id, [parted, *others])
-            return await _accounts_of(conn, org_id, others[0]), [parted, *others]
+            # A single remaining account is no longer merged either.
+            await directory.split(conn, org_id, [split] if others[1:] else [split, *others])
+            await rescope(conn, org_id, [split, *others])
+            return await _accounts_of(conn, org_id, others[0]), [split, *others]
 
         return await self.access.change("administer", "split", work)
 
@@ -152,16 +142,16 @@ async def _accounts_of(
     by_id = {account.id: account for account in await directory.accounts(conn, org_id, participant_id)}
     return [
         Account(
-            platform=identity.platform,
-            account_id=identity.account_id,
-            persona=identity.persona,
-            bridged=identity.bridged,
-            participant_id=identity.participant_id,
-            name=by_id[identity.participant_id].name,
-            kind=by_id[identity.participant_id].kind,
-            is_merged=by_id[identity.participant_id].person_id is not None,
+            platform=row.platform,
+            account_id=row.account_id,
+            persona=row.persona,
+            bridged=row.bridged,
+            participant_id=row.participant_id,
+            name=by_id[row.participant_id].name,
+            kind=by_id[row.participant_id].kind,
+            is_merged=by_id[row.participant_id].person_id is not None,
         )
-        for identity in await directory.external_accounts(conn, org_id, by_id)
+        for row in await directory.external_accounts(conn, org_id, by_id)
     ]
 
 
@@ -187,8 +177,7 @@ def _new_account(name: str, *, kind: ParticipantKind, platform: str, account: st
 
 
 def _check_mergeable(one: str, other: str, accounts: Sequence[ParticipantKey]) -> None:
-    persons = {account.person_id or account.id for account in accounts}
-    if len(persons) == 1:
+    if len({account.person_id or account.id for account in accounts}) == 1:
         raise BadInput(f"{one!r} and {other!r}", "are one person already")
     if len({account.kind == "agent" for account in accounts}) > 1:
         raise BadInput(f"{one!r} and {other!r}", "are not one person: only one of them is an agent")
@@ -196,52 +185,45 @@ def _check_mergeable(one: str, other: str, accounts: Sequence[ParticipantKey]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeoplePage:
-    """Some of those who take part, and their accounts."""
+    """A page of people and their accounts."""
 
-    #: Most talkative first.
+    #: The most messages first.
     people: Sequence[Participant]
     accounts: Sequence[Account]
-    #: How many are meant, on all pages.
+    #: The number of people on all pages.
     found: int
-    #: Which page this is, from 1, and of how many.
+    #: The number of this page, from 1, and of all pages.
     number: int
     pages: int
-    #: Whether the viewer knows of anybody, whatever they are called.
+    #: The viewer knows nobody, whatever the filter.
     is_empty: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleDirectory:
-    """Reads people, as far as viewers may know them."""
+    """The people of an org as the pages list them."""
 
     access: Access
 
     async def page(
         self, viewer: Viewer, *, named: str = "", kind: str = "", number: int = 1, limit: int
     ) -> PeoplePage:
-        """Return a page of those who have something in a name or account; the last where there are not so many.
-
-        Args:
-            viewer: For whom.
-            named: A part of a name or account, whatever its case; empty is all.
-            kind: Only such; empty is all.
-            number: Which page, from 1.
-            limit: How many are on one.
-        """
+        """Return page `number` of the people of a kind with `named` in a name or account; the last page if it is less."""
         async with self.access.reading(viewer, "list participants") as reading:
-            sought = PeopleFilter(named=named, kind=kind)
-            skip = (number - 1) * limit
-            met = await people_pages.list_people(reading.conn, viewer, sought, skip=skip, limit=limit)
-            is_empty = not met and not await people_pages.list_people(
-                reading.conn, viewer, PeopleFilter(), skip=0, limit=1
+            conn, skip = reading.conn, (number - 1) * limit
+            rows = await people_pages.list_people(
+                conn, viewer, PeopleFilter(named=named, kind=kind), skip=skip, limit=limit
             )
-            ids = _account_ids(met)
-            accounts = await people_pages.accounts_of(reading.conn, self.access.org_id, ids)
+            is_empty = not rows and not await people_pages.list_people(
+                conn, viewer, PeopleFilter(), skip=0, limit=1
+            )
+            ids = [account for row in rows for account in row.accounts]
+            accounts = await people_pages.accounts_of(conn, self.access.org_id, ids)
             reading.record_shown(ids)
-        found = met[0].found if met else 0
+        found = rows[0].found if rows else 0
         pages = max(1, -(-found // limit))
         return PeoplePage(
-            people=_participant_ids(met),
+            people=[_participant(row) for row in rows],
             accounts=accounts,
             found=found,
             number=min(number, pages),
@@ -250,59 +232,44 @@ class PeopleDirectory:
         )
 
     async def one(self, viewer: Viewer, participant_id: ParticipantId) -> tuple[Participant, list[Account]]:
-        """Return the person of a participant, and their accounts.
-
-        Raises:
-            NotFound: nobody is meant, or nobody whom the viewer may know of.
-        """
+        """Return the person of a participant, and their accounts; raise NotFound if the viewer does not know them."""
         async with self.access.reading(viewer, "list participants") as reading:
             conn, org_id = reading.conn, self.access.org_id
             ids = await people_pages.accounts_of_person(conn, org_id, participant_id)
-            sought = PeopleFilter(participant_ids=ids)
-            met = await people_pages.list_people(conn, viewer, sought, skip=0, limit=1) if ids else []
-            if not met:
+            person = PeopleFilter(participant_ids=ids)
+            rows = await people_pages.list_people(conn, viewer, person, skip=0, limit=1) if ids else []
+            if not rows:
                 raise NotFound("person", str(participant_id))
             accounts = await people_pages.accounts_of(conn, org_id, ids)
             reading.record_shown(ids)
-        return _participant_ids(met)[0], accounts
+        return _participant(rows[0]), accounts
 
     async def relationships_with(
         self, viewer: Viewer, accounts: Collection[ParticipantId], agents: Sequence[Participant]
     ) -> list[tuple[Participant, Relationship]]:
-        """Return what agents make of somebody, by whatever account, as far as they met, in the order of the agents.
-
-        Raises:
-            NotAllowed: the viewer is no operator.
-        """
+        """Return the relationships of agents with a person's accounts, in the order of the agents; for operators."""
         if not viewer.is_operator:
-            raise NotAllowed("what an agent makes of others is its own and operators' to see")
+            raise NotAllowed("an agent's relationships are for itself and operators")
         found: list[tuple[Participant, Relationship]] = []
         async with self.access.reading(viewer, "list relationships") as reading:
             conn, org_id, now = reading.conn, self.access.org_id, datetime.now(UTC)
             for agent in agents:
-                met = await encounters.interactions(
+                rows = await interactions.interactions(
                     conn, org_id, agent.accounts, people=accounts, at=now, half_life=HALF_LIFE
                 )
-                made = sorted(map(relationship, met), key=lambda one: (-one.trust, one.name))
-                found += [(agent, one) for one in made]
-            reading.record_shown(one.participant_id for _, one in found)
+                ranked = sorted(map(relationship, rows), key=lambda row: (-row.trust, row.name))
+                found += [(agent, row) for row in ranked]
+            reading.record_shown(row.participant_id for _, row in found)
         return found
 
 
-def _account_ids(met: Iterable[PersonRow]) -> list[ParticipantId]:
-    return [account for one in met for account in one.accounts]
-
-
-def _participant_ids(met: Iterable[PersonRow]) -> list[Participant]:
-    return [
-        Participant(
-            id=one.id,
-            accounts=one.accounts,
-            name=one.name,
-            kind=one.kind,
-            message_count=one.message_count,
-            first_seen_at=one.first_seen_at,
-            last_seen_at=one.last_seen_at,
-        )
-        for one in met
-    ]
+def _participant(row: PersonRow) -> Participant:
+    return Participant(
+        id=row.id,
+        accounts=row.accounts,
+        name=row.name,
+        kind=row.kind,
+        message_count=row.message_count,
+        first_seen_at=row.first_seen_at,
+        last_seen_at=row.last_seen_at,
+    )

@@ -1,6 +1,7 @@
 """Operations: a method of a service, declared once. Routes, clients and their limits are made from the declaration."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -45,6 +46,8 @@ Budget = Annotated[int, Meta(ge=1, le=1_000_000)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 _DECLARED = "__operation__"
+_ARGS = re.compile(r"^(?:Args|Attributes):\n((?:(?: +.*)?\n)*)", re.MULTILINE)
+_ENTRY = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 _REQUIRED = inspect.Parameter.empty
 
 
@@ -60,8 +63,6 @@ class Declaration(TypedDict, total=False):
     status: int
     #: The result is a plain value: JSON shows it as the one field of an object, by this name.
     result_key: str
-    #: Makes the record that JSON shows of the result, or of each item of a list.
-    shows: Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,7 @@ class Parameter:
     default: Any = _REQUIRED
     #: The call goes without it where it is left out.
     is_detail: bool = False
+    is_keyword: bool = False
 
     @property
     def is_required(self) -> bool:
@@ -98,17 +100,17 @@ class Operation:
     @property
     def takes_viewer(self) -> bool:
         """Return whether the first argument is the viewer."""
-        return _facts(self.function).takes_viewer
+        return signature_of(self.function).takes_viewer
 
     @property
     def parameters(self) -> Sequence[Parameter]:
         """Return its arguments besides the viewer, in the order of the signature."""
-        return _facts(self.function).parameters
+        return signature_of(self.function).parameters
 
     @property
     def result(self) -> Any:
         """Return the type of what the method returns."""
-        return _facts(self.function).result
+        return signature_of(self.function).result
 
     def is_in_path(self, parameter: Parameter) -> bool:
         """Return whether an argument is a part of the path."""
@@ -122,7 +124,7 @@ class Operation:
         """
         bound = inspect.signature(self.function).bind(None, *args, **keywords)
         given = dict(list(bound.arguments.items())[1:])
-        details = _facts(self.function).details
+        details = signature_of(self.function).details
         if details is not None:
             name, known = details
             extra = given.pop(name, {})
@@ -160,6 +162,17 @@ def operations_of(service: type) -> Mapping[str, Operation]:
     return {name: one for name, one in found.items() if one is not None}
 
 
+def summary(function: Callable[..., Any]) -> str:
+    """Return the first line of a docstring."""
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def argument_help(described: Any) -> dict[str, str]:
+    """Return what the docstring of a function, or of a typed dictionary, says of each argument."""
+    section = _ARGS.search(f"{inspect.getdoc(described)}\n")
+    return {name: " ".join(text.split()) for name, text in (_ENTRY.findall(section[1]) if section else ())}
+
+
 def check_zone(name: str, value: Any) -> None:
     """Do nothing unless a value is a time without a zone.
 
@@ -179,8 +192,8 @@ def without_none(kind: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Facts:
-    """What a signature says."""
+class Signature:
+    """The arguments and the result of a method of a service."""
 
     takes_viewer: bool
     parameters: Sequence[Parameter]
@@ -190,7 +203,8 @@ class _Facts:
 
 
 @cache
-def _facts(function: Callable[..., Any]) -> _Facts:
+def signature_of(function: Callable[..., Any]) -> Signature:
+    """Return the signature of a method, with the limits that its annotated types hold."""
     hints = get_type_hints(function, include_extras=True)
     found, takes_viewer, details = list[Parameter](), False, None
     for one in list(inspect.signature(function).parameters.values())[1:]:
@@ -201,7 +215,10 @@ def _facts(function: Callable[..., Any]) -> _Facts:
             (known,) = get_args(kind)
             details = (one.name, known)
             typed = get_type_hints(known, include_extras=True)
-            found += [Parameter(name=name, type=of, is_detail=True) for name, of in typed.items()]
+            found += [
+                Parameter(name=name, type=of, is_detail=True, is_keyword=True) for name, of in typed.items()
+            ]
         else:
-            found.append(Parameter(name=one.name, type=kind, default=one.default))
-    return _Facts(takes_viewer=takes_viewer, parameters=found, result=hints.get("return"), details=details)
+            is_keyword = one.kind is inspect.Parameter.KEYWORD_ONLY
+            found.append(Parameter(name=one.name, type=kind, default=one.default, is_keyword=is_keyword))
+    return Signature(takes_viewer=takes_viewer, parameters=found, result=hints.get("return"), details=details)

@@ -1,6 +1,6 @@
-"""What was said that fits a question, for a viewer: narrowed by what they name, and by what the question itself says.
+"""Search and answers for a viewer, filtered by arguments and by what the question itself says.
 
-What only an answer needs, or a copy, is imported for it: a search does not wait for it.
+Modules that only answers or indexes need are imported late, so that a search starts fast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from roomlore.db.directory import ParticipantKey
 from roomlore.db.queries import Connection
 from roomlore.db.search import SearchFilter
 from roomlore.domain.errors import BadInput, ModelUnavailable, RoomloreError, TextRefused
-from roomlore.domain.ids import MemoryId, MessageId
+from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import Embedder, TextEmbeddings
 from roomlore.domain.records import Viewer
@@ -36,51 +36,68 @@ from roomlore.operations.privacy import (
 )
 from roomlore.operations.registry import NO_NUL
 from roomlore.search import fallback_chain, lookup
-from roomlore.search.message_search import DENSE_CANDIDATES, MessageSearchResult, SearchQuery, search_messages
+from roomlore.search.message_search import (
+    DENSE_CANDIDATES,
+    MessageSearchResult,
+    SearchQuery,
+    list_recent,
+    search_messages,
+)
 from roomlore.search.query_parser import (
     AppliedFilters,
     Filters,
     ParsedQuery,
     is_generic_person,
-    is_question,
     parse_query,
 )
 from roomlore.search.quotes import message_line
-from roomlore.search.recent import list_recent
 from roomlore.search.records import Answer, Hit, SearchDegradation, SearchResult, StageName, StageTrace
 from roomlore.search.time_phrases import TimeRange
 from roomlore.settings import Settings
+from roomlore.text.recognisers import is_question
+
+if TYPE_CHECKING:
+    from roomlore.operations.candidates import ProjectionClients
 
 NO_MODEL: SearchDegradation = "no embedding model"
 ONE_MODEL_UNAVAILABLE: SearchDegradation = "one of two embedding models is unavailable"
 BEHIND: SearchDegradation = "not everything is embedded yet"
 
 
+#: The most threads of an answer that lists the newest.
+MAX_LISTED_MESSAGES = 10
+#: The shortest time between two messages.
+INSTANT = timedelta(microseconds=1)
+#: The number of threads searched for questions.
+MIN_CANDIDATES = 100
+#: The most threads that one search returns: each is read whole.
+MOST_FOUND = 1_000
+#: In characters; PostgreSQL cannot index much longer texts.
+LONGEST_QUESTION = 10_000
+SearchedText = Annotated[str, Meta(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedQuestions:
-    """Texts as retrieval takes them."""
+    """Texts with their vectors."""
 
     questions: dict[str, SearchQuery]
-    #: What it has to do without.
     degraded: Sequence[SearchDegradation]
-    #: Made the vectors that are compared; None: there are none.
+    #: The model of the vectors; None without vectors.
     embedder: Embedder | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionEmbedder:
-    """Vectors of questions to an org."""
+    """Embeds the questions to an org."""
 
     access: Access
     models: EmbeddingModels
 
     async def embed(self, viewer: Viewer, texts: Sequence[str]) -> EmbeddedQuestions:
-        """Return texts as retrieval takes them: with what the current model makes of them, and the next one, if any.
-
-        Either serves alone while the other is away.
-        """
-        held = await self.models.versions(self.access.org_id)
-        current, coming = held.get("current"), held.get("next")
+        """Embed texts with the current model, and with the next one during a switch; either may be unavailable."""
+        versions = await self.models.versions(self.access.org_id)
+        current, coming = versions.get("current"), versions.get("next")
         first = await self._embed_with(self.models.default if current is None else current.provider, texts)
         second = None if coming is None else await self._embed_with(coming.provider, texts)
         degraded: list[SearchDegradation] = []
@@ -93,9 +110,8 @@ class QuestionEmbedder:
             return EmbeddedQuestions(questions=plain, degraded=(NO_MODEL,), embedder=None)
         if await self._has_backlog(viewer, first[0]):
             degraded.append(BEHIND)
-        return EmbeddedQuestions(
-            questions=_questions(texts, first, second), degraded=tuple(degraded), embedder=first[0]
-        )
+        questions = _questions(texts, first, second)
+        return EmbeddedQuestions(questions=questions, degraded=tuple(degraded), embedder=first[0])
 
     async def _embed_with(
         self, provider: str, texts: Sequence[str]
@@ -103,12 +119,11 @@ class QuestionEmbedder:
         try:
             return await self.models.embed_query(provider, texts)
         except (BadInput, ModelUnavailable, TextRefused):
-            # What it needs may not be installed here.
             return None
 
     async def _has_backlog(self, viewer: Viewer, embedder: Embedder) -> bool:
+        # Others must not learn that something they cannot read is waiting.
         if not viewer.is_operator:
-            # Nobody else may learn that something unread is waiting.
             return False
         async with self.access.db.read_transaction(viewer) as conn:
             return await embedding_versions.is_behind(conn, self.access.org_id, embedder.model_id)
@@ -121,29 +136,25 @@ def _questions(
 ) -> dict[str, SearchQuery]:
     embedder, made = first
     tokens = made.tokens or [None] * len(texts)
-    also = [None] * len(texts)
+    second_vectors = [None] * len(texts)
     if second is not None and second[0].model_id != embedder.model_id:
-        also = [(second[0].model_id, vector) for vector in second[1].vectors]
+        second_vectors = [(second[0].model_id, vector) for vector in second[1].vectors]
     return {
         text: SearchQuery(text=text, vector=(embedder.model_id, vector), tokens=rows, second_vector=other)
-        for text, vector, rows, other in zip(texts, made.vectors, tokens, also, strict=True)
+        for text, vector, rows, other in zip(texts, made.vectors, tokens, second_vectors, strict=True)
     }
 
 
-#: So many of the newest exchanges answer.
-MAX_LISTED_MESSAGES = 10
-
-
 async def newest_in_scope(conn: Connection, viewer: Viewer, question: str, scope: SearchFilter) -> Answer:
-    """Return the newest that was said in a scope: it is all that was asked for, so nothing has to fit better."""
-    tiers: list[tuple[StageName, SearchFilter]] = [("history", replace(scope, room_ids=None))]
+    """Answer with the newest messages of a scope, because the question asks for everything there."""
+    stages: list[tuple[StageName, SearchFilter]] = [("history", replace(scope, room_ids=None))]
     if scope.room_ids is not None:
-        tiers.insert(0, ("room", scope))
+        stages.insert(0, ("room", scope))
     trace: list[StageTrace] = []
-    for tier, where in tiers:
+    for stage, where in stages:
         hits = await list_recent(conn, viewer, scope=where, limit=MAX_LISTED_MESSAGES)
         best, outcome = (1.0, "answered") if hits else (None, "empty")
-        trace.append(StageTrace(tier=tier, candidates=len(hits), best=best, bar=0.0, outcome=outcome))
+        trace.append(StageTrace(tier=stage, candidates=len(hits), best=best, bar=0.0, outcome=outcome))
         if hits:
             lines = (
                 message_line(message, hit)
@@ -151,84 +162,68 @@ async def newest_in_scope(conn: Connection, viewer: Viewer, question: str, scope
                 for message in hit.messages
                 if message.id in hit.why
             )
-            return Answer(question=question, tier=tier, text="\n".join(lines), hits=hits, trace=trace)
+            return Answer(question=question, tier=stage, text="\n".join(lines), hits=hits, trace=trace)
     text = f"{fallback_chain.UNKNOWN_ANSWER} Nobody said anything then that you may read."
     return Answer(question=question, tier="none", text=text, hits=(), trace=trace)
 
 
-if TYPE_CHECKING:
-    from roomlore.operations.candidates import ProjectionClients
-    from roomlore.operations.graph import GraphCandidates, GraphProximity
-    from roomlore.search import fallback_chain
-
-#: The shortest time between two messages.
-INSTANT = timedelta(microseconds=1)
-#: Among so many exchanges the questions are looked for.
-MIN_CANDIDATES = 100
-#: The most exchanges that one search finds: each is read whole.
-MOST_FOUND = 1_000
-#: In characters; what is longer is a document, and PostgreSQL refuses its words beyond a megabyte.
-LONGEST_QUESTION = 10_000
-SearchedText = Annotated[str, Meta(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PreparedQuestion:
-    """A question, before anything of it is looked up."""
+    """A parsed and embedded question."""
 
     parsed: ParsedQuery
     filters: Filters
-    #: Each of its wordings, as retrieval takes it.
+    #: The embedded question, with and without the words that became filters.
     questions: Mapping[str, SearchQuery]
     degraded: Sequence[SearchDegradation]
-    #: Made the vectors of the wordings; None: they have none.
+    #: The model of the vectors; None without vectors.
     embedder: Embedder | None
     started_at: float
-    #: What a copy of the graph proposes as near the viewer, where that is to count; None where it is not.
-    graph_candidates: GraphCandidates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AuthorFilter:
-    """Whose words a question asks for."""
+    """The authors that a question asks for."""
 
     accounts: Sequence[ParticipantKey] = ()
     kinds: Sequence[ParticipantKind] = ()
-    #: Whom it names, where nobody is called so whom the viewer may know of.
+    #: Names that match nobody the viewer knows.
     unknown: Sequence[str] = ()
 
     @property
     def is_usable(self) -> bool:
-        """Whether these are some whose words can be looked through."""
+        """Whether it can filter messages."""
         return bool(self.accounts or self.kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SearchPlan:
-    """What is looked for, and where."""
+    """A question with its resolved scope."""
 
-    #: None is everything there.
+    #: None asks for everything in the scope.
     question: SearchQuery | None
-    #: Bound to the room where it is asked, unless it is private.
+    #: Bound to the destination, unless the question is private.
     viewer: Viewer
-    #: Whether only what asks something is wanted, where anything does.
+    #: Prefer messages that ask something.
     only_questions: bool
     scope: SearchFilter
     interpretation: AppliedFilters | None
-    #: Rooms, participants and conversations that whoever asked named.
+    #: The rooms, participants and conversations in the arguments.
     named_ids: Sequence[UUID]
+
+    def candidate_limit(self, limit: int) -> int:
+        """Return how many threads to search for `limit` results."""
+        return max(limit, MIN_CANDIDATES) if self.only_questions else limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchService:
-    """Searching and asking, as far as viewers may read; `App` describes the calls."""
+    """The searches of `App`, which describes them."""
 
     access: Access
     models: EmbeddingModels
     now: Callable[[], datetime]
-    #: Say what answers are told with, and where else they are looked for.
     settings: Settings
-    #: Hold copies that are asked, too, where there are any.
     servers: Callable[[], ProjectionClients]
 
     async def search(
@@ -240,27 +235,27 @@ class SearchService:
         filters: Filters,
         limit: int,
     ) -> SearchResult:
-        """Return up to `limit` exchanges the viewer may see, best first, or newest first where all are wanted."""
+        """Return up to `limit` threads, best first, or newest first if the question asks for everything."""
         _check_result_limit(limit)
-        asking = await self._prepare(viewer, question, filters)
-        asking = await self._with_candidates(viewer, asking, place, limit=limit)
-        async with self._restricted_read(viewer, place.audit_action("search"), asking) as reading:
-            wanted = await self._plan(reading.conn, viewer, asking, place)
-            reach = max(limit, MIN_CANDIDATES) if wanted.only_questions else limit
-            found = await _find_threads(reading.conn, wanted, limit=reach)
-            hits = ((wanted.only_questions and _question_hits(found.hits)) or found.hits)[:limit]
-            reading.record_shown([*wanted.named_ids, *message_ids_of_hits(hits)])
+        prepared = await self._prepare(viewer, question, filters)
+        prepared = await self._with_candidates(viewer, prepared, place, limit=limit)
+        async with self._restricted_read(viewer, place.audit_action("search"), prepared) as reading:
+            conn, plan = reading.conn, await self._plan(reading.conn, viewer, prepared, place)
+            found = await _find_threads(conn, plan, limit=plan.candidate_limit(limit))
+            hits = ((plan.only_questions and _question_hits(found.hits)) or found.hits)[:limit]
+            shown = message_ids_of_hits(hits)
+            reading.record_shown([*plan.named_ids, *shown])
 
-            async def look() -> list[MessageId]:
-                return message_ids_of_hits((await _find_threads(reading.conn, wanted, limit=limit)).hits)
+            async def search_again() -> list[MessageId]:
+                return message_ids_of_hits((await _find_threads(conn, plan, limit=limit)).hits)
 
-            hidden = await hidden_message_ids(reading.conn, viewer, look, shown=message_ids_of_hits(hits))
-        withheld = await operator_restrictions(self.access, viewer, hidden, place=wanted.viewer.place)
+            hidden = await hidden_message_ids(conn, viewer, search_again, shown=shown)
+        withheld = await operator_restrictions(self.access, viewer, hidden, place=plan.viewer.place)
         return SearchResult(
             hits=hits,
             certainty=found.confidence,
-            degraded=asking.degraded,
-            read=wanted.interpretation,
+            degraded=prepared.degraded,
+            read=plan.interpretation,
             withheld=withheld,
             postable=place.postable,
         )
@@ -274,58 +269,58 @@ class SearchService:
         filters: Filters,
         quote: bool,
     ) -> Answer:
-        """Return what the viewer's messages say about a question, or that they do not."""
+        """Return the answer to a question, or that there is none."""
         from roomlore.operations.answers import AnswerWriter
 
-        asking = await self._prepare(viewer, question, filters)
-        asking = await self._with_candidates(viewer, asking, place, limit=DENSE_CANDIDATES, beyond_room=True)
-        answering = AnswerWriter(access=self.access, settings=self.settings, now=self.now)
-        near = await answering.pending_similarities(viewer, asking.questions.get(question), asking.embedder)
-        async with self._restricted_read(viewer, place.audit_action("ask"), asking) as reading:
-            conn = reading.conn
-            wanted = await self._plan(conn, viewer, asking, place)
-            settled = await _answer_stage(conn, wanted, near)
-            answer = (
-                settled.answer()
-                if settled
-                else await newest_in_scope(conn, wanted.viewer, question, wanted.scope)
-            )
-            recalled = [one.memory.id for one in answer.memories]
-            reading.record_shown([*wanted.named_ids, *message_ids_of_hits(answer.hits), *recalled])
+        prepared = await self._prepare(viewer, question, filters)
+        prepared = await self._with_candidates(
+            viewer, prepared, place, limit=DENSE_CANDIDATES, beyond_room=True
+        )
+        writer = AnswerWriter(access=self.access, settings=self.settings, now=self.now)
+        similarities = await writer.pending_similarities(
+            viewer, prepared.questions.get(question), prepared.embedder
+        )
+        async with self._restricted_read(viewer, place.audit_action("ask"), prepared) as reading:
+            conn, plan = reading.conn, await self._plan(reading.conn, viewer, prepared, place)
 
-            async def look() -> list[MessageId]:
-                again = await _answer_stage(conn, wanted, near)
-                found = (
-                    again.answer()
-                    if again
-                    else await newest_in_scope(conn, wanted.viewer, question, wanted.scope)
+            async def find() -> tuple[fallback_chain.FallbackResult | None, Answer]:
+                if plan.question is None:
+                    return None, await newest_in_scope(conn, plan.viewer, question, plan.scope)
+                result = await fallback_chain.run_fallbacks(
+                    conn, plan.viewer, plan.question, scope=plan.scope, similarities=similarities
                 )
-                return source_ids_of_answer(found)
+                return result, result.answer()
 
-            hidden = await hidden_message_ids(conn, viewer, look, shown=source_ids_of_answer(answer))
-        if settled is not None:
-            answer = await answering.finish(wanted.viewer, settled, scope=wanted.scope, quote=quote)
-        answer = _with_remark(answer, wanted.interpretation)
-        withheld = await operator_restrictions(self.access, viewer, hidden, place=wanted.viewer.place)
+            async def search_again() -> list[MessageId]:
+                return source_ids_of_answer((await find())[1])
+
+            result, answer = await find()
+            memory_ids = [match.memory.id for match in answer.memories]
+            reading.record_shown([*plan.named_ids, *message_ids_of_hits(answer.hits), *memory_ids])
+            hidden = await hidden_message_ids(conn, viewer, search_again, shown=source_ids_of_answer(answer))
+        if result is not None:
+            answer = await writer.finish(plan.viewer, result, scope=plan.scope, quote=quote)
+        answer = _with_remark(answer, plan.interpretation)
+        withheld = await operator_restrictions(self.access, viewer, hidden, place=plan.viewer.place)
         return replace(
             answer,
             question=question,
-            degraded=asking.degraded,
-            read=wanted.interpretation,
+            degraded=prepared.degraded,
+            read=plan.interpretation,
             postable=place.postable,
             withheld=withheld,
         )
 
     async def similar(self, viewer: Viewer, question: str, *, place: Destination, limit: int) -> SearchResult:
-        """Return up to `limit` exchanges in which the viewer asked something like a question, most alike first."""
+        """Return up to `limit` threads in which the viewer asked a similar question, most similar first."""
         _check_result_limit(limit)
-        asking = await self._prepare(viewer, question, Filters(by=[lookup.SELF], literal=True))
-        async with self._restricted_read(viewer, place.audit_action("search"), asking) as reading:
-            wanted = await self._plan(reading.conn, viewer, asking, place)
-            found = await _find_threads(reading.conn, wanted, limit=max(limit, MIN_CANDIDATES))
+        prepared = await self._prepare(viewer, question, Filters(by=[lookup.SELF], literal=True))
+        async with self._restricted_read(viewer, place.audit_action("search"), prepared) as reading:
+            plan = await self._plan(reading.conn, viewer, prepared, place)
+            found = await _find_threads(reading.conn, plan, limit=max(limit, MIN_CANDIDATES))
             hits = _question_hits(found.hits)[:limit]
-            reading.record_shown([*wanted.named_ids, *message_ids_of_hits(hits)])
-        return SearchResult(hits=hits, degraded=asking.degraded, postable=place.postable)
+            reading.record_shown([*plan.named_ids, *message_ids_of_hits(hits)])
+        return SearchResult(hits=hits, degraded=prepared.degraded, postable=place.postable)
 
     def _restricted_read(
         self, viewer: Viewer, action: str, prepared: _PreparedQuestion
@@ -334,24 +329,21 @@ class SearchService:
             viewer, action, generic_plan=True, apply_restrictions=True, started_at=prepared.started_at
         )
 
-    # Before the database is asked: no connection is held while the embedding model works
-
     async def _prepare(self, viewer: Viewer, text: str, filters: Filters) -> _PreparedQuestion:
+        """Parse and embed a question; holds no connection while the model works."""
         check_question(text)
         filters.check()
-        began = perf_counter()
-        asked = ParsedQuery(text=text) if filters.literal else parse_query(text)
-        meaning = QuestionEmbedder(access=self.access, models=self.models)
-        worded = await meaning.embed(viewer, sorted(asked.search_texts() - {""}))
-        near = await self._graph_proximity.candidates(viewer) if filters.near else None
+        started_at = perf_counter()
+        parsed = ParsedQuery(text=text) if filters.literal else parse_query(text)
+        embedder = QuestionEmbedder(access=self.access, models=self.models)
+        embedded = await embedder.embed(viewer, sorted(parsed.search_texts() - {""}))
         return _PreparedQuestion(
-            parsed=asked,
+            parsed=parsed,
             filters=filters,
-            questions=worded.questions,
-            degraded=(*worded.degraded, *(near.degraded if near else ())),
-            graph_candidates=near,
-            embedder=worded.embedder,
-            started_at=began,
+            questions=embedded.questions,
+            degraded=embedded.degraded,
+            embedder=embedded.embedder,
+            started_at=started_at,
         )
 
     async def _with_candidates(
@@ -363,91 +355,76 @@ class SearchService:
         limit: int,
         beyond_room: bool = False,
     ) -> _PreparedQuestion:
-        """Return a question with what a copy proposes for it, where one is read; no connection is held meanwhile."""
+        """Add the candidates of an index to a question; holds no connection while it waits."""
         if self.settings.qdrant is None:
             return prepared
         from roomlore.operations.candidates import CandidateSource
 
-        proposing = CandidateSource(
+        source = CandidateSource(
             access=self.access, settings=self.settings, projection_clients=self.servers()
         )
-        copied, degraded = await proposing.readable_index()
-        if copied is None:
+        index, degraded = await source.readable_index()
+        if index is None:
             return replace(prepared, degraded=(*prepared.degraded, *degraded))
         await self.access.check_viewer(viewer, "ask" if beyond_room else "search")
         try:
             async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:
-                wanted = await self._plan(conn, viewer, prepared, place)
-                if wanted.question is None:
+                plan = await self._plan(conn, viewer, prepared, place)
+                if plan.question is None:
                     return prepared
-                seen = await proposing.build_query(conn, wanted.question, copied)
+                query = await source.build_query(conn, plan.question, index)
         except RoomloreError:
-            # Whoever asks is told when the question is looked up, and the log has a line.
+            # The search in PostgreSQL raises the same error and audits it.
             return prepared
-        scopes = [wanted.scope]
-        if beyond_room and wanted.scope.room_ids is not None:
-            scopes.append(replace(wanted.scope, room_ids=None))
-        reach = max(limit, MIN_CANDIDATES) if wanted.only_questions else limit
-        question, degraded = await proposing.add_candidates(
-            wanted.question, copied, query=seen, scopes=scopes, limit=reach
+        scopes = [plan.scope]
+        if beyond_room and plan.scope.room_ids is not None:
+            scopes.append(replace(plan.scope, room_ids=None))
+        question, degraded = await source.add_candidates(
+            plan.question, index, query=query, scopes=scopes, limit=plan.candidate_limit(limit)
         )
-        worded = {**prepared.questions, question.text: question}
-        return replace(prepared, questions=worded, degraded=(*prepared.degraded, *degraded))
-
-    # Through the eyes of the viewer: what may not be seen is not there
+        questions = {**prepared.questions, question.text: question}
+        return replace(prepared, questions=questions, degraded=(*prepared.degraded, *degraded))
 
     async def _plan(
         self, conn: Connection, viewer: Viewer, prepared: _PreparedQuestion, place: Destination
     ) -> _SearchPlan:
-        """Return what a question looks for, and where; bind the rest of the read to a room that is named."""
-        asked, filters = prepared.parsed, prepared.filters
+        """Resolve the names of a question, and limit the rest of the read to its destination."""
+        parsed, filters = prepared.parsed, prepared.filters
         viewer, scope, now = await self._scope_at(conn, viewer, place)
         conversation_ids = (
             None
             if filters.conversation is None
             else [await lookup.conversation(conn, self.access.org_id, filters.conversation)]
         )
-        # What somebody names goes before what the question says.
-        read_who = (
-            _AuthorFilter() if filters.by or filters.kinds else await self._author_filter(conn, viewer, asked)
-        )
-        who = read_who if read_who.is_usable else await _named_authors(conn, viewer, filters)
-        told = None if filters.since or filters.until else asked.time_range(now)
-        stretch = told or filters.time_range(now)
-        ends = [end for end in (stretch.until, scope.until) if end is not None]
-        narrowed = replace(
+        # Arguments override what the question says.
+        has_authors = bool(filters.by or filters.kinds)
+        said = _AuthorFilter() if has_authors else await self._author_filter(conn, viewer, parsed)
+        authors = said if said.is_usable else await _named_authors(conn, viewer, filters)
+        said_time = None if filters.since or filters.until else parsed.time_range(now)
+        times = said_time or filters.time_range(now)
+        scope = replace(
             scope,
-            author_ids=[key.id for key in who.accounts] or None,
-            author_kinds=who.kinds or None,
+            author_ids=[key.id for key in authors.accounts] or None,
+            author_kinds=authors.kinds or None,
             conversation_ids=conversation_ids,
             answered=filters.answered,
-            since=stretch.since,
-            until=min(ends, default=None),
+            since=times.since,
+            until=min((end for end in (times.until, scope.until) if end is not None), default=None),
         )
-        words = asked.search_text(author=read_who.is_usable, time=told is not None)
-        question = prepared.questions.get(words)
-        if question is not None and prepared.graph_candidates is not None:
-            nearness = await self._graph_proximity.proximity(conn, viewer, prepared.graph_candidates)
-            question = replace(question, proximity=nearness)
+        words = parsed.search_text(author=said.is_usable, time=said_time is not None)
         return _SearchPlan(
-            question=question,
+            question=prepared.questions.get(words),
             viewer=viewer,
-            only_questions=read_who.is_usable and asked.wants_questions,
-            scope=narrowed,
-            interpretation=_interpretation(read_who, told, words),
-            named_ids=[*(scope.room_ids or ()), *(narrowed.author_ids or ()), *(conversation_ids or ())],
+            only_questions=said.is_usable and parsed.wants_questions,
+            scope=scope,
+            interpretation=_interpretation(said, said_time, words),
+            named_ids=[*(scope.room_ids or ()), *(scope.author_ids or ()), *(conversation_ids or ())],
         )
-
-    @property
-    def _graph_proximity(self) -> GraphProximity:
-        from roomlore.operations.graph import GraphProximity
-
-        return GraphProximity(access=self.access, settings=self.settings, projection_clients=self.servers())
 
     async def _scope_at(
         self, conn: Connection, viewer: Viewer, place: Destination
     ) -> tuple[Viewer, SearchFilter, datetime]:
-        """Return for whom it is asked, where, and when that is."""
+        """Return the viewer, the scope and the time at a destination."""
         org_id = self.access.org_id
         room_id = None if place.room is None else await lookup.room(conn, org_id, place.room)
         scope, now = SearchFilter(room_ids=None if room_id is None else [room_id]), self.now()
@@ -459,25 +436,25 @@ class SearchService:
             viewer = await restrict_to_readers(conn, viewer, room_id, word=place.room)
         return viewer, scope, now
 
-    async def _author_filter(self, conn: Connection, viewer: Viewer, asked: ParsedQuery) -> _AuthorFilter:
-        """Return whose words a question asks for; nobody's where one of them is nobody whom the viewer may know of."""
-        if asked.is_own and viewer.participant_id is None:
+    async def _author_filter(self, conn: Connection, viewer: Viewer, parsed: ParsedQuery) -> _AuthorFilter:
+        """Return the authors that a question asks for; nobody if the viewer does not know one of them."""
+        if parsed.is_own and viewer.participant_id is None:
             return _AuthorFilter()
-        named = await lookup.accounts_named(conn, self.access.org_id, asked.names) if asked.names else []
-        if asked.names and not named:
-            return _AuthorFilter(unknown=await _unknown(conn, viewer, asked.names))
-        mine = (
-            await directory.accounts(conn, self.access.org_id, viewer.participant_id) if asked.is_own else []
-        )
-        return _AuthorFilter(accounts=[*mine, *named], kinds=asked.kinds)
+        org_id, names = self.access.org_id, parsed.names
+        named = await lookup.accounts_named(conn, org_id, names) if names else []
+        if names and not named:
+            unknown = [
+                name
+                for name in names
+                if not is_generic_person(name) and not await lookup.accounts_named(conn, org_id, [name])
+            ]
+            return _AuthorFilter(unknown=unknown)
+        own = await directory.accounts(conn, org_id, viewer.participant_id) if parsed.is_own else []
+        return _AuthorFilter(accounts=[*own, *named], kinds=parsed.kinds)
 
 
 def check_question(text: str) -> None:
-    """Do nothing if a text may be asked or searched for.
-
-    Raises:
-        BadInput: it is empty, or longer than any question.
-    """
+    """Raise BadInput if a question is empty or too long."""
     if not text.strip():
         raise BadInput("question", "must not be empty")
     if len(text) > LONGEST_QUESTION:
@@ -490,67 +467,44 @@ def _check_result_limit(limit: int) -> None:
 
 
 async def _named_authors(conn: Connection, viewer: Viewer, filters: Filters) -> _AuthorFilter:
-    """Return whose words somebody wants who names them."""
     accounts = [key for word in filters.by for key in await lookup.accounts_of_person(conn, viewer, word)]
     return _AuthorFilter(accounts=list(dict.fromkeys(accounts)), kinds=filters.kinds)
 
 
-async def _unknown(conn: Connection, viewer: Viewer, names: Sequence[str]) -> list[str]:
-    """Return the names that nobody has whom the viewer may know of."""
-    named = [name for name in names if not is_generic_person(name)]
-    return [name for name in named if not await lookup.accounts_named(conn, viewer.org_id, [name])]
-
-
-def _with_remark(answer: Answer, read: AppliedFilters | None) -> Answer:
-    """Return an answer that says so where the question names somebody unknown: these are others' words."""
-    remark = read.unknown_names_note() if read else ""
+def _with_remark(answer: Answer, applied: AppliedFilters | None) -> Answer:
+    """Add a remark if the question names somebody unknown: then others wrote the messages found."""
+    remark = applied.unknown_names_note() if applied else ""
     if not remark:
         return answer
     parts = (remark, answer.text) if answer.is_known else (answer.text, remark)
     return replace(answer, text=("\n" if answer.is_known else " ").join(parts))
 
 
-async def _answer_stage(
-    conn: Connection, wanted: _SearchPlan, similarities: Mapping[MemoryId, float]
-) -> fallback_chain.FallbackResult | None:
-    """Return what answers; None where everything is wanted, which is recited."""
-    if wanted.question is None:
-        return None
-    from roomlore.search import fallback_chain
-
-    return await fallback_chain.run_fallbacks(
-        conn, wanted.viewer, wanted.question, scope=wanted.scope, similarities=similarities
-    )
-
-
-async def _find_threads(conn: Connection, wanted: _SearchPlan, *, limit: int) -> MessageSearchResult:
-    viewer = wanted.viewer
-    if wanted.question is None:
-        from roomlore.search.recent import list_recent
-
-        hits = await list_recent(conn, viewer, scope=wanted.scope, limit=limit)
+async def _find_threads(conn: Connection, plan: _SearchPlan, *, limit: int) -> MessageSearchResult:
+    if plan.question is None:
+        hits = await list_recent(conn, plan.viewer, scope=plan.scope, limit=limit)
         return MessageSearchResult(hits=hits, confidence=None, threshold=0.0)
-    return await search_messages(conn, viewer, wanted.question, scope=wanted.scope, limit=limit)
+    return await search_messages(conn, plan.viewer, plan.question, scope=plan.scope, limit=limit)
 
 
-def _interpretation(authors: _AuthorFilter, told: TimeRange | None, words: str) -> AppliedFilters | None:
-    if not (authors.is_usable or authors.unknown or told):
+def _interpretation(authors: _AuthorFilter, times: TimeRange | None, words: str) -> AppliedFilters | None:
+    if not (authors.is_usable or authors.unknown or times):
         return None
     return AppliedFilters(
         by=list(dict.fromkeys(key.name for key in authors.accounts)),
         kinds=authors.kinds,
-        since=told.since if told else None,
-        until=told.until if told else None,
+        since=times.since if times else None,
+        until=times.until if times else None,
         words=words,
         unknown=authors.unknown,
     )
 
 
 def _question_hits(hits: Iterable[Hit]) -> list[Hit]:
-    """Return the finds that ask something, each with those of its messages alone as reasons that do."""
+    """Return the hits that ask something, with only their questions as reasons."""
     found: list[Hit] = []
     for hit in hits:
-        asking = {message.id for message in hit.messages if is_question(message.body)}
-        why = {key: hit.why[key] for key in hit.why if key in asking}
+        questions = {message.id for message in hit.messages if is_question(message.body)}
+        why = {key: reason for key, reason in hit.why.items() if key in questions}
         found += [replace(hit, why=why)] if why else []
     return found

@@ -1,4 +1,4 @@
-"""The services of an App that declare operations, by the names of its properties."""
+"""The services that declare operations, by the names of the properties of `App`."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Settings in, one App out: the database is found or started, the org found or made, the caller let in."""
+"""Opens an App: connects to the database or starts it, finds the org, and signs the caller in."""
 
 import asyncio
 import logging
@@ -13,14 +13,13 @@ from roomlore.db.database import Database
 from roomlore.db.schema import migrate
 from roomlore.domain.errors import BadInput, DatabaseUnavailable, ModelUnavailable, NotFound, SchemaMismatch
 from roomlore.domain.ids import OrgId
-from roomlore.operations.application import App
-from roomlore.operations.shared import Shared
+from roomlore.operations.application import App, Shared
 from roomlore.settings import DEFAULT_ORG, Settings, from_environment
 
 if TYPE_CHECKING:
     from roomlore.domain.ports import Embedder
 
-#: Seconds after which the embedded server is looked after again.
+#: How often the embedded server is checked.
 WATCH_SECONDS = 2.0
 LOG = logging.getLogger(__name__)
 
@@ -33,21 +32,21 @@ async def open(  # noqa: A001  read as roomlore.open
     create_org: bool = True,
     will_search: bool = False,
 ) -> AsyncGenerator["App"]:
-    """Give an App on the database that the settings name, or on the embedded one, started if need be.
+    """Open an App on the configured database, or on the embedded one, which is started if needed.
 
     Args:
-        settings: Where the data lies and whose it is; the environment's settings by default.
-        embedder: Another embedding model than the one the settings name.
-        create_org: Make the org where there is none; the default org is always made.
-        will_search: Load the embedding model while the database is being reached: a question is asked at once.
+        settings: The settings of the environment by default.
+        embedder: Replaces the configured embedding model.
+        create_org: Create the org if it is missing; the default org is always created.
+        will_search: Load the embedding model while connecting, because a search follows.
 
     Raises:
-        NotFound: there is no such org, and it was not to be made.
+        NotFound: there is no such org, and `create_org` is false.
         BadInput: the settings name another org than their key.
-        KeyRefused: the settings hold a key that is not valid.
-        DatabaseUnavailable: the database cannot be reached or started; says what to do.
-        SchemaMismatch: a named database needs `roomlore migrate`; the embedded one migrates by itself, unless it is from
-            before the first release.
+        KeyRefused: the key in the settings is not valid.
+        DatabaseUnavailable: the database cannot be reached or started; the error says what to do.
+        SchemaMismatch: the configured database needs `roomlore migrate`. The embedded one migrates by itself, unless it is
+            older than the first release.
     """
     settings = settings or from_environment()
     shared = Shared()
@@ -71,13 +70,13 @@ async def open(  # noqa: A001  read as roomlore.open
 
 
 async def _load_model(shared: Shared, settings: Settings) -> None:
-    """Load the model that ships along or lies in a folder, where no other can serve the org; why it fails is asked later."""
+    """Load the local model if no other is configured; errors show up when it is used."""
     if settings.embedding is not None or settings.embeddings:
         return
-    # The import takes as long as the model, and would keep the loop.
+    # The import takes as long as the model and would block the loop.
     await asyncio.to_thread(import_module, "roomlore.operations.embedding_models")
     with suppress(ModelUnavailable):
-        await shared.loading.embedder(settings, is_interactive=True)
+        await shared.models.embedder(settings, is_interactive=True)
 
 
 async def _org(db: Database, settings: Settings, *, create: bool) -> OrgId:
@@ -93,19 +92,19 @@ async def _org(db: Database, settings: Settings, *, create: bool) -> OrgId:
 
 
 async def _sign_in_if_needed(app: App, key: str) -> App:
-    # First the key: whoever has none learns nothing of which orgs there are.
-    let_in, named = await app.sign_in(key), app.settings.org
+    # The key comes first: without one nobody learns which orgs exist.
+    signed_in, named = await app.sign_in(key), app.settings.org
     if named is not None and await app.db.find_org(named) != app.org_id:
         raise BadInput("org", f"the key is not one of {named!r}; leave the org out, the key names its own")
-    return let_in
+    return signed_in
 
 
 async def prepare(settings: Settings) -> list[str]:
-    """Bring the database to the schema of this code and return the names of the steps that this took.
+    """Migrate the database to the schema of this version, and return the names of the migrations.
 
     Raises:
         DatabaseUnavailable: it cannot be reached, or the login may not create roles and extensions.
-        SchemaMismatch: it is newer than this code, or from before the first release.
+        SchemaMismatch: it is newer than this version, or older than the first release.
     """
     if settings.database is not None:
         return [migration.name for migration in await migrate(settings.database)]
@@ -117,13 +116,13 @@ async def prepare(settings: Settings) -> list[str]:
 
 
 async def _restart(settings: Settings) -> None:
-    # Our own claim on the server outlives it, so that giving up this one does not stop it again.
+    # This process holds another lease on the server, so closing this one does not stop it.
     cluster = await start_cluster(settings.data, binaries=settings.binaries)
     await cluster.close()
 
 
 async def _connected(settings: Settings, stack: AsyncExitStack) -> Database:
-    """Return the database that is named, or the embedded one at the schema of this code, looked after while it is open."""
+    """Return the configured database, or the embedded one, which is migrated if needed and watched while open."""
     if settings.database is not None:
         return await Database.connect(settings.database)
     cluster = await start_cluster(settings.data, binaries=settings.binaries)
@@ -131,7 +130,7 @@ async def _connected(settings: Settings, stack: AsyncExitStack) -> Database:
     try:
         db = await Database.connect(cluster.app_dsn)
     except SchemaMismatch:
-        # Looked for only here: nearly always the schema is the one it was last time. A newer one is refused again.
+        # The schema is rarely old, so check only now. A newer one raises again.
         await migrate(cluster.admin_dsn)
         db = await Database.connect(cluster.app_dsn)
     stack.push_async_callback(_cancel, asyncio.create_task(_watch_server(settings)))
@@ -139,19 +138,19 @@ async def _connected(settings: Settings, stack: AsyncExitStack) -> Database:
 
 
 async def _watch_server(settings: Settings) -> None:
-    """Start the embedded server again whenever it is gone, such as after a full disk."""
-    said = ""
+    """Restart the embedded server when it stops, such as after a full disk."""
+    logged = ""
     while True:
         await asyncio.sleep(WATCH_SECONDS)
         try:
             if is_down(settings.data):
                 await _restart(settings)
         except DatabaseUnavailable as error:
-            if error.why != said:
+            if error.why != logged:
                 LOG.warning("%s; trying again", error.why)
-            said = error.why
+            logged = error.why
         else:
-            said = ""
+            logged = ""
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -1,9 +1,9 @@
-"""Hears wishes in what comes in and withholds what they cover, in the transaction that stores it.
+"""Detects privacy requests in new messages and restricts what they cover, in the transaction that stores them.
 
-What a wish covers depends on what was said before it. So a message that comes late has the wishes after it settled
-anew, and one that comes in order is only asked whether a wish covers it: the end is the same in any order. But whom a
-wish names, which of its words are values and how far back it reaches are told once, when it is heard, and kept as
-long as its message says the same: nobody slips away from a wish, or into it, under another name.
+The scope of a request depends on the messages before it. So a late message resolves later requests again; a
+message in order is only compared with known requests. Both give the same result in any order. But the people and
+values that a request names, and how far back it reaches, are parsed once and stored until its message is edited:
+renaming does not change whom it applies to.
 """
 
 import asyncio
@@ -15,7 +15,14 @@ from uuid import UUID
 
 from roomlore.db import disentanglement, privacy_requests, work_queue
 from roomlore.db import privacy_requests as kept
-from roomlore.db.privacy_requests import NewRequest, RequestMode, RequestStatus, StoredRequest
+from roomlore.db.privacy_requests import (
+    NewRequest,
+    RequestMode,
+    RequestStatus,
+    RoomMessage,
+    RoomParticipant,
+    StoredRequest,
+)
 from roomlore.db.queries import Connection
 from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.privacy import storage
@@ -23,32 +30,30 @@ from roomlore.privacy.mentions import NameIndex, mentioned_ids
 from roomlore.privacy.recogniser import recognise, restricts_unknown_person
 from roomlore.privacy.records import (
     BY_RULES,
-    NameIndexEntry,
     PrivacyRequest,
     RequestMessage,
     RequestScope,
-    ScreenedMessage,
 )
 from roomlore.privacy.review import review_reason
 from roomlore.privacy.scope import covers, messages_before, resolve_scope
 from roomlore.privacy.screening import NOTHING_SCREENED, Screened, request_messages
 from roomlore.privacy.storage import RoomExcerpt, load_excerpt, load_present, load_restricted, load_starts
 
-#: A message that voices a wish, and one that is covered for it.
+#: A source message of a request, and a message that it covers.
 CoveredPair = tuple[MessageId, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RoomState:
-    """A room, its wishes so far, and what is looked at of it."""
+    """A room with its known requests and the messages to look at."""
 
     id: RoomId
     name_index: NameIndex
     known: Mapping[MessageId, StoredRequest]
-    #: What was added or changed.
-    fresh: Sequence[ScreenedMessage]
-    #: What voices the known wishes that may have to be settled anew, and is not fresh.
-    messages: Sequence[ScreenedMessage]
+    #: New or edited messages.
+    fresh: Sequence[RoomMessage]
+    #: Other source messages of requests that may have to be resolved again.
+    messages: Sequence[RoomMessage]
 
 
 async def apply(
@@ -60,49 +65,42 @@ async def apply(
     at: datetime,
     screened: Screened = NOTHING_SCREENED,
 ) -> None:
-    """Hear the wishes in messages that were just added or changed, and withhold what wishes cover.
+    """Detect requests in new or edited messages, and restrict everything that requests cover.
 
-    What could not be listened to in time is left to the worker.
-
-    Args:
-        conn: In the transaction that stores the messages, their authors and edges; it holds the rooms.
-        org_id: Whose.
-        bodies: What the messages say now.
-        rooms: Where they were said.
-        at: When they are heard.
-        screened: Which texts are put like a wish, as far as that was told before.
+    Run it in the transaction that stores the messages, under the lock of their `rooms`. `bodies` are the current
+    texts, `screened` earlier screening results. Messages whose screening times out are left to the worker.
     """
     if await privacy_requests.mode(conn, org_id) == "off":
         return
-    voices = await request_messages(conn, org_id, bodies, screened)
+    sources = await request_messages(conn, org_id, bodies, screened)
     known = await kept.in_rooms(conn, org_id, rooms)
-    if not voices and not known:
+    if not sources and not known:
         return
-    found: list[CoveredPair] = []
-    # Where no wish was, nothing is covered but by those that are heard now, which look for it.
-    for looked_at in await _load_rooms(conn, org_id, known, fresh=bodies if known else voices):
-        voiced = await asyncio.to_thread(_requests_in, looked_at)
-        room = await _without_withdrawn(conn, org_id, looked_at, voiced)
-        found += await _resolve_and_store(
-            conn, org_id, room, [one for one in voiced if _needs_resolving(one, room)], at=at
+    covered: list[CoveredPair] = []
+    # Without known requests only the new ones can cover anything, and they load what they need.
+    for loaded in await _load_rooms(conn, org_id, known, fresh=bodies if known else sources):
+        stated = await asyncio.to_thread(_requests_in, loaded)
+        room = await _without_withdrawn(conn, org_id, loaded, stated)
+        covered += await _resolve_and_store(
+            conn, org_id, room, [request for request in stated if _needs_resolving(request, room)], at=at
         )
     if known:
         await kept.lift_messages(conn, org_id, bodies)
-    await _restrict(conn, org_id, found)
+    await _restrict(conn, org_id, covered)
 
 
 async def reapply(conn: Connection, org_id: OrgId, rooms: Collection[RoomId]) -> None:
-    """Settle the wishes of rooms anew from which something was taken."""
+    """Resolve the requests of rooms again after messages were removed."""
     known = await kept.in_rooms(conn, org_id, rooms)
     if not known or await privacy_requests.mode(conn, org_id) == "off":
         return
     at = max(wish.heard_at for wish in known)
-    found: list[CoveredPair] = []
-    for looked_at in await _load_rooms(conn, org_id, known, fresh=()):
-        voiced = await asyncio.to_thread(_requests_in, looked_at)
-        room = await _without_withdrawn(conn, org_id, looked_at, voiced)
-        found += await _resolve_and_store(conn, org_id, room, voiced, at=at, is_all_new=True)
-    await _restrict(conn, org_id, found)
+    covered: list[CoveredPair] = []
+    for loaded in await _load_rooms(conn, org_id, known, fresh=()):
+        stated = await asyncio.to_thread(_requests_in, loaded)
+        room = await _without_withdrawn(conn, org_id, loaded, stated)
+        covered += await _resolve_and_store(conn, org_id, room, stated, at=at, is_all_new=True)
+    await _restrict(conn, org_id, covered)
 
 
 async def add_detected(
@@ -114,19 +112,11 @@ async def add_detected(
     detected_by: str,
     at: datetime,
 ) -> int:
-    """Keep wishes that something else than the rules heard, for a person to decide, and return how many were kept.
+    """Store requests that a language model detected, for a person to confirm; return how many.
 
-    Left out are those in messages that are not in the room or have no words, those where the rules heard a wish
-    themselves, and those that were dismissed. Of a topic or a value counts what the message says of it, word for word.
-    One that was kept is heard anew as long as its message is not changed.
-
-    Args:
-        conn: In a transaction that holds the room, see `directory.lock_rooms`.
-        org_id: Whose.
-        room_id: Where they were voiced.
-        requests: What was heard, by the message that voices it.
-        detected_by: The name of the language model that heard it.
-        at: When they are heard.
+    Skipped are requests in messages that are not in the room or are empty, requests that the rules detect
+    themselves, and dismissed ones. Only words that the message contains count. A stored request is kept until its
+    message is edited. Needs the lock of the room.
     """
     if await privacy_requests.mode(conn, org_id) == "off":
         return 0
@@ -134,18 +124,18 @@ async def add_detected(
     dismissed = {wish.message_id for wish in known if wish.status == "dismissed"}
     for room in await _load_rooms(conn, org_id, known, fresh=requests.keys() - dismissed):
         if room.id == room_id:
-            voices = [
-                _with_parsed_spans(said, requests[said.id], detected_by)
-                for said in room.fresh
-                if not _is_heard_by_rules(said, room)
+            sources = [
+                _with_parsed_spans(message, requests[message.id], detected_by)
+                for message in room.fresh
+                if not _is_heard_by_rules(message, room)
             ]
-            await _restrict(conn, org_id, await _resolve_and_store(conn, org_id, room, voices, at=at))
-            return len(voices)
+            await _restrict(conn, org_id, await _resolve_and_store(conn, org_id, room, sources, at=at))
+            return len(sources)
     return 0
 
 
 async def lift(conn: Connection, org_id: OrgId, room_id: RoomId, wish_id: UUID) -> None:
-    """Withhold nothing any more for a wish that was dismissed, nor what others covered because of it."""
+    """Lift everything that a dismissed request restricted, directly or through other requests."""
     covered = await privacy_requests.covered_messages(conn, org_id, [wish_id])
     await _relabel(conn, org_id, [one.message_id for one in covered])
     await kept.lift_request(conn, org_id, wish_id)
@@ -153,139 +143,145 @@ async def lift(conn: Connection, org_id: OrgId, room_id: RoomId, wish_id: UUID) 
 
 
 async def lift_all(conn: Connection, org_id: OrgId) -> None:
-    """Withhold nothing any more in an org, but for wishes that are gone."""
+    """Lift all restrictions of an org, except those of tombstoned requests."""
     await _relabel(conn, org_id, await privacy_requests.restricted_in_org(conn, org_id))
     await kept.lift_all(conn, org_id)
 
 
-# What is known of the rooms
+# Load the rooms
 
 
 async def _load_rooms(
     conn: Connection, org_id: OrgId, known: Sequence[StoredRequest], *, fresh: Collection[MessageId]
 ) -> list[_RoomState]:
-    """Return the rooms of wishes and messages; where nothing is fresh, all that voices a wish is looked at."""
-    wishes: dict[RoomId, dict[MessageId, StoredRequest]] = defaultdict(dict)
-    for wish in known:
-        wishes[wish.room_id][wish.message_id] = wish
-    came: dict[RoomId, list[ScreenedMessage]] = defaultdict(list)
+    """Return the rooms of requests and messages; without `fresh` messages, load all source messages."""
+    requests: dict[RoomId, dict[MessageId, StoredRequest]] = defaultdict(dict)
+    for request in known:
+        requests[request.room_id][request.message_id] = request
+    fresh_messages: dict[RoomId, list[RoomMessage]] = defaultdict(list)
     for row in await kept.messages_by_id(conn, org_id, fresh):
-        came[row.room_id].append(storage.to_message(row))
-    voices: dict[RoomId, list[ScreenedMessage]] = defaultdict(list)
-    late = {wish.message_id for wish in known if not fresh or _may_have_changed(wish, came[wish.room_id])}
-    for row in await kept.messages_by_id(conn, org_id, late.difference(fresh)):
-        voices[row.room_id].append(storage.to_message(row))
-    people: dict[RoomId, list[NameIndexEntry]] = defaultdict(list)
-    for person in await kept.room_participants(conn, org_id, came.keys() | wishes.keys()):
-        people[person.room_id].append(NameIndexEntry(id=person.id, name=person.name, kind=person.kind))
+        fresh_messages[row.room_id].append(row)
+    sources: dict[RoomId, list[RoomMessage]] = defaultdict(list)
+    affected = {
+        request.message_id
+        for request in known
+        if not fresh or _may_have_changed(request, fresh_messages[request.room_id])
+    }
+    for row in await kept.messages_by_id(conn, org_id, affected.difference(fresh)):
+        sources[row.room_id].append(row)
+    people: dict[RoomId, list[RoomParticipant]] = defaultdict(list)
+    for person in await kept.room_participants(conn, org_id, fresh_messages.keys() | requests.keys()):
+        people[person.room_id].append(person)
     return [
         _RoomState(
             id=room_id,
             name_index=NameIndex.build(people[room_id]),
-            known=wishes[room_id],
-            fresh=came[room_id],
-            messages=voices[room_id],
+            known=requests[room_id],
+            fresh=fresh_messages[room_id],
+            messages=sources[room_id],
         )
-        for room_id in sorted(came.keys() | wishes.keys())
+        for room_id in sorted(fresh_messages.keys() | requests.keys())
     ]
 
 
-def _may_have_changed(wish: StoredRequest, fresh: Sequence[ScreenedMessage]) -> bool:
-    """Return whether a wish may have to be settled anew.
-
-    Something fresh came before it; or whom it names may have come only now.
-    """
-    position = (wish.sent_at, wish.native_order, wish.message_id)
-    is_waiting = wish.told is None or bool(wish.told.get("awaited"))
-    return is_waiting or any(said.position < position for said in fresh)
+def _may_have_changed(request: StoredRequest, fresh: Sequence[RoomMessage]) -> bool:
+    """Return whether a message came before a request, or a person it names may have joined."""
+    position = (request.sent_at, request.native_order, request.message_id)
+    is_waiting = request.told is None or bool(request.told.get("awaited"))
+    return is_waiting or any(message.position < position for message in fresh)
 
 
-# What is heard
+# Detect requests
 
 
 def _requests_in(room: _RoomState) -> list[RequestMessage]:
-    """Return the wishes that are voiced in what is looked at of a room."""
-    found = (_request_in(said, room) for said in (*room.fresh, *room.messages))
-    return [one for one in found if one is not None]
+    requests = (_request_in(message, room) for message in (*room.fresh, *room.messages))
+    return [request for request in requests if request is not None]
 
 
-def _request_in(said: ScreenedMessage, room: _RoomState) -> RequestMessage | None:
-    """Return what a message wishes: as it was heard before, else by rules; what names nobody yet waits for them."""
-    known = room.known.get(said.id)
-    before = None if known is None else storage.to_request(known, said.body)
-    if known is not None and before is not None:
+def _request_in(message: RoomMessage, room: _RoomState) -> RequestMessage | None:
+    """Return the request of a message: as stored, else as the rules detect it.
+
+    One that names nobody known waits for them.
+    """
+    known = room.known.get(message.id)
+    stored = None if known is None else storage.to_request(known, message.body)
+    if known is not None and stored is not None:
         return _with_resolved_names(
-            RequestMessage(message=said, request=before, detected_by=known.heard_by, spans=known.told),
+            RequestMessage(message=message, request=stored, detected_by=known.heard_by, spans=known.told),
             room.name_index,
         )
-    wish = recognise(said.body, said.author_id, room.name_index)
-    if wish is not None:
-        return _with_parsed_spans(said, wish, BY_RULES)
+    request = recognise(message.body, message.author_id, room.name_index)
+    if request is not None:
+        return _with_parsed_spans(message, request, BY_RULES)
     return (
-        RequestMessage(message=said, request=PrivacyRequest(kind="withhold"))
-        if restricts_unknown_person(said.body)
+        RequestMessage(message=message, request=PrivacyRequest(kind="withhold"))
+        if restricts_unknown_person(message.body)
         else None
     )
 
 
-def _with_resolved_names(voice: RequestMessage, people: NameIndex) -> RequestMessage:
-    """Return a wish that names whom it waited for too, once they have come; whoever has is named for good."""
-    come = {
-        name: mentioned_ids(name, people) - {voice.message.author_id}
-        for name in voice.request.unresolved_names
+def _with_resolved_names(source: RequestMessage, name_index: NameIndex) -> RequestMessage:
+    """Add people whom a request waits for, once they have joined; they stay added."""
+    joined = {
+        name: mentioned_ids(name, name_index) - {source.message.author_id}
+        for name in source.request.unresolved_names
     }
-    if voice.spans is None or not any(come.values()):
-        return voice
-    places = zip(voice.request.unresolved_names, voice.spans["awaited"], strict=True)
-    wish = replace(
-        voice.request,
-        restricted_ids=voice.request.restricted_ids.union(*come.values()),
-        unresolved_names=tuple(name for name in voice.request.unresolved_names if not come[name]),
+    if source.spans is None or not any(joined.values()):
+        return source
+    places = zip(source.request.unresolved_names, source.spans["awaited"], strict=True)
+    request = replace(
+        source.request,
+        restricted_ids=source.request.restricted_ids.union(*joined.values()),
+        unresolved_names=tuple(name for name in source.request.unresolved_names if not joined[name]),
     )
     return replace(
-        voice,
-        request=wish,
-        spans={**voice.spans, "awaited": [place for name, place in places if not come[name]]},
+        source,
+        request=request,
+        spans={**source.spans, "awaited": [place for name, place in places if not joined[name]]},
     )
 
 
-def _is_heard_by_rules(said: ScreenedMessage, room: _RoomState) -> bool:
-    voice = _request_in(said, room)
-    return voice is not None and voice.spans is not None and voice.detected_by == BY_RULES
+def _is_heard_by_rules(message: RoomMessage, room: _RoomState) -> bool:
+    source = _request_in(message, room)
+    return source is not None and source.spans is not None and source.detected_by == BY_RULES
 
 
-def _with_parsed_spans(said: ScreenedMessage, wish: PrivacyRequest, heard_by: str) -> RequestMessage:
-    told = storage.to_spans(wish, said.body)
+def _with_parsed_spans(message: RoomMessage, request: PrivacyRequest, detected_by: str) -> RequestMessage:
+    spans = storage.to_spans(request, message.body)
     return RequestMessage(
-        message=said, request=storage.with_spans(wish, told, said.body), detected_by=heard_by, spans=told
+        message=message,
+        request=storage.with_spans(request, spans, message.body),
+        detected_by=detected_by,
+        spans=spans,
     )
 
 
 async def _without_withdrawn(
-    conn: Connection, org_id: OrgId, room: _RoomState, voiced: Sequence[RequestMessage]
+    conn: Connection, org_id: OrgId, room: _RoomState, stated: Sequence[RequestMessage]
 ) -> _RoomState:
-    """Forget the known wishes that are heard no more where they were voiced, and return the room without them.
+    """Drop known requests whose message does not state them any more.
 
-    Those that somebody dismissed are kept: said again, they stay so.
+    Dismissed ones stay, in case they are stated again.
     """
-    looked_at = {said.id for said in (*room.fresh, *room.messages)}
-    open_ones = {key for key, wish in room.known.items() if wish.status != "dismissed"}
-    silenced = looked_at & open_ones - {voice.message.id for voice in voiced}
-    if not silenced:
+    message_ids = {message.id for message in (*room.fresh, *room.messages)}
+    undismissed = {key for key, request in room.known.items() if request.status != "dismissed"}
+    withdrawn = message_ids & undismissed - {source.message.id for source in stated}
+    if not withdrawn:
         return room
-    await kept.drop(conn, org_id, silenced)
-    return replace(room, known={key: wish for key, wish in room.known.items() if key not in silenced})
+    await kept.drop(conn, org_id, withdrawn)
+    return replace(room, known={key: request for key, request in room.known.items() if key not in withdrawn})
 
 
-def _needs_resolving(voice: RequestMessage, room: _RoomState) -> bool:
-    """Return whether a wish has to be settled: it is new, whom it names has come, or something came before it."""
-    known = room.known.get(voice.message.id)
-    if known is None or voice.spans != known.told:
+def _needs_resolving(source: RequestMessage, room: _RoomState) -> bool:
+    """Return whether a request is new, names a new person, or follows a new message."""
+    known = room.known.get(source.message.id)
+    if known is None or source.spans != known.told:
         return True
-    return any(said.position <= voice.message.position for said in room.fresh)
+    return any(message.position <= source.message.position for message in room.fresh)
 
 
-# What is covered
+# Resolve what they cover
 
 
 async def _resolve_and_store(
@@ -297,34 +293,34 @@ async def _resolve_and_store(
     at: datetime,
     is_all_new: bool = False,
 ) -> list[CoveredPair]:
-    """Settle wishes of a room anew, and return what is withheld now for these, and for others of what is fresh."""
-    due_ids = {voice.message.id for voice in due}
+    """Resolve requests that are due; return the pairs for these, and those of other requests with fresh messages."""
+    due_ids = {source.message.id for source in due}
     others = [
-        storage.to_scope(wish)
-        for key, wish in room.known.items()
-        if wish.status == "active" and key not in due_ids
+        storage.to_scope(request)
+        for key, request in room.known.items()
+        if request.status == "active" and key not in due_ids
     ]
-    found = await asyncio.to_thread(_covered_pairs, others, room.fresh)
+    covered = await asyncio.to_thread(_covered_pairs, others, room.fresh)
     if not due:
-        return found
-    look = await load_excerpt(conn, org_id, room.id, due)
-    standing = {voice.message.id for voice in due if voice.request.is_ongoing}
-    since = await load_starts(conn, org_id, standing) | {
-        key: wish.since for key, wish in room.known.items() if wish.is_standing
+        return covered
+    excerpt = await load_excerpt(conn, org_id, room.id, due)
+    ongoing = {source.message.id for source in due if source.request.is_ongoing}
+    since = await load_starts(conn, org_id, ongoing) | {
+        key: request.since for key, request in room.known.items() if request.is_standing
     }
-    look = replace(look, present=await load_present(conn, org_id, due_ids))
+    excerpt = replace(excerpt, present=await load_present(conn, org_id, due_ids))
     mode = await privacy_requests.mode(conn, org_id)
-    # Whoever writes a message chooses its text: nothing else waits until it is gone through.
-    now = await asyncio.to_thread(_resolve, due, room, look, others=others, since=since, mode=mode)
-    await kept.add(conn, org_id, [one.row(room.id) for one in now], heard_at=at)
-    for one in now:
-        found += await _covered_now(conn, org_id, room, one, look=look, is_new=is_all_new)
-    return found
+    # User text may be slow to match: keep it off the event loop.
+    resolved = await asyncio.to_thread(_resolve, due, room, excerpt, others=others, since=since, mode=mode)
+    await kept.add(conn, org_id, [each.row(room.id) for each in resolved], heard_at=at)
+    for each in resolved:
+        covered += await _covered_now(conn, org_id, room, each, excerpt=excerpt, is_new=is_all_new)
+    return covered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ResolvedRequest:
-    """A wish, what it covers, and whether it is carried out."""
+    """A request with its scope and status."""
 
     voice: RequestMessage
     reach: RequestScope
@@ -332,98 +328,98 @@ class _ResolvedRequest:
     doubt: str
 
     def row(self, room_id: RoomId) -> NewRequest:
-        """Return how it is kept."""
+        """Return its row."""
         return storage.to_row(room_id, self.voice, self.reach, status=self.status, doubt=self.doubt)
 
 
 def _resolve(
     due: Sequence[RequestMessage],
     room: _RoomState,
-    look: RoomExcerpt,
+    excerpt: RoomExcerpt,
     *,
     others: Sequence[RequestScope],
     since: Mapping[MessageId, datetime | None],
     mode: RequestMode,
 ) -> list[_ResolvedRequest]:
-    """Return what wishes cover, settled in the order of the room: later ones may rest on earlier ones."""
-    before = list(others)
-    found: list[_ResolvedRequest] = []
-    for voice in sorted(due, key=lambda one: one.message.position):
-        said = voice.message
-        reach = resolve_scope(
-            voice.request,
-            said,
-            look.messages,
+    """Resolve requests in the order of the room: later ones depend on earlier ones."""
+    active = list(others)
+    resolved: list[_ResolvedRequest] = []
+    for source in sorted(due, key=lambda each: each.message.position):
+        message = source.message
+        scope = resolve_scope(
+            source.request,
+            message,
+            excerpt.messages,
             name_index=room.name_index,
-            earlier=[one for one in before if one.position < said.position],
-            common=look.common.get(said.id, frozenset()),
-            present=look.present.get(said.id, frozenset()),
+            earlier=[each for each in active if each.position < message.position],
+            common=excerpt.common.get(message.id, frozenset()),
+            present=excerpt.present.get(message.id, frozenset()),
         )
-        if reach.is_ongoing:
-            reach = replace(reach, since=since.get(said.id))
-        known = room.known.get(said.id)
-        if known is not None and reach.kind == known.kind == "confide" and known.told == voice.spans:
-            # Whom it was told to was told once: nobody is let in later, whatever they or others call themselves.
-            reach = replace(reach, exempt_ids=frozenset(known.spared_ids))
-        why = review_reason(voice, messages_before(said, look.messages))
-        status = _next_status(known, why, mode)
-        found.append(_ResolvedRequest(voice=voice, reach=reach, status=status, doubt=why))
+        if scope.is_ongoing:
+            scope = replace(scope, since=since.get(message.id))
+        known = room.known.get(message.id)
+        if known is not None and scope.kind == known.kind == "confide" and known.told == source.spans:
+            # The audience of a confidential message is determined once: renaming must not add anybody.
+            scope = replace(scope, exempt_ids=frozenset(known.spared_ids))
+        doubt = review_reason(source, messages_before(message, excerpt.messages))
+        status = _next_status(known, doubt, mode)
+        resolved.append(_ResolvedRequest(voice=source, reach=scope, status=status, doubt=doubt))
         if status == "active":
-            before.append(reach)
-    return found
+            active.append(scope)
+    return resolved
 
 
-def _next_status(known: StoredRequest | None, why: str, mode: RequestMode) -> RequestStatus:
-    """Return what becomes of a wish: what somebody decided stays, and so does what was as plain, or as doubtful, before."""
-    if known is not None and (known.decided_at is not None or bool(known.doubt) == bool(why)):
+def _next_status(known: StoredRequest | None, doubt: str, mode: RequestMode) -> RequestStatus:
+    """Return the new status. A person's decision stays; so does the status while the doubt is unchanged."""
+    if known is not None and (known.decided_at is not None or bool(known.doubt) == bool(doubt)):
         return known.status
-    return "proposed" if why or mode != "on" else "active"
+    return "proposed" if doubt or mode != "on" else "active"
 
 
 async def _covered_now(
     conn: Connection,
     org_id: OrgId,
     room: _RoomState,
-    one: _ResolvedRequest,
+    resolved: _ResolvedRequest,
     *,
-    look: RoomExcerpt,
+    excerpt: RoomExcerpt,
     is_new: bool,
 ) -> list[CoveredPair]:
-    """Release what a wish covered, as far as that may have changed, and return what it covers now of it."""
-    reach = one.reach
-    if one.status != "active":
-        await kept.lift(conn, org_id, [reach.message_id])
+    """Lift what a request covered, as far as it may have changed, and return what it covers now."""
+    scope = resolved.reach
+    if resolved.status != "active":
+        await kept.lift(conn, org_id, [scope.message_id])
         return []
-    said: Collection[ScreenedMessage] = (*look.messages, *room.fresh)
-    if reach.is_ongoing:
-        # What a restriction covers is much, and mostly stays as it was.
-        known = room.known.get(reach.message_id)
-        is_known = known is not None and known.status == "active" and storage.to_scope(known) == reach
+    message: Collection[RoomMessage] = (*excerpt.messages, *room.fresh)
+    if scope.is_ongoing:
+        # An ongoing restriction covers many messages, and most of them stay covered.
+        known = room.known.get(scope.message_id)
+        is_known = known is not None and known.status == "active" and storage.to_scope(known) == scope
         if is_known and not is_new:
-            among = [said.id for said in room.fresh]
+            among = [message.id for message in room.fresh]
             return await asyncio.to_thread(
-                _pairs_of, reach, await load_restricted(conn, org_id, room.id, reach, among=among)
+                _pairs_of, scope, await load_restricted(conn, org_id, room.id, scope, among=among)
             )
-        said = await load_restricted(conn, org_id, room.id, reach)
-    await kept.lift(conn, org_id, [reach.message_id])
-    return await asyncio.to_thread(_pairs_of, reach, said)
+        message = await load_restricted(conn, org_id, room.id, scope)
+    await kept.lift(conn, org_id, [scope.message_id])
+    return await asyncio.to_thread(_pairs_of, scope, message)
 
 
-def _covered_pairs(reaches: Sequence[RequestScope], fresh: Sequence[ScreenedMessage]) -> list[CoveredPair]:
-    """Return which wishes cover which messages; message by message, for each is taken apart once."""
-    return [(reach.message_id, said.id) for said in fresh for reach in reaches if covers(reach, said)]
+def _covered_pairs(scopes: Sequence[RequestScope], fresh: Sequence[RoomMessage]) -> list[CoveredPair]:
+    """By message, so that each is tokenised once."""
+    return [(scope.message_id, message.id) for message in fresh for scope in scopes if covers(scope, message)]
 
 
-def _pairs_of(reach: RequestScope, said: Collection[ScreenedMessage]) -> list[CoveredPair]:
+def _pairs_of(reach: RequestScope, said: Collection[RoomMessage]) -> list[CoveredPair]:
     by_id = {one.id: one for one in said}
     return [(reach.message_id, key) for key, one in by_id.items() if covers(reach, one)]
 
 
-async def _restrict(conn: Connection, org_id: OrgId, found: Sequence[CoveredPair]) -> None:
-    """Withhold messages, and have the conversations they are in named anew."""
-    if found:
-        await kept.restrict(conn, org_id, found)
-        await _relabel(conn, org_id, {message_id for _, message_id in found})
+async def _restrict(conn: Connection, org_id: OrgId, covered: Sequence[CoveredPair]) -> None:
+    """Restrict messages, and label their conversations again."""
+    if covered:
+        await kept.restrict(conn, org_id, covered)
+        await _relabel(conn, org_id, {message_id for _, message_id in covered})
 
 
 async def _relabel(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:

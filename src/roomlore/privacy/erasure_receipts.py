@@ -1,4 +1,4 @@
-"""Receipts written out: what was removed, and what was kept and why, honestly."""
+"""Builds receipts: what was removed, what stays and why."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from roomlore.domain.ids import MessageId, ParticipantId, ReceiptId, RoomId, uui
 from roomlore.domain.receipts import ErasureKind, Receipt, RemovedCount, RetainedCount
 from roomlore.domain.records import Viewer
 
-#: What can be removed, in the order in which receipts name it.
+#: What can be removed, in the order of the receipt.
 REMOVED = (
     *("messages", "revisions", "audiences", "replies", "embeddings", "work", "memories", "memory links"),
     *("memory embeddings", "readings"),
@@ -26,14 +26,15 @@ REMOVED = (
     ),
     *("tags", "speakers"),
 )
-#: What an asker who is no operator may count: what is their own. All else may hang on what they cannot see.
+#: What a requester who is no operator may see: counts of their own content. Other counts may include content
+#: that they cannot see.
 OWN_COUNTS = frozenset(
     {
         *("messages", "revisions", "audiences", "embeddings", "work", "participants", "identities"),
         *("memberships", "activity", "merges", "keys", "digests", "name digests"),
     }
 )
-#: What was counted and stays, with the reason.
+#: What is counted and stays, with the reason.
 KEPT_REASONS = {
     "waiting replies": (
         "replies to what is gone",
@@ -45,7 +46,7 @@ KEPT_REASONS = {
     ),
     "name digests": (
         "digests of the words of their names",
-        "so that no label or title is made of them again; whoever guesses a word can confirm it",
+        "so that no label or title contains them again; a guessed word can be confirmed with them",
     ),
     "wishes without words": (
         "wishes to forget, without author and words",
@@ -57,7 +58,7 @@ KEPT_REASONS = {
     ),
     "names in others' records": (
         "records of messages of others with their names in a field that is not known to be about people",
-        "they were sent so; operators see them, and metadata that a caller gave is shown to whoever reads the message",
+        "they came like this; operators see them, and readers of the message see the metadata that a caller added",
     ),
     "names of rooms": (
         "rooms with their names in what they are called or are for",
@@ -94,15 +95,15 @@ class ErasureRequest:
     until: datetime | None = None
 
 
-def visible_counts(by: Viewer, tally: Mapping[str, int]) -> Counter[str]:
-    """Return of what was counted what the asker may know."""
-    return Counter({what: count for what, count in tally.items() if by.is_operator or what in OWN_COUNTS})
+def visible_counts(by: Viewer, counts: Mapping[str, int]) -> Counter[str]:
+    """Return the counts that the requester may see."""
+    return Counter({what: count for what, count in counts.items() if by.is_operator or what in OWN_COUNTS})
 
 
 def build_receipt(
-    request: ErasureRequest, tally: Mapping[str, int], *, at: datetime, by: Viewer, is_dry_run: bool
+    request: ErasureRequest, counts: Mapping[str, int], *, at: datetime, by: Viewer, is_dry_run: bool
 ) -> Receipt:
-    """Return the receipt of an erasure, whose second look is still to come."""
+    """Return the receipt of an erasure, without the verification."""
     return Receipt(
         id=ReceiptId(uuid7()),
         at=at,
@@ -115,27 +116,29 @@ def build_receipt(
         key_id=by.key_id,
         viewer_id=by.participant_id,
         removed=tuple(
-            RemovedCount(store="postgresql", what=what, count=tally[what]) for what in REMOVED if tally[what]
+            RemovedCount(store="postgresql", what=what, count=counts[what])
+            for what in REMOVED
+            if counts[what]
         ),
-        kept=tuple(_kept_records(request.kind, tally)),
+        kept=tuple(_kept_records(request.kind, counts)),
         checks=None,
         checked_at=None,
         is_dry_run=is_dry_run,
     )
 
 
-def _kept_records(kind: ErasureKind, tally: Mapping[str, int]) -> list[RetainedCount]:
+def _kept_records(kind: ErasureKind, counts: Mapping[str, int]) -> list[RetainedCount]:
     kept: list[tuple[str, int, str]] = []
     if kind in {"message", "person"}:
-        kept.append(("holes", tally["messages"], TOMBSTONE_REASON))
+        kept.append(("holes", counts["messages"], TOMBSTONE_REASON))
     if kind == "range":
         kept.append(("the range", 1, RANGE))
     if kind == "room":
         kept.append(("the digest of the room", 1, ROOM))
     if kind in {"range", "expiry"}:
-        kept.append(("memberships", tally["memberships of the room"], MEMBERS))
-    kept += [(what, tally[key], why) for key, (what, why) in KEPT_REASONS.items() if tally[key]]
-    dead = sum(tally[what] for what in REMOVED)
+        kept.append(("memberships", counts["memberships of the room"], MEMBERS))
+    kept += [(what, counts[key], why) for key, (what, why) in KEPT_REASONS.items() if counts[key]]
+    dead = sum(counts[what] for what in REMOVED)
     kept += [
         ("this receipt, and lines of the activity log", 1, LOG),
         ("dead rows, log, backups", dead, SERVER),

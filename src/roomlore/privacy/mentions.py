@@ -1,15 +1,15 @@
-"""Whom a sentence names: by name, by what they are called in the room, by what they are to whoever speaks."""
+"""Finds the people that a sentence names: by name, or by role ("mum", "the nurse")."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from roomlore.db.privacy_requests import RoomParticipant
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.privacy.identifiers import TOKEN
-from roomlore.privacy.records import NameIndexEntry
 
-#: What people are to each other, under one word.
+#: Synonyms of relations.
 _RELATIONS = {
     "mother": "mother mom mum mama mommy mummy mam",
     "father": "father dad papa daddy",
@@ -30,35 +30,17 @@ _RELATIONS = {
     "boss": "boss",
 }
 _RELATION_OF = {word: kin for kin, words in _RELATIONS.items() for word in words.split()}
-#: Whom "family" means.
+#: Relations that "family" includes.
 _FAMILY = frozenset(_RELATIONS) - {"roommate", "friend", "boss"}
-#: Titles and small words by which nobody is told apart.
-_TITLES = frozenset(
-    [
-        "dr",
-        "mr",
-        "mrs",
-        "ms",
-        "miss",
-        "prof",
-        "sir",
-        "the",
-        "of",
-        "and",
-        "for",
-        "nurse",
-        "clinic",
-        "agent",
-        "bot",
-        "team",
-        "desk",
-        "front",
-    ]
-)
+#: Titles and common words, which identify nobody.
+_TITLES = frozenset({
+    "dr", "mr", "mrs", "ms", "miss", "prof", "sir", "the", "of", "and", "for", "nurse", "clinic", "agent",
+    "bot", "team", "desk", "front",
+})  # fmt: skip
 _ROLE = lazy_pattern(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
-#: An account written in small letters is no word unless it is as long as this.
+#: Shorter lower-case accounts are treated as words.
 _SHORTEST_ACCOUNT = 3
-#: What stands within a name; anything else stands between two.
+#: Separators inside a name; others separate two names.
 _JOINED = lazy_pattern(r"\s+|-")
 _NAME = lazy_pattern(r"\b[A-Z][^\W_]+(?:(?:\s+|-)[A-Z][^\W_]+)*")
 NO_IDS: frozenset[ParticipantId] = frozenset()
@@ -66,41 +48,41 @@ NO_IDS: frozenset[ParticipantId] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameIndex:
-    """Who takes part in a room, by the words that mean them."""
+    """The participants of a room by the words that mean them."""
 
-    #: First names, surnames and accounts, as they are written, and all who bear each.
+    #: First names, surnames and accounts in original case, with all who have them.
     by_name: Mapping[str, frozenset[ParticipantId]]
-    #: What they are: `Linda Park (mother)`, `Cho (billing)`.
+    #: Roles in names: `Linda Park (mother)`, `Cho (billing)`.
     by_role: Mapping[str, frozenset[ParticipantId]]
-    #: All that they are called, in small letters.
+    #: All words of names, in lower case.
     tokens: frozenset[str]
 
     @classmethod
-    def build(cls, people: Iterable[NameIndexEntry]) -> "NameIndex":
-        """Return the people of some people."""
-        named: dict[str, set[ParticipantId]] = defaultdict(set)
-        roles: dict[str, set[ParticipantId]] = defaultdict(set)
-        called: set[str] = set()
+    def build(cls, people: Iterable[RoomParticipant]) -> "NameIndex":
+        """Return the index of these participants."""
+        by_name: dict[str, set[ParticipantId]] = defaultdict(set)
+        by_role: dict[str, set[ParticipantId]] = defaultdict(set)
+        tokens: set[str] = set()
         for person in people:
-            called |= {token.casefold() for token in TOKEN.findall(person.name)}
+            tokens |= {token.casefold() for token in TOKEN.findall(person.name)}
             for token in _names(person):
-                named[token].add(person.id)
+                by_name[token].add(person.id)
             for role in roles_in_name(person):
-                roles[role].add(person.id)
+                by_role[role].add(person.id)
         return cls(
-            by_name={token: frozenset(ids) for token, ids in named.items()},
-            by_role={role: frozenset(ids) for role, ids in roles.items()},
-            tokens=frozenset(called),
+            by_name={token: frozenset(ids) for token, ids in by_name.items()},
+            by_role={role: frozenset(ids) for role, ids in by_role.items()},
+            tokens=frozenset(tokens),
         )
 
     def unambiguous(self) -> "NameIndex":
-        """Return these people by the names that only one bears: to be let in, a name that others bear is not enough."""
+        """Return only names that one participant has: an exemption needs an unambiguous name."""
         named = {token: bearers for token, bearers in self.by_name.items() if len(bearers) == 1}
         return replace(self, by_name=named)
 
 
 def mentioned_ids(text: str, name_index: NameIndex) -> frozenset[ParticipantId]:
-    """Return whom some words name: all who bear a name, and of a name of several words who bears all of them."""
+    """Return whom a text names: all who have a name; with several words, those who have all of them."""
     found: set[ParticipantId] = set()
     before = ""
     bearers = NO_IDS
@@ -121,30 +103,32 @@ def mentioned_ids(text: str, name_index: NameIndex) -> frozenset[ParticipantId]:
 
 
 def unknown_names(text: str, name_index: NameIndex, *, besides: ParticipantId) -> tuple[str, ...]:
-    """Return what is written like a name in some words and means nobody who is known, or only this one."""
+    """Return capitalised names in a text that match nobody, or only `besides`."""
     names = (match[0] for match in _NAME.finditer(text))
     found = (
-        one for one in names if one.casefold() not in _TITLES and mentioned_ids(one, name_index) <= {besides}
+        name
+        for name in names
+        if name.casefold() not in _TITLES and mentioned_ids(name, name_index) <= {besides}
     )
     return tuple(dict.fromkeys(found))
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the tokens of a text, each with whether it may go on a name that the one before begins."""
+    """Yield tokens, each with whether it may continue the name before it."""
     end = 0
     for match in TOKEN.finditer(text):
         yield match[0], _JOINED.fullmatch(text, end, match.start()) is not None
         end = match.end()
 
 
-def roles_in_name(person: NameIndexEntry) -> frozenset[str]:
-    """Return what a person is, as far as their name says it."""
-    told = [str(match[1] or match[2]) for match in _ROLE.finditer(person.name)]
-    words: list[list[str]] = [TOKEN.findall(one.casefold()) for one in told]
-    return frozenset(_RELATION_OF.get(one[-1], one[-1]) for one in words if one)
+def roles_in_name(person: RoomParticipant) -> frozenset[str]:
+    """Return the roles that a participant's name states."""
+    roles = [str(match[1] or match[2]) for match in _ROLE.finditer(person.name)]
+    words: list[list[str]] = [TOKEN.findall(role.casefold()) for role in roles]
+    return frozenset(_RELATION_OF.get(role[-1], role[-1]) for role in words if role)
 
 
-def _names(person: NameIndexEntry) -> set[str]:
+def _names(person: RoomParticipant) -> set[str]:
     tokens = [
         token for token in TOKEN.findall(_ROLE.sub(" ", person.name)) if token.casefold() not in _TITLES
     ]

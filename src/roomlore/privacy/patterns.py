@@ -1,4 +1,4 @@
-"""The forms of speech in which wishes are put. English; each is a whole clause and not a word."""
+"""English phrases in which privacy requests are stated; each pattern matches a whole clause."""
 
 import re
 
@@ -8,11 +8,11 @@ _I = re.IGNORECASE
 
 
 def _any_of(sounds: str) -> re.Pattern[str]:
-    """Return what finds one of these in small letters; many times quicker than what is blind to case."""
+    """A case-sensitive alternation is many times faster."""
     return lazy_pattern("|".join(re.escape(one.replace("_", " ")) for one in sorted(sounds.split())))
 
 
-#: Of these sounds one stands in every wish. Looked for first, for most messages have none. `_` is a space.
+#: Every request contains one of these; most messages contain none. `_` is a space.
 FORGET_WORDS = _any_of(
     """
     forget forgot delet remov eras purg wipe scrub redact clear retain restat pretend unsee reintroduc unavailable strike
@@ -26,7 +26,7 @@ CONFIDENTIAL_WORDS = _any_of(
     under_wraps on_the_dl on_the_quiet
     """
 )
-#: Of these two lists one of each stands where something is kept from somebody.
+#: Every restriction contains one word of each of these two lists.
 NEGATIONS = _any_of("n't not never only nobody no_ revok hide keep kept withh behind without dont cant remov")
 RESTRICT_WORDS = _any_of(
     """
@@ -36,7 +36,7 @@ RESTRICT_WORDS = _any_of(
     """
 )
 
-#: Without any of these nothing is wished.
+#: Every request contains one of these.
 ANY_REQUEST = lazy_pattern("|".join(one.pattern for one in (FORGET_WORDS, CONFIDENTIAL_WORDS, NEGATIONS)))
 
 POLITE = (
@@ -59,13 +59,13 @@ _OWN_WORDS = (
     r"|(?:that|the|this) (?:last |previous )?(?:message|comment|answer|remark|statement) "
     r"(?:of mine|i (?:just )?(?:sent|wrote|posted|made)))"
 )
-#: About people: how they are reached, what they are called, what was noted of them.
+#: Records about people: contact data, names, notes.
 _RECORD = (
     r"(?:phone|number|numbers|contact|contacts|alias|aliases|callback|call-?back|address|nickname|voicemail|wording|"
     r"e-?mail|birthday|diagnosis|instruction|instructions|desk line|backup line|site name|place name|room \d+|"
     r"extension \d+|customer mapping|mapping|safe (?:line|number|contact)|label|token|password|credential|secret|pin)"
 )
-#: What is deleted in a workshop and has nothing to do with who may know what.
+#: Things that are deleted in technical work.
 TECHNICAL_OBJECT = sentence_pattern(
     r"\b(?:branch(?:es)?|files?|folders?|director(?:y|ies)|packages?|commits?|repo\w*|containers?|images?|tables?|rows?|"
     r"columns?|index(?:es)?|config\w*|functions?|class(?:es)?|methods?|variables?|scripts?|drivers?|kernels?|"
@@ -87,7 +87,7 @@ NEGATED = sentence_pattern(
     rf"(?={_VERB}\b)",
     _I,
 )
-#: On another platform, where nothing can be forgotten for anybody here.
+#: Said on another platform, where we cannot forget anything.
 ELSEWHERE = sentence_pattern(
     rf"{SAID_VERB}\s+(?:\w+\s+){{0,3}}?(?:in|on|to|via|over) "
     r"(?:slack|e-?mail|discord|whatsapp|teams|irc|telegram|signal|twitter|facebook|the phone|zoom)\b",
@@ -100,7 +100,7 @@ BARE_FORGET = sentence_pattern(
     r"(?:,? (?:please|pls|thanks|thank you|everyone|everybody|guys|folks))*[.! ]*$",
     _I,
 )
-#: What nobody says who has only changed their mind: bare "forget that" is said for that as well.
+#: A longer bare "forget that" may only be a change of mind.
 SHORT_FORGET = 60
 FORGET_SAID = sentence_pattern(rf"^{POLITE}{_VERB} (?:about )?(?:{_OWN_WORDS})", _I)
 FORGET_I_SAID = sentence_pattern(
@@ -118,7 +118,7 @@ FORGET_ABOUT_ME = sentence_pattern(
     rf"|^{POLITE}(?:forget|erase|delete) (?:everything|all) (?:about|on) (?:me|my)\b",
     _I,
 )
-#: Of one's own something that is noted of people, named by what it is alone.
+#: A personal record of one's own, named only by its kind.
 FORGET_MINE = sentence_pattern(
     rf"^{POLITE}(?:forget|erase|delete) my ((?:old |new |home |phone |private )?{_RECORD})(?:,? (?:please|pls|thanks))?[.!? ]*$",
     _I,
@@ -143,7 +143,7 @@ REPORTS_DELETION = sentence_pattern(
     r"|\bis (?:retired|removed) and deleted\b",
     _I,
 )
-#: What a sentence that forgets something keeps: the clause after these says what may still be said.
+#: The clause that a sentence wants to keep.
 KEEPS_CLAUSE = sentence_pattern(
     r"(?:[,;]|\band\b|\bbut\b)\s*(?:and |but )?(?:left only|keep(?:ing)? only|keep only|still|may still|you may|"
     r"use (?:only )?|please use|just keep|only keep|kept only|keep the fact|the current|the active|leave)\b.*?(?=, but\b|$)"
@@ -188,7 +188,7 @@ KNOW = r"(?:receive|see|hear|know|access|learn|find out|view|read|get|have|be (?
 _NEVER = r"(?:don'?t|do not|never|nobody|no one|must not|mustn'?t|should not|shouldn'?t|not to)"
 _LEARN = r"(?:know|find out|hear|see|learn|read)\b"
 _THEY = r"(?P<who>(?:(?:my|our|the|your|his|her|their|any of my)\s+)?[\w.'-]+(?:\s+[A-Z][\w.'-]+)?(?:\s+(?:and|or)\s+(?:my\s+)?\w+)?)"
-#: Who is kept from what, by how it is said; `who` names them.
+#: Who is restricted; the group `who` contains the names.
 RESTRICTED_PEOPLE = (
     sentence_pattern(
         rf"(?<!i )\b{_NEVER}\s+(?:ever |please |even )*(?:tell|show|copy|inform|cc|update|notify|let(?=[^.?!]*\b(?:know|see|hear|find out|read|get|have)\b))\s+"
@@ -221,7 +221,7 @@ RESTRICTED_PEOPLE = (
         _I,
     ),
 )
-#: Whoever stands just before it is kept from something.
+#: The subject before it is restricted.
 NO_ACCESS_MODAL = sentence_pattern(
     r"(?:can'?t|cannot|(?:doesn'?t|does not) (?:need|have) to)\s+(?:ever )?(?:know|find out|hear about)\b|"
     r"(?:(?:may|must|should|shall) (?:not|never)|(?:must|should)n'?t|(?:should |may |does |can )?no longer|"
@@ -234,7 +234,7 @@ SUBJECT = sentence_pattern(
 )
 _GRANTED = r"(?:may|can|should|must|could|shall|is (?:allowed|permitted|cleared) to)"
 _SOME = r"(?:receive|see|hear|access|be told|be given|be shown|get|know|have)"
-#: Somebody may know some things and no others.
+#: Somebody may see some things and no others.
 LIMITED_ACCESS = sentence_pattern(
     rf"\b{_GRANTED} (?:still )?(?:{_SOME}) (?:only )?[^.?!,]{{2,80}}?\bonly\b|\b{_GRANTED} only {_SOME}\b|\b{_GRANTED} {_SOME} only\b"
     r"|\b(?:gets?|receives?|hears?|has|keep \w+ (?:to|at|on)|as|remains?|stays?|for|access is|scope (?:is|for))\b[^.?!,]{0,60}?"
@@ -250,7 +250,7 @@ REVOKED_ACCESS = sentence_pattern(
     r"|\bremoved from\b[^.?!]*\b(?:permissions?|contacts?)\b|\bno longer (?:has|have)\b[^.?!]*\baccess\b|\bno more (?:\w+ ){0,3}access\b",
     _I,
 )
-#: A system's access, and not somebody's to what is said.
+#: Access to a system, not to what is said.
 SYSTEM_ACCESS = sentence_pattern(
     r"\b(?:ssh|sudo|root|repo\w*|server|database|db|git\w*|admin|vpn|write|read|api|file|disk|internet|network|remote|shell|aws|"
     r"bucket|cluster|wifi|account|login|port|router|dhcp|dns|text-only|read-only|write-only)\b",
@@ -264,14 +264,14 @@ OWN_ACCESS_LIMIT = sentence_pattern(
     r"|i should not (?:receive|see|have|get|be (?:told|given)|access)\b)",
     _I,
 )
-#: Somebody else's words.
+#: Words of somebody else.
 REPORTED_SPEECH = sentence_pattern(r"\b(?!i\b|we\b)\w+ (?:said|says|told|asked|wrote|thinks|wants)\b", _I)
 RECORD_VERB = sentence_pattern(r"\b(?:note|noted|entered|saved|documented|recorded|updated?|logged)\b", _I)
 CLAUSE = sentence_pattern(r"[:,;]|\bbecause\b|\bbut\b|\bsince\b|\bunless\b", _I)
 FIRST_PERSON = sentence_pattern(r"^\W*(?:i|we) (?:can|could|may|will|must) only\b", _I)
 QUESTION = sentence_pattern(r"(?<!\bok)(?<!\bokay)(?<!\bplease)(?<!\bpls)(?<!\balright)\?\s*$", _I)
 ASKS_FAVOUR = sentence_pattern(r"^\W*(?:please |hey )?(?:can|could|would|will) (?:you|we|someone)\b", _I)
-#: Whose something is, which is not who may know it.
+#: An owner, who need not be a reader.
 POSSESSIVE = sentence_pattern(
     r"\b[\w.]+(?: [A-Z]\w+)?(?:'s|s')(?!\w)(?! (?:\S+ ){0,3}?(?:access|scope|permissions?|clearance)\b)"
 )

@@ -1,116 +1,86 @@
-"""What a wish is, and what it is about."""
+"""Privacy requests: requests in chat to forget or restrict something, and what they cover."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from roomlore.db.privacy_requests import Position, RoomMessage
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.domain.incoming import ParticipantKind
 
-#: Nobody is shown it any more; only those it was said to are; some are not.
+#: `forget`: hidden from everybody. `confide`: only for those present. `withhold`: hidden from some people.
 RequestKind = Literal["forget", "confide", "withhold"]
-#: What a restriction may let through or shut out, told from general words.
+#: Topics that a restriction may allow or deny.
 Topic = Literal[
     "schedule", "health", "contact", "money", "credentials", "customer", "contract", "incident", "status"
 ]
-#: What hears wishes where no language model does.
+#: The detector if no language model found the request.
 BY_RULES = "rules"
-#: A place in the order of a room, comparable.
-Position = tuple[datetime, int, MessageId]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameIndexEntry:
-    """Somebody who takes part in a room, as they are called there."""
-
-    id: ParticipantId
-    name: str
-    kind: ParticipantKind = "human"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenedMessage:
-    """A message, as wishes look at it."""
-
-    id: MessageId
-    author_id: ParticipantId
-    author_name: str
-    author_kind: ParticipantKind
-    body: str
-    sent_at: datetime
-    native_order: int
-    #: What it answers by the platform's word.
-    reply_to: MessageId | None = None
-
-    @property
-    def position(self) -> Position:
-        """The place in the room, comparable."""
-        return (self.sent_at, self.native_order, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyRequest:
-    """What a message wishes, as far as its own words tell."""
+    """What a message requests, by its words alone."""
 
     kind: RequestKind
-    #: It is about what its author said just before, or about what it answers.
+    #: It is about the author's previous message, or the message it replies to.
     refers_back: bool = False
-    #: It is about its own words.
+    #: It is about itself.
     is_about_itself: bool = False
-    #: It is about what its author said about this; empty: it names nothing.
+    #: The subject of the messages that it is about; empty if it names none.
     subject: str = ""
-    #: What it names that is told from everything else: numbers, codes, names, quotations.
+    #: The distinctive values that it names: numbers, codes, names, quotations.
     identifiers: Sequence[str] = ()
-    #: It tells that a wish was carried out, or puts one on record.
+    #: It reports that a request was carried out, or records one.
     is_record: bool = False
-    #: From whom; of a restriction only.
+    #: For restrictions: the people from whom to hide.
     restricted_ids: frozenset[ParticipantId] = frozenset()
-    #: From whom besides, by names that nobody bears who is known: they may still come.
+    #: Names that match nobody yet; people with these names are added when they appear.
     unresolved_names: Sequence[str] = ()
-    #: What these may know all the same.
+    #: Topics that these people may still see.
     allowed: frozenset[Topic] = frozenset()
-    #: What these may not know; nothing: all that is not permitted.
+    #: Topics that they may not see; empty: everything that is not allowed.
     denied: frozenset[Topic] = frozenset()
-    #: It goes on: what is said later is meant too.
+    #: It covers later messages too.
     is_ongoing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestMessage:
-    """A message that voices a wish."""
+    """A message that states a privacy request."""
 
-    message: ScreenedMessage
+    message: RoomMessage
     request: PrivacyRequest
     #: The rules, or the name of a language model.
     detected_by: str = BY_RULES
-    #: What was heard of its words, see `rows.told`; None: it names nobody who is known, and waits for them.
+    #: The parsed spans of the message, see `storage.to_spans`. None: it names nobody who is known, and waits
+    #: for them.
     spans: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestScope:
-    """What a wish covers, once what was said before it is known."""
+    """What a privacy request covers, resolved from the messages before it."""
 
     message_id: MessageId
     requester_id: ParticipantId
     kind: RequestKind
-    #: Where it was voiced.
+    #: The position of its message.
     position: Position
-    #: Messages it is about, whatever they say.
+    #: Messages that it covers, whatever they say.
     target_ids: frozenset[MessageId] = frozenset()
-    #: Whoever repeats one of these values is covered; as digests, never as words.
+    #: Digests of values: every message that repeats one is covered.
     digests: frozenset[str] = frozenset()
-    #: Only its author's words are covered by these.
+    #: Digests that cover only messages of its author.
     author_digests: frozenset[str] = frozenset()
-    #: From whom; None: from everybody but those who are spared.
+    #: From whom to hide; None: from everybody except `exempt_ids`.
     restricted_ids: frozenset[ParticipantId] | None = None
     exempt_ids: frozenset[ParticipantId] = frozenset()
-    #: A restriction that goes on, and what it lets through or shuts out.
+    #: An ongoing restriction.
     is_ongoing: bool = False
-    #: So far back it reaches; None: to the beginning.
+    #: The start of an ongoing restriction; None: the beginning.
     since: datetime | None = None
     allowed: frozenset[Topic] = frozenset()
     denied: frozenset[Topic] = frozenset()
-    #: Whose words a standing restriction covers; None: everybody's.
+    #: Whose messages an ongoing restriction covers; None: everybody's.
     author_ids: frozenset[ParticipantId] | None = None

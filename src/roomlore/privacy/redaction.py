@@ -1,6 +1,6 @@
-"""Somebody who goes is taken out of what others said, as far as the platform's own structure names them.
+"""Redacts an erased person from the messages of others, where the platform's own structure names them.
 
-Plain words stay as said and are counted, for the receipt.
+Plain words stay and are counted for the receipt.
 """
 
 import json
@@ -15,16 +15,15 @@ from roomlore.db.queries import Connection
 from roomlore.domain.ids import OrgId
 from roomlore.domain.redaction import PRIVATE_KINDS, PersonAliases, Redactor, without_names
 
-#: How many messages are looked at together: foreign records may be large.
+#: Messages per batch: original records may be large.
 BATCH = 200
-#: Traces by platform.
 IdentifiersByPlatform = Mapping[str, PersonAliases]
 
 
 def identifiers_of(accounts: Iterable[AccountName], names: frozenset[str]) -> IdentifiersByPlatform:
-    """Return how somebody with these accounts and names is called on each platform where they have one.
+    """Return the accounts and names of a person by platform.
 
-    An account that speaks for several personas is nobody's own, and stays.
+    An account that speaks for several personas belongs to nobody, and stays.
     """
     own: dict[str, set[str]] = defaultdict(set)
     for platform, account_id, persona in accounts:
@@ -36,42 +35,50 @@ def identifiers_of(accounts: Iterable[AccountName], names: frozenset[str]) -> Id
 
 
 async def redact(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlatform) -> Counter[str]:
-    """Take somebody out of what others said; return how many messages changed, and how many name them still."""
+    """Redact a person from the messages of others; return how many changed, and how many still name them."""
     tally = Counter[str]()
-    for platform, trace in identifiers.items():
-        async for said in _messages_mentioning(conn, org_id, platform, trace):
-            scrubbed = [redacted_message(one, trace) for one in said]
-            changed = [after for before, after in zip(said, scrubbed, strict=True) if after != before]
+    for platform, aliases in identifiers.items():
+        async for messages in _messages_mentioning(conn, org_id, platform, aliases):
+            redacted = [redacted_message(message, aliases) for message in messages]
+            changed = [after for before, after in zip(messages, redacted, strict=True) if after != before]
             if changed:
                 await erasure.rewrite_messages(conn, org_id, changed)
-                ids = [one.id for one in changed]
+                ids = [message.id for message in changed]
                 await disentanglement.mark_messages_dirty(conn, org_id, ids)
                 tally["readings"] += await llm_calls.drop_with_messages(conn, org_id, ids)
-            shown = [
+            visible = [
                 after.id
-                for before, after in zip(said, scrubbed, strict=True)
+                for before, after in zip(messages, redacted, strict=True)
                 if replace(after, raw=before.raw) != before
             ]
-            # What a platform sent is kept and shown to nobody.
-            await outbox.append(conn, org_id, "message.revised", shown)
-            retold = [
-                after.id for before, after in zip(said, scrubbed, strict=True) if after.body != before.body
+            # The original record is never shown: a change in it alone is no event.
+            await outbox.append(conn, org_id, "message.revised", visible)
+            new_texts = [
+                after.id
+                for before, after in zip(messages, redacted, strict=True)
+                if after.body != before.body
             ]
-            if retold:
-                await work_queue.reembed(conn, org_id, retold)
+            if new_texts:
+                await work_queue.reembed(conn, org_id, new_texts)
             tally["mentions in others' messages"] += len(changed)
-            tally["names in others' words"] += sum(_is_named_in_text(one, trace) for one in scrubbed)
-            tally["names in others' records"] += sum(_is_named_in_fields(one, trace) for one in scrubbed)
-        tally.update(await _rename_rooms(conn, org_id, platform, trace))
+            tally["names in others' words"] += sum(
+                _is_named_in_text(message, aliases) for message in redacted
+            )
+            tally["names in others' records"] += sum(
+                _is_named_in_fields(message, aliases) for message in redacted
+            )
+        tally.update(await _rename_rooms(conn, org_id, platform, aliases))
     return tally
 
 
-async def _rename_rooms(conn: Connection, org_id: OrgId, platform: str, trace: PersonAliases) -> Counter[str]:
-    """Take somebody out of what rooms for a few are called and are for; return how many, and how many others name them."""
-    rooms = await erased.rooms_containing(conn, org_id, platform, trace.names)
-    naming = [room for room in rooms if trace.is_named_in(room.name) or trace.is_named_in(room.topic)]
+async def _rename_rooms(
+    conn: Connection, org_id: OrgId, platform: str, aliases: PersonAliases
+) -> Counter[str]:
+    """Redact a person from names and topics of private rooms; count the other rooms that name them."""
+    rooms = await erased.rooms_containing(conn, org_id, platform, aliases.names)
+    naming = [room for room in rooms if aliases.is_named_in(room.name) or aliases.is_named_in(room.topic)]
     renamed = [
-        replace(room, name=without_names(room.name, trace), topic=trace.redact_names(room.topic))
+        replace(room, name=without_names(room.name, aliases), topic=aliases.redact_names(room.topic))
         for room in naming
         if room.kind in PRIVATE_KINDS
     ]
@@ -80,51 +87,51 @@ async def _rename_rooms(conn: Connection, org_id: OrgId, platform: str, trace: P
 
 
 async def count_remaining(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlatform) -> int:
-    """Return how many messages of others would still change: after an erasure none."""
-    found = 0
-    for platform, trace in identifiers.items():
-        async for said in _messages_mentioning(conn, org_id, platform, trace):
-            found += sum(redacted_message(one, trace) != one for one in said)
-    return found
+    """Return how many messages of others would still change; 0 after an erasure."""
+    count = 0
+    for platform, aliases in identifiers.items():
+        async for messages in _messages_mentioning(conn, org_id, platform, aliases):
+            count += sum(redacted_message(message, aliases) != message for message in messages)
+    return count
 
 
-def redacted_message(said: MessageContents, trace: PersonAliases) -> MessageContents:
-    """Return a message without the traces of somebody who is not its author."""
-    scrubber = Redactor(
-        aliases=trace,
-        mentions_them=trace.has_account_in(said.mentions),
-        is_notice=said.kind == "system",
-        author_name=said.author_name,
+def redacted_message(message: MessageContents, aliases: PersonAliases) -> MessageContents:
+    """Return a message of somebody else without the person."""
+    redactor = Redactor(
+        aliases=aliases,
+        mentions_them=aliases.has_account_in(message.mentions),
+        is_notice=message.kind == "system",
+        author_name=message.author_name,
     )
     return replace(
-        said,
-        body=scrubber.text(said.body),
-        earlier=[scrubber.text(body) for body in said.earlier],
-        mentions=scrubber.ids(said.mentions) or None,
-        reactions=scrubber.reactions(said.reactions),
-        attachments=scrubber.value(said.attachments),
-        metadata=scrubber.value(said.metadata),
-        raw=scrubber.value(said.raw),
+        message,
+        body=redactor.text(message.body),
+        earlier=[redactor.text(body) for body in message.earlier],
+        mentions=redactor.ids(message.mentions) or None,
+        reactions=redactor.reactions(message.reactions),
+        attachments=redactor.value(message.attachments),
+        metadata=redactor.value(message.metadata),
+        raw=redactor.value(message.raw),
     )
 
 
 async def _messages_mentioning(
-    conn: Connection, org_id: OrgId, platform: str, trace: PersonAliases
+    conn: Connection, org_id: OrgId, platform: str, aliases: PersonAliases
 ) -> AsyncGenerator[Sequence[MessageContents]]:
     ids = await erasure.messages_containing(
-        conn, org_id, platform, strings=sorted(trace.accounts | trace.names)
+        conn, org_id, platform, strings=sorted(aliases.accounts | aliases.names)
     )
     for start in range(0, len(ids), BATCH):
         yield await erasure.message_contents(conn, org_id, ids[start : start + BATCH])
 
 
-def _is_named_in_fields(said: MessageContents, trace: PersonAliases) -> bool:
-    """Return whether something that came with a message, and nobody said in it, has one of the names in its words."""
-    fields = (said.attachments, said.metadata, said.raw)
+def _is_named_in_fields(message: MessageContents, aliases: PersonAliases) -> bool:
+    """Return whether the structured fields of a message contain one of the names."""
+    fields = (message.attachments, message.metadata, message.raw)
     return any(
-        trace.is_named_in(json.dumps(field, ensure_ascii=False)) for field in fields if field is not None
+        aliases.is_named_in(json.dumps(field, ensure_ascii=False)) for field in fields if field is not None
     )
 
 
-def _is_named_in_text(said: MessageContents, trace: PersonAliases) -> bool:
-    return any(trace.is_named_in(text) for text in (said.body, *said.earlier))
+def _is_named_in_text(message: MessageContents, aliases: PersonAliases) -> bool:
+    return any(aliases.is_named_in(text) for text in (message.body, *message.earlier))

@@ -1,26 +1,27 @@
-"""Tells whether a request is put so plainly that it is carried out, or a person is asked first.
+"""Decides whether a privacy request takes effect at once or waits for a person.
 
-Carried out is only what nobody can take for anything else: a request that stands alone, is neither hedged nor quoted,
-and of which it is clear what it refers to. What hides words by mistake costs more than a question.
+Only an unmistakable request takes effect: it stands alone, is neither hedged nor quoted, and has a clear
+reference. Hiding messages by mistake costs more than asking.
 """
 
 import re
 from collections.abc import Sequence
 
+from roomlore.db.privacy_requests import RoomMessage
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.rendering import without_attachments
 from roomlore.privacy import patterns
 from roomlore.privacy.identifiers import with_straight_apostrophes
-from roomlore.privacy.records import BY_RULES, PrivacyRequest, RequestMessage, ScreenedMessage
+from roomlore.privacy.records import BY_RULES, PrivacyRequest, RequestMessage
 from roomlore.privacy.scope import RECENT, referenced_messages
 
-#: What is longer says more than a request.
+#: A longer message contains more than a request.
 MAX_PLAIN_LENGTH = 200
-#: The same of a message that is opened by a label: "off the record: …".
+#: The limit for a message with a label: "off the record: …".
 LONGEST_LABELLED = 400
 
 BY_LANGUAGE_MODEL = "a language model heard it, no rule"
-ONGOING = "it would go on for whatever is said later"
+ONGOING = "it would also cover later messages"
 REPORT = "it reports a request and makes none"
 NOT_PLAIN = "it is part of a longer message, or is not put as a plain request"
 HEDGED = "it is hedged, conditional or a joke"
@@ -52,7 +53,7 @@ _MINE = (
 )
 _TOPIC = r"(?: (?:about|regarding|concerning) [\w'./ -]{2,60}?)?"
 _MEMORY = r"(?: from (?:(?:your|the|our|all) )?memory)?"
-#: A request that something is forgotten, as a whole message.
+#: A whole message that asks to forget something.
 PLAIN_FORGET = lazy_pattern(
     _POLITE
     + rf"(?:(?:forget|delete|erase|scrub|strike|unsee) {_IT}(?: message)?{_MEMORY}"
@@ -64,12 +65,12 @@ PLAIN_FORGET = lazy_pattern(
     _I,
     most=MAX_PLAIN_LENGTH,
 )
-#: The same, of something that it names.
+#: The same with a named value.
 PLAIN_FORGET_VALUE = lazy_pattern(_POLITE + rf"{_VERB} [^;:!?\n]{{3,160}}" + _END, _I, most=MAX_PLAIN_LENGTH)
 _NEXT_SENTENCE = lazy_pattern(r"[.!?]\s+\S", most=MAX_PLAIN_LENGTH)
 
 _ANYBODY = r"(?:anyone|anybody|the others|others|other people|a soul)(?: else)?"
-#: A request that something stays between those who heard it, as a whole message.
+#: A whole message that asks for confidentiality.
 PLAIN_CONFIDENTIAL = lazy_pattern(
     _POLITE
     + rf"(?:(?:{_IT}(?:'s| is| was| stays?)? |keep {_IT} )?(?:just |strictly |only )?between (?:us|you and me|the two of us|ourselves)"
@@ -81,7 +82,7 @@ PLAIN_CONFIDENTIAL = lazy_pattern(
     _I,
     most=MAX_PLAIN_LENGTH,
 )
-#: What opens a message says of the rest of it that it stays between those who heard it.
+#: A label at the beginning that makes the rest confidential.
 CONFIDENTIAL_LABEL = lazy_pattern(
     r"(?:please[, ]+)?(?:strictly )?(?:off[ -]the[ -]record|confidentially|in (?:strict )?confidence|for your (?:eyes|ears) only|"
     r"just between us)(?:, ?[\w.'-]{1,40})?[:,]\s*\S",
@@ -94,7 +95,7 @@ _WHO = (
     r"(?: (?-i:[A-Z])[\w.'-]{0,40})?)?"
 )
 _WHAT = rf"(?: about [\w'./ -]{{2,60}}?| {_IT})?"
-#: A request that somebody is not told something, as a whole message.
+#: A whole message that asks to hide something from somebody.
 PLAIN_RESTRICT = lazy_pattern(
     _POLITE
     + rf"(?:(?:don't|do not|dont|never|nobody) tell {_WHO}{_WHAT}"
@@ -107,29 +108,24 @@ PLAIN_RESTRICT = lazy_pattern(
 )
 
 
-def review_reason(message: RequestMessage, before: Sequence[ScreenedMessage]) -> str:
-    """Return why a person is to be asked before a request is carried out; empty where nobody needs to be.
-
-    Args:
-        message: The request, and the message that voices it.
-        before: What was said before that, in order.
-    """
-    wish = message.request
+def review_reason(message: RequestMessage, before: Sequence[RoomMessage]) -> str:
+    """Return why a person has to confirm a request; empty if it is unmistakable."""
+    request = message.request
     if message.detected_by != BY_RULES:
         return BY_LANGUAGE_MODEL
-    if wish.is_record:
+    if request.is_record:
         return REPORT
-    if wish.is_ongoing and not wish.denied:
+    if request.is_ongoing and not request.denied:
         return ONGOING
-    return _wording_reason(wish, without_attachments(message.message.body)) or _reference_reason(
-        wish, message.message, before
+    return _wording_reason(request, without_attachments(message.message.body)) or _reference_reason(
+        request, message.message, before
     )
 
 
-def _wording_reason(wish: PrivacyRequest, body: str) -> str:
+def _wording_reason(request: PrivacyRequest, body: str) -> str:
     text = with_straight_apostrophes(body).strip()
     if (
-        wish.kind == "confide"
+        request.kind == "confide"
         and len(text) <= LONGEST_LABELLED
         and "\n" not in text
         and CONFIDENTIAL_LABEL.match(text)
@@ -141,27 +137,27 @@ def _wording_reason(wish: PrivacyRequest, body: str) -> str:
         return QUOTED
     if _HEDGED.search(text):
         return HEDGED
-    return "" if _is_plain(wish, text) else NOT_PLAIN
+    return "" if _is_plain(request, text) else NOT_PLAIN
 
 
-def _is_plain(wish: PrivacyRequest, text: str) -> bool:
-    if wish.kind == "confide":
+def _is_plain(request: PrivacyRequest, text: str) -> bool:
+    if request.kind == "confide":
         return PLAIN_CONFIDENTIAL.fullmatch(text) is not None
-    if wish.kind == "withhold":
+    if request.kind == "withhold":
         return PLAIN_RESTRICT.fullmatch(text) is not None
     if PLAIN_FORGET.fullmatch(text) or patterns.FORGET_MINE.fullmatch(text):
         return True
-    is_named = bool(wish.identifiers) and PLAIN_FORGET_VALUE.fullmatch(text) is not None
+    is_named = bool(request.identifiers) and PLAIN_FORGET_VALUE.fullmatch(text) is not None
     return is_named and _NEXT_SENTENCE.search(text) is None
 
 
-def _reference_reason(wish: PrivacyRequest, said: ScreenedMessage, before: Sequence[ScreenedMessage]) -> str:
-    """Return a doubt where a request refers to something that is not there, or long ago."""
-    refers = wish.refers_back or bool(wish.subject)
-    if wish.identifiers or wish.is_ongoing or (wish.kind != "forget" and not refers):
+def _reference_reason(request: PrivacyRequest, message: RoomMessage, before: Sequence[RoomMessage]) -> str:
+    """Return a doubt if the referenced message does not exist or is long ago."""
+    refers = request.refers_back or bool(request.subject)
+    if request.identifiers or request.is_ongoing or (request.kind != "forget" and not refers):
         return ""
-    about = referenced_messages(wish, said, before)
-    if not about:
+    referenced = referenced_messages(request, message, before)
+    if not referenced:
         return UNCLEAR
-    is_named = bool(wish.subject) or said.reply_to is not None
-    return "" if is_named or {one.id for one in before[-RECENT:]}.intersection(about) else UNCLEAR
+    is_named = bool(request.subject) or message.reply_to is not None
+    return "" if is_named or {each.id for each in before[-RECENT:]}.intersection(referenced) else UNCLEAR

@@ -1,11 +1,10 @@
-"""What a wish covers: settled once from what was said before it, then asked of each message by itself.
+"""Resolves what a privacy request covers, and matches messages against it.
 
-Whose wish counts for which words: one's own always. Of others' words those that repeat a secret: a value that nobody
-says by chance and that its own first sayer wants forgotten (or an agent on their behalf) or had marked as not for
-everybody, an alias that was told in confidence, what is made like a key and was called one right where it stood. A
-name is no secret: whoever names something first does not own what others say of it. A restriction counts for the words
-of whoever states it; for everybody's once a second person or an agent puts it on record, or somebody restricts
-themselves.
+A request always covers its author's own messages. It covers messages of others only if they repeat a secret: a
+distinctive value that its first author wants forgotten (or an agent for them) or marked as confidential, an alias
+told in confidence, or a credential that was called one. A name is no secret: naming something first gives no
+rights over what others say about it. A restriction covers the messages of its author; it covers everybody's if a
+second person or an agent confirms it, or if people restrict themselves.
 """
 
 import re
@@ -14,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from roomlore.db.privacy_requests import RoomMessage
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.privacy import patterns
@@ -35,16 +35,16 @@ from roomlore.privacy.recogniser import (
     is_confidential,
     recognise,
     states_restriction,
-    unquoted_lines,
 )
-from roomlore.privacy.records import PrivacyRequest, RequestScope, ScreenedMessage
+from roomlore.privacy.records import PrivacyRequest, RequestScope
 from roomlore.privacy.topics import topics_of
+from roomlore.text.sentences import without_quoted_lines
 
-#: So far back a wish that names nothing may point.
+#: A request without a subject refers at most so many messages back.
 MAX_DISTANCE = 40
-#: So shortly before a record of a wish somebody must have stated it.
+#: An agent's record refers to a request within so many messages before it.
 RECENT = 6
-#: A name that more messages have than these is no secret any more, and is what the room is about.
+#: A name in more messages than these is a topic of the room, not a secret.
 MAX_SECRET_USES = 8
 
 _SMALL = frozenset(
@@ -58,10 +58,10 @@ _SMALL = frozenset(
     )
 )
 
-#: Whoever spoke in this time before something was said was there when it was.
+#: Whoever wrote within this time before a message was present.
 PRESENCE_WINDOW = timedelta(days=1)
 _CLAUSE = lazy_pattern(r"(?<=[.!?])\s|[\n;:]|,\s|\s[-\u2013\u2014]\s")
-#: A statement has a verb of these, or shows code.
+#: A statement contains one of these verbs, or code.
 _STATES = lazy_pattern(
     r"\b(?:is|are|was|were|am|be|will|can|should|must|use|let's|have|has|had|do|does|did|run|try|go|take|meet|see|means?|needs?|"
     r"starts?|begins?|ends?|goes|comes?|opens?|closes?|leaves?|arrives?|works?|costs?|moves?|stays?|lives?|runs?|stands?|hangs?|"
@@ -69,41 +69,35 @@ _STATES = lazy_pattern(
     r"|'(?:s|re|m|ll|ve)\b|`",
     re.IGNORECASE,
 )
-#: What is to be forgotten stands in the request itself: "forget that I told you I am ill".
+#: The request repeats what is to be forgotten: "forget that I told you I am ill".
 _SAYS_IT_AGAIN = lazy_pattern(
     r"\b(?:forget|pretend) (?:that )?i (?:ever |just )?(?:said|mentioned|told you|brought up) (?!that\b|this\b|it\b|anything\b)"
     r"|\b(?:forget|erase|delete) (?:that|how) (?:i|my)\b",
     re.IGNORECASE,
 )
 
-#: So many values a wish is about at most: those it names, and then those that were said last.
+#: The maximum number of values of a request: those it names, then the most recent ones.
 MAX_VALUES = 32
 
 
 def resolve_scope(
     request: PrivacyRequest,
-    message: ScreenedMessage,
-    room: Sequence[ScreenedMessage],
+    message: RoomMessage,
+    room: Sequence[RoomMessage],
     *,
     name_index: NameIndex,
     earlier: Collection[RequestScope],
     common: Collection[str] = (),
     present: Collection[ParticipantId] = (),
 ) -> RequestScope:
-    """Return what a wish covers; mostly also the message that voices it, whose words are no content.
+    """Return what a request covers; mostly its own message too, which has no other content.
 
-    Args:
-        request: What was heard.
-        message: The message that voices it.
-        room: What was said in its room, in order, as much of it as the wish may be about (see `looking`); what comes
-            after the voice does not count.
-        name_index: Who takes part.
-        earlier: What earlier wishes of the room cover.
-        common: Values that are said so often that not all who say them are in `room`.
-        present: Who was in the room when it was said, as far as the platform tells.
+    `room` holds the messages that it may cover, in order; those after the request do not count. `earlier` are the
+    scopes of earlier requests, `common` the values that occur too often for `room` to hold all their messages,
+    `present` the participants who were in the room by the platform's data.
     """
     before = messages_before(message, room)
-    reach = RequestScope(
+    scope = RequestScope(
         message_id=message.id,
         requester_id=message.author_id,
         kind=request.kind,
@@ -112,13 +106,13 @@ def resolve_scope(
     )
     if request.kind == "withhold" and request.is_ongoing:
         return replace(
-            reach,
+            scope,
             is_ongoing=True,
             restricted_ids=request.restricted_ids,
             allowed=request.allowed,
             denied=request.denied,
             author_ids=None
-            if _is_confirmed_by_others(request, message, before, people=name_index, earlier=earlier)
+            if _is_confirmed_by_others(request, message, before, name_index=name_index, earlier=earlier)
             else frozenset({message.author_id}),
         )
     about = referenced_messages(request, message, before)
@@ -127,9 +121,9 @@ def resolve_scope(
         secrets = _hideable_values(
             values, before, _value_owners(request, message, before, earlier), common=common
         )
-        # What holds from now on, and stands in the same message, is not to be forgotten.
+        # Its message also states what holds from now on: do not hide that.
         return replace(
-            reach,
+            scope,
             target_ids=frozenset(about if states_replacement(message.body) else [message.id, *about]),
             digests=digests_of(secrets),
             author_digests=digests_of(
@@ -140,168 +134,172 @@ def resolve_scope(
     if request.kind == "withhold":
         unheard = set(about) - _heard_by(request.restricted_ids, before)
         return replace(
-            reach, target_ids=frozenset({message.id, *unheard}), restricted_ids=request.restricted_ids
+            scope, target_ids=frozenset({message.id, *unheard}), restricted_ids=request.restricted_ids
         )
     targets = frozenset({message.id, *about})
     return replace(
-        reach,
+        scope,
         target_ids=targets,
         exempt_ids=_present_ids(message, before, about, name_index) | frozenset(present),
     )
 
 
-def covers(scope: RequestScope, said: ScreenedMessage) -> bool:
-    """Return whether a wish covers a message; what somebody said themselves is kept from nobody by that name."""
-    if scope.restricted_ids is not None and said.author_id in scope.restricted_ids:
+def covers(scope: RequestScope, message: RoomMessage) -> bool:
+    """Return whether a request covers a message. It never hides a message from its own author."""
+    if scope.restricted_ids is not None and message.author_id in scope.restricted_ids:
         return False
-    if said.id in scope.target_ids:
+    if message.id in scope.target_ids:
         return True
     if scope.is_ongoing:
-        return _is_restricted(scope, said)
-    if _answers_later(scope, said):
+        return _is_restricted(scope, message)
+    if _answers_later(scope, message):
         return True
-    if said.author_id == scope.requester_id and contains_any(said.body, scope.author_digests):
+    if message.author_id == scope.requester_id and contains_any(message.body, scope.author_digests):
         return True
-    return contains_any(said.body, scope.digests)
+    return contains_any(message.body, scope.digests)
 
 
-def _answers_later(reach: RequestScope, said: ScreenedMessage) -> bool:
-    """Return whether a message answers what, as its author could know, was not for everybody any more.
+def _answers_later(scope: RequestScope, message: RoomMessage) -> bool:
+    """Return whether a message replies to a covered one although its author could know that it was confidential.
 
-    Whoever answered before has answered everybody: to ask and then to take the question back keeps no answer from
-    anybody. Nor is an answer forgotten with what it answers: what repeats it has its values.
+    An earlier reply was public: asking, then restricting the question must not hide the answer. `forget` does not
+    extend to replies: those that repeat a value are covered anyway.
     """
     return (
-        reach.kind != "forget"
-        and said.reply_to in reach.target_ids
-        and said.reply_to != reach.message_id
-        and (said.author_id == reach.requester_id or said.position > reach.position)
+        scope.kind != "forget"
+        and message.reply_to in scope.target_ids
+        and message.reply_to != scope.message_id
+        and (message.author_id == scope.requester_id or message.position > scope.position)
     )
 
 
-# What a wish that names little is about
+# Referenced messages
 
 
-def messages_before(voice: ScreenedMessage, room: Sequence[ScreenedMessage]) -> Sequence[ScreenedMessage]:
-    """Return what was said before a message, of a room in order."""
-    return room[: bisect_left(room, voice.position, key=lambda said: said.position)]
+def messages_before(message: RoomMessage, room: Sequence[RoomMessage]) -> Sequence[RoomMessage]:
+    """Return the messages before another one, of a room in order."""
+    return room[: bisect_left(room, message.position, key=lambda each: each.position)]
 
 
 def referenced_messages(
-    request: PrivacyRequest, voice: ScreenedMessage, before: Sequence[ScreenedMessage]
+    request: PrivacyRequest, message: RoomMessage, before: Sequence[RoomMessage]
 ) -> list[MessageId]:
-    """Return which of its author's own messages a wish means without naming a value of them."""
+    """Return the author's messages that a request refers to without naming a value."""
     if word_stems(request.subject):
-        return _on_topic(request.subject, voice, before)
+        return _on_topic(request.subject, message, before)
     if not request.refers_back:
         return []
-    if voice.reply_to is not None:
-        return [said.id for said in before if said.id == voice.reply_to and said.author_id == voice.author_id]
-    return _previous_turn(voice, before)
+    if message.reply_to is not None:
+        return [
+            each.id for each in before if each.id == message.reply_to and each.author_id == message.author_id
+        ]
+    return _previous_turn(message, before)
 
 
-def _previous_turn(voice: ScreenedMessage, before: Sequence[ScreenedMessage]) -> list[MessageId]:
-    """Return what the author said last without anybody in between."""
+def _previous_turn(message: RoomMessage, before: Sequence[RoomMessage]) -> list[MessageId]:
+    """Return the author's last uninterrupted run of messages."""
     turn: list[MessageId] = []
-    for said in reversed(before[-MAX_DISTANCE:]):
-        if said.author_id == voice.author_id:
-            turn.append(said.id)
+    for each in reversed(before[-MAX_DISTANCE:]):
+        if each.author_id == message.author_id:
+            turn.append(each.id)
         elif turn:
             break
     return turn
 
 
-def _heard_by(party_ids: frozenset[ParticipantId], before: Sequence[ScreenedMessage]) -> set[MessageId]:
-    """Return what some evidently heard: what answers them, and what they answered."""
-    theirs = {said.id for said in before if said.author_id in party_ids}
-    answering = {said.id for said in before if said.reply_to in theirs}
-    return answering | {said.reply_to for said in before if said.id in theirs and said.reply_to is not None}
+def _heard_by(participant_ids: frozenset[ParticipantId], before: Sequence[RoomMessage]) -> set[MessageId]:
+    """Return the messages that these people evidently saw: they replied to them or got them as replies."""
+    theirs = {message.id for message in before if message.author_id in participant_ids}
+    answering = {message.id for message in before if message.reply_to in theirs}
+    return answering | {
+        message.reply_to for message in before if message.id in theirs and message.reply_to is not None
+    }
 
 
-def _on_topic(topic: str, voice: ScreenedMessage, before: Sequence[ScreenedMessage]) -> list[MessageId]:
-    wanted = word_stems(topic)
-    enough = min(len(wanted), 2)
+def _on_topic(topic: str, message: RoomMessage, before: Sequence[RoomMessage]) -> list[MessageId]:
+    stems = word_stems(topic)
+    enough = min(len(stems), 2)
     return [
-        said.id
-        for said in before
-        if said.author_id == voice.author_id and len(wanted & word_stems(said.body)) >= enough
+        each.id
+        for each in before
+        if each.author_id == message.author_id and len(stems & word_stems(each.body)) >= enough
     ]
 
 
 def word_stems(text: str) -> frozenset[str]:
-    """Return how the telling words of a text begin, in small letters."""
+    """Return prefixes of the distinctive words of a text, in lower case."""
     words = (token.lower() for token in TOKEN.findall(text))
     return frozenset(word[:5].rstrip("s") for word in words if len(word) > 2 and word not in _SMALL)  # noqa: PLR2004
 
 
-# Whose values they are
+# Values and their owners
 
 
 def request_values(
-    wish: PrivacyRequest,
-    voice: ScreenedMessage,
-    before: Sequence[ScreenedMessage],
+    request: PrivacyRequest,
+    message: RoomMessage,
+    before: Sequence[RoomMessage],
     *,
     about: Collection[MessageId],
 ) -> list[str]:
-    """Return the values that a wish is about."""
-    chosen = {*about, voice.reply_to} if wish.refers_back else set(about)
-    repeated = [value for said in before if said.id in chosen for value in distinctive_values(said.body)]
-    # The rest is covered where it stands, and what others say by chance is theirs.
-    telling = [value for value in reversed(repeated) if is_distinctive(value)]
-    return list(dict.fromkeys([*wish.identifiers, *telling]))[:MAX_VALUES]
+    """Return the values that a request is about."""
+    chosen = {*about, message.reply_to} if request.refers_back else set(about)
+    repeated = [value for each in before if each.id in chosen for value in distinctive_values(each.body)]
+    # Other values are hidden with their messages; common ones may be repeated by chance.
+    distinctive = [value for value in reversed(repeated) if is_distinctive(value)]
+    return list(dict.fromkeys([*request.identifiers, *distinctive]))[:MAX_VALUES]
 
 
 def with_revealing_parts(values: Iterable[str]) -> list[str]:
-    """Return values, and the pieces that give them away."""
-    return list(dict.fromkeys(piece for value in values for piece in (value, *revealing_parts(value))))
+    """Return the values, and the parts that reveal them."""
+    return list(dict.fromkeys(part for value in values for part in (value, *revealing_parts(value))))
 
 
 def _value_owners(
-    wish: PrivacyRequest,
-    voice: ScreenedMessage,
-    before: Sequence[ScreenedMessage],
+    request: PrivacyRequest,
+    message: RoomMessage,
+    before: Sequence[RoomMessage],
     earlier: Iterable[RequestScope],
 ) -> set[ParticipantId]:
-    """Return whose values a wish may forget: its author's; and where an agent records one, whose it was just before."""
-    if not wish.is_record or voice.author_kind != "agent":
-        return {voice.author_id}
-    near = {said.id for said in before[-RECENT:] if said.author_id != voice.author_id}
-    asked = [one for one in earlier if one.kind == "forget" and one.message_id in near]
-    last = max(asked, key=lambda one: one.position, default=None)
-    return {voice.author_id} if last is None else {voice.author_id, last.requester_id}
+    """Return whose values may be forgotten: the author's; for an agent's record, those of the recent requester."""
+    if not request.is_record or message.author_kind != "agent":
+        return {message.author_id}
+    recent = {each.id for each in before[-RECENT:] if each.author_id != message.author_id}
+    requests = [scope for scope in earlier if scope.kind == "forget" and scope.message_id in recent]
+    last = max(requests, key=lambda scope: scope.position, default=None)
+    return {message.author_id} if last is None else {message.author_id, last.requester_id}
 
 
 def _hideable_values(
     values: Iterable[str],
-    before: Sequence[ScreenedMessage],
+    before: Sequence[RoomMessage],
     owners: Collection[ParticipantId],
     *,
     common: Collection[str],
 ) -> list[str]:
-    """Return those of some values that these people may have forgotten whoever says them, and what gives them away."""
-    found: list[str] = []
+    """Return the values that these people may hide in everybody's messages, with the parts that reveal them."""
+    hideable: list[str] = []
     for value in values:
         holders = _messages_saying(value, before)
         if value in common or not holders or not _is_secret(value, holders, owners):
             continue
-        # a piece that was said before the whole is something else
+        # A part that occurred before the whole value is something else.
         rest = [
-            one
-            for one in revealing_parts(value)
-            if one not in common and _messages_saying(one, before)[:1] == holders[:1]
+            part
+            for part in revealing_parts(value)
+            if part not in common and _messages_saying(part, before)[:1] == holders[:1]
         ]
-        found += [value, *rest]
-    return found
+        hideable += [value, *rest]
+    return hideable
 
 
-def _is_rare_value(value: str, before: Sequence[ScreenedMessage], common: Collection[str]) -> bool:
+def _is_rare_value(value: str, before: Sequence[RoomMessage], common: Collection[str]) -> bool:
     if any(sign.isdigit() for sign in value):
         return True
     return value not in common and len(_messages_saying(value, before)) <= MAX_SECRET_USES
 
 
-def _is_secret(value: str, holders: Sequence[ScreenedMessage], owners: Collection[ParticipantId]) -> bool:
+def _is_secret(value: str, holders: Sequence[RoomMessage], owners: Collection[ParticipantId]) -> bool:
     first = holders[0]
     if is_credential(value, first.body):
         return True
@@ -310,117 +308,124 @@ def _is_secret(value: str, holders: Sequence[ScreenedMessage], owners: Collectio
     return len(holders) <= MAX_SECRET_USES and is_confidential(first.body) and is_alias(value, first.body)
 
 
-def _messages_saying(value: str, before: Sequence[ScreenedMessage]) -> list[ScreenedMessage]:
-    """Return who said a value, in order: what nobody has said, or only wished forgotten, is nobody's to hide."""
-    marks = digests_of([value])
-    found = [said for said in before if contains_any(said.body, marks)]
-    first = next((place for place, said in enumerate(found) if not asks_to_forget(said.body)), len(found))
-    return found[first:]
+def _messages_saying(value: str, before: Sequence[RoomMessage]) -> list[RoomMessage]:
+    """Return the messages with a value, in order, without leading requests to forget it: these give no ownership."""
+    digests = digests_of([value])
+    matching = [message for message in before if contains_any(message.body, digests)]
+    first = next(
+        (index for index, message in enumerate(matching) if not asks_to_forget(message.body)), len(matching)
+    )
+    return matching[first:]
 
 
 # Restrictions
 
 
 def _is_confirmed_by_others(
-    wish: PrivacyRequest,
-    voice: ScreenedMessage,
-    before: Sequence[ScreenedMessage],
+    request: PrivacyRequest,
+    message: RoomMessage,
+    before: Sequence[RoomMessage],
     *,
-    people: NameIndex,
+    name_index: NameIndex,
     earlier: Collection[RequestScope],
 ) -> bool:
-    """Return whether a restriction counts for everybody's words: not whoever states it alone wants it so."""
-    if wish.restricted_ids == frozenset({voice.author_id}):
+    """Return whether a restriction covers everybody's messages: somebody else confirms it."""
+    if request.restricted_ids == frozenset({message.author_id}):
         return True
-    others = frozenset({voice.author_id, *wish.restricted_ids})
+    others = frozenset({message.author_id, *request.restricted_ids})
     return any(
-        one.is_ongoing
-        and one.restricted_ids is not None
-        and one.restricted_ids & wish.restricted_ids
-        and one.requester_id not in others
-        for one in earlier
+        scope.is_ongoing
+        and scope.restricted_ids is not None
+        and scope.restricted_ids & request.restricted_ids
+        and scope.requester_id not in others
+        for scope in earlier
     ) or any(
-        said.author_id not in others and _restricts_same_people(said, wish.restricted_ids, before, people)
-        for said in before[-RECENT:]
+        each.author_id not in others
+        and _restricts_same_people(each, request.restricted_ids, before, name_index)
+        for each in before[-RECENT:]
     )
 
 
 def _restricts_same_people(
-    said: ScreenedMessage,
-    party_ids: frozenset[ParticipantId],
-    before: Sequence[ScreenedMessage],
-    people: NameIndex,
+    message: RoomMessage,
+    participant_ids: frozenset[ParticipantId],
+    before: Sequence[RoomMessage],
+    name_index: NameIndex,
 ) -> bool:
-    """Return whether a message restricts these: by name, or without one where it was of them just before."""
-    if not states_restriction(said.body):
+    """Return whether a message restricts these people: by name, or else the people mentioned just before."""
+    if not states_restriction(message.body):
         return False
-    wish = recognise(said.body, said.author_id, people)
+    request = recognise(message.body, message.author_id, name_index)
     named = (
-        wish.restricted_ids
-        if wish is not None and wish.kind == "withhold"
-        else mentioned_ids(unquoted_lines(said.body), people)
+        request.restricted_ids
+        if request is not None and request.kind == "withhold"
+        else mentioned_ids(without_quoted_lines(message.body), name_index)
     )
     if named:
-        return bool(named & party_ids)
-    place = bisect_left(before, said.position, key=lambda one: one.position)
-    for one in reversed(before[max(place - RECENT, 0) : place]):
-        meant = {one.author_id, *mentioned_ids(unquoted_lines(one.body), people)} - {said.author_id}
-        if meant:
-            return bool(meant & party_ids)
+        return bool(named & participant_ids)
+    index = bisect_left(before, message.position, key=lambda each: each.position)
+    for each in reversed(before[max(index - RECENT, 0) : index]):
+        mentioned = {each.author_id, *mentioned_ids(without_quoted_lines(each.body), name_index)} - {
+            message.author_id
+        }
+        if mentioned:
+            return bool(mentioned & participant_ids)
     return False
 
 
-def _is_restricted(reach: RequestScope, said: ScreenedMessage) -> bool:
-    if reach.author_ids is not None and said.author_id not in reach.author_ids:
+def _is_restricted(scope: RequestScope, message: RoomMessage) -> bool:
+    if scope.author_ids is not None and message.author_id not in scope.author_ids:
         return False
-    about = topics_of(said.body)
-    if reach.denied:
-        return bool(about & reach.denied)
-    return not (about & reach.allowed and not about & (_SENSITIVE_TOPICS - reach.allowed))
+    topics = topics_of(message.body)
+    if scope.denied:
+        return bool(topics & scope.denied)
+    return not (topics & scope.allowed and not topics & (_SENSITIVE_TOPICS - scope.allowed))
 
 
-#: What is let through only where it is permitted by name, even beside what is.
+#: Topics that need an explicit permission, even beside an allowed one.
 _SENSITIVE_TOPICS = frozenset(
     {"health", "contact", "money", "credentials", "customer", "contract", "incident"}
 )
 
 
 def _present_ids(
-    voice: ScreenedMessage, before: Sequence[ScreenedMessage], about: Sequence[MessageId], people: NameIndex
+    message: RoomMessage, before: Sequence[RoomMessage], about: Sequence[MessageId], name_index: NameIndex
 ) -> frozenset[ParticipantId]:
-    """Return who heard something: whoever was there already, is named or answered, or spoke last before.
+    """Return who saw something: people who were present, mentioned or replied to, or who wrote last before it.
 
-    Whom a name means that several bear nobody knows: then it is none of them. What agents recall they may tell others:
-    of these it is only those it was said to.
+    An ambiguous name exempts nobody. An agent is exempt only if it was addressed: agents may repeat what they
+    recall.
     """
-    by_id: Mapping[MessageId, ScreenedMessage] = {said.id: said for said in before[-MAX_DISTANCE:]}
-    told = [voice, *(by_id[key] for key in about if key in by_id)]
-    is_addressed = any(mentioned_ids(said.body, people) for said in told)
-    sure = people.unambiguous()
-    named = {one for said in told for one in mentioned_ids(said.body, sure)}
-    answered = {by_id[said.reply_to].author_id for said in told if said.reply_to and said.reply_to in by_id}
-    opening = min(said.position for said in told)
-    others = [said for said in before[-MAX_DISTANCE:] if said.author_id != voice.author_id]
-    if not is_addressed and not answered:
-        answered = set([said.author_id for said in others if said.position < opening][-1:])
-    there = {
-        said.author_id
-        for said in others
-        if said.author_kind != "agent" and opening[0] - said.sent_at <= PRESENCE_WINDOW
+    by_id: Mapping[MessageId, RoomMessage] = {each.id: each for each in before[-MAX_DISTANCE:]}
+    confided = [message, *(by_id[key] for key in about if key in by_id)]
+    is_addressed = any(mentioned_ids(each.body, name_index) for each in confided)
+    unambiguous = name_index.unambiguous()
+    mentioned = {one for each in confided for one in mentioned_ids(each.body, unambiguous)}
+    replied_to = {
+        by_id[each.reply_to].author_id for each in confided if each.reply_to and each.reply_to in by_id
     }
-    return frozenset({voice.author_id, *named, *answered, *there})
+    first = min(each.position for each in confided)
+    others = [each for each in before[-MAX_DISTANCE:] if each.author_id != message.author_id]
+    if not is_addressed and not replied_to:
+        replied_to = set([each.author_id for each in others if each.position < first][-1:])
+    present = {
+        each.author_id
+        for each in others
+        if each.author_kind != "agent" and first[0] - each.sent_at <= PRESENCE_WINDOW
+    }
+    return frozenset({message.author_id, *mentioned, *replied_to, *present})
 
 
-# What a message says besides its wish
+# Other content of the message
 
 
 def states_replacement(body: str) -> bool:
-    """Return whether a message that wants something forgotten also says what holds instead."""
-    body = with_straight_apostrophes(unquoted_lines(body)[:MAX_REQUEST_LENGTH])
+    """Return whether a message that wants something forgotten also states what holds instead."""
+    body = with_straight_apostrophes(without_quoted_lines(body)[:MAX_REQUEST_LENGTH])
     clauses = _CLAUSE.split(body)
     rest = [clause for clause in clauses if not patterns.FORGET_WORDS.search(clause.lower())]
     if len(rest) == len(clauses) or _SAYS_IT_AGAIN.search(body):
-        # Where no rule hears a wish, none tells what else is said either.
+        # No rule detects the request here, so the rest cannot be told from it.
         return False
     return any(
         not clause.rstrip().endswith("?") and len(TOKEN.findall(clause)) > 2 and _STATES.search(clause)  # noqa: PLR2004

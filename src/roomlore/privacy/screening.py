@@ -1,7 +1,7 @@
-"""Tells which texts are put like a request of privacy: before a transaction begins, and beside the event loop.
+"""Screens texts for privacy requests before a transaction begins, off the event loop.
 
-It is work on text alone, and whoever writes a message chooses the text. So no lock is held meanwhile, other calls go
-on, and a text that takes too long is left: it is stored like any other, and the worker listens to it again.
+Screening is pure text work on hostile input. So no lock is held meanwhile and other calls go on. A text that takes
+too long is stored like any other, and the worker screens it again.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from roomlore.db.queries import Connection
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.privacy.recogniser import may_hold_request
 
-#: Seconds that one text may take; most take less than a thousandth.
+#: The time limit of one text; most take less than a millisecond.
 TEXT_TIMEOUT = 10.0
-#: By what a text says, whether it is put like a request; None: it took too long to tell.
+#: By text: whether it may state a privacy request; None: screening timed out.
 Screened = Mapping[str, bool | None]
 NOTHING_SCREENED: Screened = MappingProxyType({})
 
@@ -24,63 +24,51 @@ LOG = logging.getLogger(__name__)
 
 
 async def screen(texts: Iterable[str], known: Screened = NOTHING_SCREENED) -> dict[str, bool | None]:
-    """Return of each text whether it is put like a request of privacy; None of one that takes too long.
-
-    Args:
-        texts: What was said.
-        known: What was listened to before.
-    """
-    said = list(dict.fromkeys(texts))
-    told: dict[str, bool | None] = {text: known[text] for text in said if text in known}
-    waiting = [text for text in said if text not in told]
+    """Return for each text whether it may state a request, None on a timeout. `known` are earlier results."""
+    unique = list(dict.fromkeys(texts))
+    results: dict[str, bool | None] = {text: known[text] for text in unique if text in known}
+    waiting = [text for text in unique if text not in results]
     while waiting:
-        found = await _screen_until_timeout(waiting)
-        told |= found
-        left = [text for text in waiting if text not in found]
-        if left:
-            LOG.warning("a text of %d characters took too long to be listened to", len(left[0]))
-            told[left[0]] = None
-        waiting = left[1:]
-    return told
+        done = await _screen_until_timeout(waiting)
+        results |= done
+        rest = [text for text in waiting if text not in done]
+        if rest:
+            LOG.warning("a text of %d characters took too long to be screened", len(rest[0]))
+            results[rest[0]] = None
+        waiting = rest[1:]
+    return results
 
 
 async def request_messages(
     conn: Connection, org_id: OrgId, bodies: Mapping[MessageId, str], known: Screened
 ) -> list[MessageId]:
-    """Return which messages are put like a request, and ask the worker to listen to those that take too long.
-
-    Args:
-        conn: In the transaction that stores the messages.
-        org_id: Whose.
-        bodies: What the messages say.
-        known: What was listened to before.
-    """
-    told = await screen(bodies.values(), known)
-    unheard = [key for key, body in bodies.items() if told[body] is None]
-    if unheard:
-        await work_queue.enqueue(conn, org_id, "listen", unheard)
-    return [key for key, body in bodies.items() if told[body]]
+    """Return the messages that may state a request; enqueue those that timed out for the worker."""
+    results = await screen(bodies.values(), known)
+    timed_out = [key for key, body in bodies.items() if results[body] is None]
+    if timed_out:
+        await work_queue.enqueue(conn, org_id, "listen", timed_out)
+    return [key for key, body in bodies.items() if results[body]]
 
 
 async def _screen_until_timeout(texts: Collection[str]) -> dict[str, bool]:
-    """Return what was told of these texts in order, up to one that takes too long."""
-    found: dict[str, bool] = {}
+    """Return the results of texts in order, up to the first timeout."""
+    results: dict[str, bool] = {}
 
     def work() -> None:
         for text in texts:
-            if given_up.is_set():
+            if cancelled.is_set():
                 return
-            found[text] = may_hold_request(text)
+            results[text] = may_hold_request(text)
 
-    given_up = asyncio.Event()
+    cancelled = asyncio.Event()
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
-        so_far = -1
-        while not task.done() and so_far < len(found):
-            so_far = len(found)
+        finished = -1
+        while not task.done() and finished < len(results):
+            finished = len(results)
             await asyncio.wait({task}, timeout=TEXT_TIMEOUT)
         if task.done():
             await task
     finally:
-        given_up.set()
-    return dict(found)
+        cancelled.set()
+    return dict(results)

@@ -1,4 +1,4 @@
-"""How wishes and what they look at stand in the database."""
+"""Stores privacy requests, and loads the messages that they may cover."""
 
 import re
 from collections import defaultdict
@@ -19,7 +19,6 @@ from roomlore.privacy.records import (
     RequestKind,
     RequestMessage,
     RequestScope,
-    ScreenedMessage,
     Topic,
 )
 from roomlore.privacy.scope import (
@@ -33,22 +32,8 @@ from roomlore.privacy.scope import (
 )
 
 
-def to_message(row: RoomMessage) -> ScreenedMessage:
-    """Return a message as wishes look at it."""
-    return ScreenedMessage(
-        id=row.id,
-        author_id=row.author_id,
-        author_name=row.author_name,
-        author_kind=row.author_kind,
-        body=row.body,
-        sent_at=row.sent_at,
-        native_order=row.native_order,
-        reply_to=row.reply_to,
-    )
-
-
 def to_scope(row: StoredRequest) -> RequestScope:
-    """Return what a wish covers as it was settled."""
+    """Return the scope of a stored request."""
     return RequestScope(
         message_id=row.message_id,
         requester_id=row.author_id,
@@ -68,9 +53,9 @@ def to_scope(row: StoredRequest) -> RequestScope:
 
 
 def to_row(
-    room_id: RoomId, voice: RequestMessage, scope: RequestScope, *, status: RequestStatus, doubt: str
+    room_id: RoomId, source: RequestMessage, scope: RequestScope, *, status: RequestStatus, doubt: str
 ) -> NewRequest:
-    """Return the row of a wish that was settled."""
+    """Return the row of a resolved request."""
     return NewRequest(
         room_id=room_id,
         message_id=scope.message_id,
@@ -78,8 +63,8 @@ def to_row(
         kind=scope.kind,
         status=status,
         doubt=doubt,
-        heard_by=voice.detected_by,
-        told=voice.spans,
+        heard_by=source.detected_by,
+        told=source.spans,
         target_ids=scope.target_ids,
         marks=scope.digests,
         own_marks=scope.author_digests,
@@ -94,10 +79,10 @@ def to_row(
 
 
 def to_spans(request: PrivacyRequest, body: str) -> dict[str, Any]:
-    """Return what was heard of a wish's words, as places in the body that voices it.
+    """Return the parsed words of a request as positions in its message.
 
-    Heard again they might mean something else: whoever is called like a value, or like somebody it names, may have
-    come since. What the body does not say is left out: nobody wished it there.
+    They are parsed only once: people named like a value or like a name in it may join later. Words that the
+    message does not contain are dropped.
     """
     whole = _place(request.subject, body)
     words = [request.subject] if whole is not None else TOKEN.findall(request.subject)
@@ -112,7 +97,7 @@ def to_spans(request: PrivacyRequest, body: str) -> dict[str, Any]:
 
 
 def to_request(row: StoredRequest, body: str) -> PrivacyRequest | None:
-    """Return the wish as it was heard in a body; None if that has changed since, or it waits for whom it names."""
+    """Return the stored request; None if its message was edited, or it waits for people it names."""
     if row.told is None or not is_unchanged(row.told, body):
         return None
     wish = PrivacyRequest(
@@ -128,7 +113,7 @@ def to_request(row: StoredRequest, body: str) -> PrivacyRequest | None:
 
 
 def with_spans(request: PrivacyRequest, spans: Mapping[str, Any], body: str) -> PrivacyRequest:
-    """Return a wish with the words that the body which voices it says of it, and no others."""
+    """Return the request with the words at the spans of its message, and no others."""
     topic, values, awaited = (
         tuple(_text_at(place, body) for place in spans.get(part, ()))
         for part in ("topic", "values", "awaited")
@@ -137,7 +122,7 @@ def with_spans(request: PrivacyRequest, spans: Mapping[str, Any], body: str) -> 
 
 
 def is_unchanged(spans: Mapping[str, Any], body: str) -> bool:
-    """Return whether a body is still the one in which this was heard."""
+    """Return whether the message was not edited since."""
     return spans["body"] == _digest(body)
 
 
@@ -147,14 +132,14 @@ def _places(found: Iterable[str], body: str) -> list[list[int]]:
 
 
 def _place(words: str, body: str) -> list[int] | None:
-    """Return where a body says some words, nowhere within others: as they are, else in any letters, else apart."""
+    """Return the position of words in a body: exact, in any case, or with other separators; not inside longer words."""
     tokens: list[str] = TOKEN.findall(words)
     if not tokens:
         return None
     between = r"[\W_]+".join(map(re.escape, tokens))
-    for spelled in (re.escape(words), between):
+    for pattern in (re.escape(words), between):
         for flags in (0, re.IGNORECASE):
-            match = lazy_pattern(rf"(?<![^\W_]){spelled}(?![^\W_])", flags).search(body)
+            match = lazy_pattern(rf"(?<![^\W_]){pattern}(?![^\W_])", flags).search(body)
             if match is not None:
                 return list(match.span())
     return None
@@ -172,72 +157,72 @@ def _topics(names: Iterable[str]) -> frozenset[Topic]:
     return frozenset(cast("Iterable[Topic]", names))
 
 
-#: A value that nobody says by chance, and that more messages have than these, is looked for no further.
+#: A distinctive value in more messages than these is not searched further.
 MAX_OCCURRENCES = 200
-#: So many messages back a restriction reaches, of those that are there when it is heard.
+#: A restriction covers at most so many earlier messages.
 MAX_MESSAGES_BACK = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomExcerpt:
-    """As much of a room as some wishes may be about."""
+    """The messages of a room that some requests may cover."""
 
     #: In the order of the room.
-    messages: Sequence[ScreenedMessage]
-    #: By the message that voices a wish: what it names that is said too often for all who say it to be here.
+    messages: Sequence[RoomMessage]
+    #: By source message: the values that occur too often to load all their messages.
     common: Mapping[MessageId, frozenset[str]] = field(default_factory=dict[MessageId, frozenset[str]])
-    #: By the same: who was there when it was said.
+    #: By source message: who was present.
     present: Mapping[MessageId, frozenset[ParticipantId]] = field(
         default_factory=dict[MessageId, frozenset[ParticipantId]]
     )
 
 
 async def load_excerpt(
-    conn: Connection, org_id: OrgId, room_id: RoomId, voices: Sequence[RequestMessage]
+    conn: Connection, org_id: OrgId, room_id: RoomId, sources: Sequence[RequestMessage]
 ) -> RoomExcerpt:
-    """Return what wishes of a room may be about, themselves included, and whoever may be covered by them."""
-    looked = _ExcerptLoader(conn=conn, org_id=org_id)
-    ids = [voice.message.id for voice in voices]
-    parents = [voice.message.reply_to for voice in voices if voice.message.reply_to is not None]
-    await looked.load([*ids, *parents, *await kept.messages_before(conn, org_id, ids, most=MAX_DISTANCE)])
+    """Return the messages that requests of a room may cover, including the source messages."""
+    loader = _ExcerptLoader(conn=conn, org_id=org_id)
+    ids = [source.message.id for source in sources]
+    parents = [source.message.reply_to for source in sources if source.message.reply_to is not None]
+    await loader.load([*ids, *parents, *await kept.messages_before(conn, org_id, ids, most=MAX_DISTANCE)])
     topics = {
-        (voice.message.author_id, _like_pattern(stem))
-        for voice in voices
-        for stem in word_stems(voice.request.subject)
+        (source.message.author_id, _like_pattern(stem))
+        for source in sources
+        for stem in word_stems(source.request.subject)
     }
     if topics:
-        await looked.load(await kept.messages_by_word(conn, org_id, room_id, topics))
-    meant = {voice.message.id: looked.referenced(voice) for voice in voices}
-    about = {message_id for found in meant.values() for message_id in found}
-    if about:
-        await looked.load(await kept.reply_neighbours(conn, org_id, about))
+        await loader.load(await kept.messages_by_word(conn, org_id, room_id, topics))
+    referenced = {source.message.id: loader.referenced(source) for source in sources}
+    referenced_ids = {message_id for ids in referenced.values() for message_id in ids}
+    if referenced_ids:
+        await loader.load(await kept.reply_neighbours(conn, org_id, referenced_ids))
     values = {
-        voice.message.id: request_values(
-            voice.request, voice.message, looked.before(voice), about=meant[voice.message.id]
+        source.message.id: request_values(
+            source.request, source.message, loader.before(source), about=referenced[source.message.id]
         )
-        for voice in voices
-        if voice.request.kind == "forget"
+        for source in sources
+        if source.request.kind == "forget"
     }
-    common = await looked.load_common(room_id, values)
-    return RoomExcerpt(messages=looked.in_order(), common=common)
+    common = await loader.load_common(room_id, values)
+    return RoomExcerpt(messages=loader.in_order(), common=common)
 
 
 async def load_present(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
 ) -> dict[MessageId, frozenset[ParticipantId]]:
-    """Return who was there when messages were said, as far as the platform tells."""
-    found: dict[MessageId, set[ParticipantId]] = defaultdict(set)
-    for one in await kept.present_participants(conn, org_id, ids):
-        found[one.message_id].add(one.participant_id)
-    return {message_id: frozenset(those) for message_id, those in found.items()}
+    """Return who was present at messages, as far as the platform states it."""
+    present: dict[MessageId, set[ParticipantId]] = defaultdict(set)
+    for message_id, participant_id in await kept.present_participants(conn, org_id, ids):
+        present[message_id].add(participant_id)
+    return {message_id: frozenset(ids) for message_id, ids in present.items()}
 
 
 async def load_starts(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
 ) -> dict[MessageId, datetime]:
-    """Return how far back restrictions reach that these messages voice; of those left out, to the beginning."""
-    found = await kept.restriction_starts(conn, org_id, ids, back=MAX_MESSAGES_BACK)
-    return {one.message_id: one.sent_at for one in found}
+    """Return the start of ongoing restrictions by source message; without an entry they start at the beginning."""
+    starts = await kept.restriction_starts(conn, org_id, ids, back=MAX_MESSAGES_BACK)
+    return {start.message_id: start.sent_at for start in starts}
 
 
 async def load_restricted(
@@ -247,63 +232,63 @@ async def load_restricted(
     scope: RequestScope,
     *,
     among: Collection[MessageId] | None = None,
-) -> list[ScreenedMessage]:
-    """Return what a restriction of a room may cover, of everything that was said there or of these."""
-    found = await kept.messages_since(
+) -> list[RoomMessage]:
+    """Return the messages that a restriction may cover, in the whole room or `among` some."""
+    ids = await kept.messages_since(
         conn, org_id, room_id, since=scope.since, author_ids=scope.author_ids, among=among
     )
-    return [to_message(row) for row in await kept.messages_by_id(conn, org_id, found)]
+    return await kept.messages_by_id(conn, org_id, ids)
 
 
 @dataclass(slots=True, kw_only=True)
 class _ExcerptLoader:
-    """What was looked up so far."""
+    """The messages loaded so far."""
 
     conn: Connection
     org_id: OrgId
-    found: dict[MessageId, ScreenedMessage] = field(default_factory=dict[MessageId, ScreenedMessage])
+    found: dict[MessageId, RoomMessage] = field(default_factory=dict[MessageId, RoomMessage])
 
     async def load(self, ids: Iterable[MessageId]) -> None:
         missing = set(ids) - self.found.keys()
         if missing:
             rows = await kept.messages_by_id(self.conn, self.org_id, missing)
-            self.found |= {row.id: to_message(row) for row in rows}
+            self.found |= {row.id: row for row in rows}
 
-    def in_order(self) -> list[ScreenedMessage]:
-        return sorted(self.found.values(), key=lambda said: said.position)
+    def in_order(self) -> list[RoomMessage]:
+        return sorted(self.found.values(), key=lambda message: message.position)
 
-    def before(self, voice: RequestMessage) -> Sequence[ScreenedMessage]:
-        return messages_before(voice.message, self.in_order())
+    def before(self, source: RequestMessage) -> Sequence[RoomMessage]:
+        return messages_before(source.message, self.in_order())
 
-    def referenced(self, voice: RequestMessage) -> list[MessageId]:
-        return referenced_messages(voice.request, voice.message, self.before(voice))
+    def referenced(self, source: RequestMessage) -> list[MessageId]:
+        return referenced_messages(source.request, source.message, self.before(source))
 
     async def load_common(
         self, room_id: RoomId, values: Mapping[MessageId, Sequence[str]]
     ) -> dict[MessageId, frozenset[str]]:
-        """Look up who says values, and return those that too many say, by the message that voices a wish."""
-        sought: dict[tuple[MessageId, str], SoughtWord] = {}
-        wanted: dict[tuple[MessageId, str], tuple[MessageId, str]] = {}
-        for voice_id, named in values.items():
-            # those that may be said oftener last: of two that are looked for alike they decide
-            for value in sorted(named, key=is_distinctive):
-                most = MAX_OCCURRENCES if is_distinctive(value) else MAX_SECRET_USES
-                for piece in with_revealing_parts([value]):
-                    pattern = _like_pattern(*tokens_of(piece))
-                    wanted[voice_id, piece] = (voice_id, pattern)
-                    sought[voice_id, pattern] = SoughtWord(voice_id=voice_id, pattern=pattern, most=most)
-        if not sought:
+        """Load the messages that contain values, and return the values that too many messages contain."""
+        searches: dict[tuple[MessageId, str], SoughtWord] = {}
+        patterns: dict[tuple[MessageId, str], tuple[MessageId, str]] = {}
+        for voice_id, names in values.items():
+            # Values with a higher limit last: of equal patterns the last one decides.
+            for value in sorted(names, key=is_distinctive):
+                limit = MAX_OCCURRENCES if is_distinctive(value) else MAX_SECRET_USES
+                for part in with_revealing_parts([value]):
+                    pattern = _like_pattern(*tokens_of(part))
+                    patterns[voice_id, part] = (voice_id, pattern)
+                    searches[voice_id, pattern] = SoughtWord(voice_id=voice_id, pattern=pattern, most=limit)
+        if not searches:
             return {}
-        rows = await kept.word_holders(self.conn, self.org_id, room_id, list(sought.values()))
+        rows = await kept.word_holders(self.conn, self.org_id, room_id, list(searches.values()))
         await self.load(row.message_id for row in rows if row.message_id is not None)
-        many = {(row.voice_id, row.pattern) for row in rows if row.is_common}
+        common_patterns = {(row.voice_id, row.pattern) for row in rows if row.is_common}
         common: dict[MessageId, set[str]] = defaultdict(set)
-        for (voice_id, piece), key in wanted.items():
-            if key in many:
-                common[voice_id].add(piece)
+        for (voice_id, part), key in patterns.items():
+            if key in common_patterns:
+                common[voice_id].add(part)
         return {voice_id: frozenset(found) for voice_id, found in common.items()}
 
 
 def _like_pattern(*words: str) -> str:
-    # What folds otherwise in the database than here is any letter.
+    # Match any letter where the database folds case differently.
     return f"%{'%'.join(''.join(sign if sign.isascii() else '_' for sign in word) for word in words)}%"

@@ -1,4 +1,4 @@
-"""What a message is about, as far as plain words tell: enough to let a restriction through or to stop at it."""
+"""Recognises the topics of a message by keywords, to apply restrictions."""
 
 import re
 from functools import lru_cache
@@ -33,16 +33,16 @@ _STEMS: dict[Topic, str] = {
     "status": r"status|logs?|logs-only|reproduction\w*|repro|progress|milestones?|blockers?|high-level",
 }
 _PATTERNS: dict[Topic, re.Pattern[str]] = {
-    matter: lazy_pattern(rf"(?<![\w-])(?:{stems})(?![\w])", re.IGNORECASE) for matter, stems in _STEMS.items()
+    topic: lazy_pattern(rf"(?<![\w-])(?:{stems})(?![\w])", re.IGNORECASE) for topic, stems in _STEMS.items()
 }
-#: A time or a day: of a message that speaks of nothing else it is the schedule.
+#: A time or a day: its topic is the schedule if nothing else matches.
 _WHEN = lazy_pattern(
     r"\b\d{1,2}(?::\d\d)?\s?(?:am|pm)\b|\b\d{1,2}:\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\btomorrow\b",
     re.IGNORECASE,
 )
 
 
-#: What is done to somebody: its name is part of a schedule, and otherwise of their health.
+#: Treatments: health, unless a time makes them part of a schedule.
 _TREATMENT = lazy_pattern(
     r"(?<![\w-])(?:labs?|lab-\w+|tests?|imaging|scans?|ultrasound\w*|mri|x-ray\w*|biops\w+|blood\w*|assessment|oncolog\w+"
     r"|specialty|treatment\w*|surger\w+|therap\w+|charts?|hospital\w*|vaccin\w+|h\w*cg)(?!\w)",
@@ -51,7 +51,7 @@ _TREATMENT = lazy_pattern(
 
 
 def topics_of(text: str) -> frozenset[Topic]:
-    """Return what a text speaks of, of the matters that are known."""
+    """Return the topics of a text."""
     return _cached_topics(text) if len(text) <= MAX_SENTENCE_LENGTH else _match_topics(text)
 
 
@@ -61,7 +61,7 @@ def _cached_topics(text: str) -> frozenset[Topic]:
 
 
 def _match_topics(text: str) -> frozenset[Topic]:
-    found: set[Topic] = {matter for matter, pattern in _PATTERNS.items() if pattern.search(text)}
+    found: set[Topic] = {topic for topic, pattern in _PATTERNS.items() if pattern.search(text)}
     if _WHEN.search(text):
         found.add("schedule")
     elif _TREATMENT.search(text):

@@ -1,63 +1,75 @@
-"""Copies in Neo4j, walked as a graph: who said what, who answered whom, who knows what about whom.
+"""The projection in Neo4j: a graph of participants, messages and memories.
 
-One node per subject, found by copy and id, whatever its label. A node is written only in place of an older version of
-itself, with those edges of its own that differ, in one transaction; what an edge leads to and is not written yet stands
-there as a stub. Whoever writes to a copy holds its node of the label Copy, so writers take turns; and so what is not there
-when a transaction begins can be made, with its edges, without being looked for again.
+Each subject is one node, found by index and id, with any label. A transaction writes nodes of one version with those of
+their own edges that changed. An edge may lead to a node that is not written yet; a stub stands there until then. A
+writer locks the `Copy` node of its index, so writers take turns, and nodes that are new in a transaction can be created
+without a second lookup.
 """
 
+import hashlib
+import json
 import math
-from collections.abc import Iterator, Sequence
-from functools import lru_cache, partial
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
-from ipaddress import ip_address
-from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, get_args
 from uuid import UUID
 
 from roomlore.domain.errors import BadInput
-from roomlore.domain.projections import Node, PropertyValue, StoredDigest
+from roomlore.domain.projections import Edge, EdgeKind, Node, NodeLabel, PropertyValue, StoredDigest
+from roomlore.projections import server
 from roomlore.projections.neo4j_queries import Neo4jQueries
 
 if TYPE_CHECKING:
-    from roomlore.projections.neo4j_connection import Neo4jConnection, Transaction
+    from roomlore.projections.neo4j_connection import Neo4jConnection, Row, Transaction
 
-#: Nodes and edges of one transaction; a node with more edges has one to itself.
+#: Nodes and edges per transaction; a node with more edges has a transaction of its own.
 BATCH = 1_000
 BATCH_EDGES = 5_000
-#: Edges that one transaction deletes, with a mark on who owns each: more would have to fit the server's memory.
+#: Edges that one transaction deletes; more might not fit into the server's memory.
 MAX_DELETED_EDGES = 10_000
-#: What we keep with a node and an edge ourselves.
+#: Properties of nodes and edges that Roomlore uses itself.
 RESERVED_PROPERTIES = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
 _SCHEMES = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
 _LARGEST_INTEGER = 2**63 - 1
 _LONGEST_NAME = 1_000
-#: An error names so many subjects at most.
-_NAMED = 10
+_LABELS: Sequence[NodeLabel] = get_args(NodeLabel)
+
+#: The kinds of edges that a node owns, as "REPLIED_TO" or "<AUTHORED", each with a digest of its edges.
+_EdgeDigests = Mapping[str, str]
 
 
 def open_neo4j(
     url: str, *, user: str, password: str, database: str | None = None, seconds: float = 30.0
 ) -> "Neo4jProjection":
-    """Return the copies in a server; nothing is asked of it yet.
+    """Return the projection in a server. It connects on first use.
 
     Args:
-        url: Like bolt://127.0.0.1:7687 or neo4j+s://host.
-        user: Who we are there.
-        password: Shown to the server, and to nobody else.
-        database: None: the one that the server has for us.
-        seconds: For one transaction, with all its repetitions.
+        url: For example bolt://127.0.0.1:7687 or neo4j+s://host.
+        user: User name.
+        password: Password of the user.
+        database: None: the user's default database.
+        seconds: Timeout of one transaction with all its retries.
 
     Raises:
         BadInput: the extra is not installed, or the address cannot be used.
     """
-    _check(url)
+    parts = server.parse_url("Neo4j", url, schemes=_SCHEMES, example="bolt://host:7687")
+    if parts.path.strip("/"):
+        raise BadInput("Neo4j URL", "must end with host and port; a database is named apart")
+    if not parts.scheme.endswith("+s") and not server.is_loopback(parts):
+        raise BadInput(
+            "Neo4j URL", "must be bolt+s or neo4j+s; others on the network could read the password"
+        )
     if not user or not password:
         raise BadInput("Neo4j user and password", "must be given")
     if not (math.isfinite(seconds) and seconds > 0):
         raise BadInput("Neo4j seconds", "must be more than nothing")
     if find_spec("neo4j") is None:
-        raise BadInput("Neo4j", "asking it needs neo4j; run: pip install 'roomlore[neo4j]'")
+        raise BadInput("Neo4j", "needs the neo4j driver; run: pip install 'roomlore[neo4j]'")
     from roomlore.projections.neo4j_connection import Neo4jConnection  # noqa: PLC0415  needs the extra
 
     return Neo4jProjection(
@@ -66,7 +78,7 @@ def open_neo4j(
 
 
 class Neo4jProjection(Neo4jQueries):
-    """A `Projection` of nodes in a Neo4j server, and what can be asked of it."""
+    """A `Projection` of nodes in a Neo4j server, and its queries; every call may raise `BackendUnavailable`."""
 
     def __init__(self, wire: "Neo4jConnection") -> None:
         super().__init__(wire)
@@ -74,140 +86,82 @@ class Neo4jProjection(Neo4jQueries):
 
     def __repr__(self) -> str:
         """Show neither address nor password."""
-        return "Neo4jGraph()"
+        return "Neo4jProjection()"
 
     async def prepare(self, copy: str, *, dimensions: int = 0) -> None:
-        """Let there be a copy of that name; one that is there already stays as it is.
-
-        Args:
-            copy: Its name.
-            dimensions: Of vectors, of which a graph has none.
-
-        Raises:
-            BackendUnavailable: the server fails, or holds what does not go with ours.
-        """
+        """Create an index, unless it exists; a graph has no vectors, so `dimensions` does not matter."""
         del dimensions
         if not self._is_constrained:
             for name in ("constrain_subjects", "constrain_copies", "index_bots"):
                 await self._wire.define(name)
             self._is_constrained = True
         if await self._is_being_removed(copy):
-            # Somebody began to remove it and was killed.
+            # The process that was removing it may have been killed.
             await self.remove(copy)
             await self._is_being_removed(copy)
 
     async def _is_being_removed(self, copy: str) -> bool:
-        async def ask(work: "Transaction") -> bool:
-            return bool((await work.rows("prepare_copy", {"copy": copy}))[0]["leaving"])
-
-        return await self._wire.write_transaction(ask)
+        rows = await self._wire.write_transaction(lambda work: work.rows("prepare_copy", {"copy": copy}))
+        return bool(rows[0]["leaving"])
 
     async def put(self, copy: str, subjects: Sequence[Node]) -> None:
-        """Write nodes with their edges, each in place of an older version of it; a newer one that is there stays.
+        """Write nodes with their edges; the server keeps a newer version that it has.
 
         Raises:
-            BackendUnavailable: the server fails, or has lost the copy; some may have been written.
-            BadInput: the server took all but some, which are named.
+            BackendUnavailable: the server failed or lost the index; some nodes may have been written.
+            BadInput: the server refused some nodes, which are named; the others were written.
         """
-        newest: dict[UUID, Node] = {}
-        for node in subjects:
-            if node.id not in newest or newest[node.id].version < node.version:
-                newest[node.id] = node
-        refused = [node.id for node in newest.values() if not _is_valid_node(node)]
-        unsendable = set(refused)
-        for batch in batches([node for node in newest.values() if node.id not in unsendable]):
-            refused += await self._write(copy, batch)
-        if refused:
-            names = ", ".join(str(one) for one in refused[:_NAMED])
-            more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
-            raise BadInput(f"subject {names}{more}", "Neo4j does not take it")
 
-    async def _write(self, copy: str, nodes: Sequence[Node]) -> list[UUID]:
-        """Write nodes and return those that are not taken: by halves, until each of them is alone."""
-        from roomlore.projections.neo4j_connection import WriteRefused  # noqa: PLC0415  needs the extra
-        from roomlore.projections.neo4j_writes import write_nodes  # noqa: PLC0415  needs the extra
+        async def write(some: Sequence[Node]) -> None:
+            await self._wire.write_transaction(lambda work: write_nodes(work, copy, some))
 
-        async def ask(work: "Transaction") -> None:
-            await write_nodes(work, copy, nodes)
-
-        try:
-            await self._wire.write_transaction(ask)
-        except WriteRefused:
-            if len(nodes) == 1:
-                return [nodes[0].id]
-            middle = len(nodes) // 2
-            return [*await self._write(copy, nodes[:middle]), *await self._write(copy, nodes[middle:])]
-        return []
+        nodes = server.newest_versions(subjects)
+        refused = [node.id for node in nodes if not _is_valid_node(node)]
+        invalid = set(refused)
+        for batch in batches([node for node in nodes if node.id not in invalid]):
+            refused += await server.write_halving(write, batch)
+        server.raise_if_refused("Neo4j", "subject", refused)
 
     async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
-        """Remove nodes with all edges from and to them; those that the copy does not hold are passed over.
-
-        Raises:
-            BackendUnavailable: the server fails, or has lost the copy; some may have been removed.
-        """
-        wanted = sorted({str(one) for one in ids})
-        for start in range(0, len(wanted), BATCH):
-            some = wanted[start : start + BATCH]
+        """Remove nodes with all their edges; unknown ids are ignored. After a failure some may have been removed."""
+        for some in server.chunks(_distinct(ids), BATCH):
             while not await self._delete_batch(copy, some, is_leaving=False):
                 pass
 
     async def _delete_batch(self, copy: str, ids: Sequence[str], *, is_leaving: bool) -> bool:
-        """Delete as many edges of nodes as may be deleted at once, and the nodes with the last; return whether it was."""
-        from roomlore.projections.neo4j_writes import delete_stubs, lock_copy  # noqa: PLC0415  needs the extra
+        """Delete a batch of the nodes' edges, and the nodes with their last edges; return whether they are gone."""
 
-        async def ask(work: "Transaction") -> bool:
-            if not is_leaving:
-                await lock_copy(work, copy)
-            asked = {"copy": copy, "ids": ids, "limit": MAX_DELETED_EDGES, "leaving": is_leaving}
-            led = await work.rows("cut_nodes", asked)
-            is_last = len(led) < MAX_DELETED_EDGES
+        async def delete(work: "Transaction") -> bool:
+            if not is_leaving and not await work.rows("lock_copy", {"copy": copy}):
+                raise server.IndexMissing("Neo4j")
+            parameters = {"copy": copy, "ids": ids, "limit": MAX_DELETED_EDGES, "leaving": is_leaving}
+            deleted = await work.rows("cut_nodes", parameters)
+            is_last = len(deleted) < MAX_DELETED_EDGES
             if is_last:
                 await work.rows("drop_nodes", {"copy": copy, "ids": ids})
-            await delete_stubs(work, copy, led)
+            await _delete_stubs(work, copy, deleted)
             return is_last
 
-        return await self._wire.write_transaction(ask)
+        return await self._wire.write_transaction(delete)
 
     async def invalidate(self, copy: str, ids: Sequence[UUID]) -> None:
-        """Let whatever is written next of these nodes take their place; they stay until then, with all edges.
-
-        Raises:
-            BackendUnavailable: the server fails, or has lost the copy.
-        """
-        from roomlore.projections.neo4j_writes import invalidate  # noqa: PLC0415  needs the extra
-
-        wanted = sorted({str(one) for one in ids})
-        for start in range(0, len(wanted), BATCH):
-            some = wanted[start : start + BATCH]
-            await self._wire.write_transaction(partial(invalidate, copy=copy, ids=some))
+        """Let any version replace these nodes and the edges they own; they stay until then."""
+        for some in server.chunks(_distinct(ids), BATCH):
+            await self._wire.write_transaction(lambda work, some=some: _invalidate(work, copy, some))
 
     async def stored_digests(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
-        """Return what the copy holds behind an id, in the order of ids; what lost an edge has no digest.
-
-        Raises:
-            BackendUnavailable: the server fails, or has lost the copy.
-        """
-        from roomlore.projections.neo4j_writes import stored_digests  # noqa: PLC0415  needs the extra
-
+        """Return ids and digests of the nodes after an id, ordered by id; a node that lost an edge has no digest."""
         since = "" if after is None else str(after)
         return await self._wire.read_transaction(
-            partial(stored_digests, copy=copy, after=since, limit=max(limit, 0))
+            lambda work: _stored_digests(work, copy, since, max(limit, 0))
         )
 
     async def index_names(self) -> list[str]:
-        """Return the names of the copies that the server holds, also of those that are half removed.
-
-        Raises:
-            BackendUnavailable: the server fails.
-        """
+        """Return the names of the indexes in the server, including those that are half removed."""
         return [row["name"] for row in await self._wire.read("copies", {})]
 
     async def remove(self, copy: str) -> None:
-        """Remove a whole copy; one that is not there is passed over, and one half removed is removed.
-
-        Raises:
-            BackendUnavailable: the server fails; what is left is still among the copies, and nothing is written to it.
-        """
+        """Remove an index, if it exists; after a failure the rest is still listed, and nothing is written to it."""
         if not await self._wire.write_transaction(lambda work: work.rows("leave_copy", {"copy": copy})):
             return
         while rows := await self._wire.read("some_of", {"copy": copy, "limit": BATCH}):
@@ -217,12 +171,19 @@ class Neo4jProjection(Neo4jQueries):
         await self._wire.write_transaction(lambda work: work.rows("remove_copy", {"copy": copy}))
 
     async def close(self) -> None:
-        """Give up the connections."""
+        """Close the connections."""
         await self._wire.close()
 
 
+def _distinct(ids: Sequence[UUID]) -> list[str]:
+    return sorted({str(key) for key in ids})
+
+
+# Which nodes can be written, and in which batches
+
+
 def _is_valid_node(node: Node) -> bool:
-    """Return whether a node can be said to a server at all, and takes the name of nothing that is ours."""
+    """Return whether the driver can send a node, and no property has a name that Roomlore uses."""
     return 0 <= node.version <= _LARGEST_INTEGER and all(
         _is_name(name) and _is_value(value)
         for properties in (node.properties, *(edge.properties for edge in node.edges))
@@ -232,62 +193,218 @@ def _is_valid_node(node: Node) -> bool:
 
 @lru_cache
 def _is_name(name: str) -> bool:
-    return (
-        0 < len(name) <= _LONGEST_NAME
-        and name not in RESERVED_PROPERTIES
-        and "\0" not in name
-        and _is_value(name)
-    )
+    is_free = name not in RESERVED_PROPERTIES and "\0" not in name
+    return 0 < len(name) <= _LONGEST_NAME and is_free and server.is_encodable(name)
 
 
 def _is_value(value: PropertyValue) -> bool:
     if isinstance(value, str):
-        return value.isascii() or _is_text(value)
+        return value.isascii() or server.is_encodable(value)
     if isinstance(value, tuple):
-        return all(_is_value(one) for one in value)
+        return all(map(_is_value, value))
     return isinstance(value, float) or -_LARGEST_INTEGER - 1 <= value <= _LARGEST_INTEGER
 
 
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def batches(nodes: Sequence[Node]) -> Iterator[list[Node]]:
-    """Return nodes as transactions take them: each of one version, and in the order of their ids."""
-    batch: list[Node] = []
-    edges = 0
-    for node in sorted(nodes, key=lambda node: (node.version, node.id)):
-        is_full = len(batch) == BATCH or edges + len(node.edges) > BATCH_EDGES
-        if batch and (is_full or batch[0].version != node.version):
-            yield batch
-            batch, edges = [], 0
-        batch.append(node)
-        edges += len(node.edges)
-    if batch:
-        yield batch
+    """Yield nodes as transactions take them: of one version each, in the order of their ids."""
+    ordered = sorted(nodes, key=lambda node: (node.version, node.id))
+    for _, group in groupby(ordered, key=lambda node: node.version):
+        yield from server.batches(group, lambda node: len(node.edges), max_items=BATCH, max_size=BATCH_EDGES)
 
 
-def _check(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        is_plain = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        raise BadInput("Neo4j URL", "is not an address like bolt://host:7687") from None
-    if not is_plain or parts.username is not None or parts.password is not None:
-        raise BadInput("Neo4j URL", "must be like bolt://host:7687 or neo4j+s://host, without an account")
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        raise BadInput("Neo4j URL", "must end with host and port; a database is named apart")
-    if not parts.scheme.endswith("+s") and not _is_loopback(parts):
-        raise BadInput("Neo4j URL", "must be bolt+s or neo4j+s: anybody on the way could read the password")
+# What happens within one transaction
 
 
-def _is_loopback(parts: SplitResult) -> bool:
-    host = parts.hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+@dataclass(frozen=True, slots=True)
+class _StoredNode:
+    """What the server has of a node."""
+
+    version: int
+    digest: str | None
+    owned_text: str | None
+
+    @property
+    def is_whole(self) -> bool:
+        """False for a stub, an invalidated node, and a node that lost an edge."""
+        return self.version >= 0 and bool(self.digest)
+
+    @property
+    def owned(self) -> _EdgeDigests:
+        """What it owns; the digests are empty if some edges may be missing."""
+        owned = _parse_owned(self.owned_text or "")
+        return owned if self.is_whole else dict.fromkeys(owned, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _PendingNode:
+    """A node to write."""
+
+    node: Node
+    digest: str
+    owned: _EdgeDigests
+    #: What it owned before; None for a new node.
+    owned_before: _EdgeDigests | None
+
+    @property
+    def is_new(self) -> bool:
+        return self.owned_before is None
+
+    @property
+    def stale_kinds(self) -> list[str]:
+        """The kinds of which the node may have edges that it does not own any more."""
+        return [kind for kind, digest in (self.owned_before or {}).items() if digest != self.owned.get(kind)]
+
+    @property
+    def changed_edges(self) -> list[Edge]:
+        before = self.owned_before or {}
+        return [edge for edge in self.node.edges if before.get(_kind(edge)) != self.owned[_kind(edge)]]
+
+
+async def write_nodes(work: "Transaction", copy: str, nodes: Sequence[Node]) -> None:
+    """Write nodes of one version, each with those of its edges that changed."""
+    due, unchanged = await _changed_nodes(work, copy, nodes)
+    parameters = {"copy": copy, "version": nodes[0].version}
+    if unchanged:
+        await work.rows("renew_nodes", {**parameters, "ids": unchanged})
+    groups: dict[tuple[NodeLabel, bool], list[Mapping[str, Any]]] = defaultdict(list)
+    for pending in due:
+        groups[pending.node.label, pending.is_new].append(_properties(pending))
+    for (label, is_new), rows in sorted(groups.items()):
+        name = "create_nodes" if is_new else "replace_nodes"
+        await work.rows(name, {**parameters, "rows": rows}, words=label_values(label))
+    await _write_edges(work, parameters, due)
+    stale = {pending.node.id: pending.stale_kinds for pending in due}
+    await _delete_stubs(work, copy, await _by_kind(work, "delete_edges", parameters, stale))
+
+
+async def _changed_nodes(
+    work: "Transaction", copy: str, nodes: Sequence[Node]
+) -> tuple[list[_PendingNode], list[str]]:
+    """Lock the index; return the nodes to write, and the ids of those that only need the new version."""
+    rows = await work.rows("lock_known", {"copy": copy, "ids": [str(node.id) for node in nodes]})
+    if not rows:
+        raise server.IndexMissing("Neo4j")
+    stored_nodes = {UUID(id_): _StoredNode(*rest) for id_, *rest in rows[0]["known"]}
+    due: list[_PendingNode] = []
+    unchanged: list[str] = []
+    for node in nodes:
+        stored, digest = stored_nodes.get(node.id), node.digest
+        if stored is not None and stored.version >= node.version:
+            continue
+        if stored is not None and stored.is_whole and stored.digest == digest:
+            unchanged.append(str(node.id))
+        else:
+            due.append(_PendingNode(node, digest, _edge_digests(node), stored.owned if stored else None))
+    return due, unchanged
+
+
+async def _write_edges(
+    work: "Transaction", parameters: Mapping[str, Any], due: Sequence[_PendingNode]
+) -> None:
+    groups: dict[tuple[EdgeKind, NodeLabel, bool, bool], list[tuple[str, Edge]]] = defaultdict(list)
+    for pending in due:
+        for edge in pending.changed_edges:
+            group = (edge.kind, edge.label, edge.incoming, pending.is_new)
+            groups[group].append((str(pending.node.id), edge))
+    for (kind, label, is_incoming, is_new), owned in groups.items():
+        # As columns: sending is half of the cost.
+        columns = {
+            "ids": [owner for owner, _ in owned],
+            "targets": [str(edge.target_id) for _, edge in owned],
+            "properties": [edge.properties for _, edge in owned]
+            if any(e.properties for _, e in owned)
+            else [],
+        }
+        await work.rows(
+            "create_edges" if is_new else "merge_edges",
+            {**parameters, **columns, "incoming": is_incoming},
+            words={"label": label, **_arrow(kind, incoming=is_incoming)},
+        )
+
+
+async def _by_kind(
+    work: "Transaction", name: str, parameters: Mapping[str, Any], owned: Mapping[UUID, Iterable[str]]
+) -> "list[Row]":
+    """Run a query for each kind of edges that these nodes own, and return all rows."""
+    owners: dict[str, list[str]] = defaultdict(list)
+    for node_id, kinds in owned.items():
+        for kind in kinds:
+            owners[kind].append(str(node_id))
+    rows: list[Row] = []
+    for kind, ids in sorted(owners.items()):
+        is_incoming = kind.startswith("<")
+        rows += await work.rows(
+            name,
+            {**parameters, "ids": ids, "incoming": is_incoming},
+            words=_arrow(kind.removeprefix("<"), incoming=is_incoming),
+        )
+    return rows
+
+
+async def _delete_stubs(work: "Transaction", copy: str, edges: "Sequence[Row]") -> None:
+    """Delete the stubs that these deleted edges led to, if no other edge does."""
+    stubs = sorted({row["stub"] for row in edges if row["stub"] is not None})
+    if stubs:
+        await work.rows("delete_stubs", {"copy": copy, "ids": stubs})
+
+
+async def _invalidate(work: "Transaction", copy: str, ids: Sequence[str]) -> None:
+    if not await work.rows("lock_copy", {"copy": copy}):
+        raise server.IndexMissing("Neo4j")
+    rows = await work.rows("distrust_nodes", {"copy": copy, "ids": ids})
+    owned = {UUID(row["id"]): _parse_owned(row["owned"]) for row in rows}
+    await _by_kind(work, "distrust_edges", {"copy": copy}, owned)
+
+
+async def _stored_digests(work: "Transaction", copy: str, after: str, limit: int) -> list[StoredDigest]:
+    if not await work.rows("find_copy", {"copy": copy}):
+        raise server.IndexMissing("Neo4j")
+    rows = await work.rows("held", {"copy": copy, "after": after, "limit": limit})
+    owned = {UUID(row["id"]): _parse_owned(row["owned"]) for row in rows}
+    counts: Counter[str] = Counter()
+    for row in await _by_kind(work, "count_edges", {"copy": copy}, owned):
+        counts[row["id"]] += row["count"]
+    return [
+        StoredDigest(id=UUID(row["id"]), digest=row["digest"] if row["edges"] == counts[row["id"]] else "")
+        for row in rows
+    ]
+
+
+# How nodes and edges are stored
+
+
+def label_values(label: NodeLabel) -> Mapping[str, str]:
+    """Return what replaces `<label>` and `<other_labels>` in a query."""
+    return {"label": label, "other_labels": ":".join(other for other in _LABELS if other != label)}
+
+
+def _arrow(kind: str, *, incoming: bool) -> Mapping[str, str]:
+    return {"kind": kind, "from": "<-" if incoming else "-", "to": "-" if incoming else "->"}
+
+
+def _kind(edge: Edge) -> str:
+    return f"<{edge.kind}" if edge.incoming else edge.kind
+
+
+def _edge_digests(node: Node) -> _EdgeDigests:
+    kinds: dict[str, list[Any]] = defaultdict(list)
+    for edge in node.edges:
+        kinds[_kind(edge)].append([str(edge.target_id), edge.label, sorted(edge.properties.items())])
+    return {
+        kind: hashlib.sha256(json.dumps(sorted(edges)).encode()).hexdigest()[:16]
+        for kind, edges in sorted(kinds.items())
+    }
+
+
+def _parse_owned(text: str) -> _EdgeDigests:
+    return dict(part.split(":") for part in text.split())
+
+
+def _properties(pending: _PendingNode) -> dict[str, Any]:
+    return {
+        **pending.node.properties,
+        "id": str(pending.node.id),
+        "digest": pending.digest,
+        "owned": " ".join(f"{kind}:{digest}" for kind, digest in pending.owned.items()),
+        "edges": len(pending.node.edges),
+    }

@@ -1,15 +1,15 @@
-"""Speaks to a Neo4j server by its own driver, in named queries; whatever goes wrong there has one of our names here.
+"""Wraps the Neo4j driver: named queries in transactions, and every error of the driver as an error of Roomlore.
 
-Queries live in `cypher/neo4j.cypher`. No text of an answer is passed on, for it may quote an address or a property.
-Needs the extra: only what has made sure of it imports this.
+The queries are in `cypher/neo4j.cypher`. Error messages quote no text of the server, which may contain an address or a
+property. Needs the extra.
 """
 
 import asyncio
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
-from typing import Any, LiteralString, TypeVar, cast, get_args
+from typing import Any, LiteralString, TypeVar, cast
 
 from neo4j import (
     AsyncDriver,
@@ -33,44 +33,33 @@ from neo4j.exceptions import (
 
 from roomlore.domain.errors import BackendUnavailable, IndexUnavailable
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.domain.projections import NodeLabel
+from roomlore.projections.server import RequestRefused, rebuild_hint
 
 Result = TypeVar("Result")
 Row = dict[str, Any]
 
 _SEE = "see whether Neo4j runs where ROOMLORE_NEO4J_URL says"
-_REBUILD = "run: roomlore project rebuild neo4j"
-#: How often a transaction is tried that another writer got in the way of; the driver repeats the rest by itself.
-_TRIES = 5
-#: For so long the driver repeats what a server did not do that is going or coming; it pauses as long again.
-_REPEATING_SECONDS = 5.0
+_REBUILD = rebuild_hint("Neo4j")
+#: Attempts if another writer interferes; the driver retries other failures by itself.
+_MAX_ATTEMPTS = 5
+#: For how long the driver retries while a server restarts; its pauses add as much again.
+_RETRY_SECONDS = 5.0
 _QUERY_HEADER = lazy_pattern(r"^// name: (\w+)$", re.MULTILINE)
-_LABELS: Sequence[NodeLabel] = get_args(NodeLabel)
-
-
-class WriteRefused(IndexUnavailable):
-    """The server does not take what it was asked to write."""
-
-
-def missing_copy() -> IndexUnavailable:
-    """Return the error for a copy that is not there."""
-    return IndexUnavailable("the copy is gone", cure=_REBUILD)
 
 
 def load_queries() -> Mapping[str, str]:
-    """Return the named queries, as they are written."""
+    """Return the queries of the file by name."""
     text = resources.files("roomlore.projections").joinpath("cypher/neo4j.cypher").read_text("utf-8")
     _, *parts = _QUERY_HEADER.split(text)
     names, bodies = parts[::2], parts[1::2]
-    return {name: _statement(body) for name, body in zip(names, bodies, strict=True)}
-
-
-def _statement(body: str) -> str:
-    return "\n".join(line for line in body.strip().splitlines() if not line.startswith("//"))
+    return {
+        name: "\n".join(line for line in body.strip().splitlines() if not line.startswith("//"))
+        for name, body in zip(names, bodies, strict=True)
+    }
 
 
 class Transaction:
-    """What may be asked within one transaction."""
+    """Runs named queries within one transaction."""
 
     def __init__(self, transaction: AsyncManagedTransaction, texts: Mapping[str, str]) -> None:
         self._transaction = transaction
@@ -79,23 +68,23 @@ class Transaction:
     async def rows(
         self, name: str, parameters: Mapping[str, Any], *, words: Mapping[str, str] | None = None
     ) -> list[Row]:
-        """Return what a query answers.
+        """Return the rows of a query.
 
         Args:
-            name: Of the query.
-            parameters: What it is asked with.
-            words: What is filled in where parameters may not stand; never out of data.
+            name: Name of the query.
+            parameters: Its parameters.
+            words: Labels, kinds and arrows, where Cypher allows no parameter; never data.
         """
         text = self._texts[name]
-        for word, meant in (words or {}).items():
-            text = text.replace(f"<{word}>", meant)
-        # Every word is one of a closed list of ours.
+        for word, value in (words or {}).items():
+            text = text.replace(f"<{word}>", value)
+        # Each value comes from a closed list in the code.
         result = await self._transaction.run(cast("LiteralString", text), dict(parameters))
         return await result.data()
 
 
 class Neo4jConnection:
-    """A connection to one database of a server, made when it is first needed."""
+    """A connection to one database; it is opened on first use."""
 
     def __init__(self, url: str, *, user: str, password: str, database: str | None, seconds: float) -> None:
         self._url = url
@@ -107,54 +96,52 @@ class Neo4jConnection:
 
     def __repr__(self) -> str:
         """Show neither address nor password."""
-        return "Wire()"
+        return "Neo4jConnection()"
 
     async def close(self) -> None:
-        """Give up the connections."""
+        """Close the connections."""
         driver, self._opened = self._opened, None
         if driver is not None:
             await driver.close()
 
-    async def write_transaction(self, asking: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        """Return what was done in one transaction, which may be begun again until it passes.
+    async def write_transaction(self, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        """Run a write transaction, with retries, and return its result.
 
         Raises:
-            Refused: the server does not take what it was asked to write.
-            BackendUnavailable: anything else that a server or the way to it can do.
-        """
-        return await self._with_timeout(lambda: self._with_retries(asking))
-
-    async def read(self, name: str, parameters: Mapping[str, Any]) -> list[Row]:
-        """Return what a query answers.
-
-        Raises:
-            BackendUnavailable: whatever a server or the way to it can do.
-        """
-
-        async def ask(work: Transaction) -> list[Row]:
-            return await work.rows(name, parameters)
-
-        return await self.read_transaction(ask)
-
-    async def read_transaction(self, asking: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        """Return what was read in one transaction.
-
-        Raises:
-            BackendUnavailable: whatever a server or the way to it can do.
+            RequestRefused: the server rejects what is written.
+            BackendUnavailable: any other failure of the server or the network.
         """
 
         async def run() -> Result:
             async with self._session() as session:
-                return await session.execute_read(self._unit(asking))
+                return await session.execute_write(self._unit(work))
+
+        async def run_with_retries() -> Result:
+            for attempt in range(1, _MAX_ATTEMPTS):
+                try:
+                    return await run()
+                except ConstraintError:
+                    # Two writers created the same node at once; now it exists.
+                    await asyncio.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311  spreads writers, no secret
+            return await run()
+
+        return await self._with_timeout(run_with_retries)
+
+    async def read(self, name: str, parameters: Mapping[str, Any]) -> list[Row]:
+        """Return the rows of one query in a transaction of its own."""
+        return await self.read_transaction(lambda work: work.rows(name, parameters))
+
+    async def read_transaction(self, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        """Run a read transaction and return its result."""
+
+        async def run() -> Result:
+            async with self._session() as session:
+                return await session.execute_read(self._unit(work))
 
         return await self._with_timeout(run)
 
     async def define(self, name: str) -> None:
-        """Let a constraint or an index be there.
-
-        Raises:
-            BackendUnavailable: whatever a server or the way to it can do.
-        """
+        """Create a constraint or an index of the database, unless it exists."""
 
         async def run() -> None:
             text = Query(cast("LiteralString", self._texts[name]), timeout=self._seconds)
@@ -163,35 +150,22 @@ class Neo4jConnection:
 
         try:
             await self._with_timeout(run)
-        except WriteRefused:
+        except RequestRefused:
             why = "the database in Neo4j holds what was not written by Roomlore"
             raise BackendUnavailable(why, cure="give Roomlore a database of its own") from None
 
-    async def _with_retries(self, asking: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        for attempt in range(1, _TRIES):
-            try:
-                return await self._written(asking)
-            except ConstraintError:
-                # Two writers made the same node at once: now it is there.
-                await asyncio.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311  spreads writers, guards nothing
-        return await self._written(asking)
-
-    async def _written(self, asking: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        async with self._session() as session:
-            return await session.execute_write(self._unit(asking))
-
     def _unit(
-        self, asking: Callable[[Transaction], Awaitable[Result]]
+        self, work: Callable[[Transaction], Awaitable[Result]]
     ) -> Callable[[AsyncManagedTransaction], Awaitable[Result]]:
         @unit_of_work(timeout=self._seconds)
         async def unit(transaction: AsyncManagedTransaction) -> Result:
-            return await asking(Transaction(transaction, self._texts))
+            return await work(Transaction(transaction, self._texts))
 
         return unit
 
     def _session(self) -> AsyncSession:
         if self._opened is None:
-            # Its settings are not typed.
+            # The driver does not type its settings.
             self._opened = cast(
                 "AsyncDriver",
                 cast("Any", AsyncGraphDatabase).driver(
@@ -200,8 +174,8 @@ class Neo4jConnection:
                     user_agent="roomlore",
                     connection_timeout=self._seconds,
                     connection_acquisition_timeout=self._seconds,
-                    max_transaction_retry_time=min(_REPEATING_SECONDS, self._seconds / 4),
-                    # A label that nothing has yet is no news.
+                    max_transaction_retry_time=min(_RETRY_SECONDS, self._seconds / 4),
+                    # A label without nodes is normal.
                     notifications_min_severity=NotificationMinimumSeverity.OFF,
                     warn_notification_severity=NotificationMinimumSeverity.OFF,
                     telemetry_disabled=True,
@@ -210,7 +184,7 @@ class Neo4jConnection:
         return cast("AsyncSession", cast("Any", self._opened).session(database=self._database))
 
     async def _with_timeout(self, run: Callable[[], Awaitable[Result]]) -> Result:
-        """Return what is done in time, or raise why it is not."""
+        """Return a result; translate every error of the driver."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await run()
@@ -218,16 +192,16 @@ class Neo4jConnection:
             raise _timed_out(self._seconds) from None
         except AuthError:
             cure = "see whether ROOMLORE_NEO4J_USER and ROOMLORE_NEO4J_PASSWORD are right"
-            raise BackendUnavailable("Neo4j refuses us", cure=cure) from None
+            raise BackendUnavailable("Neo4j denies access", cure=cure) from None
         except (ServiceUnavailable, SessionExpired, ConfigurationError, OSError):
             raise BackendUnavailable("Neo4j cannot be reached", cure=_SEE) from None
         except Neo4jError as error:
             raise _failure(error, self._seconds) from None
         except DriverError:
-            raise BackendUnavailable("what answers is not Neo4j", cure=_SEE) from None
+            raise BackendUnavailable("the server is not Neo4j", cure=_SEE) from None
         except (ValueError, OverflowError, TypeError):
-            # What cannot even be sent.
-            raise WriteRefused("Neo4j does not take this", cure=_REBUILD) from None
+            # The driver could not send it.
+            raise RequestRefused("Neo4j does not take this", cure=_REBUILD) from None
 
 
 def _timed_out(seconds: float) -> IndexUnavailable:
@@ -239,16 +213,11 @@ def _failure(error: Neo4jError, seconds: float) -> BackendUnavailable:
     if "TransactionTimedOut" in code:
         return _timed_out(seconds)
     if isinstance(error, TransientError | ConstraintError):
-        return BackendUnavailable("Neo4j is asked too much", cure="try again later")
+        return BackendUnavailable("Neo4j is overloaded", cure="try again later")
     if code.startswith(("Neo.ClientError.Statement.", "Neo.ClientError.Schema.", "Neo.ClientError.General.")):
-        return WriteRefused(f"Neo4j does not take this ({code})", cure=_REBUILD)
+        return RequestRefused(f"Neo4j does not take this ({code})", cure=_REBUILD)
     if code.startswith("Neo.ClientError.Security."):
-        return BackendUnavailable("Neo4j does not let us", cure="see what the user may do there")
+        return BackendUnavailable("Neo4j does not allow this", cure="see what the user may do there")
     if code.startswith("Neo.ClientError.Database."):
         return BackendUnavailable("Neo4j has no such database", cure="see what ROOMLORE_NEO4J_DATABASE says")
     return BackendUnavailable(f"Neo4j answered {code}", cure=_SEE)
-
-
-def label_values(label: NodeLabel) -> Mapping[str, str]:
-    """Return what is filled in for a label."""
-    return {"label": label, "other_labels": ":".join(one for one in _LABELS if one != label)}

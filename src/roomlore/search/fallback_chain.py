@@ -1,8 +1,8 @@
-"""Asking: one tier after another, until one has good enough evidence or none has.
+"""Answers a question from the first stage that has good enough evidence.
 
-First the room in which the question is asked, then memories, then all history, then raw logs where there are
-any. Each leaves a trace: what it saw, how good the best was, the bar it had to clear. No answer is an answer.
-What was said goes before what was made of it: a memory answers only where nothing said fits better and answers.
+The stages are: the room in which the question is asked, memories, the whole history, and log files if there are any. Each
+stage leaves a trace with its candidates, its best evidence and its threshold. "Not known" is an answer too. Messages come
+before memories: a memory answers only if no message fits better and answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,26 +17,26 @@ from roomlore.search.confidence import relevance
 from roomlore.search.log_search import LogFindings
 from roomlore.search.message_search import SearchQuery, search_messages
 from roomlore.search.quotes import Quote, quoted_text, select_quotes
-from roomlore.search.records import Answer, LogMatch, MatchedMemory, StageName, StageTrace
+from roomlore.search.records import Answer, LogMatch, MatchedMemory, StageName, StageOutcome, StageTrace
 
-#: Of a memory by words and meaning, and by words alone; where messages are concerned, the search tells.
+#: Thresholds of memories, by words and similarity, and by words alone. For messages the search states the threshold.
 MEMORY_THRESHOLD = 0.42
 MEMORY_WORD_THRESHOLD = 0.19
-#: Of a line of a raw log, which is found by its words alone: the half of what it has of the question, by rarity. More
-#: is asked than of a memory, because nothing tells what people say in a log from what programs write there.
+#: Threshold of log lines: relevance is half of the coverage. It is higher than for memories, because nothing tells what
+#: people say in a log from what programs write there.
 LOG_THRESHOLD = 0.3
 MAX_CITATIONS = 3
-#: What is cited fits at least so well, measured by the best that was found.
+#: A citation has at least this share of the best relevance.
 CITATION_RATIO = 0.6
-#: How many exchanges a tier looks at.
+#: Threads read per stage.
 THREADS_READ = 10
 UNKNOWN_ANSWER = "I don't have this information."
-FILTERED_NOTE = "not looked at: asked is what some said, or said at some time"
+FILTERED_NOTE = "not searched: the question is about an author, a conversation or a time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackResult:
-    """Which tier answers and from what, before it is put into words."""
+    """The stage that answers, with its evidence, before the answer is written."""
 
     question: str
     stage: StageName = "none"
@@ -47,16 +47,24 @@ class FallbackResult:
 
     @property
     def is_known(self) -> bool:
-        """Whether a tier answers."""
+        """Whether a stage answers."""
         return self.stage != "none"
 
     def answer(self) -> Answer:
-        """Return the answer in the words of what it rests on, or that nothing is known and why."""
-        known = quoted_text(self.quotes, memories=self.memories, lines=self.lines)
+        """Return the answer as quotations, or why it is not known."""
+        text = quoted_text(self.quotes, memories=self.memories, lines=self.lines)
+        if not self.is_known:
+            is_empty = all(step.outcome == "empty" for step in self.trace)
+            reason = (
+                "Nothing is stored that you may read and that touches this."
+                if is_empty
+                else "What is stored does not fit the question well enough."
+            )
+            text = f"{UNKNOWN_ANSWER} {reason}"
         return Answer(
             question=self.question,
             tier=self.stage,
-            text=known if self.is_known else f"{UNKNOWN_ANSWER} {_refusal_reason(self.trace)}",
+            text=text,
             hits=[quote.hit for quote in self.quotes],
             memories=self.memories,
             lines=self.lines,
@@ -66,39 +74,28 @@ class FallbackResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MessageStage:
-    """What a tier of messages found."""
+    """What a stage over messages found."""
 
     candidates: int
-    #: What the answer would rest on, best first.
+    #: What the answer would cite, best first.
     cited: Sequence[Quote]
     confidence: float | None
     threshold: float
 
     @property
     def is_answered(self) -> bool:
-        """Whether it is sure enough, and has something to quote."""
         return bool(self.cited) and self.confidence is not None and self.confidence >= self.threshold
 
-    def trace(self, tier: StageName) -> StageTrace:
-        """Return what the tier saw and whether it answers."""
-        # Where what fits tells nothing (questions that nobody answered), the best evidence is none.
+    def added_to(self, result: FallbackResult, tier: StageName) -> FallbackResult:
+        """Return the result with the trace of this stage, and its quotes if it answers."""
+        # Results without anything to quote (questions that nobody answered) are no evidence.
         best = None if not self.candidates else self.confidence if self.cited else 0.0
         outcome = "answered" if self.is_answered else "below_bar" if self.candidates else "empty"
-        return StageTrace(
+        step = StageTrace(
             tier=tier, candidates=self.candidates, best=best, bar=self.threshold, outcome=outcome
         )
-
-
-async def ask(
-    conn: Connection,
-    viewer: Viewer,
-    question: SearchQuery,
-    *,
-    scope: SearchFilter,
-    similarities: Mapping[MemoryId, float] | None = None,
-) -> Answer:
-    """Return what the viewer's messages and memories say about a question, or that they do not."""
-    return (await run_fallbacks(conn, viewer, question, scope=scope, similarities=similarities)).answer()
+        result = replace(result, trace=[*result.trace, step])
+        return replace(result, stage=tier, quotes=self.cited) if self.is_answered else result
 
 
 async def run_fallbacks(
@@ -109,91 +106,73 @@ async def run_fallbacks(
     scope: SearchFilter,
     similarities: Mapping[MemoryId, float] | None = None,
 ) -> FallbackResult:
-    """Return which of the tiers in the database answers a question, and from what.
+    """Run the stages in the database until one answers.
 
     Args:
         conn: Reads for the viewer.
         viewer: Who asks.
-        question: What is asked.
-        scope: Where to look first; its rooms are those of the first tier, and what else it says holds for all.
-        similarities: Cosines between the question and memories that have no vector yet, as far as they are known.
+        question: The embedded question.
+        scope: Its rooms are those of the first stage; its other filters hold for all stages.
+        similarities: Cosines of memories that have no vector yet.
     """
-    settled = FallbackResult(question=question.text)
+    result = FallbackResult(question=question.text)
     if scope.room_ids is not None:
-        seen = await _search_stage(conn, viewer, question, scope)
-        settled = replace(settled, trace=[seen.trace("room")])
-        if seen.is_answered:
-            return replace(settled, stage="room", quotes=seen.cited)
-    seen = await _search_stage(conn, viewer, question, replace(scope, room_ids=None))
+        result = (await _search_stage(conn, viewer, question, scope)).added_to(result, "room")
+        if result.is_known:
+            return result
+    history = await _search_stage(conn, viewer, question, replace(scope, room_ids=None))
     if not memory_search.is_applicable(scope):
         bar = MEMORY_WORD_THRESHOLD if question.vector is None else MEMORY_THRESHOLD
         step = StageTrace(
             tier="memories", candidates=0, best=None, bar=bar, outcome="empty", note=FILTERED_NOTE
         )
-        return _history_stage(replace(settled, trace=[*settled.trace, step]), seen)
+        return history.added_to(replace(result, trace=[*result.trace, step]), "history")
     found = await memory_search.search_memories(
         conn, viewer.org_id, question, similarities=similarities or {}
     )
     bar = MEMORY_THRESHOLD if found.has_vectors else MEMORY_WORD_THRESHOLD
-    return _memory_or_history(settled, found.matches, seen, threshold=bar)
+    return _add_memories(result, found.matches, history, threshold=bar)
 
 
-def _memory_or_history(
-    settled: FallbackResult, found: Sequence[MatchedMemory], seen: _MessageStage, *, threshold: float
+def _add_memories(
+    result: FallbackResult, found: Sequence[MatchedMemory], history: _MessageStage, *, threshold: float
 ) -> FallbackResult:
-    """Return whether memories or all history answer: what was said, where it fits better and answers."""
-    cited = [one for one in found if one.strength >= threshold][:MAX_CITATIONS]
-    said = max((quote.relevance for quote in seen.cited), default=0.0)
-    outweighed = bool(cited) and seen.is_answered and said > cited[0].strength
-    step = StageTrace(
-        tier="memories",
-        candidates=len(found),
-        best=found[0].strength if found else None,
-        bar=threshold,
-        outcome="outweighed" if outweighed else "answered" if cited else "below_bar" if found else "empty",
-    )
-    settled = replace(settled, memories=cited, trace=[*settled.trace, step])
-    if cited and not outweighed:
-        return replace(settled, stage="memories")
-    return _history_stage(settled, seen)
+    """Return the result with the memories, or with the history if it answers and fits better, or no memory answers."""
+    cited = [match for match in found if match.strength >= threshold][:MAX_CITATIONS]
+    by_messages = max((quote.relevance for quote in history.cited), default=0.0)
+    outcome: StageOutcome = "answered" if cited else "below_bar" if found else "empty"
+    if cited and history.is_answered and by_messages > cited[0].strength:
+        outcome = "outweighed"
+    best = found[0].strength if found else None
+    step = StageTrace(tier="memories", candidates=len(found), best=best, bar=threshold, outcome=outcome)
+    result = replace(result, memories=cited, trace=[*result.trace, step])
+    return replace(result, stage="memories") if outcome == "answered" else history.added_to(result, "history")
 
 
-def _history_stage(settled: FallbackResult, seen: _MessageStage) -> FallbackResult:
-    settled = replace(settled, trace=[*settled.trace, seen.trace("history")])
-    return replace(settled, stage="history", quotes=seen.cited) if seen.is_answered else settled
-
-
-def add_log_stage(settled: FallbackResult, read: LogFindings) -> FallbackResult:
-    """Return whether lines of raw logs answer where nothing else did."""
-    cited = [line for line in read.lines if line.strength >= LOG_THRESHOLD][:MAX_CITATIONS]
+def add_log_stage(result: FallbackResult, found: LogFindings) -> FallbackResult:
+    """Return a result that no other stage answers, with the log lines that were found."""
+    cited = [line for line in found.lines if line.strength >= LOG_THRESHOLD][:MAX_CITATIONS]
     step = StageTrace(
         tier="raw logs",
-        candidates=read.matched,
-        best=read.lines[0].strength if read.lines else 0.0 if read.matched else None,
+        candidates=found.matched,
+        best=found.lines[0].strength if found.lines else 0.0 if found.matched else None,
         bar=LOG_THRESHOLD,
-        outcome="answered" if cited else "below_bar" if read.matched else "empty",
-        note=read.note,
+        outcome="answered" if cited else "below_bar" if found.matched else "empty",
+        note=found.note,
     )
-    settled = replace(settled, trace=[*settled.trace, step])
-    return replace(settled, stage="raw logs", lines=cited) if cited else settled
+    result = replace(result, trace=[*result.trace, step])
+    return replace(result, stage="raw logs", lines=cited) if cited else result
 
 
 async def _search_stage(
     conn: Connection, viewer: Viewer, question: SearchQuery, scope: SearchFilter
 ) -> _MessageStage:
-    searched = await search_messages(conn, viewer, question, scope=scope, limit=THREADS_READ)
-    best = max((relevance(why) for hit in searched.hits for why in hit.why.values()), default=0.0)
+    found = await search_messages(conn, viewer, question, scope=scope, limit=THREADS_READ)
+    best = max((relevance(why) for hit in found.hits for why in hit.why.values()), default=0.0)
+    quotes = [quote for quote in select_quotes(found.hits) if quote.relevance >= CITATION_RATIO * best]
     return _MessageStage(
-        candidates=len(searched.hits),
-        cited=[quote for quote in select_quotes(searched.hits) if quote.relevance >= CITATION_RATIO * best][
-            :MAX_CITATIONS
-        ],
-        confidence=searched.confidence,
-        threshold=searched.threshold,
+        candidates=len(found.hits),
+        cited=quotes[:MAX_CITATIONS],
+        confidence=found.confidence,
+        threshold=found.threshold,
     )
-
-
-def _refusal_reason(trace: Sequence[StageTrace]) -> str:
-    if all(step.outcome == "empty" for step in trace):
-        return "Nothing is stored that you may read and that touches this."
-    return "What is stored does not fit the question well enough."

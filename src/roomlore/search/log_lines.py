@@ -1,7 +1,7 @@
-"""One line of a raw log as far as it can be understood: who said what, where and when.
+"""Parses one line of a log file: who wrote what, where and when.
 
-Our own JSON lines say all of that under fixed names. Others are taken by the names that such fields usually have;
-what a line does not say stays empty and is never guessed from the text.
+Roomlore's own JSON lines have fixed field names. Other formats are read by the usual names of such fields; what a line
+does not state stays empty and is never guessed from the text.
 """
 
 import json
@@ -15,23 +15,23 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.importers.fields import MalformedRecord, parse_iso_time, unix_time
 
 SCHEMA = "roomlore.message/1"
-#: Later lines of a file need not name the format again.
+#: Fields of Roomlore's format; only the first line of a file has to name the format.
 _OWN_FORMAT_FIELDS = frozenset({"id", "room", "author", "text", "sent_at"})
 _TEXTS = ("text", "body", "content", "message", "msg")
-#: What may hold a message besides those, in logs of sessions with agents.
+#: Objects that may hold the message in logs of agent sessions.
 _WRAPPER_FIELDS = ("payload", "item")
-#: Pieces of a message of a language model that are said, each a paragraph; pieces that nobody says.
+#: Blocks of a language model's message: each text block is a paragraph; the others are not part of the text.
 _BLOCKS = frozenset({"text", "input_text", "output_text"})
 _UNSPOKEN_BLOCKS = frozenset(
     {"thinking", "reasoning", "tool_use", "tool_result", "tool_call", "function_call"}
 )
-#: Sides of a talk with a language model.
+#: Roles in a chat with a language model.
 _CHAT_ROLES = frozenset({"user", "assistant", "human", "ai"})
 _INNER_AUTHORS = ("author", "user", "sender", "from", "username", "nick")
 _AUTHORS = ("author", "user", "sender", "from", "username", "nick", "name", "display_name")
 _AUTHOR_IDS = ("author_id", "user_id", "sender_id", "from_id", "account_id")
 _ROOMS = ("room", "channel", "room_id", "channel_id", "room_name", "channel_name", "chat", "chat_id")
-#: A room that is stated in a way that is not understood; it is none that anything is mapped to.
+#: Stands for a room that is stated in an unknown way; no file is mapped to it.
 _SOME_ROOM = "?"
 _TIMES = ("sent_at", "timestamp", "time", "ts", "date", "datetime", "created_at", "@timestamp")
 _IDS = ("id", "message_id", "external_id", "msg_id", "ts", "client_msg_id", "event_id", "uuid")
@@ -40,40 +40,40 @@ _KINDS = ("kind", "type", "subtype")
 _ADDRESSEES = ("to", "recipients", "recipient")
 _SECONDS = lazy_pattern(r"\d+(\.\d+)?")
 _MENTION = lazy_pattern(r"<@[!&]?([^>\s]{1,255})>|(?<!\w)@([\w.-]{1,255})")
-#: Numbers of seconds are smaller, in this millennium; of milliseconds larger.
+#: Smaller timestamps are seconds, larger ones milliseconds.
 _SECONDS_BELOW = 100_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
-    """What a line says."""
+    """The content of a line."""
 
     text: str
     author_name: str = ""
-    #: Ids or names of the author; the first is surely an id where `is_exact`.
+    #: Possible ids or names of the author; the first is an id if `is_exact`.
     accounts: Sequence[str] = ()
     persona: str = ""
-    #: Whom it mentions, by whatever the platform calls them.
+    #: Mentioned ids or names.
     mentions: Sequence[str] = ()
     sent_at: datetime | None = None
     platform: str = ""
     room: str = ""
-    #: Whatever may be the platform's id of the message.
+    #: Possible ids of the message on its platform.
     ids: Sequence[str] = ()
-    #: In our own format: the names of place and author are those under which they would be stored.
+    #: Roomlore's format: room and author have the names under which they are stored.
     is_own_format: bool = False
-    #: That it says that the message is gone, of which there may be an earlier line.
+    #: The line says that the message was deleted; an earlier line may have the message.
     is_deleted: bool = False
-    #: Neither a whisper nor a notice nor injected, and addressed to nobody in particular.
+    #: An ordinary message without addressees.
     is_for_all: bool = True
 
     @property
     def is_exact(self) -> bool:
-        """Whether it says where it was said, by whom and under which id, in the platform's own names."""
+        """Whether room, author and id are stated with the platform's ids."""
         return self.is_own_format and bool(self.platform and self.room and self.ids and self.accounts)
 
     def possible_accounts(self, platforms: Sequence[str]) -> Iterator[AccountName]:
-        """Yield every account that may be the author's or be mentioned, on any of the platforms."""
+        """Yield the accounts that may be the author or mentioned, on any of the platforms."""
         for platform in platforms:
             for account in (*self.accounts, *self.mentions):
                 yield platform, account, ""
@@ -81,10 +81,7 @@ class LogRecord:
                     yield platform, account, self.persona
 
     def possible_rooms(self, mapped: RoomName | None) -> list[RoomName]:
-        """Return the rooms in which it may have been said: where its file is mapped to, and what it says.
-
-        What it does not say of platform and room is that of its file.
-        """
+        """Return the rooms that it may belong to: the file's room, and the stated one, completed by the file's."""
         if mapped is None:
             return [(self.platform, self.room)] if self.platform and self.room else []
         stated = (self.platform or mapped[0], self.room or mapped[1])
@@ -92,13 +89,13 @@ class LogRecord:
 
 
 def parse_line(line: bytes) -> LogRecord | None:
-    """Return what a line says; None where it is not JSON, or holds no text and does not say that one is gone."""
+    """Return the content of a line; None if it is no JSON object, or has neither text nor a deletion."""
     fields = parse_json(line)
     return None if fields is None else parse_record(fields)
 
 
 def parse_json(line: bytes) -> Mapping[str, Any] | None:
-    """Return the JSON object that a line is; None where it is none."""
+    """Return the JSON object of a line; None if it is none."""
     try:
         value: object = json.loads(line)
     except (ValueError, RecursionError):
@@ -107,32 +104,33 @@ def parse_json(line: bytes) -> Mapping[str, Any] | None:
 
 
 def parse_record(fields: Mapping[str, Any]) -> LogRecord | None:
-    """Return what a record says; None where it holds no text and does not say that one is gone."""
+    """Return the content of a JSON object; None if it has neither text nor a deletion."""
     text, inner = _text(fields)
     is_deleted = fields.get("deleted") is True
     if not (text.strip() or is_deleted):
         return None
     author = _first_present(fields, _AUTHORS) or _first_present(inner, _INNER_AUTHORS)
-    role = _role(fields, inner)
-    is_ours = fields.get("schema") == SCHEMA or fields.keys() >= _OWN_FORMAT_FIELDS
+    # The role in a chat with a language model stands for the author if none is named.
+    role = _as_text(inner.get("role")) or _as_text(fields.get("role"))
+    is_own = fields.get("schema") == SCHEMA or fields.keys() >= _OWN_FORMAT_FIELDS
     return LogRecord(
         text=_without_surrogates(text),
         author_name=_without_surrogates(_name(author) or role),
-        accounts=[_without_surrogates(one) for one in _accounts(fields, author)],
+        accounts=[_without_surrogates(account) for account in _accounts(fields, author)],
         persona=_string_field(author, "persona"),
-        mentions=[_without_surrogates(one) for one in _mentions(fields, text)],
+        mentions=[_without_surrogates(name) for name in _mentions(fields, text)],
         sent_at=_time(_first_present(fields, _TIMES) or _first_present(inner, _TIMES)),
-        platform=_without_surrogates(_as_text(fields.get("platform"))) or ("jsonl" if is_ours else ""),
+        platform=_without_surrogates(_as_text(fields.get("platform"))) or ("jsonl" if is_own else ""),
         room=_without_surrogates(_room(fields) or _room(inner)),
         ids=list(dict.fromkeys(_without_surrogates(word) for part in (fields, inner) for word in _ids(part))),
-        is_own_format=is_ours and bool(_id(fields.get("room"))),
+        is_own_format=is_own and bool(_id(fields.get("room"))),
         is_deleted=is_deleted,
         is_for_all=_is_public(fields, role) and _is_public(inner, role),
     )
 
 
 def _text(fields: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return the text, and the object within the line that holds it; nothing where the line itself does."""
+    """Return the text, and the inner object that holds it, which is empty if the line itself does."""
     for key in (*_TEXTS, *_WRAPPER_FIELDS):
         value = fields.get(key)
         words = "" if key in _WRAPPER_FIELDS else _text_of_blocks(value)
@@ -150,24 +148,19 @@ def _text(fields: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _text_of_blocks(value: object) -> str:
-    """Return a text, or the texts of a list of pieces: not what was only thought, asked of a tool or answered by one."""
+    """Return a text, or the text blocks of a list; reasoning and tool calls are left out."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
         return ""
-    told: list[str] = []
+    parts: list[str] = []
     for piece in cast("list[object]", value):
         is_block = _string_field(piece, "type") in _BLOCKS
         words = piece if isinstance(piece, str) else _string_field(piece, "text")
         if words and _string_field(piece, "type") not in _UNSPOKEN_BLOCKS:
-            # Blocks stand apart; pieces of one text follow one another.
-            told += ["\n", words] if is_block and told else [words]
-    return "".join(told)
-
-
-def _role(fields: Mapping[str, Any], inner: Mapping[str, Any]) -> str:
-    """Return which side of a talk with a language model speaks, where a log names nobody."""
-    return _as_text(inner.get("role")) or _as_text(fields.get("role"))
+            # Blocks are paragraphs; other pieces are parts of one text.
+            parts += ["\n", words] if is_block and parts else [words]
+    return "".join(parts)
 
 
 def _ids(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -175,8 +168,8 @@ def _ids(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_public(fields: Mapping[str, Any], role: str) -> bool:
-    """Return whether this is an ordinary message to nobody in particular; what does not say is one."""
-    # No set: a log may have anything where its kind should be.
+    """Return whether nothing says that this is another kind of message or has addressees."""
+    # A tuple and no set: the value of a field may not be hashable.
     ordinary = ("message", role) if role in _CHAT_ROLES else ("message",)
     is_ordinary = all(_is_empty(fields.get(key)) or fields[key] in ordinary for key in _KINDS)
     return is_ordinary and all(_is_empty(fields.get(key)) for key in _ADDRESSEES) and "audience" not in fields
@@ -187,7 +180,7 @@ def _is_empty(value: object) -> bool:
 
 
 def _room(fields: Mapping[str, Any]) -> str:
-    """Return the room that is stated; empty where there is none."""
+    """Return the stated room; empty if there is none."""
     stated = next((fields[key] for key in _ROOMS if not _is_empty(fields.get(key))), None)
     if stated is None:
         return ""
@@ -199,7 +192,7 @@ def _first_present(fields: Mapping[str, Any], keys: Sequence[str]) -> object:
 
 
 def _as_text(value: object) -> str:
-    """Return a text or a whole number as a text."""
+    """Return a text or a number as text; empty for anything else."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) else ""
@@ -218,7 +211,7 @@ def _name(author: object) -> str:
 
 
 def _accounts(fields: Mapping[str, Any], author: object) -> list[str]:
-    """Return whatever may name the author's account, surest first."""
+    """Return possible names of the author's account, most likely first."""
     inner = [_string_field(author, key) for key in ("id", *_NAMES)]
     outer = [_as_text(fields.get(key)) for key in (*_AUTHOR_IDS, *_AUTHORS)]
     return [word for word in dict.fromkeys([*inner, *outer]) if word]
@@ -226,7 +219,7 @@ def _accounts(fields: Mapping[str, Any], author: object) -> list[str]:
 
 def _mentions(fields: Mapping[str, Any], text: str) -> list[str]:
     stated = fields.get("mentions")
-    listed = [_id(one) for one in cast("list[object]", stated)] if isinstance(stated, list) else []
+    listed = [_id(mention) for mention in cast("list[object]", stated)] if isinstance(stated, list) else []
     marked = [word for match in _MENTION.finditer(text) for word in match.groups() if word]
     return [word for word in dict.fromkeys([*listed, *marked]) if word]
 
@@ -243,5 +236,5 @@ def _time(value: object) -> datetime | None:
 
 
 def _without_surrogates(text: str) -> str:
-    """Return a text without halves of surrogate pairs and NUL, which the database could not be asked for."""
+    """Return a text without halves of surrogate pairs and NUL, which the database does not accept."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", " ")

@@ -1,7 +1,11 @@
-"""The last place to look: logs beside the database that nobody imported, read line by line.
+"""Searches log files that were not imported, line by line: the last stage of the fallback chain.
 
-They are the operator's. Others see lines of a file that is mapped to a room, as far as they may read that room at the
-time of the line. What is stored already is left out, and so is whatever cannot be told from something removed.
+Operators see every line. Others see lines of files that are mapped to a room, if they could read that room at the time
+of the line. Messages that are stored already are left out. So is every line that may have been removed: by an erasure, by
+a retention period or by a privacy request. If a line does not say enough to decide that, it is left out too.
+
+The caller runs `scan_logs`, which reads the files; `best_candidates`; `drop_excluded`, which asks the database; and
+`to_findings`.
 """
 
 import asyncio
@@ -20,22 +24,47 @@ from math import log
 from pathlib import Path
 from typing import IO
 
-from roomlore.db.erased import RoomName
+from roomlore.db import erased, raw_logs
+from roomlore.db.erased import AccountName, ErasedKinds, ErasedRange, MessageName, RoomName
+from roomlore.db.queries import Connection
+from roomlore.db.rooms import erased_rooms
 from roomlore.db.search import SearchFilter
 from roomlore.domain.audience import Period
 from roomlore.domain.errors import BadInput
+from roomlore.domain.ids import OrgId
 from roomlore.domain.patterns import lazy_pattern
+from roomlore.privacy.identifiers import contains_any
 from roomlore.search.confidence import relevance
 from roomlore.search.log_lines import LogRecord, parse_json, parse_record
 from roomlore.search.records import LogMatch, MatchReason
+from roomlore.text.recognisers import STOP_WORDS, ends_in_question_mark
 
 SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-#: Longer lines are left out; nothing that is said comes near.
+#: Bytes; longer lines are left out.
 LONGEST_LINE = 2**20
-#: A link, or a file that was there a moment ago.
+MOST_BYTES = 200_000_000
+MOST_SECONDS = 5.0
+#: Words of a question that are searched for.
+MOST_WORDS = 32
+#: Candidates kept while reading; if there are more, the worse half is dropped.
+MAX_KEPT = 2_000
+#: Lines checked in the database at once.
+CHECK_BATCH = 200
+#: Lines that may be shown; after so many no more are checked.
+MAX_MATCHES = 100
+#: Characters shown of a line.
+LONGEST_TEXT = 2_000
+#: Folders and files named in a note.
+MOST_NAMED = 3
+#: Ids of deleted messages that are remembered while reading.
+MOST_DELETED = 1_000_000
+#: Errors of links and of files that have just disappeared.
 _NO_FILE = frozenset({errno.ELOOP, errno.ENOENT})
 _CONTROL = lazy_pattern(r"[\x00-\x1f\x7f]")
 _UTF8_MARK = b"\xef\xbb\xbf"
+
+
+# Reading files
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,15 +76,15 @@ class ReadBudget:
     deadline: float
     clock: Callable[[], float]
     stop: threading.Event = field(default_factory=threading.Event)
-    #: Why reading ended before everything was read; empty where it did not.
+    #: Why reading ended early; empty if it did not.
     cut_short: str = ""
 
     def take(self, size: int) -> bool:
-        """Return whether so many bytes more may be read, and take them."""
+        """Take this many bytes; return False if the budget is used up."""
         self.bytes_left -= size
         if not self.cut_short:
             if self.stop.is_set():
-                self.cut_short = "told to stop"
+                self.cut_short = "cancelled"
             elif self.bytes_left < 0:
                 self.cut_short = "too large to be read whole"
             elif self.clock() > self.deadline:
@@ -65,17 +94,17 @@ class ReadBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLine:
-    """One line and where it stands."""
+    """A line with its position."""
 
     #: Name of the folder and path in it.
     file: str
     number: int
-    #: None where it is longer than any line is.
+    #: None for a line that is too long, and where a file could not be read further.
     data: bytes | None
 
 
 def folder_label(folder: Path) -> str:
-    """Return what the names of all files below a folder begin with, which tells nobody where it lies."""
+    """Return the folder's name, which begins the names of its files and does not say where it is."""
     return _printable(folder.name or folder.resolve().name or ".")
 
 
@@ -86,15 +115,13 @@ def read_lines(
     wanted: Callable[[str], bool] = lambda _: True,
     unreadable: Callable[[str], None] = lambda _: None,
 ) -> Iterator[FileLine]:
-    """Yield the lines of all log files below the folders, as far as the budget goes.
-
-    A file that cannot be read, or no further, ends with a line that has no data.
+    """Yield the lines of all log files in the folders, newest files first, until the budget is used up.
 
     Args:
-        folders: Where to look; of each the newest files first, folder by folder.
-        budget: What may be used up.
-        wanted: Tells by its name whether a file is to be opened.
-        unreadable: Is told what cannot be opened, and why: `logs: No such file or directory`.
+        folders: Read one after another.
+        budget: Limits of bytes and time.
+        wanted: Decides by its name whether a file is opened.
+        unreadable: Receives what cannot be opened, and why: `logs: No such file or directory`.
     """
     for folder in folders:
         for file, descriptor in _open_log_files(folder, wanted, unreadable):
@@ -106,64 +133,60 @@ def read_lines(
 
 
 def _open_log_files(
-    folder: Path, wanted: Callable[[str], bool], unread: Callable[[str], None]
+    folder: Path, wanted: Callable[[str], bool], unreadable: Callable[[str], None]
 ) -> Iterator[tuple[str, int]]:
-    """Yield the name of each log file below a folder and a descriptor that is open on it."""
-    begins = folder_label(folder)
+    """Yield the name and an open descriptor of each log file below a folder."""
+    folder_name = folder_label(folder)
 
     def skipped(error: OSError) -> None:
-        # It knows the last name only.
-        unread(f"{begins}/…/{_printable(Path(os.fsdecode(error.filename)).name)}: {error.strerror}")
+        # The error has only the last part of the path.
+        unreadable(f"{folder_name}/…/{_printable(Path(os.fsdecode(error.filename)).name)}: {error.strerror}")
 
     try:
         root = folder.resolve(strict=True)
         if not root.is_dir():
-            unread(f"{begins}: {os.strerror(errno.ENOTDIR)}")
-        for place, names, files, within in os.fwalk(root, follow_symlinks=False, onerror=skipped):
+            unreadable(f"{folder_name}: {os.strerror(errno.ENOTDIR)}")
+        for path, names, files, directory in os.fwalk(root, follow_symlinks=False, onerror=skipped):
             names[:] = sorted((name for name in names if not name.startswith(".")), reverse=True)
-            below = os.path.relpath(place, root)
-            labels = {name: _file_label(begins, "" if below == "." else below, name) for name in files}
-            for name in _newest_first(files, within):
-                if (
-                    wanted(labels[name])
-                    and (found := _open_file(name, within, labels[name], unread)) is not None
-                ):
-                    yield labels[name], found
+            below = os.path.relpath(path, root)
+            parts = [folder_name] if below == "." else [folder_name, below]
+            for name in _newest_first(files, directory):
+                label = _printable("/".join([*parts, name]))
+                if wanted(label):
+                    descriptor = _open_file(name, directory, label, unreadable)
+                    if descriptor is not None:
+                        yield label, descriptor
     except OSError as error:
-        unread(f"{begins}: {error.strerror}")
+        unreadable(f"{folder_name}: {error.strerror}")
     except RuntimeError:
-        # So a link to itself is told.
-        unread(f"{begins}: {os.strerror(errno.ELOOP)}")
+        # `resolve` raises this for a link to itself.
+        unreadable(f"{folder_name}: {os.strerror(errno.ELOOP)}")
 
 
-def _newest_first(files: Sequence[str], within: int) -> list[str]:
+def _newest_first(files: Sequence[str], directory: int) -> list[str]:
+    def modified_at(name: str) -> float:
+        try:
+            return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mtime
+        except OSError:
+            return 0.0
+
     logs = [name for name in files if name.lower().endswith(SUFFIXES) and not name.startswith(".")]
-    return sorted(logs, key=lambda name: (-_modified_at(name, within), name))
+    return sorted(logs, key=lambda name: (-modified_at(name), name))
 
 
-def _modified_at(name: str, within: int) -> float:
+def _open_file(name: str, directory: int, label: str, unreadable: Callable[[str], None]) -> int | None:
+    """Return a descriptor of a regular file; None if it is no regular file or cannot be opened."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        return os.stat(name, dir_fd=within, follow_symlinks=False).st_mtime
-    except OSError:
-        return 0.0
-
-
-def _open_file(name: str, within: int, label: str, unread: Callable[[str], None]) -> int | None:
-    """Return a descriptor of a regular file; None where it is none, or may not be read, which is told."""
-    try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=within)
+        descriptor = os.open(name, flags, dir_fd=directory)
     except OSError as error:
         if error.errno not in _NO_FILE:
-            unread(f"{label}: {error.strerror}")
+            unreadable(f"{label}: {error.strerror}")
         return None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
     return None
-
-
-def _file_label(folder: str, below: str, name: str) -> str:
-    return _printable("/".join(part for part in (folder, below, name) if part))
 
 
 def _printable(text: str) -> str:
@@ -186,55 +209,30 @@ def _read_file(file: str, raw: IO[bytes], budget: ReadBudget) -> Iterator[FileLi
         yield FileLine(file=file, number=number + 1, data=None)
 
 
-MOST_BYTES = 200_000_000
-MOST_SECONDS = 5.0
-#: Words of a question that are looked for.
-MOST_WORDS = 32
-#: Lines that are kept while reading; beyond it the half that fits worse goes.
-MAX_KEPT = 2_000
-#: Lines that are looked up in the database at once.
-CHECK_BATCH = 200
-#: Lines that may be shown; when there are so many, no others are looked up.
-MAX_MATCHES = 100
-#: How much of a line is shown.
-LONGEST_TEXT = 2_000
-#: Names of folders and files in a note.
-MOST_NAMED = 3
-#: Ids of messages that a log says are gone.
-MOST_DELETED = 1_000_000
+# Matching lines
 
 _WORD = lazy_pattern(r"[^\W_]+")
 _ENDING = lazy_pattern(r"(?<=\w{3})(?:ings?|ed|es|s|e)$")
-_STOP = frozenset(
-    _WORD.findall(
-        """
-        a about all also am an and any are as at be been but by can could did do does doing done for from had has have
-        he her hers him his how i if in into is it its just me my no not of off on or our out over she should so some
-        such than that the their them then there these they this those to too up us was we were what when where which
-        who whom whose why will with would you your
-        """
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFolders:
-    """Where the logs are, and in which rooms they were written."""
+    """The folders of log files, and the rooms of the files."""
 
     folders: Sequence[Path]
-    #: Platform and external id of the room, by a pattern of file names such as `logs/general-*.jsonl`, which is no
-    #: file in a folder `logs/general-private`.
+    #: Platform and external id of the room by file name pattern. No `*` matches a slash: `logs/general-*.jsonl` is no
+    #: file in the folder `logs/general-private`.
     rooms: Mapping[str, RoomName] = field(default_factory=dict[str, RoomName])
     most_bytes: int = MOST_BYTES
     most_seconds: float = MOST_SECONDS
 
     def room_of(self, file: str) -> RoomName | None:
-        """Return the room that a file is mapped to, by the first pattern that fits."""
+        """Return the room of the first pattern that matches a file."""
         return next((room for pattern, room in self.rooms.items() if _matches_pattern(file, pattern)), None)
 
     @property
     def ambiguous_folders(self) -> tuple[Path, Path] | None:
-        """Two folders whose files cannot be told apart, for all that is known of a folder is its last name."""
+        """Two different folders of the same name: their files would have the same names."""
         by_name: dict[str, Path] = {}
         for folder in self.folders:
             first = by_name.setdefault(folder_label(folder), folder)
@@ -248,25 +246,25 @@ class LogVisibility:
     """Which lines a viewer may see."""
 
     is_operator: bool
-    #: For others: the rooms they may see, and when they were members; None where everybody may read.
+    #: For others: the rooms that they may read, each with their membership periods; None for an open room.
     rooms: Mapping[RoomName, Sequence[Period] | None] = field(
         default_factory=dict[RoomName, Sequence[Period] | None]
     )
 
     def may_open(self, room: RoomName | None) -> bool:
-        """Return whether there may be lines for the viewer in a file that is mapped to a room, or to none."""
+        """Return whether the viewer may see any line of a file that is mapped to this room."""
         return self.is_operator or room in self.rooms
 
-    def may_see(self, said: LogRecord, room: RoomName | None) -> bool:
-        """Return whether a line of such a file is for the viewer."""
+    def may_see(self, record: LogRecord, room: RoomName | None) -> bool:
+        """Return whether the viewer may see a line of a file that is mapped to this room."""
         if self.is_operator:
             return True
-        if room is None or room not in self.rooms or said.sent_at is None or not said.is_for_all:
+        if room is None or room not in self.rooms or record.sent_at is None or not record.is_for_all:
             return False
-        if any(place != room for place in said.possible_rooms(room)):
+        if any(possible != room for possible in record.possible_rooms(room)):
             return False
         periods = self.rooms[room]
-        return periods is None or any(period.covers(said.sent_at) for period in periods)
+        return periods is None or any(period.covers(record.sent_at) for period in periods)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,18 +281,29 @@ class LogCandidate:
     @property
     def is_question(self) -> bool:
         """Whether it is a question itself, which answers none."""
-        return self.record.text.rstrip().endswith("?")
+        return ends_in_question_mark(self.record.text)
+
+    @property
+    def rooms(self) -> list[RoomName]:
+        """The rooms that it may belong to."""
+        return self.record.possible_rooms(self.mapped_room)
+
+    @property
+    def message_names(self) -> list[MessageName]:
+        """The messages that it may be, by room and id."""
+        return [(*room, key) for room in self.rooms for key in self.record.ids]
 
 
 @dataclass(slots=True, kw_only=True)
 class LogScan:
-    """What was read, as far as it fits a question; what was removed is still among it."""
+    """What was read for a question; removed messages are still among it."""
 
     candidates: list[LogCandidate] = field(default_factory=list[LogCandidate])
-    #: Whether there were more than are kept.
+    #: Whether candidates were dropped because there were too many.
     is_truncated: bool = False
-    #: Lines that are no JSON object, too long, or where a file could not be read further.
+    #: Lines that are no JSON object or too long, and files that could not be read to the end.
     broken_lines: int = 0
+    #: Room and id of messages that a log says are deleted.
     deleted: set[tuple[RoomName | None, str]] = field(default_factory=set[tuple[RoomName | None, str]])
     #: Folders and files that could not be opened, and why.
     unreadable: list[str] = field(default_factory=list[str])
@@ -303,26 +312,26 @@ class LogScan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFindings:
-    """What raw logs say about a question."""
+    """The lines that match a question."""
 
     #: Best first.
     lines: Sequence[LogMatch] = ()
-    #: How many lines that may be shown share a word with the question, at most `ENOUGH`.
+    #: How many visible lines share a word with the question, at most `MAX_MATCHES`.
     matched: int = 0
-    #: What was not looked at, and why; empty where everything was.
+    #: What was not searched, and why; empty if everything was.
     note: str = ""
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the words of a text without endings, each once and in order, but for those that say nothing."""
-    words = (word for word in _WORD.findall(text.casefold()) if word not in _STOP)
+    """Return the words of a text without stop words and endings, each once and in order."""
+    words = (word for word in _WORD.findall(text.casefold()) if word not in STOP_WORDS)
     return list(dict.fromkeys(_ENDING.sub("", word) for word in words))
 
 
 def is_applicable(scope: SearchFilter) -> bool:
-    """Return whether raw logs may answer: not where what only some said is asked for, whom a log may name otherwise."""
-    narrowed = (scope.author_ids, scope.author_kinds, scope.conversation_ids, scope.answered, scope.last)
-    return all(part is None for part in narrowed)
+    """Return whether logs may answer: not if the filter names authors, whose names in a log may differ."""
+    filters = (scope.author_ids, scope.author_kinds, scope.conversation_ids, scope.answered, scope.last)
+    return all(value is None for value in filters)
 
 
 async def scan_logs(
@@ -333,18 +342,11 @@ async def scan_logs(
     scope: SearchFilter,
     clock: Callable[[], float],
 ) -> LogScan:
-    """Return the lines that fit a question, among those that a viewer may see; a cancellation ends the reading.
-
-    Args:
-        logs: Where they are.
-        question: In plain words.
-        visibility: What the viewer may see.
-        scope: Since when and until when.
-        clock: Tells the time that has passed, in seconds.
+    """Return the lines that match a question and that the viewer may see, within the time range of `scope`.
 
     Raises:
-        BadInput: two folders have the same name. That, and where they lie, is for operators to know: others find
-            nothing, for a room that one of them is mapped to might be shown what is in the other.
+        BadInput: two folders have the same name. Only operators learn that; others get nothing, because a room's file
+            in one folder could show what is in the other.
     """
     if logs.ambiguous_folders is not None:
         if not visibility.is_operator:
@@ -352,10 +354,12 @@ async def scan_logs(
         one, other = map(str, logs.ambiguous_folders)
         raise BadInput(
             f"folders of raw logs {one!r} and {other!r}",
-            "must not have the same name, for their files are told by it; rename one, or name the folders above",
+            "must not have the same name, because it begins the names of their files; rename one, or configure their parent folders",
         )
     budget = ReadBudget(bytes_left=logs.most_bytes, deadline=clock() + logs.most_seconds, clock=clock)
-    reader = _LogReader(logs=logs, access=visibility, scope=scope, asked=query_terms(question)[:MOST_WORDS])
+    reader = _LogReader(
+        logs=logs, visibility=visibility, scope=scope, terms=query_terms(question)[:MOST_WORDS]
+    )
     try:
         return await asyncio.to_thread(reader.read, budget)
     finally:
@@ -364,66 +368,58 @@ async def scan_logs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LogReader:
-    """Reads logs for one question; blocking."""
+    """Reads log files for one question; blocking."""
 
     logs: LogFolders
-    access: LogVisibility
+    visibility: LogVisibility
     scope: SearchFilter
-    asked: Sequence[str]
+    terms: Sequence[str]
 
     def read(self, budget: ReadBudget) -> LogScan:
-        """Return what fits."""
-        scanned = LogScan()
-        if not self.asked:
-            return scanned
-        glances = self._prefilters()
-        wanted = frozenset(self.asked)
-        found = read_lines(
+        """Return the matching lines."""
+        scan = LogScan()
+        if not self.terms:
+            return scan
+        # A cheap test before a line is parsed. Other alphabets can be escaped in several ways, so it is skipped for them.
+        is_ascii = all(term.isascii() for term in self.terms)
+        markers = [term.encode() for term in (*self.terms, '"deleted"')] if is_ascii else [b""]
+        lines = read_lines(
             self.logs.folders,
             budget,
-            wanted=lambda file: self.access.may_open(self.logs.room_of(file)),
-            unreadable=scanned.unreadable.append,
+            wanted=lambda file: self.visibility.may_open(self.logs.room_of(file)),
+            unreadable=scan.unreadable.append,
         )
-        for line in found:
+        for line in lines:
             if line.data is None or not _is_object(line.data):
-                scanned.broken_lines += line.data is None or bool(line.data.strip())
-            else:
-                lowered = line.data.lower()
-                if any(glance in lowered for glance in glances):
-                    self._read_line(line, line.data, wanted, scanned)
-        scanned.cut_short = budget.cut_short
-        return scanned
+                scan.broken_lines += line.data is None or bool(line.data.strip())
+                continue
+            lowered = line.data.lower()
+            if any(marker in lowered for marker in markers):
+                self._match(line, line.data, scan)
+        scan.cut_short = budget.cut_short
+        return scan
 
-    def _prefilters(self) -> Sequence[bytes]:
-        """Return what tells cheaply whether a line may have one of the words, or say that something is gone."""
-        if any(not term.isascii() for term in self.asked):
-            # Letters may be written in many ways.
-            return [b""]
-        return [term.encode() for term in (*self.asked, '"deleted"')]
-
-    def _read_line(self, line: FileLine, data: bytes, wanted: frozenset[str], scanned: LogScan) -> None:
-        record = parse_json(data)
+    def _match(self, line: FileLine, data: bytes, scan: LogScan) -> None:
+        fields = parse_json(data)
+        record = None if fields is None else parse_record(fields)
         if record is None:
-            scanned.broken_lines += 1
-            return
-        said = parse_record(record)
-        if said is None:
-            # A record without words, such as a call of a tool: nothing is wrong with it.
+            # A JSON object without text, such as a tool call, is not broken.
+            scan.broken_lines += fields is None
             return
         mapped = self.logs.room_of(line.file)
-        if said.is_deleted:
-            if len(scanned.deleted) < MOST_DELETED:
-                scanned.deleted |= {(place, one) for place in _places(said, mapped) for one in said.ids}
+        if record.is_deleted:
+            if len(scan.deleted) < MOST_DELETED:
+                scan.deleted |= _message_names(record, mapped)
             return
-        terms = wanted.intersection(query_terms(said.text))
-        if not (terms and self._in_time(said.sent_at) and self.access.may_see(said, mapped)):
+        terms = frozenset(self.terms).intersection(query_terms(record.text))
+        if not (terms and self._in_time(record.sent_at) and self.visibility.may_see(record, mapped)):
             return
-        scanned.candidates.append(
-            LogCandidate(record=said, file=line.file, number=line.number, mapped_room=mapped, terms=terms)
+        scan.candidates.append(
+            LogCandidate(record=record, file=line.file, number=line.number, mapped_room=mapped, terms=terms)
         )
-        if len(scanned.candidates) > MAX_KEPT:
-            scanned.candidates = best_candidates(scanned)[: MAX_KEPT // 2]
-            scanned.is_truncated = True
+        if len(scan.candidates) > MAX_KEPT:
+            scan.candidates = best_candidates(scan)[: MAX_KEPT // 2]
+            scan.is_truncated = True
 
     def _in_time(self, sent_at: datetime | None) -> bool:
         since, until = self.scope.since, self.scope.until
@@ -434,103 +430,236 @@ class _LogReader:
         )
 
 
-def best_candidates(scanned: LogScan) -> list[LogCandidate]:
-    """Return the lines that were kept without those that the logs say are gone, those with most words first.
+def best_candidates(scan: LogScan) -> list[LogCandidate]:
+    """Return the candidates that no log says are deleted, those with most words first and questions last.
 
-    Questions come last. How rare a word is does not count yet: lines that are not shown would have a say in it.
+    Rarity does not count yet, because it would depend on lines that the viewer may not see.
     """
-    staying = (one for one in scanned.candidates if not _is_deleted(one, scanned))
-    return sorted(staying, key=lambda one: (one.is_question, -len(one.terms), one.file, one.number))
-
-
-def to_findings(
-    scanned: LogScan,
-    question: str,
-    fit: Sequence[LogCandidate],
-    *,
-    clean: Callable[[str], str],
-    is_operator: bool,
-    left_out: int = 0,
-) -> LogFindings:
-    """Return the lines that may be shown, best first, and what was not looked at.
-
-    Nothing but these lines is counted, and nothing else tells how rare a word is: others may have been removed.
-
-    Args:
-        scanned: What was read.
-        question: In plain words.
-        fit: The lines that may be shown, and questions among them.
-        clean: Takes secrets out of a text.
-        is_operator: Whether it is for an operator, who is told what else there is.
-        left_out: How many could not be told from something removed.
-    """
-    coverage = _coverage_of(fit, query_terms(question)[:MOST_WORDS])
-    telling = [one for one in fit if not one.is_question]
-    ranked = sorted(telling, key=lambda one: (-coverage(one), one.file, one.number))
-    notes = [f"cut short: {scanned.cut_short}" if scanned.cut_short else ""]
-    if is_operator:
-        # A broken line may be counted because it has a word of the question: that is not for others to know.
-        notes += [
-            _unread_note(scanned.unreadable),
-            f"broken lines skipped: {scanned.broken_lines}" if scanned.broken_lines else "",
-            "more lines share words with it than are kept"
-            if scanned.is_truncated and len(fit) < MAX_MATCHES
-            else "",
-            f"lines left out that cannot be told from what was removed: {left_out}; map their files to rooms"
-            if left_out
-            else "",
-        ]
-    return LogFindings(
-        lines=[_to_match(one, coverage(one), clean) for one in ranked],
-        matched=len(fit),
-        note="; ".join(note for note in notes if note),
-    )
-
-
-def _unread_note(unread: Sequence[str]) -> str:
-    more = [f"and {len(unread) - MOST_NAMED} more"] if len(unread) > MOST_NAMED else []
-    return f"could not be read: {', '.join([*unread[:MOST_NAMED], *more])}" if unread else ""
-
-
-def _coverage_of(fit: Sequence[LogCandidate], asked: Sequence[str]) -> Callable[[LogCandidate], float]:
-    """Return what tells the share that a line has of the question's words, by rarity among these lines, 0..1."""
-    lines_with = Counter(term for one in fit for term in one.terms)
-    rarity = {term: log(1 + 2 * len(fit) / max(lines_with[term], 0.5)) for term in asked}
-    # In the order of the question, for sums of floats depend on it.
-    total = sum(rarity.values()) or 1.0
-    return lambda one: sum(rarity[term] for term in asked if term in one.terms) / total
-
-
-def _to_match(one: LogCandidate, coverage: float, clean: Callable[[str], str]) -> LogMatch:
-    why = MatchReason(score=coverage, similarity=None, coverage=coverage, terms=sorted(one.terms))
-    return LogMatch(
-        file=one.file,
-        number=one.number,
-        author_name=clean(one.record.author_name),
-        text=clean(one.record.text)[:LONGEST_TEXT],
-        sent_at=one.record.sent_at,
-        strength=relevance(why),
-    )
+    kept = [
+        candidate
+        for candidate in scan.candidates
+        if scan.deleted.isdisjoint(_message_names(candidate.record, candidate.mapped_room))
+    ]
+    return sorted(kept, key=lambda one: (one.is_question, -len(one.terms), one.file, one.number))
 
 
 def _matches_pattern(file: str, pattern: str) -> bool:
-    """Return whether a file has such a name, part by part: no `*` reaches into another folder."""
+    """Compare part by part, so that no `*` matches a slash."""
     parts, patterns = file.split("/"), pattern.split("/")
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
-def _is_deleted(one: LogCandidate, scanned: LogScan) -> bool:
-    return any(
-        (place, key) in scanned.deleted
-        for place in _places(one.record, one.mapped_room)
-        for key in one.record.ids
-    )
-
-
-def _places(said: LogRecord, mapped: RoomName | None) -> Sequence[RoomName | None]:
-    return said.possible_rooms(mapped) or [None]
+def _message_names(record: LogRecord, mapped: RoomName | None) -> set[tuple[RoomName | None, str]]:
+    rooms = record.possible_rooms(mapped) or [None]
+    return {(room, key) for room in rooms for key in record.ids}
 
 
 def _is_object(data: bytes) -> bool:
     bare = data.strip()
     return bare.startswith(b"{") and bare.endswith(b"}")
+
+
+# Leaving out what is stored or was removed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogExclusions:
+    """What is stored and what was removed, as far as some candidates may belong to it."""
+
+    #: Messages that exist or existed.
+    stored: set[MessageName]
+    #: Rooms with redacted or erased messages.
+    rooms: set[RoomName]
+    ranges: Mapping[RoomName, Sequence[ErasedRange]]
+    #: Rooms in which a privacy request restricts messages.
+    restricted_rooms: set[RoomName]
+    #: Texts of candidates without a room that a privacy request restricts.
+    restricted_texts: set[str]
+    #: Whether any account, room or time range of the org was erased.
+    erased: ErasedKinds
+    #: Rooms of the candidates that were erased.
+    erased_rooms: frozenset[RoomName]
+    #: Start of the retention period by room.
+    kept_since: Mapping[RoomName, datetime]
+    #: When accounts were erased.
+    accounts: Mapping[AccountName, datetime]
+    #: All platforms, for candidates without a room.
+    platforms: Sequence[str]
+
+    def is_stored(self, line: LogCandidate) -> bool:
+        """Return whether the message exists or existed."""
+        return not self.stored.isdisjoint(line.message_names)
+
+    def is_possibly_erased(self, line: LogCandidate) -> bool:
+        """Return whether the content of a line may have been removed."""
+        rooms = line.rooms
+        if not rooms and (self.rooms or self.erased.ranges or self.erased.rooms):
+            return True
+        if not self.erased_rooms.isdisjoint(rooms) or line.record.text in self.restricted_texts:
+            return True
+        if not line.record.is_exact and any(room in self.rooms | self.restricted_rooms for room in rooms):
+            return True
+        return self._is_in_erased_range(line, rooms) or self._is_by_erased_account(line)
+
+    def _is_in_erased_range(self, line: LogCandidate, rooms: Sequence[RoomName]) -> bool:
+        """Return whether a line may be from an erased time range, or from before its room's retention period."""
+        sent_at = line.record.sent_at
+        since = [self.kept_since[room] for room in rooms or self.kept_since if room in self.kept_since]
+        ranges = [span for room in rooms for span in self.ranges.get(room, ())]
+        if sent_at is None:
+            return bool(since or ranges)
+        return any(sent_at < start for start in since) or any(
+            (span.since is None or span.since <= sent_at) and sent_at < span.until for span in ranges
+        )
+
+    def _is_by_erased_account(self, line: LogCandidate) -> bool:
+        """Return whether an erased account may have written the line or may be mentioned in it."""
+        if not self.erased.accounts:
+            return False
+        if not line.record.is_exact:
+            return True
+        sent_at = line.record.sent_at
+        names = line.record.possible_accounts(_possible_platforms(line, self.platforms))
+        erased_at = (self.accounts.get(name) for name in names)
+        return any(at is not None and (sent_at is None or sent_at <= at) for at in erased_at)
+
+
+def _possible_platforms(line: LogCandidate, all_platforms: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(room[0] for room in line.rooms)) or list(all_platforms)
+
+
+async def drop_excluded(
+    conn: Connection, org_id: OrgId, found: Sequence[LogCandidate], *, now: datetime
+) -> tuple[list[LogCandidate], int]:
+    """Return the lines that are neither stored nor possibly removed, and how many are possibly removed.
+
+    It stops at `MAX_MATCHES` lines; which ones does not depend on the excluded lines among them.
+
+    Args:
+        conn: Reads for the operator: exclusions apply even if the viewer may not see them.
+        org_id: The org.
+        found: The lines, best first.
+        now: For retention periods.
+    """
+    kept: list[LogCandidate] = []
+    left_out = 0
+    for start in range(0, len(found), CHECK_BATCH):
+        checked = found[start : start + CHECK_BATCH]
+        exclusions = await _load_exclusions(conn, org_id, checked, now=now)
+        new = [line for line in checked if not exclusions.is_stored(line)]
+        certain = [line for line in new if not exclusions.is_possibly_erased(line)]
+        kept += certain
+        left_out += len(new) - len(certain)
+        if len(kept) >= MAX_MATCHES:
+            break
+    return kept[:MAX_MATCHES], left_out
+
+
+async def _load_exclusions(
+    conn: Connection, org_id: OrgId, found: Sequence[LogCandidate], *, now: datetime
+) -> LogExclusions:
+    flags = await erased.erased_kinds(conn, org_id)
+    rooms = list(dict.fromkeys(room for line in found for room in line.rooms))
+    ranges: dict[RoomName, list[ErasedRange]] = {}
+    for span in await erased.erased_ranges(conn, org_id, rooms) if flags.ranges else ():
+        ranges.setdefault((span.platform, span.room), []).append(span)
+    retention = await erased.rooms_with_retention(conn, org_id, now=now) if flags.keeping else []
+    restricted = await raw_logs.rooms_with_restrictions(conn, org_id)
+    without_room = [line.record.text for line in found if not line.rooms]
+    platforms = await raw_logs.platforms(conn, org_id)
+    accounts = {
+        name for line in found for name in line.record.possible_accounts(_possible_platforms(line, platforms))
+    }
+    return LogExclusions(
+        stored=await raw_logs.stored_messages(
+            conn, org_id, [name for line in found for name in line.message_names]
+        ),
+        rooms=await raw_logs.rooms_with_removals(conn, org_id),
+        restricted_rooms=restricted,
+        restricted_texts=await _restricted_texts(conn, org_id, without_room) if restricted else set(),
+        ranges=ranges,
+        erased=flags,
+        erased_rooms=await erased_rooms(conn, org_id, rooms) if flags.rooms else frozenset(),
+        kept_since={(room.platform, room.room): room.kept_since for room in retention},
+        accounts=await erased.erased_accounts(conn, org_id, accounts) if flags.accounts else {},
+        platforms=platforms,
+    )
+
+
+async def _restricted_texts(conn: Connection, org_id: OrgId, texts: Sequence[str]) -> set[str]:
+    """Return the texts that repeat a restricted message or contain a suppressed value."""
+    if not texts:
+        return set()
+    values = await raw_logs.suppressed_values(conn, org_id)
+    suppressed = {text for text in texts if contains_any(text, values)}
+    return suppressed | await raw_logs.restricted_repeats(conn, org_id, texts)
+
+
+# What is shown
+
+
+def to_findings(
+    scan: LogScan,
+    question: str,
+    lines: Sequence[LogCandidate],
+    *,
+    clean: Callable[[str], str],
+    is_operator: bool,
+    left_out: int = 0,
+) -> LogFindings:
+    """Return the lines that may be shown, best first, and a note about what was not searched.
+
+    Rarity counts these lines only; others may have been removed.
+
+    Args:
+        scan: What was read.
+        question: The question.
+        lines: The lines that may be shown, including questions.
+        clean: Removes secrets from a text.
+        is_operator: Operators get a longer note.
+        left_out: How many lines may have been removed.
+    """
+    coverage = _coverage_by_rarity(lines, query_terms(question)[:MOST_WORDS])
+    answers = [line for line in lines if not line.is_question]
+    ranked = sorted(answers, key=lambda line: (-coverage(line), line.file, line.number))
+    notes = [f"cut short: {scan.cut_short}"] if scan.cut_short else []
+    if is_operator:
+        # Others may not learn whether a broken line contains a word of the question.
+        if scan.unreadable:
+            more = len(scan.unreadable) - MOST_NAMED
+            named = [*scan.unreadable[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
+            notes.append(f"could not be read: {', '.join(named)}")
+        if scan.broken_lines:
+            notes.append(f"broken lines skipped: {scan.broken_lines}")
+        if scan.is_truncated and len(lines) < MAX_MATCHES:
+            notes.append("more lines share words with it than are kept")
+        if left_out:
+            notes.append(f"lines left out that may have been removed: {left_out}; map their files to rooms")
+    return LogFindings(
+        lines=[_to_match(line, coverage(line), clean) for line in ranked],
+        matched=len(lines),
+        note="; ".join(notes),
+    )
+
+
+def _coverage_by_rarity(
+    lines: Sequence[LogCandidate], terms: Sequence[str]
+) -> Callable[[LogCandidate], float]:
+    """Return a function from a line to its share of the question's words, weighted by rarity in these lines, 0..1."""
+    lines_with = Counter(term for line in lines for term in line.terms)
+    rarity = {term: log(1 + 2 * len(lines) / max(lines_with[term], 0.5)) for term in terms}
+    # Sums of floats depend on their order, so it is always that of the question.
+    total = sum(rarity.values()) or 1.0
+    return lambda line: sum(rarity[term] for term in terms if term in line.terms) / total
+
+
+def _to_match(line: LogCandidate, coverage: float, clean: Callable[[str], str]) -> LogMatch:
+    why = MatchReason(score=coverage, similarity=None, coverage=coverage, terms=sorted(line.terms))
+    return LogMatch(
+        file=line.file,
+        number=line.number,
+        author_name=clean(line.record.author_name),
+        text=clean(line.record.text)[:LONGEST_TEXT],
+        sent_at=line.record.sent_at,
+        strength=relevance(why),
+    )

@@ -1,17 +1,18 @@
-"""What a person means by a word: a room, a participant, a message, a conversation, by name or beginning of an id.
+"""Resolves a name, or the beginning of an id, to a room, participant, message or conversation.
 
-The connection's viewer decides what can be meant: what may not be seen is not there. Each raises NotFound
-when nothing is meant, and BadInput, naming the choices, when several are: each by its id, and in brackets, which no name
-holds any more, by what people call it.
+Only what the connection's viewer may see can be found. Each function raises NotFound if there is no match, and BadInput if
+there are several. That error lists each match by its id, with its name in brackets, which no name can contain.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol, TypeVar
+from uuid import UUID
 
 from roomlore.db import conversations, directory, messages
 from roomlore.db.database import without_restrictions
 from roomlore.db.directory import ParticipantKey, RoomKey
-from roomlore.db.positions import AFTER_ALL, UNKNOWN, Position
+from roomlore.db.messages import AFTER_ALL, UNKNOWN, Position
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, OrgId, ParticipantId, RoomId
@@ -20,52 +21,63 @@ from roomlore.domain.rendering import safe_name
 from roomlore.domain.words import LAST
 from roomlore.search.query_parser import without_article
 
-#: A place in a room: as a word for the message there, or by itself; None is after all.
+
+class HasId(Protocol):
+    """Anything with an id."""
+
+    @property
+    def id(self) -> UUID:
+        """The id."""
+        ...
+
+
+Identified = TypeVar("Identified", bound=HasId)
+
+#: A message by word, or a position in a room; None is the end of the room.
 PositionLike = str | Position | None
-#: Whoever asks, by whatever account.
+#: The viewer, by any account.
 SELF = "me"
-#: So begins a word that means the conversation of a message.
+#: Prefix of a word for the conversation of a message.
 MESSAGE_PREFIX = "message:"
 
 
 async def participant(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
-    """Return the participant of that name, account or id; of one person's accounts the first."""
-    _check_word("participant", word)
-    found = await directory.find_participants(conn, org_id, word)
-    exact = [key for key in found if str(key.id) == word.lower()] or found
+    """Return the participant of that name, account or id; if one person has several accounts, the first."""
+    exact = await _find_accounts(conn, org_id, word)
     persons = {key.person_id or key.id: key for key in reversed(exact)}
     _check_unique("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in persons.values()])
     return exact[0].id
 
 
 async def single_account(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
-    """Return the participant of that name, account or id, told apart from others of the same person."""
-    _check_word("participant", word)
-    found = await directory.find_participants(conn, org_id, word)
-    exact = [key for key in found if str(key.id) == word.lower()] or found
+    """Return the one account of that name, account or id, also if its person has others."""
+    exact = await _find_accounts(conn, org_id, word)
     _check_unique("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in exact])
     return exact[0].id
 
 
-async def accounts_of_person(conn: Connection, viewer: Viewer, word: str) -> list[ParticipantKey]:
-    """Return every account of the person of that name, account or id, as far as the viewer may know them.
+async def _find_accounts(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
+    _check_word("participant", word)
+    found = await directory.find_participants(conn, org_id, word)
+    return [key for key in found if str(key.id) == word.lower()] or found
 
-    Raises:
-        NotFound: nobody is meant, or nobody the viewer may know of.
-        BadInput: several are meant, or the operator means `me`.
-    """
+
+async def accounts(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
+    """Return every account that the viewer knows of the person of that name, account or id."""
+    return await directory.accounts(conn, org_id, await participant(conn, org_id, word))
+
+
+async def accounts_of_person(conn: Connection, viewer: Viewer, word: str) -> list[ParticipantKey]:
+    """Return the visible accounts of the person of that name, account or id; `me` is the viewer, never an operator."""
     if word.lower() != SELF:
-        return await directory.accounts(conn, viewer.org_id, await participant(conn, viewer.org_id, word))
+        return await accounts(conn, viewer.org_id, word)
     if viewer.participant_id is None:
-        raise BadInput(f"participant {word!r}", "the operator is none; name somebody, or read as somebody")
+        raise BadInput(f"participant {word!r}", "the operator is no participant; name one, or read as one")
     return await directory.accounts(conn, viewer.org_id, viewer.participant_id)
 
 
 async def accounts_named(conn: Connection, org_id: OrgId, names: Sequence[str]) -> list[ParticipantKey]:
-    """Return every account of whoever is called so, by a whole name or the first word of one.
-
-    Of several of one name all are meant. Nobody is where one of the names is nobody's that the viewer may know.
-    """
+    """Return all visible accounts with these names, by the whole name or its first word; none if one name is unknown."""
     known = await directory.accounts(conn, org_id, None)
     found: list[ParticipantKey] = []
     for name in names:
@@ -79,11 +91,11 @@ async def accounts_named(conn: Connection, org_id: OrgId, names: Sequence[str]) 
 
 
 async def conversation(conn: Connection, org_id: OrgId, word: str) -> ConversationId:
-    """Return the conversation of that id or beginning of an id, or the one that a message is in."""
+    """Return the conversation of that id or beginning of an id, or the conversation of a message."""
     _check_word("conversation", word)
     if word.startswith(MESSAGE_PREFIX):
-        said = await message(conn, org_id, word.removeprefix(MESSAGE_PREFIX), room_id=None)
-        found = list((await conversations.assignments_of(conn, org_id, [said.id])).values())
+        member = await message(conn, org_id, word.removeprefix(MESSAGE_PREFIX), room_id=None)
+        found = list((await conversations.assignments_of(conn, org_id, [member.id])).values())
     else:
         found = await conversations.find(conn, org_id, word)
     _check_unique("conversation", word, map(str, found))
@@ -91,7 +103,7 @@ async def conversation(conn: Connection, org_id: OrgId, word: str) -> Conversati
 
 
 async def room(conn: Connection, org_id: OrgId, word: str) -> RoomId:
-    """Return the room of that name, external id or id; `workspace/name` tells rooms of one name apart."""
+    """Return the room of that name, external id or id; `workspace/name` distinguishes rooms of one name."""
     _check_word("room", word)
     found = await directory.find_rooms(conn, org_id, word)
     _check_unique("room", word, [f"{key.id} [{safe_name(_place(key))}]" for key in found])
@@ -99,13 +111,13 @@ async def room(conn: Connection, org_id: OrgId, word: str) -> RoomId:
 
 
 def _place(key: RoomKey) -> str:
-    """Return what tells a room from another of its name."""
+    """Return what distinguishes a room from others of its name."""
     named = f"{key.workspace}/{key.name} " if key.workspace else ""
     return f"{named}{key.platform} {key.external_id}"
 
 
 async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None) -> Message:
-    """Return the message of that external id or id, or the last one of a room."""
+    """Return the message of that id or external id, or the last one of a room."""
     _check_word("message", word)
     if word == LAST and room_id is not None:
         newest = (await messages.messages_before(conn, org_id, room_id, AFTER_ALL, limit=1)).items
@@ -117,23 +129,23 @@ async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
 
 
 async def position(conn: Connection, org_id: OrgId, word: PositionLike, *, room_id: RoomId) -> Position:
-    """Return the place in a room of the message that is meant; a place by itself needs no message there any more.
+    """Return the position of a message in a room.
 
-    Where it is gone, those of its very time come again.
+    A position may be of a message that is gone; then a page after it repeats the messages of the same time.
     """
     if word is None:
         return AFTER_ALL
     if not isinstance(word, str):
         _, order, message_id = word
         found = [] if order != UNKNOWN else await messages.messages_by_id(conn, org_id, [message_id], most=0)
-        return next((said.position for said in found if said.room_id == room_id), word)
+        return next((known.position for known in found if known.room_id == room_id), word)
     return (await message(conn, org_id, word, room_id=room_id)).position
 
 
 async def trigger_message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId) -> Message:
-    """Return the message of a room that is to be answered, for a connection that recalls.
+    """Return the message to answer, for a connection that applies recall restrictions.
 
-    The room's last is the last that no wish keeps from the viewer. One that is named and kept from them has no words.
+    The room's last is the last unrestricted message. A restricted message can be named, and comes without its text.
     """
     try:
         return await message(conn, org_id, word, room_id=room_id)
@@ -150,13 +162,19 @@ def _first_word(name: str) -> str:
 
 
 def _check_word(what: str, word: str) -> None:
-    """Refuse what the database cannot even be asked for: NUL, and halves of surrogate pairs."""
+    """Refuse characters that the database does not accept: NUL and halves of surrogate pairs."""
     if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
         raise NotFound(what, word)
 
 
+def single(what: str, word: str, found: Sequence[Identified]) -> Identified:
+    """Return the only item of a lookup by id; raise NotFound or BadInput unless there is exactly one."""
+    _check_unique(what, word, [str(item.id) for item in found])
+    return found[0]
+
+
 def _check_unique(what: str, word: str, choices: Iterable[str]) -> None:
-    # By their names, which stand behind their ids.
+    # By their names, which follow the ids.
     named = sorted(choices, key=lambda choice: choice.partition(" ")[2])
     if not named:
         raise NotFound(what, word)

@@ -1,8 +1,7 @@
-"""Memories that fit a question, each as it stands now.
+"""Searches the memories that the viewer may see, by words and by vectors.
 
-Found among those that the viewer may see, by their words and by their vectors. A memory that has no vector yet is found
-by its words; how near its meaning is can be told by whoever has the embedding model. What was superseded is never shown as
-if it still stood: what took its place is.
+A memory without a vector is found by its words; the caller may supply its similarity. A superseded memory is returned
+only with the memory that replaced it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,35 +16,34 @@ from roomlore.search.confidence import relevance
 from roomlore.search.message_search import QueryVector, SearchQuery
 from roomlore.search.records import MatchedMemory, MatchReason
 
-#: How many memories are looked at more closely: of those with the rarest words, and of the nearest.
+#: Candidates by words, and by each vector.
 MAX_CANDIDATES = 10
-#: How well a memory fits by its meaning alone, as a part of its cosine: one of 0.7 clears the bar that words and meaning
-#: have to clear together. Where it comes from is in docs/why.md.
+#: Relevance by similarity alone is this share of the cosine: 0.7 clears the threshold for words and similarity
+#: together. docs/decisions/memories-are-embedded-like-messages.md says how it was measured.
 DENSE_ONLY_FACTOR = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySearchResult:
-    """The memories that fit a question, and whether their meaning was compared."""
+    """Current memories that match, best first, and whether vectors were compared."""
 
-    #: As they stand now, best first.
     matches: Sequence[MatchedMemory]
     has_vectors: bool
 
 
 def is_applicable(scope: SearchFilter) -> bool:
-    """Return whether memories may answer: not where what some said, or said at some time, is asked for."""
-    narrowed = (
+    """Return whether memories may answer: not if the question is about one author, conversation or time."""
+    filters = (
         *(scope.author_ids, scope.author_kinds, scope.conversation_ids, scope.answered),
         *(scope.since, scope.until, scope.last),
     )
-    return all(field is None for field in narrowed)
+    return all(value is None for value in filters)
 
 
 async def without_vectors(conn: Connection, org_id: OrgId, question: SearchQuery) -> list[Memory]:
-    """Return those of the visible memories which may fit a question that have no vector of its model, in no order."""
-    # Of what is nearest to the question's own vector each has one.
-    found = await _candidates(conn, org_id, question, proposing=[question.second_vector])
+    """Return the candidates that have no vector of the question's model, in no particular order."""
+    # The candidates by the question's own vector have one.
+    found = await _candidates(conn, org_id, question, vectors=[question.second_vector])
     lacking = [key for key, why in found.items() if why.similarity is None]
     return await memories.memories_by_id(conn, org_id, lacking) if lacking else []
 
@@ -53,78 +51,59 @@ async def without_vectors(conn: Connection, org_id: OrgId, question: SearchQuery
 async def search_memories(
     conn: Connection, org_id: OrgId, question: SearchQuery, *, similarities: Mapping[MemoryId, float]
 ) -> MemorySearchResult:
-    """Return the visible memories that fit a question, as they stand now, best first.
-
-    Args:
-        conn: Reads for the viewer.
-        org_id: The viewer's org.
-        question: What is asked.
-        similarities: Cosines between the question and memories that have no vector yet, as far as they are known.
-    """
+    """Return the visible memories that match a question, best first; `similarities` are of those without a vector."""
+    candidates = await _candidates(conn, org_id, question, vectors=[question.vector, question.second_vector])
     found = {
         key: why if why.similarity is not None else replace(why, similarity=similarities.get(key))
-        for key, why in (
-            await _candidates(conn, org_id, question, proposing=[question.vector, question.second_vector])
-        ).items()
+        for key, why in candidates.items()
     }
-    later = await memories.successors(conn, org_id, found)
-    standing = {key: later[key][-1] if key in later else key for key in found}
+    successors = await memories.successors(conn, org_id, found)
+    current = {key: successors[key][-1] if key in successors else key for key in found}
     by_id = {
         memory.id: memory
-        for memory in await memories.memories_by_id(conn, org_id, {*found, *standing.values()})
+        for memory in await memories.memories_by_id(conn, org_id, {*found, *current.values()})
     }
     grouped: dict[MemoryId, list[MemoryId]] = {}
     for key in found:
-        # What a person put aside answers nothing, nor does what it had taken the place of.
-        if key in by_id and standing[key] in by_id and by_id[standing[key]].status == "active":
-            grouped.setdefault(standing[key], []).append(key)
+        # An archived memory does not answer, nor do those that it replaced.
+        if key in by_id and current[key] in by_id and by_id[current[key]].status == "active":
+            grouped.setdefault(current[key], []).append(key)
+    matches = [
+        MatchedMemory(
+            memory=by_id[latest],
+            superseded=sorted(
+                (by_id[key] for key in matched if key != latest),
+                key=lambda memory: (memory.valid_from, memory.id),
+                reverse=True,
+            ),
+            strength=max(_relevance(found[key]) for key in matched),
+        )
+        for latest, matched in grouped.items()
+    ]
     return MemorySearchResult(
-        matches=sorted(
-            (_matched_memory(by_id, current, matched, found) for current, matched in grouped.items()),
-            key=lambda one: (-one.strength, one.memory.id),
-        ),
+        matches=sorted(matches, key=lambda match: (-match.strength, match.memory.id)),
         has_vectors=any(why.similarity is not None for why in found.values()),
     )
 
 
 async def _candidates(
-    conn: Connection, org_id: OrgId, question: SearchQuery, *, proposing: Sequence[QueryVector]
+    conn: Connection, org_id: OrgId, question: SearchQuery, *, vectors: Sequence[QueryVector]
 ) -> dict[MemoryId, MatchReason]:
-    """Return the visible memories that share the rarest words with a question, or are nearest to it, and why.
-
-    While a second model is filled it proposes, too; how near a memory is the first one tells.
-    """
-    worded = await memories.lexical_matches(conn, question.text, wanted=MAX_CANDIDATES)
-    found = {one.memory_id: _reason_of(one) for one in worded}
-    for vector in proposing:
+    """Return candidates by words and by the given vectors; similarities are always by the question's own vector."""
+    found = {
+        match.memory_id: MatchReason(
+            score=match.coverage, similarity=None, coverage=match.coverage, terms=match.terms
+        )
+        for match in await memories.lexical_matches(conn, question.text, wanted=MAX_CANDIDATES)
+    }
+    for vector in vectors:
         if vector is not None:
             for key in await memory_vectors.dense_matches(conn, vector, wanted=MAX_CANDIDATES):
                 found.setdefault(key, MatchReason(score=0.0, similarity=None, coverage=None, terms=()))
     if question.vector is None or not found:
         return found
-    near = await memory_vectors.similarities(conn, org_id, question.vector, found)
-    return {key: replace(why, similarity=near.get(key)) for key, why in found.items()}
-
-
-def _reason_of(found: memories.LexicalMatch) -> MatchReason:
-    return MatchReason(score=found.coverage, similarity=None, coverage=found.coverage, terms=found.terms)
-
-
-def _matched_memory(
-    by_id: Mapping[MemoryId, Memory],
-    current: MemoryId,
-    matched: Sequence[MemoryId],
-    found: Mapping[MemoryId, MatchReason],
-) -> MatchedMemory:
-    return MatchedMemory(
-        memory=by_id[current],
-        superseded=sorted(
-            (by_id[key] for key in matched if key != current),
-            key=lambda one: (one.valid_from, one.id),
-            reverse=True,
-        ),
-        strength=max(_relevance(found[key]) for key in matched),
-    )
+    known = await memory_vectors.similarities(conn, org_id, question.vector, found)
+    return {key: replace(why, similarity=known.get(key)) for key, why in found.items()}
 
 
 def _relevance(why: MatchReason) -> float:

@@ -1,89 +1,74 @@
-"""Search: proposals by meaning and by words, scored with what stands around them, returned as whole exchanges.
+"""Message search: candidates by words and by vectors, scored with their neighbours, returned as whole threads.
 
-Visibility is decided where proposals are made, in the database; what follows only narrows and orders.
+PostgreSQL decides what the viewer may see when it returns candidates; later steps only narrow and order them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roomlore.db import directory, messages
-from roomlore.db import search as proposals_in
-from roomlore.db.directory import RoomName
+from roomlore.db import directory
+from roomlore.db import search as candidates
 from roomlore.db.queries import Connection
-from roomlore.db.search import SearchFilter
-from roomlore.domain.ids import MessageId, RoomId
-from roomlore.domain.records import Message, Viewer
+from roomlore.db.search import ContextMessage, SearchFilter
+from roomlore.domain.ids import MessageId, OrgId
+from roomlore.domain.records import Viewer
 from roomlore.search.confidence import confidence
-from roomlore.search.late_interaction import max_similarity
 from roomlore.search.ranking import (
     ALL_FEATURES,
     CONTEXT_REACH,
-    ProximityBoost,
     QueryTerms,
     ScoredMessage,
     ScoringFeatures,
-    boost_near,
     fill_similarities,
+    max_similarity,
     score_messages,
     unit_range,
 )
 from roomlore.search.records import Hit, MatchReason
-from roomlore.search.threads import ThreadOutline, build_threads, max_shown, visible_members
+from roomlore.search.threads import build_threads, load_threads, max_shown, visible_members
 
-#: How many messages each side proposes; what stands around them comes along.
+#: Candidates by words and by vectors; their neighbours are added.
 LEXICAL_CANDIDATES, DENSE_CANDIDATES = 40, 20
-#: However many are wanted, no more are proposed.
+#: The most candidates of each kind, however many threads are wanted.
 MOST_PROPOSED = 1_000
-#: So many of the best are compared word by word.
+#: So many of the best messages are compared with the question token by token.
 RERANKED = 50
-#: Of so many messages for each exchange that is wanted the exchanges are looked up: several lie in one.
-MESSAGES_PER_THREAD = 3
+#: Messages looked up per thread, because several may lie in one thread.
+MESSAGES_PER_THREAD, RECENT_PER_THREAD = 3, 5
 
-#: A question's vector, after the name of the vector space it lies in; None searches by words alone.
+#: The id of an embedding model and the question's vector by it; None searches by words only.
 QueryVector = tuple[str, NDArray[np.float32]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
-    """What is asked."""
+    """A question, embedded, with candidates that an index has proposed."""
 
     text: str
     vector: QueryVector
-    #: A row for each of its tokens, where the embedding model gives them.
+    #: One row per token, if the embedding model has token vectors.
     tokens: NDArray[np.int8] | None = None
-    #: Messages whose vectors a copy found to be nearest, in some scopes; in others the database looks for them.
+    #: Nearest messages by an index, for some filters; for other filters the database finds them.
     dense: Sequence[tuple[SearchFilter, Sequence[MessageId]]] = ()
-    #: Messages that a copy found to share most of its words, in some scopes; in others the database looks for them.
+    #: Best lexical matches by an index, for some filters; for other filters the database finds them.
     lexical: Sequence[tuple[SearchFilter, Sequence[MessageId]]] = ()
-    #: Its vector by a second model, while the messages are being embedded by that: it proposes, too.
+    #: The vector by the next embedding model, while messages are being embedded with it.
     second_vector: QueryVector = None
-    #: Who and what is near whoever asks, and goes first; None: that does not count.
-    proximity: ProximityBoost | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSearchResult:
-    """What a search found."""
+    """Threads, best first, and the confidence that the answer is among them."""
 
-    #: Exchanges, best first.
     hits: Sequence[Hit]
-    #: How sure it is that the answer is among them, 0..1; None where nothing was found.
+    #: 0..1; None without hits.
     confidence: float | None
-    #: How sure it must be to answer, for the evidence it had.
+    #: An answer needs at least this confidence; it depends on the evidence.
     threshold: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ThreadHit:
-    """An exchange, why it was found, and which of its members are shown."""
-
-    outline: ThreadOutline
-    why: dict[MessageId, MatchReason]
-    shown: set[MessageId]
 
 
 async def search_messages(
@@ -93,75 +78,64 @@ async def search_messages(
     *,
     scope: SearchFilter,
     limit: int,
-    stages: ScoringFeatures = ALL_FEATURES,
+    features: ScoringFeatures = ALL_FEATURES,
 ) -> MessageSearchResult:
-    """Return up to `limit` exchanges that the viewer may see, best first, and how sure that is."""
-    scored = await _score_candidates(conn, question, scope, limit=limit, stages=stages)
-    reasons = await _rerank(conn, question, scored, weight=stages.late_interaction)
-    # Whether the answer is there has nothing to do with who asks.
+    """Return up to `limit` threads that the viewer may see, best first, with the confidence in them."""
+    rows, terms = await _find_candidates(conn, question, scope, limit=limit, dense=bool(features.dense))
+    scored = score_messages(rows, terms, limit=max(RERANKED, MESSAGES_PER_THREAD * limit), features=features)
+    reasons = await _rerank(conn, question, scored, weight=features.late_interaction)
     sure = confidence(question.text, scored, reasons)
-    if question.proximity is not None:
-        first = list(reasons)[:RERANKED]
-        authors = await proposals_in.authors(conn, viewer.org_id, first)
-        reasons = boost_near(reasons, authors, question.proximity)
-    wanted = dict(list(reasons.items())[: MESSAGES_PER_THREAD * limit])
-    members = await proposals_in.thread_messages(conn, viewer.org_id, list(wanted))
-    finds = _thread_hits(wanted, build_threads(members, last=scope.last), limit=limit)
-    told = await messages.messages_truncated(
-        conn, viewer.org_id, [member_id for find in finds for member_id in find.shown]
-    )
-    rooms = await directory.room_names(conn, viewer.org_id, {message.room_id for message in told})
-    by_id = {message.id: message for message in told}
-    hits = [_build_hit(find, by_id, rooms) for find in finds]
+    best = dict(list(reasons.items())[: MESSAGES_PER_THREAD * limit])
+    hits = await _load_hits(conn, viewer.org_id, best, scope, limit=limit)
     return MessageSearchResult(hits=hits, confidence=sure.value, threshold=sure.threshold)
 
 
-async def _score_candidates(
-    conn: Connection, question: SearchQuery, scope: SearchFilter, *, limit: int, stages: ScoringFeatures
-) -> list[ScoredMessage]:
-    """Return what may fit, best first, before texts are compared token by token."""
-    measure = await proposals_in.filter_size(conn, scope)
-    sharing = next((ids for where, ids in question.lexical if where == scope), None)
-    # How rare each word is the database says in any case: a copy counts what not everybody may read, too.
-    wanted = _candidate_count(LEXICAL_CANDIDATES, limit) if sharing is None else 0
-    worded = await proposals_in.lexical_candidates(
-        conn, question.text, scope=scope, measure=measure, wanted=wanted
+async def list_recent(conn: Connection, viewer: Viewer, *, scope: SearchFilter, limit: int) -> list[Hit]:
+    """Return up to `limit` threads with the newest messages, for a question that asks for nothing but a filter."""
+    newest = await candidates.newest_messages(conn, viewer.org_id, scope, limit=RECENT_PER_THREAD * limit)
+    reasons = {
+        message_id: MatchReason(score=1 - place / len(newest), similarity=None, coverage=None, terms=())
+        for place, message_id in enumerate(newest)
+    }
+    return await _load_hits(conn, viewer.org_id, reasons, scope, limit=limit)
+
+
+async def _find_candidates(
+    conn: Connection, question: SearchQuery, scope: SearchFilter, *, limit: int, dense: bool
+) -> tuple[list[ContextMessage], QueryTerms]:
+    """Return the candidates by words and by vectors, with their neighbours, and the words of the question."""
+    size = await candidates.filter_size(conn, scope)
+    by_index = next((ids for where, ids in question.lexical if where == scope), None)
+    # The database says how rare each word is in any case: an index also counts messages that the viewer may not see.
+    wanted = _candidate_count(LEXICAL_CANDIDATES, limit) if by_index is None else 0
+    lexical = await candidates.lexical_candidates(
+        conn, question.text, scope=scope, measure=size, wanted=wanted
     )
-    seeds = dict.fromkeys(worded.message_ids if sharing is None else sharing)
-    vector = question.vector if stages.dense else None
-    proposed = next((ids for where, ids in question.dense if where == scope), None)
-    if vector is not None and proposed is not None:
-        # Whether they lie in the scope and may be seen is asked with what stands around them.
-        seeds |= dict.fromkeys(proposed)
-    elif vector is not None:
-        near = await proposals_in.dense_candidates(
-            conn, vector, scope=scope, measure=measure, wanted=_candidate_count(DENSE_CANDIDATES, limit)
+    seeds = dict.fromkeys(lexical.message_ids if by_index is None else by_index)
+
+    async def nearest(vector: tuple[str, NDArray[np.float32]]) -> list[MessageId]:
+        wanted = _candidate_count(DENSE_CANDIDATES, limit)
+        found = await candidates.dense_candidates(conn, vector, scope=scope, measure=size, wanted=wanted)
+        return [match.message_id for match in found]
+
+    vector, second = (question.vector, question.second_vector) if dense else (None, None)
+    if vector is not None:
+        by_index = next((ids for where, ids in question.dense if where == scope), None)
+        # `context_window` checks that the viewer may see what an index proposes, and that the filter allows it.
+        seeds |= dict.fromkeys(await nearest(vector) if by_index is None else by_index)
+    by_second = [] if second is None else await nearest(second)
+    seeds |= dict.fromkeys(by_second)
+    with_neighbours = partial(
+        candidates.context_window, conn, lexemes=lexical.lexemes, scope=scope, reach=CONTEXT_REACH
+    )
+    rows = await with_neighbours(list(seeds), vector=vector)
+    compared = {row.message_id for row in rows if row.similarity is not None}
+    if not compared.issuperset(by_second):
+        others = await with_neighbours(list(seeds), vector=second)
+        rows = fill_similarities(
+            rows, {row.message_id: row.similarity for row in others if row.similarity is not None}
         )
-        seeds |= dict.fromkeys(one.message_id for one in near)
-    around = partial(
-        proposals_in.context_window, conn, lexemes=worded.lexemes, scope=scope, reach=CONTEXT_REACH
-    )
-    also = question.second_vector if stages.dense else None
-    if also is None:
-        rows = await around(list(seeds), vector=vector)
-    else:
-        near = await proposals_in.dense_candidates(
-            conn, also, scope=scope, measure=measure, wanted=_candidate_count(DENSE_CANDIDATES, limit)
-        )
-        seeds |= dict.fromkeys(one.message_id for one in near)
-        rows = await around(list(seeds), vector=vector)
-        known = {row.message_id for row in rows if row.similarity is not None}
-        if any(one.message_id not in known for one in near):
-            beside = await around(list(seeds), vector=also)
-            rows = fill_similarities(
-                rows, {row.message_id: row.similarity for row in beside if row.similarity is not None}
-            )
-    return score_messages(
-        rows,
-        QueryTerms(stems=worded.lexemes, rarities=worded.rarities),
-        most=max(RERANKED, MESSAGES_PER_THREAD * limit),
-        stages=stages,
-    )
+    return rows, QueryTerms(stems=lexical.lexemes, rarities=lexical.rarities)
 
 
 def _candidate_count(usual: int, limit: int) -> int:
@@ -172,15 +146,23 @@ async def _rerank(
     conn: Connection, question: SearchQuery, scored: Sequence[ScoredMessage], *, weight: float
 ) -> dict[MessageId, MatchReason]:
     """Return why each message was found, best first; the best are compared with the question token by token."""
-    reasons = [_reason_of(one) for one in scored]
+    reasons = [
+        MatchReason(
+            score=message.score,
+            similarity=message.similarity,
+            coverage=message.coverage,
+            terms=tuple(message.terms),
+        )
+        for message in scored
+    ]
     if weight and question.tokens is not None and question.vector is not None and len(question.tokens):
-        first = [one.message_id for one in scored[:RERANKED]]
-        known = await proposals_in.token_vectors(conn, question.vector[0], first)
-        if known:
+        first = [message.message_id for message in scored[:RERANKED]]
+        vectors = await candidates.token_vectors(conn, question.vector[0], first)
+        if vectors:
             reasons[:RERANKED] = _blend(
-                reasons[:RERANKED], question.tokens, [known.get(key) for key in first], weight=weight
+                reasons[:RERANKED], question.tokens, [vectors.get(key) for key in first], weight=weight
             )
-    found = zip((one.message_id for one in scored), reasons, strict=True)
+    found = zip((message.message_id for message in scored), reasons, strict=True)
     return dict(sorted(found, key=lambda item: (-item[1].score, item[0])))
 
 
@@ -191,60 +173,57 @@ def _blend(
     *,
     weight: float,
 ) -> list[MatchReason]:
-    """Return the reasons with closeness in their scores; a text without token vectors keeps its place among them."""
-    rows = [place for place, one in enumerate(tokens) if one is not None]
-    closeness = max_similarity(question, [one for one in tokens if one is not None])
+    """Return the reasons with late interaction in their scores; a message without token vectors keeps its score."""
+    compared = [place for place, vectors in enumerate(tokens) if vectors is not None]
+    closeness = max_similarity(question, [vectors for vectors in tokens if vectors is not None])
     scores = unit_range(np.array([why.score for why in reasons]))
-    part = scores.copy()
-    part[rows] = unit_range(closeness)
-    total = (1 - weight) * scores + weight * part
-    # What was not compared stays behind what was: the scores keep to the range that these had.
+    by_tokens = scores.copy()
+    by_tokens[compared] = unit_range(closeness)
+    total = (1 - weight) * scores + weight * by_tokens
+    # The scores keep their range, so that messages that were not compared stay behind.
     least, greatest = min(why.score for why in reasons), max(why.score for why in reasons)
-    close = dict(zip(rows, closeness.tolist(), strict=True))
+    close = dict(zip(compared, closeness.tolist(), strict=True))
     return [
         replace(why, score=float(least + (greatest - least) * total[place]), closeness=close.get(place))
         for place, why in enumerate(reasons)
     ]
 
 
-def _thread_hits(
-    reasons: dict[MessageId, MatchReason], among: Iterable[ThreadOutline], *, limit: int
-) -> list[_ThreadHit]:
-    """Return the first exchanges that the finds lie in, in the order of their best find."""
-    exchange_of = {member_id: exchange for exchange in among for member_id in exchange.member_ids}
+async def _load_hits(
+    conn: Connection,
+    org_id: OrgId,
+    reasons: dict[MessageId, MatchReason],
+    scope: SearchFilter,
+    *,
+    limit: int,
+) -> list[Hit]:
+    """Return the first `limit` threads of these messages, in the order of their best message."""
+    members = await candidates.thread_messages(conn, org_id, list(reasons))
+    outline_of = {
+        key: outline for outline in build_threads(members, last=scope.last) for key in outline.member_ids
+    }
     why: dict[MessageId, dict[MessageId, MatchReason]] = {}
     for message_id, reason in reasons.items():
-        opening = exchange_of[message_id].root_id
-        if opening in why or len(why) < limit:
-            why.setdefault(opening, {})[message_id] = reason
+        root_id = outline_of[message_id].root_id
+        if root_id in why or len(why) < limit:
+            why.setdefault(root_id, {})[message_id] = reason
+    outlines = [outline_of[root_id] for root_id in why]
     bound = max_shown(limit)
-    return [_thread_hit(exchange_of[opening], found, bound) for opening, found in why.items()]
-
-
-def _thread_hit(exchange: ThreadOutline, why: dict[MessageId, MatchReason], bound: int) -> _ThreadHit:
-    kept = visible_members(exchange, list(why), bound=bound)
-    return _ThreadHit(outline=exchange, why={key: why[key] for key in why if key in kept}, shown=kept)
-
-
-def _reason_of(scored: ScoredMessage) -> MatchReason:
-    return MatchReason(
-        score=scored.score,
-        similarity=scored.similarity,
-        coverage=scored.coverage,
-        terms=tuple(scored.terms),
-    )
-
-
-def _build_hit(find: _ThreadHit, by_id: dict[MessageId, Message], rooms: dict[RoomId, RoomName]) -> Hit:
-    members = find.outline.member_ids
-    told = [by_id[member_id] for member_id in members if member_id in find.shown]
-    # A whisper may be addressed to somebody who cannot see its room.
-    room = rooms.get(told[0].room_id)
-    return Hit(
-        messages=told,
-        why=find.why,
-        room_name=room.name if room else "",
-        platform=room.platform if room else "",
-        replies=[edge for edge in find.outline.replies if edge.child_id in find.shown],
-        omitted=len(members) - len(told),
-    )
+    shown = [visible_members(outline, list(why[outline.root_id]), bound=bound) for outline in outlines]
+    threads = await load_threads(conn, org_id, outlines, shown)
+    rooms = await directory.room_names(conn, org_id, {thread.messages[0].room_id for thread in threads})
+    hits: list[Hit] = []
+    for thread, found, kept in zip(threads, why.values(), shown, strict=True):
+        # The addressee of a whisper may not see its room.
+        room = rooms.get(thread.messages[0].room_id)
+        hits.append(
+            Hit(
+                messages=thread.messages,
+                replies=thread.replies,
+                omitted=thread.omitted,
+                why={key: reason for key, reason in found.items() if key in kept},
+                room_name=room.name if room else "",
+                platform=room.platform if room else "",
+            )
+        )
+    return hits

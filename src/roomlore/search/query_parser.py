@@ -1,8 +1,8 @@
-"""What a question itself says of who said something and when, read without a model.
+"""Reads from a question who said something and when, by patterns and without a model.
 
-Only forms that ask who said it ("what did Ana say about …", "messages from bots", "my questions about …") or that
-bound when it was said ("what was said last week about …") narrow a search: whoever is merely named, and whatever
-merely happened then, does not. When in doubt nothing is read, since a wrong reading loses answers.
+Only forms that ask who said something ("what did Ana say about …", "messages from bots", "my questions about …") or when it
+was said ("what was said last week about …") narrow a search. A name or a time that is only mentioned does not. In doubt
+nothing is read, because a wrong filter loses answers.
 """
 
 import re
@@ -18,34 +18,31 @@ from roomlore.domain.patterns import lazy_pattern, sentence_pattern
 from roomlore.domain.rendering import safe_name
 from roomlore.search.time_phrases import PAST_PHRASE, TIME_PHRASE, TimeRange, parse_time_range
 
-#: A time as programs and people write it.
 TimeLike = datetime | str
 PARTICIPANT_KINDS = get_args(ParticipantKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What of the messages to look through, in words as people write them; each narrows what the others leave."""
+    """Which messages to search; all filters apply together."""
 
-    #: Whose, by name, account, id or its beginning, `me` for one's own: every account of a person, anybody's of several.
+    #: Authors by name, account, id or its beginning, or `me`. Each means all accounts of a person; several are or-ed.
     by: Sequence[str] = ()
-    #: Of what kind the author is; of several any.
+    #: Kinds of authors; several are or-ed.
     kinds: Sequence[ParticipantKind] = ()
-    #: From then on: a time, a date, or words like `yesterday`, `last week`, `3 days ago`.
+    #: A time, a date, or a phrase such as `yesterday`, `last week`, `3 days ago`.
     since: TimeLike | None = None
-    #: Until then: a day, week, month or year named here counts whole, a time exactly.
+    #: A day, week, month or year counts whole; a time is exact.
     until: TimeLike | None = None
-    #: An id or the beginning of one, or `message:` and an id or external id of a message in it.
+    #: An id or its beginning, or `message:` with an id or external id of a message in the conversation.
     conversation: str | None = None
-    #: Only what is answered by something the viewer may see, or only what is not.
+    #: Only messages with a visible answer, or only those without.
     answered: bool | None = None
-    #: Whether the question is searched for as it stands, and not read for who and when.
+    #: Search for the question as it is, without reading filters from it.
     literal: bool = False
-    #: Whether what is near the viewer in the graph is ranked higher: narrows nothing.
-    near: bool = False
 
     def time_range(self, now: datetime) -> TimeRange:
-        """Return from when to when, by the clock of `now`.
+        """Return the time range, by the clock of `now`.
 
         Raises:
             BadInput: one is no time, or the end is not after the beginning.
@@ -57,7 +54,7 @@ class Filters:
         return TimeRange(since=start, until=end)
 
     def check(self) -> None:
-        """Do nothing if the kinds are kinds.
+        """Do nothing if the kinds are known.
 
         Raises:
             BadInput: one is not.
@@ -67,31 +64,30 @@ class Filters:
                 raise BadInput("kind", f"{kind!r} is none of {', '.join(PARTICIPANT_KINDS)}")
 
 
-#: Everything the viewer may see.
 NO_FILTERS = Filters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedFilters:
-    """What was read out of a question; what narrowed its search is left out of what is searched for."""
+    """The filters that were read from a question; their words are not searched for."""
 
-    #: Whose words are asked for, as the viewer knows them.
+    #: Names of the authors, as the viewer knows them.
     by: Sequence[str]
     kinds: Sequence[ParticipantKind]
     since: datetime | None
     until: datetime | None
-    #: What was searched for; empty where everything that these said then was asked for.
+    #: The text that was searched for; empty if the question asks for nothing but the filters.
     words: str
-    #: Whose words are asked for, where the viewer knows of nobody called so: then nobody's words are looked through alone.
+    #: Names in the question that the viewer knows nobody by; then the search has no author filter.
     unknown: Sequence[str] = ()
 
     def unknown_names_note(self) -> str:
-        """Return that nobody of some names is known here, and what was done instead; empty where there are none."""
+        """Return a sentence about the unknown names; empty if there are none."""
         names = " or ".join(f"\u201c{safe_name(name)}\u201d" for name in self.unknown)
-        return names and f"Nobody called {names} is known here; it was searched whoever said it."
+        return names and f"Nobody called {names} is known here; the search covers all authors."
 
     def summary(self) -> str:
-        """Return what narrowed the search in one line, empty for nothing: by Ana, since 2024-03-04, before 2024-03-11."""
+        """Return the filters in one line: by Ana, since 2024-03-04, before 2024-03-11; empty if there are none."""
         authors = [*map(safe_name, self.by), *(f"{kind}s" for kind in self.kinds)]
         parts = [f"by {' or '.join(authors)}"] if authors else []
         parts += [f"since {_minute(self.since)}"] if self.since else []
@@ -101,32 +97,30 @@ class AppliedFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuery:
-    """What a question says of itself: whose words are asked for, when these were said, and what is left."""
+    """What a question states about author and time, and its topic."""
 
     text: str
-    #: Of whoever is asked for, as the question calls them; whether there is such a participant is not known here.
+    #: Names of authors as the question has them; nobody may be called so.
     names: Sequence[str] = ()
-    #: Whether the asker's own words are asked for.
+    #: Whether it asks for the asker's own messages.
     is_own: bool = False
     kinds: Sequence[ParticipantKind] = ()
-    #: Whether what they asked is wanted, and not what else they said.
+    #: Whether it asks for the questions of the author only.
     wants_questions: bool = False
-    #: How the question says when it was said.
     time_phrase: str | None = None
-    #: Whether that may also be the time of what was spoken of: then only what was said before it is out.
+    #: Whether the time may also be that of the topic. Then it excludes only what was said before it.
     is_time_loose: bool = False
-    #: What is left without author and time.
+    #: The question without author and time.
     topic: str = ""
-    #: What is left without time.
     without_time: str = ""
 
     @property
     def has_author(self) -> bool:
-        """Whether somebody's words are asked for."""
+        """Whether it asks for the messages of somebody."""
         return bool(self.names or self.is_own or self.kinds)
 
     def time_range(self, now: datetime) -> TimeRange | None:
-        """Return when it was said, by the clock of `now`; None where the question does not say, or errs."""
+        """Return the time range, by the clock of `now`; None if the question has none, or an impossible one."""
         found = None if self.time_phrase is None else parse_time_range(self.time_phrase, now)
         if found is None or (found.since is not None and found.since > now):
             return None
@@ -135,34 +129,30 @@ class ParsedQuery:
         return TimeRange(since=found.since) if self.is_time_loose else found
 
     def search_text(self, *, author: bool, time: bool) -> str:
-        """Return what is to be searched for, where author and time narrow the search already, or do not."""
-        author_is_left, time_is_left = (
-            self.has_author and not author,
-            self.time_phrase is not None and not time,
-        )
-        if time_is_left or not (author or time):
+        """Return the text to search for if author and time have become filters, or not."""
+        if (self.time_phrase is not None and not time) or not (author or time):
             return self.text
-        return self.without_time if author_is_left else self.topic
+        return self.without_time if self.has_author and not author else self.topic
 
     def search_texts(self) -> set[str]:
-        """Return everything that `words` may return; nothing where nothing is left."""
+        """Return everything that `search_text` can return; empty texts search for nothing."""
         both = (False, True)
         return {self.search_text(author=author, time=time) for author in both for time in both}
 
 
-#: Base, past, participle, -ing: whoever did is the author, whatever follows.
+#: Base, past, participle, -ing. Who did this is the author, whatever follows.
 _SAID = (
     *("say said said saying", "mention mentioned mentioned mentioning", "tell told told telling"),
     *("ask asked asked asking", "reply replied replied replying", "comment commented commented commenting"),
     *("announce announced announced announcing", "suggest suggested suggested suggesting"),
     *("propose proposed proposed proposing", "claim claimed claimed claiming"),
 )
-#: Letters are written and posted, too: here only where a topic follows.
+#: These are also done to letters, so here a topic must follow.
 _WRITTEN = (
     *("write wrote written writing", "post posted posted posting", "answer answered answered answering"),
     *("explain explained explained explaining",),
 )
-#: It takes two: these tell when it was said, and not by whom.
+#: Two do this together, so it states the time and no author.
 _SHARED = (
     "discuss discussed discussed discussing",
     "talk talked talked talking",
@@ -190,17 +180,17 @@ _ABOUT = r"(?:about|on|regarding|concerning)"
 _WAS = r"(?:was|were|is|are|has been|have been|had been|got)"
 _WH = r"(?:(?P<wh>what|which|how|when|where|why)(?P<noun>(?: \w+){0,3}?) )?"
 _REST = r"(?P<rest>(?![\w'-]).*)"
-#: What may follow somebody's messages where these are meant, and not something about them.
+#: What may follow "Ana's messages" if the question asks for them and not for something about them.
 _ONLY = rf"(?P<rest>(?: (?:{_ABOUT}|to|that|in|for) .*|[ ,]+{TIME_PHRASE}(?: .*)?)?\W*)"
 
-#: How a question asks for what was said, each from its beginning to its end. The first that fits is taken.
+#: The forms of a question, each for the whole question. The first match counts.
 _FORMS = tuple(
     _LEAD + form
     for form in (
         rf"what(?: else)? {_WAS} {_PARTICIPLE} by {_WHO}{_ONLY}",
         rf"what(?: else)? {_WAS} {_PARTICIPLE}{_REST}",
         rf"{_WH}did {_WHO}{_OFTEN} {_BASE}{_REST}",
-        # What one does say, and not what one is to say, or how.
+        # "What does Ana say", but not "what do I say".
         rf"(?:(?P<wh>what|which)(?P<noun>(?: \w+){{0,3}}?) )?(?:does|do) (?!(?:i|you|we) ){_WHO}{_OFTEN} {_BASE}{_REST}",
         rf"{_WH}(?:has|have|had) {_WHO}{_OFTEN} {_PARTICIPLE}{_REST}",
         rf"{_WH}(?:was|were|is|are) {_WHO}{_OFTEN} {_ING}{_REST}",
@@ -217,18 +207,18 @@ _FORMS = tuple(
     )
 )
 _WHO_SAID = rf"who(?: else)?{_OFTEN} {_PAST}{_REST}"
-#: Each form has at least one of these words: most questions have none, and need no form to be made.
+#: Each form needs one of these words. Most questions have none, so no form is compiled.
 _NEEDED = lazy_pattern(
     rf"\b(?:{'|'.join(sorted(_CAREFUL | _MUTUAL | {form for verb in _SAID for form in verb.split()}))}"
     rf"|{_NOUN}|by|from|according)\b",
     re.IGNORECASE,
 )
 _FIRST = rf"({TIME_PHRASE})[, ]+(?=\w)"
-#: When it was said, right behind the verb, or to whom and when.
+#: A time right after the verb, or after an addressee.
 _SOON = rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything|something) )?({TIME_PHRASE})"
 _SOON_TO = rf" \w+ ({TIME_PHRASE})"
 _LATE = rf"(?P<topic> .+?)[ ,]+(?P<when>{PAST_PHRASE})\W*"
-#: Where a topic has one of these, the time behind it may be that of what it tells, and of something to come.
+#: If the topic has one of these, a time after it may belong to the topic.
 _CLAUSE = sentence_pattern(
     r"\b(?:what|when|where|who|why|how|that|if|whether|will|would|should|could|can|might|may|must|did|does|do|was|were"
     r"|is|are|be|been|has|have|had|going|doing|to|after|before|during|next|tomorrow|happen\w*|\w+'(?:ll|d|re|ve|m))\b"
@@ -240,19 +230,13 @@ _TO_TOPIC = lazy_pattern(
     re.IGNORECASE,
 )
 _TOPICAL = rf"\W*$|[ ,]+(?:about|regarding|concerning|that|anything|something|{TIME_PHRASE})"
-#: Said of whatever was said; it is no topic.
+#: Words that are no topic.
 _PLAIN = lazy_pattern(
     rf"(?:else|exactly|often|many times|kind of|sort of|all|things?|{_NOUN}|\s)*", re.IGNORECASE
 )
 _MARKS = " ?!.,;:"
-#: Whoever asks so points to something, and does not want to see all there is.
+#: Such a question asks for one message and not for all.
 _REASONS = frozenset({"when", "where", "why", "how"})
-_QUESTION = lazy_pattern(
-    r"(?:who|whom|whose|what|when|where|why|how|which)\b"
-    r"|(?:does|do|did|is|are|was|were|can|could|would|should|has|have|will)"
-    r" (?:i|you|we|he|she|it|they|there|this|that|the|any\w*|some\w*)\b",
-    re.IGNORECASE,
-)
 _QUESTIONS = lazy_pattern(r"\bquestions?\b", re.IGNORECASE)
 _BETWEEN_NAMES = lazy_pattern(r",? and |, | or ", re.IGNORECASE)
 _ARTICLE = lazy_pattern(
@@ -263,7 +247,7 @@ _KINDS: dict[str, ParticipantKind] = {
     **dict.fromkeys(("human", "humans"), "human"),
 }
 _ME = frozenset({"i", "me", "my", "myself"})
-#: Nobody in particular, or somebody whom only what was said before tells.
+#: Nobody in particular, or a pronoun.
 _NOT_NAMES = frozenset(
     (
         *("we", "you", "he", "she", "they", "it", "us", "him", "her", "them", "who", "one", "there", "this"),
@@ -271,93 +255,80 @@ _NOT_NAMES = frozenset(
         *("folks", "others"),
     )
 )
-#: With these begins no name: the question has another form than it seemed.
+#: No name begins with these; the form did not match after all.
 _NO_NAME = lazy_pattern(
     r"(?:was|were|is|are|be|been|has|have|had|did|does|do|not|happened|happens)\b", re.IGNORECASE
 )
-#: After these what was said is what is spoken of, not what is looked for.
+#: If one of these follows, the message is the topic and not what is asked for.
 _VERDICT = lazy_pattern(r" (?:was|were|is|are|has|had)\b", re.IGNORECASE)
-#: A longer text is no question of one of these forms; no more than a sentence.
+#: Characters; a longer text has none of the forms.
 _LONGEST = 500
 
 
 def parse_query(question: str) -> ParsedQuery:
-    """Return what a question says of itself; of most questions that is nothing but their text."""
+    """Return what a question states about author and time; for most questions only their text."""
     text = " ".join(question[: _LONGEST + 1].replace("\u2019", "'").split())
     if len(question) > _LONGEST or _NEEDED.search(text) is None:
         return ParsedQuery(text=question)
     first = _compiled(_FIRST).match(text)
-    said = text[first.end() :] if first else text
-    for form in (*_FORMS, _WHO_SAID):
-        found = _compiled(form).fullmatch(said)
-        if found is not None:
-            asked = (
-                ParsedQuery(text=question)
-                if _is_ambiguous(found)
-                else _parse_form(question, found, first and first[1])
-            )
-            return asked if asked.has_author or asked.time_phrase else ParsedQuery(text=question)
-    return ParsedQuery(text=question)
-
-
-def is_question(text: str) -> bool:
-    """Return whether a message asks something, by its mark at the end or its first word."""
-    return text.rstrip().endswith("?") or _QUESTION.match(text.lstrip()) is not None
+    rest = text[first.end() :] if first else text
+    matches = (_compiled(form).fullmatch(rest) for form in (*_FORMS, _WHO_SAID))
+    form = next((match for match in matches if match is not None), None)
+    if form is None or _is_ambiguous(form):
+        return ParsedQuery(text=question)
+    parsed = _with_time(_with_authors(ParsedQuery(text=question), form), form, first and first[1])
+    return parsed if parsed.has_author or parsed.time_phrase else ParsedQuery(text=question)
 
 
 def is_generic_person(name: str) -> bool:
-    """Return whether somebody is meant who is not named: anyone in the office, those who sail."""
+    """Return whether this is no name: anyone in the office, those who sail."""
     return without_article(name).lower().split()[0] in _NOT_NAMES
 
 
 def without_article(name: str) -> str:
-    """Return a name without what may stand before it in a sentence."""
+    """Return a name without an article or a similar word before it."""
     article = _ARTICLE.match(name)
     return name[article.end() :] if article else name
 
 
 @cache
 def _compiled(form: str) -> re.Pattern[str]:
-    """Return what finds a form in any case; made when first needed, since all of them take a fifth of a second."""
+    """Return the compiled pattern; compiling all of them takes 0.2 seconds, so each waits until it is needed."""
     return sentence_pattern(form, re.IGNORECASE | re.DOTALL)
 
 
-def _parse_form(question: str, form: re.Match[str], first: str | None) -> ParsedQuery:
-    return _with_time(_with_authors(ParsedQuery(text=question), form), form, first)
-
-
 def _is_ambiguous(form: re.Match[str]) -> bool:
-    """Return whether a question of this form may after all ask for something else than what was said."""
+    """Return whether a question of this form may ask for something else than messages."""
     fields = form.groupdict()
     verb, noun, rest = (fields.get("verb") or "").lower(), fields.get("noun") or "", fields["rest"]
     is_done = verb in _CAREFUL and not (_compiled(_TOPICAL).match(rest) and _PLAIN.fullmatch(noun))
     return is_done or _VERDICT.match(rest) is not None
 
 
-def _with_authors(asked: ParsedQuery, form: re.Match[str]) -> ParsedQuery:
-    """Add whose words are asked for; nobody's where that is not sure."""
+def _with_authors(parsed: ParsedQuery, form: re.Match[str]) -> ParsedQuery:
+    """Add the authors; none in doubt."""
     fields = form.groupdict()
     if not fields.get("who") or (fields.get("verb") or "").lower() in _MUTUAL:
-        return asked
+        return parsed
     people = [name.removeprefix("@") for name in _BETWEEN_NAMES.split(fields["who"])]
     bare = [without_article(name).lower() for name in people]
     kinds = sorted({_KINDS[name] for name in bare if name in _KINDS})
-    mine = any(name.lower() in _ME for name in people)
+    is_own = any(name.lower() in _ME for name in people)
     names = [
         name
         for name, plain in zip(people, bare, strict=True)
         if plain not in _KINDS and plain not in _NOT_NAMES and name.lower() not in _ME
     ]
-    # Bots and Ana together are no one kind; whoever comes with somebody unsaid is not all that is asked for.
-    is_unsaid = any(name in _NOT_NAMES or _NO_NAME.match(name) for name in bare)
-    if is_unsaid or (kinds and (mine or names)):
-        return asked
+    # "Bots and Ana" cannot be one filter, and neither can "Ana and everybody".
+    is_unnamed = any(name in _NOT_NAMES or _NO_NAME.match(name) for name in bare)
+    if is_unnamed or (kinds and (is_own or names)):
+        return parsed
     questions = _QUESTIONS.search(form.string[: form.start("rest")]) is not None
-    return replace(asked, names=tuple(names), is_own=mine, kinds=tuple(kinds), wants_questions=questions)
+    return replace(parsed, names=tuple(names), is_own=is_own, kinds=tuple(kinds), wants_questions=questions)
 
 
-def _with_time(asked: ParsedQuery, form: re.Match[str], first: str | None) -> ParsedQuery:
-    """Add when it was said, and what is left."""
+def _with_time(parsed: ParsedQuery, form: re.Match[str], first: str | None) -> ParsedQuery:
+    """Add the time, and the question without it."""
     fields = form.groupdict()
     rest, noun = form["rest"], fields.get("noun") or ""
     when, left, is_loose = first, rest, False
@@ -372,7 +343,7 @@ def _with_time(asked: ParsedQuery, form: re.Match[str], first: str | None) -> Pa
     elif not _PLAIN.fullmatch(noun):
         topic = f"{noun.strip()} {topic}"
     return replace(
-        asked,
+        parsed,
         time_phrase=when,
         is_time_loose=is_loose,
         topic=topic.strip(_MARKS),
@@ -381,7 +352,7 @@ def _with_time(asked: ParsedQuery, form: re.Match[str], first: str | None) -> Pa
 
 
 def _split_time(rest: str, *, after: str) -> tuple[str | None, str, bool]:
-    """Return when it was said, what is left of the text behind the verb, and whether the time is loose."""
+    """Return the time in the text after the verb, the rest of that text, and whether the time is loose."""
     soon = _compiled(_SOON).match(rest)
     if soon is None and after.lower().startswith(("tell", "told", "ask")):
         soon = _compiled(_SOON_TO).match(rest)

@@ -1,41 +1,44 @@
-"""Scores messages by words, by meaning, and by what was said around them.
+"""Scores messages by words, by vectors and by their neighbours, and the best of them by late interaction.
 
-In a room a message seldom repeats what the one before it was about: the answer to "when do we fly to Rome?" is
-"Friday". So the words and the nearness of neighbours count towards a message, less the further away they stand. Words
-are joined before their weight saturates (BM25, Robertson and Zaragoza 2009, over what is as good as a longer text),
-and both sides are added by value and not by rank, because the margins of BM25 tell much.
+A chat message rarely repeats the topic of the message before it: the answer to "when do we fly to Rome?" is "Friday". So
+words and similarity of neighbours count towards a message, less with distance. The counts of words are added up before
+they saturate (BM25, Robertson and Zaragoza 2009, as for a longer text). Both scores are added by value and not by rank,
+because differences in BM25 carry much information.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roomlore.db.search import ContextMessage
-from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.search.records import MatchReason
+from roomlore.domain.ids import MessageId
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors
 
-#: How much counts what was said one, two, three, four places before a message: half as much at each step.
+#: Weights of the messages one to four places before a message.
 BEFORE_WEIGHTS = (0.5, 0.25, 0.125, 0.0625)
-#: What was said after it counts so much less: an answer follows its question.
+#: Messages after it count half as much: an answer follows its question.
 AFTER_FACTOR = 0.5
-#: How far around a message is looked.
 CONTEXT_REACH = len(BEFORE_WEIGHTS)
-#: How soon further mentions of a word tell nothing new, and how much the length of a text takes from them.
-#: Half, and not three quarters as for documents: with its neighbours a message is rarely much longer than another.
+#: BM25 saturation, and weight of the length. 0.5 and not 0.75 as for documents: messages with their neighbours differ
+#: little in length.
 K1, B = 1.5, 0.5
-#: The part of nearness in the score; the rest are words.
+#: Share of similarity in the score; the rest is BM25.
 DENSE_WEIGHT = 0.4
-#: The part that the comparison token by token has in the score of the best.
+#: Share of late interaction in the scores of the best messages.
 LATE_INTERACTION_WEIGHT = 0.5
+#: Usual similarity of unrelated texts, and for how many texts it counts in a mean: the mean of few texts says little.
+BASE_SIMILARITY, BASE_TEXTS = 0.3, 10
+#: How strongly a token loses weight that is close to everything compared.
+_DISTINCTIVENESS = 4
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryTerms:
-    """The words of a question, as stems, and how rare each is."""
+    """The stems of a question and the rarity of each."""
 
     stems: Sequence[str]
     rarities: Sequence[float]
@@ -43,25 +46,22 @@ class QueryTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredMessage:
-    """A message and how well it fits a question; the scores are comparable within one search only."""
+    """A message with its scores, which are comparable within one search only."""
 
     message_id: MessageId
     author_name: str
     #: 0..1.
     score: float
-    #: Cosine between question and message; None without a vector.
     similarity: float | None
-    #: Share of the question's words, by rarity, that the message has; None if it has none.
     coverage: float | None
-    #: The same share of what it has together with what stands around it; 0..1.
+    #: Coverage of the message with its neighbours, 0..1.
     context_coverage: float
-    #: The words it has of the question, rarest first.
     terms: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringFeatures:
-    """Which parts of the score count; for measuring what each adds."""
+    """Which parts of the score count; the evaluation turns them off one by one."""
 
     neighbours: bool = True
     dense: float = DENSE_WEIGHT
@@ -72,60 +72,57 @@ ALL_FEATURES = ScoringFeatures()
 
 
 def score_messages(
-    rows: Sequence[ContextMessage], terms: QueryTerms, *, most: int, stages: ScoringFeatures = ALL_FEATURES
+    rows: Sequence[ContextMessage],
+    terms: QueryTerms,
+    *,
+    limit: int,
+    features: ScoringFeatures = ALL_FEATURES,
 ) -> list[ScoredMessage]:
-    """Return the messages of the scope that fit best, best first.
-
-    Args:
-        rows: In the order of their rooms, neighbours together.
-        terms: What the counts of the rows count.
-        most: How many are returned at most.
-        stages: What to leave out.
-    """
+    """Return the best messages, best first; the rows are in the order of their rooms, neighbours together."""
     if not rows:
         return []
-    around = _NeighbourWeights(rows, reach=CONTEXT_REACH if stages.neighbours else 0)
+    neighbours = _NeighbourWeights(rows, reach=CONTEXT_REACH if features.neighbours else 0)
     counts = np.zeros((len(rows), len(terms.stems)))
     for place, row in enumerate(rows):
         if row.counts:
             counts[place] = row.counts
     rarities = np.array(terms.rarities, np.float64)
     sizes = np.array([row.size for row in rows], np.float64)
-    gathered = around.gather(counts)
-    words = _bm25(gathered, around.gather(sizes), rarities)
-    nearness = _dense_scores(rows)
-    total = _fuse(words, None if nearness is None else around.gather(nearness), dense=stages.dense)
+    gathered = neighbours.gather(counts)
+    lexical = _bm25(gathered, neighbours.gather(sizes), rarities)
+    dense = _dense_scores(rows)
+    total = _fuse(lexical, None if dense is None else neighbours.gather(dense), weight=features.dense)
     mass = max(rarities.sum(), 1e-9)
-    covered = (gathered > 0) @ rarities / mass
-    own = (counts > 0) @ rarities / mass
-    # What stands next to a find is one itself only if it has a reason of its own.
-    fitting = np.flatnonzero(
+    context_coverage = (gathered > 0) @ rarities / mass
+    coverage = (counts > 0) @ rarities / mass
+    # A neighbour is a result only if it matches itself.
+    matching = np.flatnonzero(
         [row.fits and (row.counts is not None or row.similarity is not None) for row in rows]
     )
-    best: list[int] = fitting[np.argsort(-total[fitting], kind="stable")[:most]].tolist()
+    best: list[int] = matching[np.argsort(-total[matching], kind="stable")[:limit]].tolist()
     return [
         ScoredMessage(
             message_id=rows[place].message_id,
             author_name=rows[place].author_name,
             score=float(total[place]),
             similarity=rows[place].similarity,
-            coverage=float(own[place]) if rows[place].counts else None,
-            context_coverage=float(covered[place]),
-            terms=_terms(rows[place], terms),
+            coverage=float(coverage[place]) if rows[place].counts else None,
+            context_coverage=float(context_coverage[place]),
+            terms=_shared_terms(rows[place], terms),
         )
         for place in best
     ]
 
 
 class _NeighbourWeights:
-    """Which rows stand next to each other, and how much each counts for the other."""
+    """Adds the values of neighbours to each row, less with distance and never across rooms."""
 
     def __init__(self, rows: Sequence[ContextMessage], *, reach: int) -> None:
         self._runs = np.cumsum([not row.follows for row in rows])
         self._reach = min(reach, len(rows) - 1)
 
     def gather(self, values: Array) -> Array:
-        """Return of each row its own value and those of its neighbours, by weight."""
+        """Return for each row its own value plus the weighted values of its neighbours."""
         gathered = values.copy()
         for distance in range(1, self._reach + 1):
             together = self._runs[distance:] == self._runs[:-distance]
@@ -136,7 +133,7 @@ class _NeighbourWeights:
 
 
 def _bm25(counts: Array, sizes: Array, rarities: Array) -> Array:
-    """Return the weight of the words of each row: (rows, words) counts, by rarity and the length of the text."""
+    """Return the BM25 score of each row from (rows, words) counts and the lengths of the texts."""
     if not counts.size:
         return np.zeros(len(sizes))
     usual = max(sizes[counts.any(axis=1)].mean(), 1.0) if counts.any() else 1.0
@@ -145,7 +142,7 @@ def _bm25(counts: Array, sizes: Array, rarities: Array) -> Array:
 
 
 def _dense_scores(rows: Sequence[ContextMessage]) -> Array | None:
-    """Return how much nearer each row is than the mean; 0 of one that has no vector, None if none has."""
+    """Return the similarity of each row above the mean; 0 for a row without a vector, None if no row has one."""
     known = [row.similarity for row in rows if row.similarity is not None]
     if not known:
         return None
@@ -153,102 +150,90 @@ def _dense_scores(rows: Sequence[ContextMessage]) -> Array | None:
     return np.array([0.0 if row.similarity is None else row.similarity - usual for row in rows])
 
 
-def _fuse(words: Array, nearness: Array | None, *, dense: float) -> Array:
-    if nearness is None or not dense:
-        return unit_range(words)
-    if not words.any():
-        return unit_range(nearness)
-    return (1 - dense) * unit_range(words) + dense * unit_range(nearness)
+def _fuse(lexical: Array, dense: Array | None, *, weight: float) -> Array:
+    if dense is None or not weight:
+        return unit_range(lexical)
+    if not lexical.any():
+        return unit_range(dense)
+    return (1 - weight) * unit_range(lexical) + weight * unit_range(dense)
 
 
 def unit_range(values: NDArray[np.floating]) -> Array:
-    """Return the values moved and scaled so that the least is 0 and the greatest 1; all 1 where they are equal."""
+    """Return the values scaled to 0..1; all 1 if they are equal and not 0."""
     least, greatest = values.min(), values.max()
     if greatest - least <= 0:
         return np.ones(len(values)) if greatest else np.zeros(len(values))
     return (values - least) / (greatest - least)
 
 
-def _terms(row: ContextMessage, asked: QueryTerms) -> list[str]:
-    if not row.counts:
-        return []
-    had = [
-        (-rarity, lexeme)
-        for lexeme, rarity, count in zip(asked.stems, asked.rarities, row.counts, strict=True)
+def _shared_terms(row: ContextMessage, terms: QueryTerms) -> list[str]:
+    """Return the stems that a message shares with the question, rarest first."""
+    shared = (
+        (-rarity, stem)
+        for stem, rarity, count in zip(terms.stems, terms.rarities, row.counts or (), strict=False)
         if count
-    ]
-    return [lexeme for _, lexeme in sorted(had)]
+    )
+    return [stem for _, stem in sorted(shared)]
 
 
 def fill_similarities(
     rows: Sequence[ContextMessage], similarities: Mapping[MessageId, float]
 ) -> list[ContextMessage]:
-    """Return rows in which those have a similarity, too, that have one of another model alone.
+    """Return the rows, with similarities by a second model where the first has none, mapped to the first one's scale.
 
-    Args:
-        rows: As the model that searches use knows them.
-        similarities: Similarities of the other model, which may know others.
+    Messages that both models know give the mapping: equal ranks get equal values.
     """
     both = {row.message_id: row.similarity for row in rows if row.similarity is not None}
     ours = sorted(similarity for key, similarity in both.items() if key in similarities)
     theirs = sorted(similarities[key] for key in both if key in similarities)
 
-    def as_ours(similarity: float) -> float:
+    def mapped(similarity: float) -> float:
         return float(np.interp(similarity, theirs, ours)) if ours else similarity
 
     return [
-        replace(row, similarity=as_ours(similarities[row.message_id]))
+        replace(row, similarity=mapped(similarities[row.message_id]))
         if row.similarity is None and row.message_id in similarities
         else row
         for row in rows
     ]
 
 
-#: What is added to the score, of which the best have 1 and the least 0: for one's own words, for those of whoever one
-#: talks to most, and for what the weightiest memory about oneself rests on.
-OWN_BOOST, PERSON_BOOST, TOPIC_BOOST = 0.1, 0.05, 0.05
+# Late interaction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProximityBoost:
-    """Who and what is near whoever asks, each from 0 to 1."""
+def max_similarity(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
+    """Return a score of -1..1 for each message: the weighted mean over the question's tokens of the best cosine.
 
-    own_account_ids: frozenset[ParticipantId]
-    person_weights: Mapping[ParticipantId, float] = field(default_factory=dict[ParticipantId, float])
-    #: By message: those that memories near them rest on.
-    message_weights: Mapping[MessageId, float] = field(default_factory=dict[MessageId, float])
-
-    def boost_for(self, message_id: MessageId, author_id: ParticipantId | None) -> float:
-        """Return what is added to a score of 0 to 1."""
-        if author_id is None:
-            person = 0.0
-        else:
-            person = (
-                OWN_BOOST
-                if author_id in self.own_account_ids
-                else PERSON_BOOST * self.person_weights.get(author_id, 0.0)
-            )
-        return person + TOPIC_BOOST * self.message_weights.get(message_id, 0.0)
-
-
-def boost_near(
-    reasons: Mapping[MessageId, MatchReason],
-    authors: Mapping[MessageId, ParticipantId],
-    nearness: ProximityBoost,
-) -> dict[MessageId, MatchReason]:
-    """Return the reasons with nearness in the scores of those that have an author here, best first.
-
-    The scores keep to the range that these had: what is not among them stays behind or before them.
+    This is MaxSim of ColBERT (Khattab & Zaharia 2020), where all tokens count alike. Here a token counts less if it is
+    close to every message: the name of somebody who is in every scene tells nothing. A message without tokens scores 0.
     """
-    first = [key for key in reasons if key in authors]
-    if not first:
-        return dict(reasons)
-    least, greatest = reasons[first[-1]].score, reasons[first[0]].score
-    plain = unit_range(np.array([reasons[key].score for key in first]))
-    total = unit_range(plain + np.array([nearness.boost_for(key, authors[key]) for key in first]))
-    scored: dict[MessageId, MatchReason] = {
-        key: replace(reasons[key], score=float(least + (greatest - least) * part))
-        for key, part in zip(first, total, strict=True)
-    }
-    found = {**reasons, **scored}
-    return dict(sorted(found.items(), key=lambda item: (-item[1].score, item[0])))
+    near = _nearest_cosines(question, messages)
+    if not near.size:
+        return np.zeros(len(messages), np.float32)
+    with_tokens = [place for place, message in enumerate(messages) if len(message)]
+    usual = near[:, with_tokens].sum(axis=1) + BASE_TEXTS * BASE_SIMILARITY
+    weights = (1 - usual / (len(with_tokens) + BASE_TEXTS)) ** _DISTINCTIVENESS
+    return (weights / weights.sum() @ near).astype(np.float32)
+
+
+def _nearest_cosines(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
+    """Return (question tokens, messages): the cosine of the nearest token of each message.
+
+    Token vectors are signs of 8 * TOKEN_BYTES dimensions. Two vectors at an angle a differ in a share a/pi of the signs
+    (Charikar 2002), so the number of differing bits gives the angle. The bits are compared 64 at a time.
+    """
+    near = np.zeros((len(question), len(messages)), np.float32)
+    lengths = np.array([len(message) for message in messages], np.intp)
+    has_tokens = lengths > 0
+    if not len(question) or not has_tokens.any():
+        return near
+    ours, theirs = (
+        np.ascontiguousarray(tokens).view(np.uint64) for tokens in (question, np.concatenate(messages))
+    )
+    differing = np.bitwise_count(ours[:, :, None] ^ np.ascontiguousarray(theirs.T)[None]).sum(
+        axis=1, dtype=np.uint16
+    )
+    starts = (np.cumsum(lengths) - lengths)[has_tokens]
+    fewest = np.minimum.reduceat(differing, starts, axis=1)
+    near[:, has_tokens] = np.cos(fewest * np.float32(np.pi / (8 * TOKEN_BYTES)))
+    return near

@@ -1,4 +1,4 @@
-"""What a search and an answer return."""
+"""Results of a search and of a question."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from roomlore.domain.records import Memory, Message, Postable, Reply
 from roomlore.search.query_parser import AppliedFilters
 
 StageName = Literal["room", "memories", "history", "raw logs", "none"]
-#: `empty`: there was nothing to look at; `below_bar`: nothing was good enough; `outweighed`: it was, but what was
-#: said fits better and answers; `answered`: this tier answered.
+#: `empty`: no candidates; `below_bar`: no candidate was good enough; `outweighed`: one was, but messages fit better
+#: and answer; `answered`: this stage answered.
 StageOutcome = Literal["empty", "below_bar", "outweighed", "answered"]
-#: What an answer is that quotes what it rests on; others are written by a language model, under its name.
+#: `written_by` of an answer that quotes its sources; other answers carry the name of a language model.
 WRITTEN_BY_QUOTING = "quotation"
 SearchDegradation = Literal[
     "no embedding model",
@@ -29,45 +29,42 @@ SearchDegradation = Literal[
 class MatchReason:
     """Why a message was found."""
 
-    #: 0..1, comparable within one search only.
+    #: 0..1; comparable within one search only.
     score: float
-    #: Cosine between question and message; None if it was not among the nearest.
+    #: Cosine between question and message; None if the message was not among the nearest.
     similarity: float | None
-    #: Share of the question's words, by rarity, that the message has; None if it shares none.
+    #: Share of the question's words that the message has, weighted by rarity; None if it has none.
     coverage: float | None
-    #: The shared words, rarest first, as stems.
+    #: The shared words as stems, rarest first.
     terms: Sequence[str]
-    #: Mean over the question's tokens of the best cosine to any of the message's, weighted: a token counts less the
-    #: closer it is to whatever else was compared (`maxsim`). Comparable within one search only; None if that was not
-    #: asked, or the message was not compared.
+    #: Late-interaction score (`ranking.max_similarity`); comparable within one search only. None if not compared.
     closeness: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thread:
-    """An opening message and what was replied: its messages in room order."""
+    """A root message and its replies, in the order of the room."""
 
     messages: Sequence[Message]
-    #: For each of the messages but the opening what it stands under, which may be left out; in room order.
+    #: For each message except the root the edge to its parent, which may be omitted; in the order of the room.
     replies: Sequence[Reply] = ()
-    #: How many messages of a very large exchange that was found are left out; only such as the viewer may see count.
-    #: None are where the history of a room is listed.
+    #: How many messages of a very large thread are left out. Only messages that the viewer may see count.
     omitted: int = 0
-    #: So many characters of each text are there at most, and a mark at the end of each that is longer; None: all.
+    #: Longer texts are cut to this many characters and marked; None: texts are complete.
     shortened_to: int | None = None
 
     @property
     def root(self) -> Message:
-        """The message that all others stand under, seldom not the first."""
-        below = {edge.child_id for edge in self.replies}
-        return next(message for message in self.messages if message.id not in below)
+        """The message at the top of the tree; it is usually the first."""
+        children = {edge.child_id for edge in self.replies}
+        return next(message for message in self.messages if message.id not in children)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit(Thread):
-    """One exchange that was found."""
+    """A thread that was found."""
 
-    #: For each message that matched, why; the others came with it.
+    #: For each matching message why it matched; the other messages are context.
     why: dict[MessageId, MatchReason]
     room_name: str
     platform: str
@@ -86,103 +83,104 @@ class Hit(Thread):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestrictedResult:
-    """A message that recall leaves out, and the request for which it does."""
+    """A message that a privacy request keeps out of the result."""
 
     message_id: MessageId
     wish_id: UUID
     #: forget, confide or withhold.
     kind: str
     room_name: str
-    #: Who asked for it; empty where they are gone.
+    #: Who made the request; empty if that person was erased.
     author_name: str
-    #: From whom; None: from everybody but those it was said to.
+    #: Who may not see the message; None: everybody except its addressees.
     from_names: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search returns: exchanges, best first, and what could not be used."""
+    """The result of a search."""
 
+    #: Best first.
     hits: Sequence[Hit]
-    #: How sure it is that the answer is among them, 0..1; None where nothing was found or everything was wanted.
+    #: Confidence that the answer is among the hits, 0..1; None without hits, or if the search listed everything.
     certainty: float | None = None
     degraded: Sequence[SearchDegradation] = ()
-    #: What was read out of the question: what narrowed the search, and whom it names that nobody is; None where neither.
+    #: The filters read from the question, and unknown names in it; None if there are neither.
     read: AppliedFilters | None = None
-    #: What spoken requests left out of it; told to operators alone.
+    #: Messages that privacy requests keep out; for operators only.
     withheld: Sequence[RestrictedResult] = ()
-    #: In the room, where one was named and it was not asked for privately.
+    #: `room` if the search named a room and was not private.
     postable: Postable = "nowhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedMemory:
-    """A memory that fits a question, as it stands now."""
+    """A current memory that matches a question."""
 
     memory: Memory
-    #: Older ones that it took the place of and that fit the question, newest first.
+    #: Older versions that match, newest first.
     superseded: Sequence[Memory] = ()
-    #: How well the best of them fits, 0..1.
+    #: Relevance of the best of them, 0..1.
     strength: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMatch:
-    """A line of a raw log that fits a question, and where it stands."""
+    """A line of a log file that matches a question."""
 
-    #: Name of the configured folder and the file's path in it; nothing of where that folder is.
+    #: Name of the configured folder and path in it; never where the folder is.
     file: str
     number: int
-    #: As the line says it; empty where it does not.
+    #: As stated in the line; empty if it states none.
     author_name: str
     text: str
     sent_at: datetime | None
-    #: How well it fits, 0..1.
+    #: Relevance, 0..1.
     strength: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTrace:
-    """What one tier of the cascade saw and why it passed on."""
+    """What one stage of the fallback chain found, and why it did not answer."""
 
     tier: StageName
     candidates: int
-    #: How sure the tier is of its best candidate, 0..1; None where there was none.
+    #: Confidence in the best candidate, 0..1; None without candidates.
     best: float | None
+    #: The threshold for `best`.
     bar: float
     outcome: StageOutcome
-    #: What was not looked at, and why; empty where everything was.
+    #: What was not searched, and why; empty if everything was.
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer from what is cited, or the honest lack of one."""
+    """An answer with its sources, or the statement that none is known."""
 
     question: str
     tier: StageName
-    #: The answer's text: what the cited messages say, or that nothing is known.
+    #: What the sources say, or that the answer is not known.
     text: str
-    #: What it rests on, best first; empty where nothing is known.
+    #: Cited threads, best first; empty without an answer.
     hits: Sequence[Hit]
-    #: Memories that it rests on or that stand beside it, best first.
+    #: Cited or related memories, best first.
     memories: Sequence[MatchedMemory] = ()
-    #: Lines of raw logs that it rests on, best first.
+    #: Cited log lines, best first.
     lines: Sequence[LogMatch] = ()
     trace: Sequence[StageTrace]
-    #: `quotation`, or the language model that wrote the text.
+    #: `quotation`, or the name of the language model.
     written_by: str = WRITTEN_BY_QUOTING
-    #: What the marks in a written text stand for: ids of messages and memories, or the places of lines.
+    #: The labels in the text: ids of messages and memories, or positions of log lines.
     citations: Mapping[str, UUID | str] = field(default_factory=dict[str, UUID | str])
-    #: Why a language model that is configured did not write it; empty where it did or none is.
+    #: Why the configured language model did not write the answer; empty if it did or if none is configured.
     note: str = ""
     degraded: Sequence[SearchDegradation] = ()
-    #: What was read out of the question: what narrowed where was looked, and whom it names that nobody is; None where
-    #: neither. Of the latter the text tells, too.
+    #: The filters read from the question, and unknown names in it, which the text states too; None without both.
     read: AppliedFilters | None = None
-    #: What it would rest on, too, if no spoken request withheld it; told to operators alone.
+    #: Messages that privacy requests keep out of the answer; for operators only.
     withheld: Sequence[RestrictedResult] = ()
-    #: In the room, where one was named and it was not asked for privately.
+    #: `room` if the question named a room and was not private.
     postable: Postable = "nowhere"
 
     @property

@@ -1,8 +1,7 @@
-"""Exchanges as trees: which messages belong together, who answers whom, and what is shown of a large one.
+"""Threads as trees: which messages belong together, what answers what, and which messages of a large thread are shown.
 
-Every message stands under at most one other, so exchanges never overlap. Platforms can state rounds (two
-messages that answer each other); the earliest message of a round opens. Pure arithmetic on ids and places:
-what may be seen was decided where the members came from.
+Every message has at most one parent, so threads never overlap. Platforms can state cycles (two messages that answer each
+other); the earliest message of a cycle is the root. The caller has read only what the viewer may see.
 """
 
 from collections import defaultdict
@@ -11,107 +10,103 @@ from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 
 from roomlore.db import messages, search
-from roomlore.db.positions import Position
+from roomlore.db.messages import Position
 from roomlore.db.queries import Connection
-from roomlore.db.search import RootMessage, ThreadMessage
+from roomlore.db.search import ThreadMessage
 from roomlore.domain import paging
 from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.domain.paging import TRUNCATED_LENGTH, BoundedPage, truncated
 from roomlore.domain.records import Message, Reply
 from roomlore.search.records import Thread
 
-#: The most messages of one exchange that are shown; fewer, down to `LEAST`, where many exchanges are.
+#: The most messages shown of one thread; fewer, but at least `MIN_MEMBERS`, if many threads are shown.
 MAX_MEMBERS, MIN_MEMBERS = 200, 50
-#: So many messages of all exchanges together are shown whole.
+#: About so many messages are shown of all threads together.
 MAX_MEMBERS_TOGETHER = 10_000
-#: So many answers to each find go before anything else that surrounds it.
+#: The first answers to a match come before all other context.
 FIRST_ANSWERS = 3
+#: Texts of a thread with more messages are shortened in a room's history.
+MAX_FULL_MESSAGES = 200
 
 Parents = dict[MessageId, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadOutline:
-    """An exchange by ids: an opening message and everything below it."""
+    """A thread by ids: a root message and everything below it."""
 
     root_id: MessageId
-    #: In room order, the opening among them.
+    #: In the order of the room, with the root.
     member_ids: Sequence[MessageId]
-    #: For each member but the opening the edge to what it stands under.
+    #: The edge from each member except the root to its parent.
     replies: Sequence[Reply]
 
 
 def build_threads(members: Iterable[ThreadMessage], *, last: Position | None = None) -> list[ThreadOutline]:
-    """Return the exchanges that the members make, each member in exactly one.
-
-    Args:
-        members: Each once; an edge to a message that is not among them counts for nothing.
-        last: Leave out members that stand after this place, and the edges to them.
-    """
+    """Return the threads of these messages. Edges to others, and messages after the position `last`, do not count."""
     kept = {member.member_id: member for member in members if last is None or member.position <= last}
     parents = {
         key: member.parent_id
         for key, member in kept.items()
         if member.parent_id is not None and member.parent_id in kept
     }
-    opening_of = _roots(kept, parents)
+    root_of = _roots(kept, parents)
     grouped: dict[MessageId, list[ThreadMessage]] = defaultdict(list)
     for member in sorted(kept.values(), key=lambda member: member.position):
-        grouped[opening_of[member.member_id]].append(member)
+        grouped[root_of[member.member_id]].append(member)
     return [
         ThreadOutline(
-            root_id=opening,
+            root_id=root_id,
             member_ids=[member.member_id for member in group],
             replies=list(_edges(group, parents)),
         )
-        for opening, group in grouped.items()
+        for root_id, group in grouped.items()
     ]
 
 
 def max_shown(limit: int) -> int:
-    """Return how many messages of each are shown where up to `limit` exchanges are."""
+    """Return how many messages of each thread are shown if up to `limit` threads are."""
     return max(MIN_MEMBERS, min(MAX_MEMBERS, MAX_MEMBERS_TOGETHER // limit))
 
 
 def visible_members(
-    outline: ThreadOutline, found: Sequence[MessageId], *, bound: int = MAX_MEMBERS
+    outline: ThreadOutline, matches: Sequence[MessageId], *, bound: int = MAX_MEMBERS
 ) -> set[MessageId]:
-    """Return the members that are shown: all of them, or of a large exchange what surrounds the finds.
+    """Return the members to show: all, or at most `bound` members around the matches, which are best first.
 
-    The bound always holds. First the opening; then, best find first, each with its first answers; then further answers.
-    None is shown without all that it stands under, but for the best find where that is more than the bound.
-
-    Args:
-        outline: Which one.
-        found: Its members that matched, best first.
-        bound: How many at most.
+    First comes the root; then each match with its first answers; then further answers. A member is shown only with its
+    ancestors, except for the best match if its ancestors alone are more than the bound.
     """
     if len(outline.member_ids) <= bound:
         return set(outline.member_ids)
     parents = {edge.child_id: edge.parent_id for edge in outline.replies}
     answers = answers_lookup(outline.replies)
+    shown = {outline.root_id}
+
+    def missing_path(key: MessageId) -> list[MessageId]:
+        return list(takewhile(lambda ancestor: ancestor not in shown, _path_from(key, parents)))
+
+    path = missing_path(matches[0])
+    if len(path) >= bound:
+        # Show the nearest part of the path, and leave room for the first answers.
+        path = path[: max(1, bound - 1 - len(answers(matches[0])[:FIRST_ANSWERS]))]
+    shown.update(path[: bound - 1])
     wanted = chain(
-        chain.from_iterable([key, *answers(key)[:FIRST_ANSWERS]] for key in found),
-        chain.from_iterable(answers(key) for key in found),
+        chain.from_iterable([key, *answers(key)[:FIRST_ANSWERS]] for key in matches),
+        chain.from_iterable(answers(key) for key in matches),
     )
-    kept = {outline.root_id}
-    way = list(takewhile(lambda one: one not in kept, _path_from(found[0], parents)))
-    if len(way) >= bound:
-        # Of a way that is too long what is nearest, and room for the first answers.
-        way = way[: max(1, bound - 1 - len(answers(found[0])[:FIRST_ANSWERS]))]
-    kept.update(way[: bound - 1])
     for key in wanted:
-        missing = list(takewhile(lambda one: one not in kept, _path_from(key, parents)))
-        if len(kept) + len(missing) <= bound:
-            kept.update(missing)
-    return kept
+        path = missing_path(key)
+        if len(shown) + len(path) <= bound:
+            shown.update(path)
+    return shown
 
 
 def answers_lookup(replies: Sequence[Reply]) -> Callable[[MessageId], list[MessageId]]:
-    """Return the call that gives the answers to a message, in the order of the edges.
+    """Return a function from a message to its answers, in the order of the edges.
 
-    In a thread everything stands under its root, whatever it answers: what follows a message there may
-    answer it, where nothing is stated to.
+    In a platform's thread all messages have the same parent. So if no answer to a message is stated, every later message
+    of the platform's thread may be one.
     """
     below: dict[MessageId, list[MessageId]] = defaultdict(list)
     thread: dict[MessageId, list[MessageId]] = defaultdict(list)
@@ -144,25 +139,25 @@ def _edges(group: Sequence[ThreadMessage], parents: Parents) -> Iterator[Reply]:
 
 
 def _roots(members: dict[MessageId, ThreadMessage], parents: Parents) -> dict[MessageId, MessageId]:
-    """Return the opening above each member, and cut the edges that go up from the openings of rounds."""
-    opening_of: dict[MessageId, MessageId] = {}
+    """Return the root above each member; remove the edge that leads up from the root of a cycle."""
+    root_of: dict[MessageId, MessageId] = {}
     for start in members:
         walked: dict[MessageId, None] = {}
         key = start
-        while key not in opening_of and key not in walked:
+        while key not in root_of and key not in walked:
             walked[key] = None
             if key not in parents:
-                opening_of[key] = key
+                root_of[key] = key
             else:
                 key = parents[key]
-        if key in opening_of:
-            opening = opening_of[key]
+        if key in root_of:
+            root = root_of[key]
         else:
-            around = list(walked)
-            opening = min(around[around.index(key) :], key=lambda member_id: members[member_id].position)
-            del parents[opening]
-        opening_of |= dict.fromkeys(walked, opening)
-    return opening_of
+            path = list(walked)
+            root = min(path[path.index(key) :], key=lambda member_id: members[member_id].position)
+            del parents[root]
+        root_of |= dict.fromkeys(walked, root)
+    return root_of
 
 
 def _path_from(key: MessageId, parents: Parents) -> Iterator[MessageId]:
@@ -172,67 +167,58 @@ def _path_from(key: MessageId, parents: Parents) -> Iterator[MessageId]:
         yield key
 
 
-#: Messages of an exchange whose texts are told in full; of more the beginning of each.
-MAX_FULL_MESSAGES = 200
+# The history of a room
 
 
 async def newest_threads(
-    conn: Connection,
-    org_id: OrgId,
-    room_id: RoomId,
-    *,
-    limit: int,
-    before: Position,
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int, before: Position
 ) -> BoundedPage[Thread]:
-    """Return the newest exchanges of a room that open before a place, newest first by their openings.
+    """Return the newest threads of a room whose roots are before a position, newest root first, as a page can hold.
 
-    Each is whole, and there are as many as one answer holds. Of one with very many messages, or one that no answer holds,
-    each text is shortened, and says so.
+    The texts of a thread are shortened if it has very many messages or no page can hold it.
     """
     outlines = await _newest_outlines(conn, org_id, room_id, limit=limit, before=before)
-    wanted = [key for one in outlines if len(one.member_ids) <= MAX_FULL_MESSAGES for key in one.member_ids]
-    found = {one.id: one for one in (await messages.messages_on_page(conn, org_id, wanted)).items}
-    listed: list[Thread] = []
-    reached = 0
-    for one in outlines:
-        if found.keys() >= set(one.member_ids):
-            texts = found
-        elif len(one.member_ids) > MAX_FULL_MESSAGES or not listed:
-            texts = await _shortened_messages(conn, org_id, one)
-        else:
+    wanted = [
+        key
+        for outline in outlines
+        if len(outline.member_ids) <= MAX_FULL_MESSAGES
+        for key in outline.member_ids
+    ]
+    page = await messages.messages_on_page(conn, org_id, wanted)
+    complete = {message.id: message for message in page.items}
+    threads: list[Thread] = []
+    size = 0
+    for outline in outlines:
+        texts, max_length = complete, None
+        if not complete.keys() >= set(outline.member_ids):
+            if threads and len(outline.member_ids) <= MAX_FULL_MESSAGES:
+                break
+            max_length = min(TRUNCATED_LENGTH, paging.MAX_PAGE_BYTES // len(outline.member_ids))
+            texts = await _truncated_messages(conn, org_id, outline, max_length)
+        threads.append(_build_thread(outline, texts, outline.member_ids, shortened_to=max_length))
+        size += sum(len(texts[key].body.encode()) for key in outline.member_ids)
+        if size >= paging.MAX_PAGE_BYTES:
             break
-        listed.append(
-            _build_thread(one, texts, shortened_to=None if texts is found else _max_characters(one))
-        )
-        reached += sum(len(texts[key].body.encode()) for key in one.member_ids)
-        if reached >= paging.MAX_PAGE_BYTES:
-            break
-    return BoundedPage(items=listed, is_cut=len(listed) < len(outlines))
+    return BoundedPage(items=threads, is_cut=len(threads) < len(outlines))
 
 
-def _max_characters(one: ThreadOutline) -> int:
-    """Return to how many characters each text is shortened."""
-    return min(TRUNCATED_LENGTH, paging.MAX_PAGE_BYTES // len(one.member_ids))
-
-
-async def _shortened_messages(
-    conn: Connection, org_id: OrgId, one: ThreadOutline
+async def _truncated_messages(
+    conn: Connection, org_id: OrgId, outline: ThreadOutline, max_length: int
 ) -> dict[MessageId, Message]:
-    most = _max_characters(one)
-    said = await messages.messages_by_id(conn, org_id, one.member_ids, most=most + 1)
-    return {message.id: replace(message, body=truncated(message.body, most)) for message in said}
+    found = await messages.messages_by_id(conn, org_id, outline.member_ids, most=max_length + 1)
+    return {message.id: replace(message, body=truncated(message.body, max_length)) for message in found}
 
 
 async def newest_thread_previews(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int, before: Position, most: int
 ) -> list[Thread]:
-    """Return the newest exchanges of a room for a page: with so many characters of each text at most.
+    """Return the newest threads of a room for a page, with at most `most` characters of each text.
 
-    Of a very large one its opening and its newest messages are told, and how many are left out.
+    A very large thread has only its root and its newest messages, and the number of those left out.
     """
     outlines = await _newest_outlines(conn, org_id, room_id, limit=limit, before=before)
-    kept = [visible_members(one, one.member_ids[::-1]) for one in outlines]
-    return await load_threads(conn, org_id, outlines, kept, most=most)
+    shown = [visible_members(outline, outline.member_ids[::-1]) for outline in outlines]
+    return await load_threads(conn, org_id, outlines, shown, most=most)
 
 
 async def _newest_outlines(
@@ -241,63 +227,46 @@ async def _newest_outlines(
     outlines: list[ThreadOutline] = []
     while len(outlines) < limit:
         wanted = limit - len(outlines)
-        openings = await search.root_messages(conn, org_id, room_id, before=before, limit=wanted)
-        outlines += await _outlines_of(conn, org_id, openings)
-        if len(openings) < wanted:
+        roots = await search.root_messages(conn, org_id, room_id, before=before, limit=wanted)
+        members = await search.thread_messages(conn, org_id, [root.message_id for root in roots])
+        by_root = {outline.root_id: outline for outline in build_threads(members)}
+        # A message of a cycle may look like a root and be none.
+        outlines += [by_root[root.message_id] for root in roots if root.message_id in by_root]
+        if len(roots) < wanted:
             break
-        before = openings[-1].position
+        before = roots[-1].position
     return outlines
-
-
-async def _outlines_of(
-    conn: Connection, org_id: OrgId, openings: Sequence[RootMessage]
-) -> list[ThreadOutline]:
-    """Return what these messages open, in their order; one of a round that opens nothing is left out."""
-    members = await search.thread_messages(conn, org_id, [opening.message_id for opening in openings])
-    opened = {outline.root_id: outline for outline in build_threads(members)}
-    return [opened[opening.message_id] for opening in openings if opening.message_id in opened]
 
 
 async def load_threads(
     conn: Connection,
     org_id: OrgId,
     outlines: Sequence[ThreadOutline],
-    kept: Sequence[Collection[MessageId]],
+    shown: Sequence[Collection[MessageId]],
     *,
     most: int | None = None,
 ) -> list[Thread]:
-    """Return exchanges with what was said in them.
-
-    Args:
-        conn: Reads for the viewer.
-        org_id: The viewer's org.
-        outlines: Which exchanges, in the order in which they come back.
-        kept: For each the members that are told; how many of the others there are is told, too.
-        most: Characters of each message; None is all, as far as one answer holds them.
-    """
-    wanted = [member_id for members in kept for member_id in members]
-    said = (
+    """Return threads with the messages to show, with at most `most` characters of each text; None: as a page can hold."""
+    wanted = [member_id for members in shown for member_id in members]
+    found = (
         await messages.messages_truncated(conn, org_id, wanted)
         if most is None
         else await messages.messages_by_id(conn, org_id, wanted, most=most)
     )
-    by_id = {message.id: message for message in said}
-    return [
-        _build_thread(outline, by_id, kept=members) for outline, members in zip(outlines, kept, strict=True)
-    ]
+    by_id = {message.id: message for message in found}
+    return [_build_thread(outline, by_id, members) for outline, members in zip(outlines, shown, strict=True)]
 
 
 def _build_thread(
     outline: ThreadOutline,
     by_id: Mapping[MessageId, Message],
+    shown: Collection[MessageId],
     *,
-    kept: Collection[MessageId] | None = None,
     shortened_to: int | None = None,
 ) -> Thread:
-    members = outline.member_ids if kept is None else kept
     return Thread(
-        messages=[by_id[key] for key in outline.member_ids if key in members],
-        replies=[edge for edge in outline.replies if edge.child_id in members],
-        omitted=len(outline.member_ids) - len(members),
+        messages=[by_id[key] for key in outline.member_ids if key in shown],
+        replies=[edge for edge in outline.replies if edge.child_id in shown],
+        omitted=len(outline.member_ids) - len(shown),
         shortened_to=shortened_to,
     )

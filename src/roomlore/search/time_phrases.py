@@ -1,13 +1,14 @@
-"""When something was said, as people write it: yesterday, last week, since 5 March 2024.
+"""Parses times as people write them: yesterday, last week, since 5 March 2024.
 
-Read without a model. A day, week, month or year counts whole, by the clock of `now`, weeks from Monday on; what
-is named without its year is the last one that has begun.
+A day, week, month or year counts whole, by the clock of `now`. Weeks begin on Monday. A month or date without a year is the
+latest that has begun.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, lazy_pattern
 
@@ -20,10 +21,10 @@ NUMBERS = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
     *("eleven", "twelve"),
 )
-#: Few of something are no more than this, where a stretch of time ends now.
+#: The most that a vague count can mean.
 VAGUE_COUNTS = {"couple of": 3, "few": 7}
 DAY = timedelta(days=1)
-#: From which hour to which.
+#: First and last hour.
 PARTS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
 EXACT = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
 SHORT = {"h": "hour", "d": "day", "w": "week"}
@@ -31,7 +32,7 @@ SHORT = {"h": "hour", "d": "day", "w": "week"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRange:
-    """A stretch of time, since <= moment < until; None where it has no end on that side."""
+    """A time range, since <= moment < until; None: open on that side."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -49,12 +50,7 @@ _CLOCK = r"[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:z|[+-]\d\d:?\d\d)?"
 
 
 def parse_time_range(words: str, now: datetime) -> TimeRange | None:
-    """Return the stretch of time that a phrase means, or None if it is none.
-
-    Args:
-        words: The phrase, with or without what binds it: "since Monday", "2024-03-05".
-        now: When it is read, by the clock of whoever says it.
-    """
+    """Return the time range of a phrase such as "since Monday" or "2024-03-05", by the clock of `now`; None if it is none."""
     phrase = " ".join(words.lower().split())
     try:
         for pattern, rule in _BOUND_RULES:
@@ -63,7 +59,7 @@ def parse_time_range(words: str, now: datetime) -> TimeRange | None:
                 return rule(bound.groupdict(), now)
         return _point(phrase, now)
     except (ValueError, OverflowError):
-        # There is no 30 February, and no year 0.
+        # 30 February, or year 0.
         return None
 
 
@@ -75,7 +71,7 @@ def _point(phrase: str, now: datetime) -> TimeRange | None:
     return None
 
 
-# What is counted from now
+# Relative to now
 
 
 def _today(moment: datetime) -> datetime:
@@ -83,7 +79,7 @@ def _today(moment: datetime) -> datetime:
 
 
 def _unit_start(unit: str, now: datetime, back: int) -> datetime:
-    """Return when the day, week, month or year began that lies so many of them back."""
+    """Return the start of the day, week, month or year `back` units ago."""
     today = _today(now)
     match unit:
         case "day":
@@ -103,7 +99,7 @@ def _whole_unit(unit: str, now: datetime, back: int) -> TimeRange:
 
 
 def _unit_end(unit: str, begin: datetime) -> datetime:
-    """Return when the day, week, month or year is over that begins then; after the last one is no other."""
+    """Return the end of the day, week, month or year that begins then."""
     try:
         return _unit_start(unit, begin, -1)
     except (ValueError, OverflowError):
@@ -127,7 +123,7 @@ def _calendar_unit(fields: Fields, now: datetime) -> TimeRange:
     back = 0 if fields["which"] == "this" else 1
     if fields["unit"] != "weekend":
         return _whole_unit(fields["unit"], now, back)
-    # In the middle of a weekend the last one is the one before.
+    # During a weekend "last weekend" is the one before.
     monday = _unit_start("week", now, 0 if back == 0 else 1)
     return TimeRange(since=monday + 5 * DAY, until=monday + 7 * DAY)
 
@@ -140,14 +136,14 @@ def _rolling_range(fields: Fields, now: datetime) -> TimeRange:
     if unit in {"day", "week"}:
         return TimeRange(since=_today(now - count * (7 if unit == "week" else 1) * DAY))
     year, month = divmod(now.year * 12 + now.month - 1 - count * (12 if unit == "year" else 1), 12)
-    # The 31st of a month that has fewer days is its last that all months have.
+    # The 31st may not exist in that month; the 28th always does.
     return TimeRange(since=_today(now).replace(year=year, month=month + 1, day=min(now.day, 28)))
 
 
 def _ago(fields: Fields, now: datetime) -> TimeRange:
     count, unit = _number(fields["count"]), fields["unit"]
     if unit in EXACT:
-        # Nobody who says two hours ago means it to the minute.
+        # "Two hours ago" is not meant to the minute.
         return TimeRange(since=now - 1.5 * count * EXACT[unit], until=now - 0.5 * count * EXACT[unit])
     return _whole_unit(unit, now, count)
 
@@ -171,7 +167,7 @@ def _number(word: str) -> int:
     return 1 if word in {"a", "an"} else NUMBERS.index(word)
 
 
-# What has a name of its own
+# Named months and dates
 
 
 def _month(fields: Fields, now: datetime) -> TimeRange:
@@ -183,7 +179,7 @@ def _month(fields: Fields, now: datetime) -> TimeRange:
 
 
 def _last_month(fields: Fields, now: datetime) -> TimeRange:
-    """Return "last March": never the one that goes on."""
+    """Return "last March", which is never the current month."""
     number, this = _month_number(fields["month"]), _unit_start("month", now, 0)
     year = this.year - (number > this.month if fields["which"] == "this" else number >= this.month)
     begin = this.replace(year=year, month=number)
@@ -220,27 +216,16 @@ def _month_number(name: str) -> int:
     return next(number for number, month in enumerate(MONTHS, start=1) if month.startswith(name[:3]))
 
 
-# What binds others
+# Phrases around other phrases
 
 
-def _since(fields: Fields, now: datetime) -> TimeRange | None:
-    start = _point(fields["first"], now)
-    return None if start is None or start.since is None else TimeRange(since=start.since)
-
-
-def _after(fields: Fields, now: datetime) -> TimeRange | None:
-    before = _point(fields["first"], now)
-    return None if before is None or before.until is None else TimeRange(since=before.until)
-
-
-def _until(fields: Fields, now: datetime) -> TimeRange | None:
-    end = _point(fields["first"], now)
-    return None if end is None or end.until is None else TimeRange(until=end.until)
-
-
-def _before(fields: Fields, now: datetime) -> TimeRange | None:
-    end = _point(fields["first"], now)
-    return None if end is None or end.since is None else TimeRange(until=end.since)
+def _bound(fields: Fields, now: datetime, *, is_start: bool, at_end: bool) -> TimeRange | None:
+    """Return the range that starts, or ends, at the start, or at the end, of another range."""
+    other = _point(fields.get("first") or fields["on"], now)
+    moment = other and (other.until if at_end else other.since)
+    if moment is None:
+        return None
+    return TimeRange(since=moment) if is_start else TimeRange(until=moment)
 
 
 def _between(fields: Fields, now: datetime) -> TimeRange | None:
@@ -250,11 +235,7 @@ def _between(fields: Fields, now: datetime) -> TimeRange | None:
     return TimeRange(since=first.since, until=last.until) if first.since < last.until else None
 
 
-def _within(fields: Fields, now: datetime) -> TimeRange | None:
-    return _point(fields["first"], now)
-
-
-#: Clear by themselves wherever they stand.
+#: Clear anywhere in a sentence.
 _FREE_RULES: tuple[PhraseRule, ...] = (
     (
         r"(?:earlier |late |later )?(?:(?P<of>this|yesterday) (?P<part>morning|afternoon|evening)|(?P<night>tonight|last night))",
@@ -274,7 +255,7 @@ _FREE_RULES: tuple[PhraseRule, ...] = (
     (rf"(?P<which>last|this|this past|past) (?P<weekday>{'|'.join(DAYS)})", _weekday),
     (rf"(?P<which>last|this) {_MONTH}", _last_month),
 )
-#: In a sentence these need a word that binds them.
+#: In a sentence these need a preposition.
 _NAMED_RULES: tuple[PhraseRule, ...] = (
     (rf"(?P<iso>\d{{4}}-\d\d-\d\d(?:{_CLOCK})?|\d{{4}}-\d\d)", _iso),
     (rf"(?:the )?{_NUMBER}(?: of)? {_MONTH}(?:,? {_YEAR})?", _date),
@@ -283,39 +264,35 @@ _NAMED_RULES: tuple[PhraseRule, ...] = (
     (_YEAR, _year),
     (rf"(?P<weekday>{'|'.join(DAYS)})", _weekday),
 )
-#: For programs and command lines only.
+#: Only for filters, not in sentences.
 _SHORT_RULES: tuple[PhraseRule, ...] = ((r"(?P<count>\d{1,3})(?P<unit>[hdw])", _rolling_range),)
 _BOUND_RULES: tuple[PhraseRule, ...] = (
     (r"between (?P<first>.+) and (?P<last>.+)", _between),
     (r"from (?P<first>.+) (?:to|until|till|through) (?P<last>.+)", _between),
     (
         r"(?:ever )?since (?P<first>.+)|from (?P<on>.+) on(?:wards?)?",
-        lambda f, now: _since(_with_prefix(f), now),
+        partial(_bound, is_start=True, at_end=False),
     ),
-    (r"after (?P<first>.+)", _after),
-    (r"(?:until|till|up to|through) (?P<first>.+)", _until),
-    (r"before (?P<first>.+)", _before),
-    (r"(?:on|in|during|over|within|from|back in|at) (?P<first>.+)", _within),
+    (r"after (?P<first>.+)", partial(_bound, is_start=True, at_end=True)),
+    (r"(?:until|till|up to|through) (?P<first>.+)", partial(_bound, is_start=False, at_end=True)),
+    (r"before (?P<first>.+)", partial(_bound, is_start=False, at_end=False)),
+    (r"(?:on|in|during|over|within|from|back in|at) (?P<first>.+)", lambda f, now: _point(f["first"], now)),
 )
 
 
-def _with_prefix(fields: Fields) -> Fields:
-    return {"first": fields["first"] or fields["on"]}
-
-
 def _any_rule(rules: tuple[PhraseRule, ...]) -> str:
-    """Return a pattern without groups that any of the rules fits."""
+    """Return a pattern without groups for any of the rules."""
     return "(?:" + "|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern) for pattern, _ in rules) + ")"
 
 
 _FREE, _POINT = _any_rule(_FREE_RULES), f"(?:{_any_rule(_FREE_RULES)}|{_any_rule(_NAMED_RULES)})"
 _ENDS = r"(?!\w|'s\b|-\d)"
-#: Counted back from now, or open towards now. What was then was hardly spoken of earlier, unlike what is today.
+#: Counted back from now, or open towards now. Messages about such a time are hardly older than it.
 PAST_PHRASE = (
     rf"(?<![\w-])(?:(?:ever )?since {_POINT}"
     rf"|(?!(?:earlier |late |later )?(?:this|today|tonight)\b)(?:in |over |during |within )?{_FREE}){_ENDS}"
 )
-#: How a sentence says when something was said.
+#: A time within a sentence.
 TIME_PHRASE = (
     rf"(?<![\w-])(?:between {_POINT} and {_POINT}|from {_POINT} (?:to|until|till|through) {_POINT}"
     rf"|(?:ever )?since {_POINT}|from {_POINT} on(?:wards?)?"

@@ -1,12 +1,11 @@
-"""The door of the pages: who comes in, by which proof, and what no other site can have them do.
+"""Authentication of the pages, and protection against requests from other sites.
 
-Whoever signs in has their key in a cookie that no script can read; a key that is revoked ends with the next page. In
-local mode nobody signs in: there is one operator, whoever sits at this machine, and only a browser that asks for the
-machine by a name of its own is served, since another site's name can be made to lead here (DNS rebinding).
+After sign-in the key is in a cookie that no script can read; a revoked key ends with the next page. In local mode nobody
+signs in: the only user is the operator at this machine. The browser must then address the machine by a local name, because
+another site's name can be made to resolve to it (DNS rebinding).
 """
 
 import hmac
-import ipaddress
 import secrets
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -18,6 +17,7 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from roomlore.client.server import is_loopback
 from roomlore.db.work_queue import translate_connection_errors
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed
 from roomlore.domain.patterns import lazy_pattern
@@ -28,26 +28,24 @@ from roomlore.web.errors import JSON_SUFFIX, handle_error, handle_fault
 from roomlore.web.request_context import VIEW_AS, RequestContext, clean_word
 
 KEY = "roomlore_key"
-#: Over TLS the same under a name that no neighbouring site can set.
+#: The cookie over TLS; neighbouring sites cannot set it.
 SECURE_KEY = f"__Host-{KEY}"
 THEME = "roomlore_theme"
 THEMES = ("auto", "light", "dark")
 SIGN_IN = "/signin"
 STATIC = "/static/"
-#: Where the state of a request holds the key that got in, or that one was shown which is none.
+#: Names in the request state: the accepted key, and whether a key was rejected.
 AUTHENTICATED, REJECTED = "let_in", "guessed"
-#: How forms are written.
 FORM = "application/x-www-form-urlencoded"
-#: Bytes of a form.
 MAX_FORM_BYTES = 64 * 1024
-#: Bytes of an address to go on to.
+#: Bytes of an address to return to after sign-in.
 LONGEST_WAY = 4096
 SAFE = frozenset({"GET", "HEAD"})
-#: The names by which a browser asks for this machine.
+#: The local names of this machine.
 LOCAL_HOST = lazy_pattern(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
-#: What whoever stands between adds, by how it begins: then it is not this machine that asks.
+#: Prefixes of headers that proxies add: such a request is not from this machine.
 FORWARDING_HEADERS = ("forwarded", "via", "x-forwarded", "x-real-ip", "x-original")
-#: Who has a browser ask: a page of ours, or whoever sits before it.
+#: `Sec-Fetch-Site` of requests from these pages, and of those that the user typed.
 OWN_SITES = frozenset({"same-origin", "none"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -55,40 +53,40 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
-    # With none at all, browsers do not even tell us that a form is our own.
+    # With no-referrer, browsers send no Origin with forms.
     "referrer-policy": "same-origin",
 }
 
 
 @dataclass(slots=True)
 class PageAuthenticationMiddleware:
-    """Lets in whoever may come in."""
+    """Lets signed-in users pass; sends the others to the sign-in page."""
 
     app: ASGIApp
     served: App
-    #: Whether this machine's own operator is let in without a key, and nobody else.
+    #: Whether the operator at this machine needs no key, and nobody else may enter.
     local: bool
     _token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or say why not."""
+        """Serve one request."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
         try:
             with translate_connection_errors():
-                answer = await self._authenticate(request)
+                response = await self._authenticate(request)
         except HTTPException as error:
-            answer = await handle_error(request, error)
-        except Exception as error:  # noqa: BLE001  whatever it is, whoever asks is told, and told no details
-            answer = handle_fault(scope, error)
-        await (answer or self.app)(scope, receive, with_page_headers(send))
+            response = await handle_error(request, error)
+        except Exception as error:  # noqa: BLE001  the user gets a page without details
+            response = handle_fault(scope, error)
+        await (response or self.app)(scope, receive, with_page_headers(send))
         if "route" in scope:
-            # By its pattern, for the metrics: an address tells what was asked.
+            # The pattern, for metrics: the address itself may hold a question.
             scope["state"]["route"] = scope["route"].path
 
     async def _authenticate(self, request: Request) -> Response | None:
-        """Return why a request is not let in; or note who comes, and return None."""
+        """Return a redirect or None; note the user in the request state."""
         if self.local:
             _check_local_request(request)
         if request.method not in {*SAFE, "POST"}:
@@ -115,17 +113,17 @@ class PageAuthenticationMiddleware:
         return None
 
     async def _request_context(self, request: Request, key: str | None) -> RequestContext:
-        acting = self.served if self.local else await authenticate_request(request, self.served, key or "")
-        # For the metrics, which are each org's own.
-        request.scope["state"]["app"] = acting
-        by_operator = acting.access.principal.is_operator
+        app = self.served if self.local else await authenticate_request(request, self.served, key or "")
+        # For the metrics of the org.
+        request.scope["state"]["app"] = app
+        by_operator = app.access.principal.is_operator
         query = QueryParams(request.url.query)
         viewing_as = clean_word(VIEW_AS, query.get(VIEW_AS))
         if viewing_as is not None:
-            acting = acting.acting(await acting.viewer(viewing_as))
+            app = app.acting(await app.viewer(viewing_as))
         theme = _cookies(request, THEME)
         return RequestContext(
-            app=acting,
+            app=app,
             path=request.url.path,
             query=query,
             token=self._token if self.local else form_token(key or ""),
@@ -137,116 +135,99 @@ class PageAuthenticationMiddleware:
 
 
 def form_token(key: str) -> str:
-    """Return what the forms of whoever holds a key send back: no other site can know it."""
+    """Return the token of a key holder's forms, which no other site can know."""
     return hmac.digest(key.encode(), b"roomlore forms", "sha256").hex()
 
 
 def key_of_request(request: Request) -> str | None:
-    """Return the key that a request shows, in its header or in a cookie.
+    """Return the key in the header or a cookie.
 
     Raises:
-        BadInput: it shows several: somebody else may have set one of them.
+        BadInput: there are several keys; another site may have set one of them.
     """
     if len(request.headers.getlist("authorization")) > 1:
         raise BadInput("authorization", "is there more than once")
-    given = key_of(request.headers)
-    shown = {given} if given is not None else set[str]()
-    # A neighbouring site can set the plain one, so that over TLS it is nobody's.
+    in_header = key_of(request.headers)
+    keys = {in_header} if in_header is not None else set[str]()
+    # A neighbouring site can set the plain cookie, so it does not count over TLS.
     for name in (SECURE_KEY,) if is_over_tls(request) else (SECURE_KEY, KEY):
-        shown.update(_cookies(request, name))
-    if len(shown) > 1:
-        raise BadInput("keys", "there are several, and none is believed; remove this site's cookies")
-    return next(iter(shown), None)
+        keys.update(_cookies(request, name))
+    if len(keys) > 1:
+        raise BadInput("keys", "there are several; remove this site's cookies")
+    return next(iter(keys), None)
 
 
 async def authenticate_request(request: Request, served: App, key: str) -> App:
-    """Return the App on behalf of whoever holds a key, and note whether it is one.
+    """Return the App on behalf of a key's holder; note in the request state whether the key was accepted.
 
     Raises:
-        KeyRefused: there is no such key, or it has expired or was revoked.
+        KeyRefused: the key does not exist, has expired or was revoked.
     """
     try:
-        acting = await authenticate(served, key, viewer=None)
+        app = await authenticate(served, key, viewer=None)
     except KeyRefused:
         request.scope["state"][REJECTED] = True
         raise
     request.scope["state"][AUTHENTICATED] = key
-    return acting
+    return app
 
 
 def is_over_tls(request: Request) -> bool:
-    """Whether a browser sent a request over TLS, which what stands in front may speak for us.
-
-    Saying so falsely keeps out only whoever says it.
-    """
+    """Return whether the browser used TLS, to this server or to a proxy. A false header locks out only its sender."""
     return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
 def has_fit_length(request: Request) -> bool:
-    """Whether a form says how large it is, and is not larger than any of ours."""
+    """Return whether a form declares its length and is not too long."""
     length = request.headers.get("content-length", "")
     is_number = length.isascii() and length.isdigit() and len(length) <= len(str(MAX_FORM_BYTES))
     return is_number and int(length) <= MAX_FORM_BYTES
 
 
 def local_path(address: str | None) -> str:
-    """Return a path of these pages, whatever an address says to go to."""
-    way = address or "/"
-    # What browsers leave out of an address, or read as a slash, could make two of one.
-    is_within = way.startswith("/") and _is_path(way) and way.isascii() and " " not in way
-    return way if is_within and len(way) <= LONGEST_WAY else "/"
+    """Return the address if it is a path of these pages, and otherwise the start page."""
+    path = address or "/"
+    # Browsers drop some characters and read others as a slash.
+    is_local = path.startswith("/") and _is_path(path) and path.isascii() and " " not in path
+    return path if is_local and len(path) <= LONGEST_WAY else "/"
 
 
 def _check_local_request(request: Request) -> None:
-    """Do nothing if a request comes from this machine and asks for it by a name of its own.
-
-    Raises:
-        NotAllowed: it does not.
-    """
+    """Raise NotAllowed unless a request comes from this machine, directly, and to a local name."""
     names = request.headers.getlist("host")
     is_named = len(names) == 1 and LOCAL_HOST.fullmatch(names[0].lower()) is not None
     is_forwarded = any(name.startswith(FORWARDING_HEADERS) for name in request.headers)
-    if request.client is None or not _is_loopback(request.client.host) or not is_named or is_forwarded:
-        raise NotAllowed("local pages are for this machine alone: ask for localhost, and through nobody else")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    if request.client is None or not is_loopback(request.client.host) or not is_named or is_forwarded:
+        raise NotAllowed("local pages are for this machine only: open localhost, without a proxy")
 
 
 def _is_path(path: str) -> bool:
-    """Whether a link to a path leads back here: browsers drop some signs, and read two slashes as another site."""
+    """Return whether a link to a path leads here: browsers drop some characters, and two slashes lead to another site."""
     return path.isprintable() and not path.startswith("//") and "\\" not in path
 
 
 def _check_site(request: Request, *, local: bool) -> None:
-    """Do nothing if a page of ours has a browser ask, or another's link that somebody follows.
+    """Raise NotAllowed if another site loads a page. A link that the user follows is allowed.
 
-    Following one asks no language model where nobody signs in: it is somebody else who has it asked.
-
-    Raises:
-        NotAllowed: another site loads something of ours.
+    In local mode such a link may not call a language model: another site would have made the call.
     """
     headers = request.headers
     if headers.get("sec-fetch-site", "none") in OWN_SITES:
         return
-    is_followed = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
-    if not is_followed or "sec-purpose" in headers:
-        raise NotAllowed("another site asks for this; open it here")
-    asked = QueryParams(request.url.query).getlist("do")
-    if local and any(one.strip() == "ask" for one in asked):
-        raise NotAllowed("another site asks this; ask it here yourself")
+    is_link = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+    if not is_link or "sec-purpose" in headers:
+        raise NotAllowed("another site loads this page; open it here")
+    actions = QueryParams(request.url.query).getlist("do")
+    if local and any(action.strip() == "ask" for action in actions):
+        raise NotAllowed("another site asks this question; ask it here yourself")
 
 
 def _check_origin(request: Request) -> None:
-    """Do nothing if a form was on a page of ours.
+    """Check that a form comes from these pages.
 
     Raises:
         NotAllowed: another site sends it.
-        BadInput: it is larger than any form of ours, or says not how large, or is written as none of ours is.
+        BadInput: it is too long, declares no length, or has another encoding.
     """
     origins, site = request.headers.getlist("origin"), request.headers.get("sec-fetch-site", "same-origin")
     host = request.headers.get("host", "")
@@ -257,32 +238,32 @@ def _check_origin(request: Request) -> None:
         raise BadInput("form", f"must be at most {MAX_FORM_BYTES // 1024} KB")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.method == "POST" and kind != FORM:
-        # No parts, of which each may be written in letters that are dear to read.
+        # Multipart forms are expensive to parse.
         raise BadInput("form", f"must be {FORM}")
 
 
 def _to_sign_in(request: Request) -> Response:
     if request.url.path.endswith(JSON_SUFFIX):
         raise KeyRefused
-    asked = f"?{request.url.query}" if request.url.query else ""
-    back = local_path(request.url.path + asked) if request.method in SAFE else "/"
+    query = f"?{request.url.query}" if request.url.query else ""
+    back = local_path(request.url.path + query) if request.method in SAFE else "/"
     return RedirectResponse(f"{SIGN_IN}?next={quote(back, safe='/')}", HTTPStatus.SEE_OTHER)
 
 
 def _cookies(request: Request, name: str) -> list[str]:
-    """Return what cookies of a name hold; an empty one holds nothing."""
+    """Return the values of all cookies of a name that are not empty."""
     pairs = [cookie_parser(part) for line in request.headers.getlist("cookie") for part in line.split(";")]
     return [pair[name] for pair in pairs if pair.get(name)]
 
 
 def with_page_headers(send: Send) -> Send:
-    """Return a way to send that gives each page the headers of all."""
+    """Return `send` with the security headers of pages."""
 
-    async def sealed(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
         await send(message)
 
-    return sealed
+    return send_with_headers

@@ -1,7 +1,4 @@
-"""What goes wrong, as a page says it; its twin says the same as the API does.
-
-Nothing that was sent is repeated, but what an error of ours names, in short and as plain text.
-"""
+"""Errors as pages; with `.json` in the address as the problem documents of the API."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -17,27 +14,26 @@ from roomlore.http.problems import FAULT, KINDS, ProblemKind, shortened
 from roomlore.web.rendering import render
 
 JSON_SUFFIX = ".json"
-#: What is said of what only this surface can refuse.
 STATUS_MESSAGES: Mapping[int, str] = {
     HTTPStatus.BAD_REQUEST: "This form cannot be read.",
-    HTTPStatus.NOT_FOUND: "There is no such page, or nothing that you may see.",
-    HTTPStatus.METHOD_NOT_ALLOWED: "This page cannot be asked for that way.",
+    HTTPStatus.NOT_FOUND: "This page does not exist, or you may not see it.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This page does not support that method.",
     HTTPStatus.REQUEST_TIMEOUT: "This form took too long to arrive; send it again.",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "This form is larger than any of ours.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "This form is too large.",
 }
-DEFAULT_MESSAGE = "This cannot be done."
+DEFAULT_MESSAGE = "This is not possible."
 
 
 def error_page(request: Request, error: RoomloreError) -> Response:
-    """Return the response that tells of an error raised on purpose."""
+    """Return the page for an error that was raised on purpose."""
     if request.url.path.endswith(JSON_SUFFIX):
         return problems.error_response(request.scope, error)
-    kind = next(KINDS[one] for one in type(error).__mro__ if one in KINDS)
+    kind = next(KINDS[base] for base in type(error).__mro__ if base in KINDS)
     return problem_page(request, kind, str(error) if kind.detail is None else kind.detail)
 
 
 async def handle_error(request: Request, error: Exception) -> Response:
-    """Return what tells of an error of ours, or of a page that is not there."""
+    """Return the page for an error of Roomlore, or for a wrong path or method."""
     if isinstance(error, RoomloreError):
         return error_page(request, error)
     assert isinstance(error, HTTPException)
@@ -49,16 +45,16 @@ async def handle_error(request: Request, error: Exception) -> Response:
 
 
 def handle_fault(scope: Scope, error: Exception) -> Response:
-    """Return what tells of whatever nobody caught; of a fault of ours without details."""
+    """Return the page for an uncaught error, without details if it was unexpected."""
     request = Request(scope)
     if isinstance(error, RoomloreError):
         return error_page(request, error)
     problems.log_fault(scope, error)
-    return problem_page(request, FAULT, "A fault in Roomlore; nothing was left half-written.")
+    return problem_page(request, FAULT, "An internal error in Roomlore; no write is half done.")
 
 
 def problem_page(request: Request, kind: ProblemKind, detail: str) -> Response:
-    """Return the page, or the twin, that tells why a request was not done."""
+    """Return the page, or the JSON, for a problem."""
     if request.url.path.endswith(JSON_SUFFIX):
         return problems.problem_response(request.scope, kind, detail)
     state = request.scope["state"]

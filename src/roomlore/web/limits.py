@@ -1,7 +1,7 @@
-"""What the pages take on at a time, and from whom: so much of each key, so much of each address that shows none.
+"""Limits of the pages: by key, or by address if the key is not known. The API has limits of its own.
 
-The API has its own share. Whoever guesses keys, with the sign-in form or otherwise, is slowed down by where they come
-from; a key that got in before is not slowed down by others who guess.
+Invalid keys, in the sign-in form or elsewhere, are limited by address. A key that was accepted before never waits for others
+who guess.
 """
 
 import hashlib
@@ -39,39 +39,37 @@ from roomlore.web.authentication import (
 )
 from roomlore.web.errors import handle_error, problem_page
 
-#: Pages that are made at a time, and of one visitor; and for all together whose key is not known yet.
+#: Concurrent requests: of all, of one user, and of all whose key is not known yet.
 IN_FLIGHT, MAX_PER_KEY, UNKNOWN = 32, 8, 8
-#: What streams are called.
 STREAM = lazy_pattern(r"/r/[^/]+/events")
 
 
 class PageLimitMiddleware:
-    """Lets requests of pages in as far as the limits go."""
+    """Refuses requests over the limits."""
 
     def __init__(
         self, app: ASGIApp, *, limits: RequestLimits, clock: Callable[[], float], local: bool
     ) -> None:
         self._app = app
         self._body_timeout = limits.body_timeout_seconds
-        #: Whether nobody signs in, so that there is nothing to guess.
         self._local = local
         self._visitors = RateLimiter(limits, clock)
-        guessing = replace(limits, rate=limits.failed_auth_rate, burst=limits.failed_auth_burst)
-        self._failed_auth = FailedAuthLimiter(RateLimiter(guessing, clock))
+        guesses = replace(limits, rate=limits.failed_auth_rate, burst=limits.failed_auth_burst)
+        self._failed_auth = FailedAuthLimiter(RateLimiter(guesses, clock))
         self._pages = ConcurrencyLimiter(max_total=min(IN_FLIGHT, limits.in_flight), max_per_key=MAX_PER_KEY)
-        # Whoever has no key yet leaves places to those who have.
+        # Users without a key must not take the slots of those with one.
         self._unknown = ConcurrencyLimiter(max_total=min(UNKNOWN, limits.in_flight), max_per_key=UNKNOWN // 2)
         self._streams = ConcurrencyLimiter(max_total=limits.streams, max_per_key=limits.max_streams_per_key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or say why not."""
+        """Serve one request."""
         if scope["type"] != "http" or scope["path"].startswith(STATIC):
             await self._app(scope, receive, send)
             return
         request, address, send = Request(scope), address_of(scope), with_page_headers(send)
         shown = None if self._local else _key(request)
         signs_in = request.method == "POST" and scope["path"] == SIGN_IN and not self._local
-        # Which key a form holds is not known yet: each is a guess of its own.
+        # The form is not read yet, so each sign-in counts as another key.
         guess = secrets.token_bytes(8) if signs_in else shown
         if guess is None:
             await self._admit(request, receive, send, visitor=(shown, address))
@@ -82,48 +80,47 @@ class PageLimitMiddleware:
         try:
             await self._admit(request, receive, send, visitor=(shown, address))
         finally:
-            let_in, is_guess = scope["state"].get(AUTHENTICATED), bool(scope["state"].get(REJECTED))
-            self._failed_auth.finish(guess, address, is_authenticated=False, is_rejected=is_guess)
-            if let_in is not None:
-                self._failed_auth.mark_known(_digest(let_in))
+            accepted, is_rejected = scope["state"].get(AUTHENTICATED), bool(scope["state"].get(REJECTED))
+            self._failed_auth.finish(guess, address, is_authenticated=False, is_rejected=is_rejected)
+            if accepted is not None:
+                self._failed_auth.mark_known(_digest(accepted))
 
     async def _admit(
         self, request: Request, receive: Receive, send: Send, *, visitor: tuple[bytes | None, bytes]
     ) -> None:
         scope, (shown, address) = request.scope, visitor
-        # One that nobody knows yet is no more than where it comes from.
+        # An unknown key counts as its address.
         is_known = shown is not None and self._failed_auth.is_known(shown)
         one = shown if shown is not None and is_known else address
         if wait := self._visitors.take(one):
             await _retry_response(request, wait)(scope, receive, send)
             return
         try:
-            heard = await self._buffered_form(request, receive)
+            receive = await self._buffered_form(request, receive)
         except HTTPException as error:
             await (await handle_error(request, error))(scope, receive, send)
             return
         slots = self._slots(request, is_known=is_known or self._local)
         if slots.is_full or slots.is_full_for(one):
-            full = problem_page(request, OVERLOADED, "More is asked than can be shown now; try again.")
-            await full(scope, heard, send)
+            full = problem_page(request, OVERLOADED, "The server is at its limit; try again.")
+            await full(scope, receive, send)
             return
         with slots.acquire(one):
-            await self._app(scope, heard, send)
+            await self._app(scope, receive, send)
 
     async def _buffered_form(self, request: Request, receive: Receive) -> Receive:
-        """Return what gives the body of a form, which has arrived: waiting for it takes nobody's place.
+        """Return `receive` with the body of a form that has arrived, so that waiting for it takes no slot.
 
         Raises:
-            HTTPException: it does not arrive in time.
+            HTTPException: the body does not arrive in time.
         """
         if request.method != "POST":
             return receive
-        heard = bounded(receive, MAX_FORM_BYTES, self._body_timeout)
-        # What does not say how large it is the door refuses, and nobody reads.
-        return await _buffered_body(heard) if has_fit_length(request) else heard
+        limited = bounded(receive, MAX_FORM_BYTES, self._body_timeout)
+        # A form without a length is refused without being read.
+        return await _buffered_body(limited) if has_fit_length(request) else limited
 
     def _slots(self, request: Request, *, is_known: bool) -> ConcurrencyLimiter:
-        """Return the places of which a request takes one."""
         if request.method == "GET" and STREAM.fullmatch(request.scope["path"]):
             return self._streams
         return self._pages if is_known else self._unknown
@@ -131,11 +128,12 @@ class PageLimitMiddleware:
 
 def _retry_response(request: Request, wait: float) -> Response:
     headers = {"retry-after": str(max(1, ceil(wait)))}
-    return problem_page(request, replace(TOO_MANY, headers=headers), "You ask too often; wait a moment.")
+    return problem_page(
+        request, replace(TOO_MANY, headers=headers), "You send too many requests; wait a moment."
+    )
 
 
 async def _buffered_body(receive: Receive) -> Receive:
-    """Wait until a body is there, and return what gives it."""
     messages = deque([await receive()])
     while messages[-1].get("more_body", False):
         messages.append(await receive())
@@ -147,11 +145,11 @@ async def _buffered_body(receive: Receive) -> Receive:
 
 
 def _key(request: Request) -> bytes | None:
-    """Return which key a request shows; itself it is kept nowhere."""
+    """Return the digest of a request's key; the key itself is not kept."""
     try:
         key = key_of_request(request)
     except BadInput:
-        # The door says what is wrong with it.
+        # PageAuthenticationMiddleware refuses it.
         return None
     return None if key is None else _digest(key)
 

@@ -1,7 +1,4 @@
-"""Pages and actions: a view returns a record, which is shown as a page and, at `….json`, as its twin.
-
-One view makes both, so that neither can show what the other would not.
-"""
+"""Routes of pages and actions. One view makes the record of a page, as HTML and, with `.json`, as JSON."""
 
 import hmac
 from collections.abc import Awaitable, Callable
@@ -19,81 +16,79 @@ from roomlore.http.responses import json_response
 from roomlore.web.rendering import render
 from roomlore.web.request_context import RequestContext, clean_word
 
-#: Makes the record of a page: (visit, **parts of the path).
+#: Makes the record of a page: (visit, **path parameters).
 View = TypeVar("View", bound=Callable[..., Awaitable[object]])
-#: Does what a form asks for and returns where to go: (visit, form, **parts of the path).
+#: Runs a form and returns the address of the next page: (visit, form, **path parameters).
 FormAction = Callable[..., Awaitable[str]]
 MOST_FIELDS = 100
-#: Below a page, where it looks closer.
+#: Path of a page's preview.
 PREVIEW_SUFFIX = "/look"
-#: What a form sends back under this name.
+#: The field with the token.
 TOKEN = "token"  # noqa: S105  a name, not a secret
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a form says."""
+    """The fields of a form."""
 
     data: FormData
 
     def word(self, name: str) -> str:
-        """Return what is said under a name.
+        """Return a field.
 
         Raises:
-            BadInput: nothing is.
+            BadInput: the field is missing or empty.
         """
         word = self.optional(name)
         if word is None:
-            raise BadInput(name, "must say something")
+            raise BadInput(name, "must not be empty")
         return word
 
     def optional(self, name: str) -> str | None:
-        """Return what is said under a name, if anything.
-
-        Raises:
-            BadInput: nobody could have typed it.
-        """
-        words = self.data.get(name)
-        return clean_word(name, words) if isinstance(words, str) else None
+        """Return a field, or None if it is missing or empty."""
+        value = self.data.get(name)
+        return clean_word(name, value) if isinstance(value, str) else None
 
     def words(self, name: str) -> list[str]:
-        """Return all that is said under a name."""
-        return [one for one in self.data.getlist(name) if isinstance(one, str) and clean_word(name, one)]
+        """Return all values of a field."""
+        return [
+            value for value in self.data.getlist(name) if isinstance(value, str) and clean_word(name, value)
+        ]
 
     def is_checked(self, name: str) -> bool:
-        """Whether a box is ticked."""
+        """Return whether a box is ticked."""
         return self.optional(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PageRoutes:
-    """Pages of one kind of thing, as routes."""
+    """The routes of related pages."""
 
     routes: list[Route] = field(default_factory=list[Route])
 
     def page(self, path: str, template: str) -> Callable[[View], View]:
-        """Show what a view returns by a template, and as JSON at the same path and `.json`."""
+        """Serve a view as a page, and as JSON at the same path with `.json`."""
 
-        def kept(view: View) -> View:
+        def register(view: View) -> View:
             async def as_page(request: Request) -> Response:
                 visit: RequestContext = request.state.visit
                 record = await view(visit, **request.path_params)
                 return render(template, visit, {"page": record})
 
-            async def as_twin(request: Request) -> Response:
+            async def as_json(request: Request) -> Response:
                 return json_response(await view(request.state.visit, **request.path_params))
 
-            twin = "/index.json" if path == "/" else f"{path}.json"
-            self.routes.append(Route(twin, as_twin, methods=["GET"]))
+            json_path = "/index.json" if path == "/" else f"{path}.json"
+            self.routes.append(Route(json_path, as_json, methods=["GET"]))
             self.routes.append(Route(path, as_page, methods=["GET"]))
             return view
 
-        return kept
+        return register
 
     def fragment(self, path: str, template: str) -> Callable[[View], View]:
-        """Show what a view returns as a part of a page, for scripts; it has no twin, its page has."""
+        """Serve a view as a part of a page, for scripts."""
 
-        def kept(view: View) -> View:
+        def register(view: View) -> View:
             async def as_fragment(request: Request) -> Response:
                 visit: RequestContext = request.state.visit
                 return render(template, visit, {"page": await view(visit, **request.path_params)})
@@ -101,57 +96,53 @@ class PageRoutes:
             self.routes.append(Route(path, as_fragment, methods=["GET"]))
             return view
 
-        return kept
+        return register
 
     def raw(self, path: str, serve: Callable[[Request], Awaitable[Response]]) -> None:
-        """Serve what is neither page nor record, such as a stream."""
+        """Serve something else, such as a stream."""
         self.routes.append(Route(path, serve, methods=["GET"]))
 
     def preview(self, path: str, template: str) -> Callable[[View], View]:
-        """Show what a view returns on a page to whoever sends a form below it: what costs too much for a link."""
+        """Serve a view that is too expensive for a link, as the answer to a form."""
 
-        def kept(view: View) -> View:
-            async def as_look(request: Request) -> Response:
+        def register(view: View) -> View:
+            async def as_preview(request: Request) -> Response:
                 visit: RequestContext = request.state.visit
-                async with request.form(max_files=0, max_fields=MOST_FIELDS) as sent:
-                    check_token(Form(sent), visit)
+                async with request.form(max_files=0, max_fields=MOST_FIELDS) as data:
+                    check_token(Form(data), visit)
                 record = await view(visit, **request.path_params)
-                # The page it is on has a twin, and can be gone back to.
+                # Links of the page lead to the page itself.
                 here = replace(visit, path=visit.path.removesuffix(PREVIEW_SUFFIX))
                 return render(template, here, {"page": record})
 
-            self.routes.append(Route(f"{path}{PREVIEW_SUFFIX}", as_look, methods=["POST"]))
+            self.routes.append(Route(f"{path}{PREVIEW_SUFFIX}", as_preview, methods=["POST"]))
             return view
 
-        return kept
+        return register
 
     def action(self, path: str) -> Callable[[FormAction], FormAction]:
-        """Do what a form sent to a path asks for, and go where the deed says."""
+        """Run a form, and redirect to the address that the action returns."""
 
-        def kept(deed: FormAction) -> FormAction:
-            async def as_deed(request: Request) -> Response:
-                async with request.form(max_files=0, max_fields=MOST_FIELDS) as said:
-                    check_token(Form(said), request.state.visit)
-                    where = await deed(request.state.visit, Form(said), **request.path_params)
-                return RedirectResponse(where, HTTPStatus.SEE_OTHER)
+        def register(action: FormAction) -> FormAction:
+            async def as_action(request: Request) -> Response:
+                async with request.form(max_files=0, max_fields=MOST_FIELDS) as data:
+                    check_token(Form(data), request.state.visit)
+                    address = await action(request.state.visit, Form(data), **request.path_params)
+                return RedirectResponse(address, HTTPStatus.SEE_OTHER)
 
-            self.routes.append(Route(path, as_deed, methods=["POST"]))
-            return deed
+            self.routes.append(Route(path, as_action, methods=["POST"]))
+            return action
 
-        return kept
+        return register
 
 
 def check_token(form: Form, context: RequestContext) -> None:
-    """Do nothing if a form is one that was shown to whoever sends it.
-
-    Raises:
-        NotAllowed: it is not.
-    """
+    """Raise NotAllowed unless a form has the token of its sender."""
     if not hmac.compare_digest((form.optional(TOKEN) or "").encode(), context.token.encode()):
-        raise NotAllowed("this form is too old; load its page again")
+        raise NotAllowed("this form is too old; reload its page")
 
 
 def all_routes(*kinds: PageRoutes) -> list[Route]:
-    """Return the routes of all, twins first: a name that ends in .json is no room's."""
+    """Return all routes, those of JSON first: otherwise `x.json` would match as the name of a room."""
     routes = [route for kind in kinds for route in kind.routes]
     return sorted(routes, key=lambda route: not route.path.endswith(".json"))

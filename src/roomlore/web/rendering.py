@@ -1,4 +1,4 @@
-"""From records to HTML: one environment of templates, in which everything that people said is escaped."""
+"""HTML from records; the templates escape all texts."""
 
 import hashlib
 import re
@@ -18,14 +18,14 @@ from roomlore.domain.phrases import count_phrase, pluralise
 from roomlore.domain.rendering import with_mention_names
 from roomlore.web.request_context import RequestContext, at_path
 
-#: An address as people write it; what ends a sentence is not of it.
+#: An address in a text, without the punctuation after it.
 URL_PATTERN = lazy_pattern(r"https?://[^\s<>\"'\x00-\x1f]+[^\s<>\"'\x00-\x1f.,;:!?)\]}]", re.IGNORECASE)
 LINK = Markup('<a href="{0}" rel="noopener noreferrer nofollow" target="_blank">{0}</a>')
 BEGINNING = 90
 
 
 def prose(text: str) -> Markup:
-    """Return a text escaped, with links to what it names by http or https."""
+    """Return an escaped text in which web addresses are links."""
     return Markup().join(_pieces(text))
 
 
@@ -39,7 +39,7 @@ def _pieces(text: str) -> Iterator[Markup]:
 
 
 def beginning(text: str, most: int = BEGINNING) -> str:
-    """Return the beginning of a text on one line, cut between words where it is long."""
+    """Return the beginning of a text on one line, cut between words."""
     line = " ".join(text[: 4 * most].split())
     if len(line) <= most and len(text) <= 4 * most:
         return line
@@ -62,7 +62,7 @@ def render(
 
 @cache
 def environment() -> Environment:
-    """Return the templates; a name that does not exist is an error, not silence."""
+    """Return the templates; an unknown name in one is an error."""
     made = Environment(
         loader=PackageLoader("roomlore.web"),
         autoescape=True,
@@ -91,7 +91,7 @@ def environment() -> Environment:
 
 @cache
 def static(name: str) -> str:
-    """Return the address of a file, which changes with its content: a browser keeps it for good."""
+    """Return the address of a file; it changes with the content, so that browsers may cache it forever."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{name}?v={digest}"
 
@@ -107,12 +107,12 @@ def day(at: datetime | None) -> str:
 
 
 def count(number: float) -> str:
-    """Return a number with its thousands apart."""
+    """Return a number with thousands separators."""
     return f"{number:,}"
 
 
 def span(length: timedelta | float | None) -> str:
-    """Return how long something is, roughly."""
+    """Return a rounded duration."""
     if length is None:
         return ""
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
@@ -123,7 +123,7 @@ def span(length: timedelta | float | None) -> str:
 
 
 def format_retention(length: timedelta | None) -> str:
-    """Return how long something is kept: whole days, or hours; forever where that is not told."""
+    """Return a retention period in days or hours; None is forever."""
     if length is None:
         return "forever"
     days, hours = divmod(length // timedelta(hours=1), 24)
@@ -131,5 +131,5 @@ def format_retention(length: timedelta | None) -> str:
 
 
 def percent(share: Any) -> str:
-    """Return a share of one in hundredths."""
+    """Return a share as a percentage."""
     return f"{share * 100:.0f} %"

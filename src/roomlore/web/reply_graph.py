@@ -1,4 +1,4 @@
-"""The picture of what answers what: messages from top to bottom, each under what it answers, branches side by side."""
+"""The reply graph of a conversation: messages from top to bottom, branches side by side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,19 +9,17 @@ from roomlore.domain.rendering import with_mention_names
 from roomlore.web.rendering import beginning
 from roomlore.web.rows import INFERRED_METHODS, Row
 
-#: So many messages are still told apart.
 MAX_NODES = 60
-#: Branches side by side; others share the last.
+#: Branches side by side; further ones share the last lane.
 LANES = 10
-#: Of the picture, in units of its own.
 WIDTH, ROW, LANE, EDGE = 400, 26, 16, 12
-#: Letters of a name and of words beside it.
+#: Characters of a name and the text beside it.
 LABEL = 38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A message in the picture."""
+    """A message."""
 
     id: MessageId
     x: int
@@ -34,7 +32,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A line from a message down to one that answers it."""
+    """A line from a message down to its reply."""
 
     path: str
     method: ReplyMethod
@@ -43,45 +41,44 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyGraph:
-    """The picture of a conversation."""
+    """Nodes and edges with their positions."""
 
     nodes: Sequence[Node]
     edges: Sequence[Edge]
     width: int
     height: int
-    #: Where words begin.
     words_x: int
-    #: How many messages are left out, the oldest.
+    #: Messages that are left out; the oldest.
     omitted: int
 
 
 def reply_graph(rows: Sequence[Row]) -> ReplyGraph:
-    """Return the picture of the newest of these messages."""
-    said = rows[-MAX_NODES:]
+    """Return the reply graph of the newest rows."""
+    shown = rows[-MAX_NODES:]
     above = {
         row.line.message.id: row.line.placed.answers.parent_id
-        for row in said
+        for row in shown
         if row.line.placed.answers is not None
     }
-    order = {row.line.message.id: place for place, row in enumerate(said)}
-    lanes = _lanes([row.line.message.id for row in said], order, above)
-    points = {one: (EDGE + LANE * lanes[one], ROW * place + ROW // 2) for one, place in order.items()}
+    order = {row.line.message.id: index for index, row in enumerate(shown)}
+    lanes = _lanes([row.line.message.id for row in shown], order, above)
+    points = {key: (EDGE + LANE * lanes[key], ROW * index + ROW // 2) for key, index in order.items()}
     edges = [
         Edge(
             path=_path(points[answers.parent_id], points[row.line.message.id]),
             method=answers.method,
             is_found=answers.method in INFERRED_METHODS,
         )
-        for row in said
+        for row in shown
         if (answers := row.line.placed.answers) is not None and answers.parent_id in points
     ]
     return ReplyGraph(
-        nodes=[_node(row, *points[row.line.message.id]) for row in said],
+        nodes=[_node(row, *points[row.line.message.id]) for row in shown],
         edges=edges,
         width=WIDTH,
-        height=ROW * len(said),
+        height=ROW * len(shown),
         words_x=2 * EDGE + LANE * max(lanes.values(), default=0),
-        omitted=len(rows) - len(said),
+        omitted=len(rows) - len(shown),
     )
 
 
@@ -100,19 +97,19 @@ def _node(row: Row, x: int, y: int) -> Node:
 
 
 def _lanes(
-    said: Sequence[MessageId], order: Mapping[MessageId, int], above: Mapping[MessageId, MessageId]
+    shown: Sequence[MessageId], order: Mapping[MessageId, int], above: Mapping[MessageId, MessageId]
 ) -> dict[MessageId, int]:
-    """Return the lane of each message: that of what it answers while nothing else came into it, else a free one."""
+    """Return the lane of each message: its parent's lane if nothing else is in between, otherwise a free one."""
     lanes: dict[MessageId, int] = {}
     last_answers = {parent: order[child] for child, parent in above.items()}
-    #: The last message of each lane.
+    # The last message of each lane.
     ends: list[MessageId] = []
-    for message_id in said:
+    for message_id in shown:
         place, parent = order[message_id], above.get(message_id)
         if parent is not None and parent in lanes and ends[lanes[parent]] == parent:
             lane = lanes[parent]
         else:
-            # Free since what is answered was said, so that the line down meets nothing.
+            # Free since the parent, so that the edge crosses nothing.
             since = order.get(parent, place) if parent is not None else place
             free = (
                 lane

@@ -1,4 +1,4 @@
-"""A visit: one request of a page, on behalf of whoever is signed in."""
+"""The context of one page request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,67 +10,52 @@ from roomlore.domain.errors import BadInput
 from roomlore.domain.records import Viewer
 from roomlore.operations import App
 
-#: Of whom a page is shown, in its address: an operator may look at it as another.
+#: The query parameter with which an operator views a page as somebody else.
 VIEW_AS = "as"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """Who asks for which page."""
+    """A page request: its viewer and its address."""
 
-    #: Acts for the viewer.
     app: App
     path: str
     query: QueryParams
-    #: What every form sends back, so that no other site can send it.
+    #: The token of forms, so that no other site can send them.
     token: str
-    #: Whether whoever is signed in is an operator, whomever the page is viewed as.
+    #: Whether the signed-in user is an operator, also while viewing as somebody else.
     by_operator: bool
-    #: The word by which another is meant, as whom an operator looks.
+    #: The name of the participant as whom an operator views the page.
     viewing_as: str | None
-    #: Whether there is no signing in: the page is this machine's own.
+    #: Whether the page is for this machine only, without sign-in.
     is_local: bool
     theme: str
 
     @property
     def viewer(self) -> Viewer:
-        """For whom the page is."""
+        """The viewer of the page."""
         return self.app.access.principal
 
     def address(self, path: str, query: Mapping[str, object] | None = None, /, *, at: str = "") -> str:
-        """Return the address of another page as the same viewer; what is None or empty is left out.
-
-        Args:
-            path: With its parts quoted, as by `at_path`.
-            query: What the page is asked.
-            at: The part of the page to jump to.
-        """
-        asked = {name: value for name, value in (query or {}).items() if value not in (None, "")}
+        """Return the address of another page for the same viewer; `at` is a fragment, empty query values are left out."""
+        values = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         if self.viewing_as is not None:
-            asked[VIEW_AS] = self.viewing_as
-        worded = f"?{urlencode(asked, doseq=True)}" if asked else ""
-        return f"{path}{worded}{'#' + quote(at) if at else ''}"
+            values[VIEW_AS] = self.viewing_as
+        query_string = f"?{urlencode(values, doseq=True)}" if values else ""
+        return f"{path}{query_string}{'#' + quote(at) if at else ''}"
 
     def twin(self) -> str:
         """Return the address of this page as JSON."""
         path = "/index" if self.path == "/" else self.path
-        asked = urlencode(list(self.query.multi_items()))
-        return f"{path}.json{'?' + asked if asked else ''}"
+        query_string = urlencode(list(self.query.multi_items()))
+        return f"{path}.json{'?' + query_string if query_string else ''}"
 
     def word(self, name: str) -> str | None:
-        """Return what the address says under a name, if anything.
-
-        Raises:
-            BadInput: nobody could have typed it.
-        """
+        """Return a query parameter, or None if it is missing or empty."""
         return clean_word(name, self.query.get(name))
 
     def number(self, name: str, default: int, *, most: int) -> int:
-        """Return a number of the address.
-
-        Raises:
-            BadInput: it is no number from 1 to `most`.
-        """
+        """Return a number of the query; BadInput unless it is from 1 to `most`."""
         word = self.word(name)
         if word is None:
             return default
@@ -81,16 +66,12 @@ class RequestContext:
 
 
 def clean_word(name: str, text: str | None) -> str | None:
-    """Return what is said under a name, if anything.
-
-    Raises:
-        BadInput: nobody could have typed it.
-    """
+    """Return a stripped text, or None if it is missing or empty; BadInput if it holds a NUL."""
     if text is not None and "\0" in text:
         raise BadInput(name, "holds a character that no text has")
     return None if text is None else text.strip() or None
 
 
 def at_path(*parts: object) -> str:
-    """Return a path of parts, each quoted."""
+    """Return a path of quoted parts."""
     return "/" + "/".join(quote(str(part), safe="") for part in parts)

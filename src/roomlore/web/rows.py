@@ -1,4 +1,4 @@
-"""Messages as rows of a page: whose colour, which rail, and where a day, a conversation or somebody's turn begins."""
+"""Messages as rows of a page: colours, conversation bands, and where a day, a conversation or a turn begins."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,53 +8,49 @@ from uuid import UUID
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import ReplyMethod
-from roomlore.operations.speakers import Speaker
-from roomlore.operations.timeline import TimelineLine
+from roomlore.operations.timeline import Speaker, TimelineLine
 
-#: As many as `roomlore.css` has; the next begins again, and a name stands beside each anyway.
+#: Colours in `roomlore.css`; after the last they start again.
 COLOUR_COUNT = 24
 
 
 def colours(authors: Iterable[Hashable]) -> Mapping[Hashable, int]:
-    """Return the number of each author's colour, given authors in the order in which they appear."""
-    first = dict.fromkeys(authors)
-    return {author: place % COLOUR_COUNT for place, author in enumerate(first)}
+    """Return the colour of each author, by first appearance."""
+    return {author: index % COLOUR_COUNT for index, author in enumerate(dict.fromkeys(authors))}
 
 
-#: Of conversations, told apart by their rails; a label stands beside each.
+#: Bands that tell conversations apart.
 BAND_COUNT = 12
-#: Whoever goes on within this, goes on in the same breath.
+#: The longest pause within one turn of an author.
 TURN_PAUSE = timedelta(minutes=7)
-
-#: How what was not said by the platform is known.
+#: How replies are known that the platform does not state.
 INFERRED_METHODS: frozenset[ReplyMethod] = frozenset({"mention", "inferred"})
 
-#: A conversation that is first seen here, one that is seen again after others, one that goes on, and none.
 ConversationStart = Literal["begins", "resumes", "goes on", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A line, and how it stands among others."""
+    """A message and its relation to the row above."""
 
     line: TimelineLine
     colour: int
-    #: Of whoever is answered.
+    #: The colour of the answered author.
     answered_colour: int | None
-    #: The rail of its conversation.
+    #: The band of its conversation.
     band: int | None
     entrance: ConversationStart
     is_new_day: bool
-    #: Whether the same author goes on, in the same conversation and in the same breath.
+    #: Whether it continues the turn above.
     is_more: bool
 
 
 def rows(lines: Sequence[TimelineLine], voices: Sequence[Speaker]) -> list[Row]:
-    """Return the rows of lines that follow each other."""
+    """Return the rows of consecutive messages."""
     colours, seen = colours_of(voices), set[UUID]()
     made: list[Row] = []
-    for place, line in enumerate(lines):
-        above = lines[place - 1] if place else None
+    for index, line in enumerate(lines):
+        above = lines[index - 1] if index else None
         entrance = _conversation_start(line, above, seen)
         if line.conversation is not None:
             seen.add(line.conversation.id)
@@ -75,12 +71,12 @@ def rows(lines: Sequence[TimelineLine], voices: Sequence[Speaker]) -> list[Row]:
 
 
 def colours_of(voices: Sequence[Speaker]) -> dict[ParticipantId, int]:
-    """Return the colour of each account: a person's own, by first appearance in the room."""
+    """Return the colour of each account; all accounts of a person have the same."""
     return {account: voice.place % COLOUR_COUNT for voice in voices for account in voice.accounts}
 
 
 def colour_of(colours: Mapping[ParticipantId, int], author_id: ParticipantId) -> int:
-    """Return the colour of an author, also of one who is not among those known to speak."""
+    """Return the colour of an author, also of one that is not among the speakers."""
     return colours.get(author_id, author_id.int % COLOUR_COUNT)
 
 
@@ -89,15 +85,15 @@ def _conversation_start(line: TimelineLine, above: TimelineLine | None, seen: se
         return "none"
     if line.conversation.id not in seen:
         return "begins"
-    held = None if above is None else above.conversation
-    return "goes on" if held is not None and held.id == line.conversation.id else "resumes"
+    before = None if above is None else above.conversation
+    return "goes on" if before is not None and before.id == line.conversation.id else "resumes"
 
 
 def _continues_turn(line: TimelineLine, above: TimelineLine | None) -> bool:
     if above is None or line.message.erased_at is not None:
         return False
     edge = line.placed.answers
-    # Going on is found to be an answer to oneself; what the platform says stands by itself.
+    # A continued turn is inferred to answer itself; a stated reply begins a new turn.
     if edge is not None and not (edge.method in INFERRED_METHODS and edge.parent_id == above.message.id):
         return False
     one, other = above.message, line.message

@@ -25,7 +25,6 @@ from roomlore.web.routes import (
     monitoring,
     people,
     receipts,
-    room_management,
     rooms,
     search,
     signin,
@@ -35,7 +34,6 @@ from roomlore.web.routes import (
 PAGE_GROUPS: tuple[PageRoutes, ...] = (
     signin.PAGES,
     rooms.PAGES,
-    room_management.PAGES,
     timeline.PAGES,
     conversation.PAGES,
     memories.PAGES,
@@ -46,7 +44,7 @@ PAGE_GROUPS: tuple[PageRoutes, ...] = (
     monitoring.PAGES,
 )
 STATIC = Path(__file__).parent / "static"
-#: A file's address changes with what is in it.
+#: A file's address changes with its content.
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -58,14 +56,12 @@ class _StaticFiles(StaticFiles):
 
 
 def build(rooms_app: App, *, local: bool, stop: Callable[[], asyncio.Event] = asyncio.Event) -> ASGIApp:
-    """Return the application that shows an App's rooms to people.
-
-    It expects to be within an envelope that gives requests their ids.
+    """Return the application of the pages. SecurityHeadersMiddleware must wrap it, for the ids of requests.
 
     Args:
-        rooms_app: The App of an operator without a key, of one org or of all in its database.
-        local: Whether whoever sits at this machine comes in as operator, without a key.
-        stop: Gives what is set when streams are to end.
+        rooms_app: The App of an operator without a key, for one org or for all orgs of its database.
+        local: Whether the pages are for the operator at this machine, without a key.
+        stop: Returns the event that ends streams.
     """
     pages = Starlette(
         routes=[*all_routes(*PAGE_GROUPS), Mount("/static", _StaticFiles(directory=STATIC))],

@@ -1,4 +1,4 @@
-"""A copy in a real server held against the database, past all that wrote it."""
+"""Compares an index in a real server with the database, without the code that wrote it."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""One Neo4j for the whole session, the one that NEO4J_URI names or one of our own; every test has a copy of its own there."""
+"""One Neo4j server per session, a real one if NEO4J_URI is set; every test has its own index."""
 
 import os
 from collections.abc import AsyncGenerator, Generator

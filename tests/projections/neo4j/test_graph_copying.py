@@ -1,4 +1,4 @@
-"""What the worker copies to a real server is what the database knows, and what is erased leaves nothing behind there."""
+"""The worker writes to a real server what the database has, and erasure leaves nothing there."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A copy in Neo4j holds what was written last, whoever writes, however often."""
+"""An index in Neo4j has the newest version of every node, for any order and number of writes."""
 
 import asyncio
 from dataclasses import replace
@@ -12,8 +12,8 @@ from roomlore.domain.errors import BackendUnavailable, BadInput
 from roomlore.domain.ids import uuid7
 from roomlore.domain.projections import Edge, Node, StoredDigest, VisibilityFilter
 from roomlore.projections import neo4j as graphs
-from roomlore.projections.neo4j import Neo4jProjection
-from roomlore.projections.neo4j_connection import label_values, load_queries
+from roomlore.projections.neo4j import Neo4jProjection, label_values
+from roomlore.projections.neo4j_connection import load_queries
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ NODES = st.builds(
 PUTS = st.lists(NODES, min_size=1, max_size=4, unique_by=lambda one: one.id)
 SOME = st.lists(IDS, max_size=2)
 STEPS = st.lists(
-    st.tuples(st.just("put"), PUTS) | st.tuples(st.sampled_from(["drop", "distrust", "again"]), SOME),
+    st.tuples(st.just("put"), PUTS) | st.tuples(st.sampled_from(["drop", "invalidate", "again"]), SOME),
     max_size=8,
 )
 
@@ -265,7 +265,7 @@ async def test_a_copy_that_nobody_prepared_is_gone(graph: Neo4jProjection):
         graph.stored_digests("never", after=None, limit=1),
         graph.view_for("never", VisibilityFilter(is_operator=True)).messages_by_agents(limit=1),
     ):
-        with pytest.raises(BackendUnavailable, match="the copy is gone; run: roomlore project rebuild neo4j"):
+        with pytest.raises(BackendUnavailable, match="gone; run: roomlore index rebuild neo4j"):
             await asked
     await graph.remove("never")
 
@@ -285,7 +285,7 @@ async def test_removing_goes_on_where_it_was_broken_off(
             raise BackendUnavailable("Neo4j cannot be reached", cure="wait")
         return await cut(*args, **more)
 
-    monkeypatch.setattr(graph, "_cut", break_off)
+    monkeypatch.setattr(graph, "_delete_batch", break_off)
     with pytest.raises(BackendUnavailable):
         await graph.remove(copy)
     assert copy in await graph.index_names()

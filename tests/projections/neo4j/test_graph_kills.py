@@ -1,4 +1,4 @@
-"""kill -9 of a process that builds and writes a copy in a real server: whoever comes next finishes it, and nothing is lost."""
+"""kill -9 of a process that builds and writes an index: the next process completes it, and nothing is lost."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""One Qdrant for the whole session, real if QDRANT_URL names one; every test has a copy of its own there."""
+"""One Qdrant server per session, a real one if QDRANT_URL is set; every test has its own index."""
 
 from collections.abc import AsyncGenerator, Generator
 from importlib.util import find_spec
@@ -10,6 +10,14 @@ from projections.qdrant.running import Shim, real_server
 from projections.qdrant.stories import DIMENSIONS
 from roomlore.domain.ids import uuid7
 from roomlore.projections.qdrant import QdrantProjection, open_qdrant
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the tests that start servers of their own to the slow suite."""
+    for item in items:
+        if "shim" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +44,7 @@ async def points(server: tuple[str, str | None]) -> AsyncGenerator[QdrantProject
 
 @pytest.fixture
 async def name(points: QdrantProjection) -> AsyncGenerator[str]:
-    """A name that no copy has yet; whatever gets it is removed, however the test ends."""
+    """An unused name; its index is removed after the test."""
     unique = f"test-{uuid7().hex}"
     yield unique
     await points.remove(unique)
@@ -44,14 +52,14 @@ async def name(points: QdrantProjection) -> AsyncGenerator[str]:
 
 @pytest.fixture
 async def copy(points: QdrantProjection, name: str) -> str:
-    """An empty copy."""
+    """An empty index."""
     await points.prepare(name, dimensions=DIMENSIONS)
     return name
 
 
 @pytest.fixture
 async def other(points: QdrantProjection, name: str) -> AsyncGenerator[str]:
-    """Another name that no copy has yet."""
+    """Another unused name."""
     unique = f"{name}-other"
     yield unique
     await points.remove(unique)
@@ -59,7 +67,7 @@ async def other(points: QdrantProjection, name: str) -> AsyncGenerator[str]:
 
 @pytest.fixture
 def shim(tmp_path: Path) -> Generator[Shim]:
-    """A server of the test's own, not started yet, whose faults it chooses; never the real one, which is not killed."""
+    """A server of the test's own, not started yet; never the real one."""
     _need("qdrant_client", "qdrant-client")
     _need("qdrant_edge", "qdrant-edge-py")
     shim = Shim(tmp_path / "data")

@@ -1,4 +1,4 @@
-"""Servers for these tests: started, killed and started again, with the faults that a test asks for."""
+"""Servers for these tests, which can be killed, restarted and made to misbehave."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ class Shim:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self, *faults: str) -> None:
-        """Start it, and return as soon as it listens."""
+        """Start it, and return when it listens."""
         assert self._process is None
         arguments = [sys.executable, str(PROGRAM), str(self.folder), "--port", str(self.port), *faults]
         self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
@@ -37,7 +37,7 @@ class Shim:
         self.port = int(said)
 
     def kill(self) -> None:
-        """Kill it as nothing can prepare for; no harm where it is dead already."""
+        """Kill it with SIGKILL, if it runs."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGKILL)
@@ -52,7 +52,7 @@ class Shim:
         self._process = None
 
     def restart(self, *faults: str) -> None:
-        """Kill it and start it again on the same folder, with other faults."""
+        """Kill it and start it on the same folder with other faults."""
         self.kill()
         self.start(*faults)
 
@@ -65,7 +65,7 @@ def real_server() -> tuple[str, str | None] | None:
 
 @asynccontextmanager
 async def stranger(answer: bytes) -> AsyncGenerator[str]:
-    """A server that is no Qdrant, and gives everybody the same answer; its address."""
+    """The address of a server that is no Qdrant and always gives the same answer."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):

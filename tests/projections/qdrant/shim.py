@@ -209,23 +209,13 @@ def _index(collection: Collection, given: Body) -> None:
 
 
 def _scroll(collection: Collection, given: Body) -> Body:
-    order, offset = given.get("order_by"), given.get("offset")
-    by = None
-    if order is not None and offset is not None:
-        raise Refusal(400, "Cannot use an `offset` when using `order_by`")
-    if order is not None:
-        order = {"key": order} if isinstance(order, str) else order
-        down = order.get("direction") == "desc"
-        by = edge.OrderBy(
-            order["key"], edge.Direction.Desc if down else edge.Direction.Asc, order.get("start_from")
-        )
+    offset = given.get("offset")
     points, following = collection.shard.scroll(
         edge.ScrollRequest(
             offset=None if offset is None else UUID(offset),
             limit=given.get("limit", 10),
             filter=_filter(given.get("filter")),
             with_payload=_payload(given.get("with_payload", True)),
-            order_by=by,
         )
     )
     return {

@@ -1,4 +1,4 @@
-"""Points as tests need them: most of a point does not matter to most tests."""
+"""Points for tests, with defaults."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ EVERYWHERE = QueryFilter()
 
 
 def some_id(number: int) -> Any:
-    """The same id for the same number, spread over all that there are."""
+    """The id for a number, spread over all ids."""
     return UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128)
 
 
@@ -51,12 +51,12 @@ def point(number: int, **facts: Any) -> Point:
 
 
 async def digests(points: QdrantProjection, copy: str) -> dict[UUID, str]:
-    """All that a copy holds."""
+    """All digests of an index."""
     return {held.id: held.digest for held in await points.stored_digests(copy, after=None, limit=10_000)}
 
 
 def told(points: Sequence[Point]) -> dict[UUID, str]:
-    """All that a copy of these is to hold."""
+    """The digests that an index of these points must have."""
     return {one.id: one.digest for one in points}
 
 
@@ -70,7 +70,7 @@ moments = st.builds(
 
 @st.composite
 def points_anywhere(draw: st.DrawFn, *, most: int = 12) -> list[Point]:
-    """Points of every kind by anybody anywhere."""
+    """Points of every kind, author and room."""
     return [
         point(
             100 + number,
@@ -101,7 +101,7 @@ sights = st.builds(
 
 
 def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Everywhere more often than somewhere, and now and then nowhere."""
+    """No filter more often than one, and sometimes an empty one."""
     return st.none() | st.none() | st.lists(values, unique=True, max_size=3)
 
 

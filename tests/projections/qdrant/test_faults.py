@@ -1,4 +1,4 @@
-"""What becomes of copies, and of whoever asks, when the server is killed, slow, emptied, set back or has no wish to answer."""
+"""Indexes and callers when the server is killed, slow, emptied, restored from a backup, or refuses."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ async def opened(url, *, key=None, seconds=20.0):
 
 
 def calls(points):
-    """One of everything."""
+    """One call of each kind."""
     everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE}
     return [
         points.prepare(COPY, dimensions=DIMENSIONS),
@@ -49,11 +49,10 @@ def calls(points):
         points.remove(COPY),
         points.search_dense(COPY, facing(1, 0, 0, 0), wanted=3, **everything),
         points.search_lexical(COPY, ["toner"], wanted=3, **everything),
-        points.exchanges(COPY, after=None, limit=3, **everything),
     ]
 
 
-async def test_killed_amid_a_batch_it_has_it_all_when_told_again(shim):
+async def test_batch_interrupted_by_a_kill_completes_on_retry(shim):
     shim.start("--die-after", "17")
     async with opened(shim.url) as points:
         await points.prepare(COPY, dimensions=DIMENSIONS)
@@ -67,7 +66,7 @@ async def test_killed_amid_a_batch_it_has_it_all_when_told_again(shim):
         assert await digests(points, COPY) == told(SAID)
 
 
-async def test_killed_at_any_instant_it_loses_nothing_that_it_said_it_has(shim):
+async def test_kill_loses_no_confirmed_write(shim):
     shim.start()
     async with opened(shim.url) as points:
         await points.prepare(COPY, dimensions=DIMENSIONS)
@@ -186,7 +185,7 @@ async def test_a_server_that_was_emptied_says_that_the_copy_is_gone(shim):
         shutil.rmtree(shim.folder)
         shim.start()
         assert await points.index_names() == []
-        with pytest.raises(BackendUnavailable, match="gone; run: roomlore project rebuild qdrant"):
+        with pytest.raises(BackendUnavailable, match="gone; run: roomlore index rebuild qdrant"):
             await points.put(COPY, SAID)
         await points.prepare(COPY, dimensions=DIMENSIONS)
         await points.put(COPY, SAID)
@@ -250,7 +249,7 @@ async def test_a_change_that_cannot_be_seen_yet_is_not_taken_for_done(status):
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("answer", ANSWERS)
-async def test_whatever_answers_it_is_an_error_of_ours(answer):
+async def test_any_foreign_answer_is_backend_unavailable(answer):
     async with stranger(ANSWERS[answer]) as url, opened(url, seconds=5) as points:
         for call in calls(points):
             with pytest.raises(BackendUnavailable) as error:

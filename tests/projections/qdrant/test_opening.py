@@ -1,4 +1,4 @@
-"""Only addresses and keys that can be used are, and neither is shown."""
+"""Invalid addresses and keys are refused and not shown."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""A copy is made once, whoever else makes it, and only where a server can keep it."""
+"""An index is created once, also by several callers, and only by a server that supports it."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ async def test_a_server_that_would_pass_over_versions_is_given_nothing(shim):
     shim.start("--version", "1.15.5")
     points = open_qdrant(shim.url)
     with pytest.raises(
-        BackendUnavailable, match=r"Qdrant 1\.15 is too old: copies need 1\.16 or newer; put a newer"
+        BackendUnavailable, match=r"Qdrant 1\.15 is too old: copies need 1\.16 or newer; install a newer"
     ):
         await points.prepare("one", dimensions=DIMENSIONS)
     assert await points.index_names() == []
@@ -53,7 +53,7 @@ async def test_a_server_that_would_pass_over_versions_is_given_nothing(shim):
 
 
 async def versioned(version):
-    """Ask a server that says it is of this version."""
+    """Check a server that states this version."""
     async with stranger(http(json.dumps({"title": TITLE, "version": version, "commit": "0"}))) as url:
         points = open_qdrant(url)
         try:
@@ -64,20 +64,20 @@ async def versioned(version):
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("version", ["1.16.0", "1.16.0-dev", "1.20.1", "2.0.0", "10.1", "1.100"])
-async def test_what_is_new_enough_is_taken(version):
+async def test_new_versions_are_accepted(version):
     await versioned(version)
 
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("version", ["1.15.5", "1.9.16", "0.99.0", "1.1", "1.2.16"])
-async def test_what_is_too_old_is_not(version):
+async def test_old_versions_are_refused(version):
     with pytest.raises(BackendUnavailable, match="too old"):
         await versioned(version)
 
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("version", ["", "latest", "1", "1.x", "v1.16.0", "1" * 5000])
-async def test_what_does_not_say_how_old_it_is_is_not_trusted(version):
+async def test_unknown_versions_are_refused(version):
     with pytest.raises(BackendUnavailable, match="is not Qdrant"):
         await versioned(version)
 

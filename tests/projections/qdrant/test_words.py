@@ -1,4 +1,4 @@
-"""What is nearest by meaning comes first, and by words what shares the rarer ones."""
+"""Dense and lexical search order their results."""
 
 import numpy as np
 import pytest
@@ -49,22 +49,7 @@ async def test_a_rare_word_weighs_more_than_a_common_one(points, copy):
     assert len(await worded(points, copy, "printer")) == 20
 
 
-async def test_a_word_said_often_weighs_more_but_ever_less_so(points, copy):
-    counts = {1: 1, 2: 2, 3: 20}
-    fill = {number: 30 - count for number, count in counts.items()}
-    said = [point(number, lexemes={"toner": count, "else": fill[number]}) for number, count in counts.items()]
-    await points.put(copy, [*said, *(point(number, lexemes={"else": 1}) for number in range(10, 20))])
-    found = await points.search_lexical(copy, ["toner"], wanted=9, **ALL)
-    assert [one.message_id for one in found] == [some_id(3), some_id(2), some_id(1)]
-    assert found[0].score < 20 * found[2].score
-
-
-async def test_a_word_in_few_words_weighs_more_than_in_many(points, copy):
-    await points.put(copy, [point(1, lexemes={"toner": 1, "else": 40}), point(2, lexemes={"toner": 1})])
-    assert await worded(points, copy, "toner") == [some_id(2), some_id(1)]
-
-
-async def test_what_shares_no_word_is_not_found(points, copy):
+async def test_messages_without_shared_words_are_not_found(points, copy):
     await points.put(copy, [point(1, lexemes={"toner": 1}), point(2, lexemes={})])
     assert await worded(points, copy, "paper") == []
     assert await worded(points, copy) == []

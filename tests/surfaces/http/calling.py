@@ -1,10 +1,12 @@
 """Calls over HTTP, each response held against the description of its operation."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import httpx2
 import jsonschema_rs
+import pytest
 from fastapi import FastAPI
 
 from roomlore.http.headers import HEADERS, REQUEST_ID
@@ -12,6 +14,11 @@ from roomlore.http.headers import HEADERS, REQUEST_ID
 #: Of documentation: nobody's address.
 ELSEWHERE = "203.0.113.5"
 UNDESCRIBED = ("/metrics", "/v1/openapi.json")
+
+
+def mostly_slow(names: Iterable[str], *fast: str) -> list[Any]:
+    """Return parameters of which only the named ones are in the fast suite."""
+    return [name if name in fast else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 class Described:

@@ -82,6 +82,7 @@ async def test_idle_connections_make_room_for_those_who_ask(
             writer.close()
 
 
+@pytest.mark.slow
 async def test_where_all_connections_are_in_use_one_more_is_told_so(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +187,7 @@ async def test_who_does_not_read_an_answer_holds_nothing(
         await noted.lost.wait()
 
 
+@pytest.mark.slow
 async def test_who_reads_slowly_is_answered_whole(app: App, noted: type[Noted]) -> None:
     loop, taken = asyncio.get_running_loop(), 0
     async with asked_of(large, app, asyncio.Event()) as (caller, _):
@@ -200,6 +202,7 @@ async def test_who_reads_slowly_is_answered_whole(app: App, noted: type[Noted]) 
             assert not transport.is_closing()
 
 
+@pytest.mark.slow
 async def test_who_does_not_read_outlives_no_server(
     app: App, noted: type[Noted], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +215,7 @@ async def test_who_does_not_read_outlives_no_server(
         await noted.lost.wait()
 
 
+@pytest.mark.slow
 async def test_the_end_cuts_off_what_takes_too_long_without_a_traceback(
     app: App, monkeypatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -290,6 +294,7 @@ class Reader:
                         then()
 
 
+@pytest.mark.slow
 async def test_a_reader_hears_everything_once_though_it_is_cut_off_and_the_server_killed(
     cluster: Cluster, app: App
 ) -> None:

@@ -322,14 +322,14 @@ async def test_keys_are_known_for_a_day(served: Served, admin) -> None:
     assert await rows(admin, served) == []
 
 
-@pytest.mark.parametrize("word", ["", "x" * 256, "é", "a\tb"])
-async def test_a_key_that_is_none_is_refused(served: Served, word) -> None:
-    headers = {"idempotency-key": word.encode()}
-    response = await served.operator("POST", "/v1/messages", record(), headers=headers)
-    assert (response.status_code, problem(response)) == (400, "bad-input")
-    twice = [("idempotency-key", "a"), ("idempotency-key", "b")]
-    response = await served.operator("POST", "/v1/messages", record(), besides=twice)
-    assert (response.status_code, problem(response)) == (400, "bad-input")
+async def test_a_key_that_is_none_is_refused(served: Served) -> None:
+    for word in ["", "x" * 256, "é", "a\tb"]:
+        headers = {"idempotency-key": word.encode()}
+        response = await served.operator("POST", "/v1/messages", record(), headers=headers)
+        assert (response.status_code, problem(response)) == (400, "bad-input")
+        twice = [("idempotency-key", "a"), ("idempotency-key", "b")]
+        response = await served.operator("POST", "/v1/messages", record(), besides=twice)
+        assert (response.status_code, problem(response)) == (400, "bad-input")
 
 
 async def test_whoever_is_not_let_in_is_told_nothing_of_a_key(served: Served) -> None:

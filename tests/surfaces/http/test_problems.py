@@ -75,11 +75,11 @@ async def test_of_several_who_may_be_meant_those_are_named_whom_the_viewer_knows
     assert "cellar" not in rooms["detail"]
 
 
-@pytest.mark.parametrize("given", ["", "a b", "x" * 129, "1\x7f", "<script>", "a,b"])
-async def test_an_id_that_is_not_well_formed_is_replaced(served: Served, given) -> None:
-    response = await served.operator("GET", "/v1/rooms", headers={"x-request-id": given})
+async def test_an_id_that_is_not_well_formed_is_replaced(served: Served) -> None:
+    for given in ["", "a b", "x" * 129, "1\x7f", "<script>", "a,b"]:
+        response = await served.operator("GET", "/v1/rooms", headers={"x-request-id": given})
 
-    assert len(response.headers["x-request-id"]) == 36
+        assert len(response.headers["x-request-id"]) == 36
 
 
 def test_every_error_has_its_kind() -> None:
@@ -93,6 +93,7 @@ def test_every_error_has_its_kind() -> None:
     assert raised - {errors.RoomloreError, errors.ServerUnavailable} == set(KINDS)
 
 
+@pytest.mark.slow
 async def test_a_read_that_takes_too_long_is_given_up_and_says_so(
     served: Served, admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,30 +154,29 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("path", ["/v1/search", "/v1/ask"])
-@pytest.mark.parametrize("body", BAD.values(), ids=BAD)
-async def test_bad_bodies_are_refused(served: Served, path, body) -> None:
-    response = await served.operator("POST", path, content=body, headers={"content-type": "application/json"})
+async def test_bad_bodies_are_refused(served: Served) -> None:
+    for path in ["/v1/search", "/v1/ask"]:
+        for body in BAD.values():
+            response = await served.operator(
+                "POST", path, content=body, headers={"content-type": "application/json"}
+            )
 
-    assert response.status_code == 400
-    assert response.json()["type"] == "urn:roomlore:problem:bad-input"
-    assert len(response.content) < 1_000
-
-
-@pytest.mark.parametrize(
-    "kind", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
-)
-async def test_what_is_not_sent_as_json_is_refused(served: Served, kind) -> None:
-    headers = {} if kind is None else {"content-type": kind}
-
-    response = await served.operator("POST", "/v1/search", content=b'{"question": "x"}', headers=headers)
-
-    assert response.status_code == 415
+            assert response.status_code == 400
+            assert response.json()["type"] == "urn:roomlore:problem:bad-input"
+            assert len(response.content) < 1_000
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+async def test_what_is_not_sent_as_json_is_refused(served: Served) -> None:
+    for kind in [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]:
+        headers = {} if kind is None else {"content-type": kind}
+
+        response = await served.operator("POST", "/v1/search", content=b'{"question": "x"}', headers=headers)
+
+        assert response.status_code == 415
+
+
+async def test_bad_words_in_paths_and_queries_are_refused(served: Served) -> None:
+    for path in [
         "/v1/rooms/a%00b/messages",
         "/v1/rooms?limit=3",
         "/v1/rooms/square/messages?limit=0",
@@ -188,17 +188,13 @@ async def test_what_is_not_sent_as_json_is_refused(served: Served, kind) -> None
         "/v1/memories?since=0001-01-01T00:00:00%2B14:00",
         "/v1/log?about=xyz",
         "/v1/rooms/square/context?budget=-1",
-    ],
-)
-async def test_bad_words_in_paths_and_queries_are_refused(served: Served, path) -> None:
-    assert (await served.operator("GET", path)).status_code == 400
+    ]:
+        assert (await served.operator("GET", path)).status_code == 400
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/rooms/%ff%fe/messages", "/v1/rooms/%ED%A0%80/messages", "/v1/memories/zzz"]
-)
-async def test_words_that_mean_nothing_are_not_found(served: Served, path) -> None:
-    assert (await served.operator("GET", path)).status_code == 404
+async def test_words_that_mean_nothing_are_not_found(served: Served) -> None:
+    for path in ["/v1/rooms/%ff%fe/messages", "/v1/rooms/%ED%A0%80/messages", "/v1/memories/zzz"]:
+        assert (await served.operator("GET", path)).status_code == 404
 
 
 async def test_paths_and_methods_that_are_none_are_told_apart_with_a_key_only(served: Served) -> None:

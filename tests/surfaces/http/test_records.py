@@ -29,24 +29,21 @@ async def test_neutral_records_are_stored_once_and_told(served: Served) -> None:
     assert (again["added"], again["unchanged"]) == ([], 1)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+async def test_what_is_no_batch_is_refused_whole(served: Served) -> None:
+    for wrong in [
         {"messages": [SAID], "more": 1},
         {"messages": [SAID] * 1001},
         {"messages": SAID},
         {"messages": "r1"},
         [SAID],
         {},
-    ],
-)
-async def test_what_is_no_batch_is_refused_whole(served: Served, wrong) -> None:
-    response = await served.operator("POST", "/v1/messages/records", wrong)
-    found = await served.operator.get("/v1/rooms/square/messages")
+    ]:
+        response = await served.operator("POST", "/v1/messages/records", wrong)
+        found = await served.operator.get("/v1/rooms/square/messages")
 
-    assert response.status_code == 400
-    assert "mill" not in response.text
-    assert "r1" not in {one["external_id"] for one in found["messages"]}
+        assert response.status_code == 400
+        assert "mill" not in response.text
+        assert "r1" not in {one["external_id"] for one in found["messages"]}
 
 
 #: What is no record, each for a reason of its own.
@@ -182,22 +179,6 @@ async def test_what_a_room_keeps_no_longer_goes_when_an_operator_says_so(served:
     assert (await served.operator("POST", "/v1/erasures/expired", later)).status_code == 400
     [receipt] = await served.operator.post("/v1/erasures/expired", {})
     assert (receipt["kind"], receipt["is_clean"]) == ("expiry", True)
-
-
-async def test_memories_are_found_by_whoever_may_see_them(served: Served) -> None:
-    eve = await served.caller("eve")
-    await served.operator.post("/v1/memories", {"content": "The mill is shut.", "sources": ["m4"]})
-
-    [found] = await served.operator.post("/v1/memories/search", {"question": "is the mill shut?"})
-    assert found["memory"]["content"] == "The mill is shut."
-    assert await eve.post("/v1/memories/search", {"question": "is the mill shut?"}) == []
-
-
-async def test_operators_are_told_how_the_work_stands(served: Served) -> None:
-    ana = await served.caller("ana")
-
-    assert (await served.operator.get("/v1/operations/state"))["failures"] == []
-    assert (await ana("GET", "/v1/operations/state")).status_code == 403
 
 
 async def test_half_a_surrogate_pair_is_replaced_and_keeps_nothing_out(served: Served) -> None:

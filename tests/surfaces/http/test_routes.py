@@ -9,8 +9,8 @@ import pytest
 
 from operations.village import ANA, SQUARE, say
 from roomlore.cli.output import plain
-from roomlore.http import schemas
 from roomlore.ingest.clean import TOO_FAR_AHEAD
+from roomlore.operations import responses
 from surfaces.http.conftest import Served
 
 
@@ -54,28 +54,22 @@ async def test_what_is_shown_is_what_the_command_line_prints(served: Served) -> 
         await app.messages(viewer, "square")
     )
     assert (await ask.get("/v1/rooms/square/exchanges"))["exchanges"] == printed(
-        [schemas.exchange_said(one) for one in await app.exchanges(viewer, "square")]
+        [responses.thread_response(one) for one in await app.exchanges(viewer, "square")]
     )
-    assert await ask.get("/v1/conversations/message:m1") == printed(schemas.conversation_read(found, said))
+    assert await ask.get("/v1/conversations/message:m1") == printed(
+        responses.conversation_response(found, said)
+    )
     assert await ask.post("/v1/search", {"question": "village"}) == printed(
-        schemas.found_exchanges(await app.search(viewer, "village"))
+        responses.search_response(await app.search(viewer, "village"))
     )
     assert await ask.post("/v1/ask", {"question": "village word1"}) == printed(
-        schemas.answer_given(await app.ask(viewer, "village word1"))
+        responses.answer_response(await app.ask(viewer, "village word1"))
     )
-    context = schemas.context_given(await app.context(viewer, "square"), explain=True)
+    context = responses.context_response(await app.context(viewer, "square"), explain=True)
     assert await ask.get("/v1/rooms/square/context?explain=true") == printed(context)
     assert await ask.get("/v1/participants") == printed(
-        schemas.persons(await app.participants(viewer), await app.people.accounts(viewer))
+        responses.person_responses(await app.participants(viewer), await app.people.accounts(viewer))
     )
-
-
-async def test_a_timeline_shows_conversations(served: Served) -> None:
-    await served.app.drain()
-
-    timeline = await served.operator.get("/v1/rooms/square/timeline")
-
-    assert all(one["conversation_id"] for one in timeline["messages"] if one["message"]["kind"] == "message")
 
 
 async def test_searches_are_narrowed(served: Served) -> None:
@@ -197,64 +191,7 @@ async def test_an_edit_takes_secrets_out(served: Served) -> None:
     assert token not in json.dumps(await messages_of(served))
 
 
-async def test_one_edits_nothing_twice_with_the_same_text(served: Served, admin) -> None:
-    for _ in range(2):
-        await served.operator("PATCH", "/v1/messages/m1", {"text": "once"})
-
-    query = "select count(*) from revisions where org_id = %s"
-    assert await (await admin.execute(query, [served.app.org_id])).fetchone() == (1,)
-
-
 # What is put right
-
-
-async def test_conversations_are_put_right(served: Served) -> None:
-    await served.app.drain()
-    ask = served.operator
-    for number in (1, 2):
-        split = await ask.post(
-            "/v1/conversations/split", {"messages": [f"m{number}"], "label": f"topic {number}"}
-        )
-        assert split["label"] == f"topic {number}"
-    one, other = [(await ask.get(f"/v1/conversations/message:m{number}"))["id"] for number in (1, 2)]
-    assert one != other
-
-    moved = await ask.post("/v1/conversations/move", {"message": "m3", "to": one})
-    merged = await ask.post(f"/v1/conversations/{one}/merge", {"other": other})
-    named = (await ask("PUT", f"/v1/conversations/{one}/label", {"label": "the lantern"})).json()
-    marked = (await ask("PUT", f"/v1/conversations/{one}/sensitivity", {"sensitivity": "sensitive"})).json()
-    closed = await ask.post(f"/v1/conversations/{one}/close")
-
-    assert (moved["id"], moved["message_count"]) == (one, 2)
-    assert merged["message_count"] == 3
-    assert (named["label"], marked["sensitivity"], closed["is_open"]) == ("the lantern", "sensitive", False)
-    assert (await ask("GET", f"/v1/conversations/{other}")).status_code == 404
-
-
-async def test_memories_are_kept_explained_and_put_right(served: Served) -> None:
-    bo = await served.caller("bo")
-    kept = await served.operator.post(
-        "/v1/memories",
-        {
-            "content": "The gate is blue.",
-            "sources": ["m1"],
-            "about": ["bo"],
-            "tags": ["gate"],
-            "importance": 4,
-        },
-    )
-    corrected = await bo.post(f"/v1/memories/{kept['id']}/correct", {"content": "The gate is green."})
-
-    why = await bo.get(f"/v1/memories/{corrected['id']}")
-    assert [one["message"]["external_id"] for one in why["sources"]] == ["m1"]
-    assert [one["id"] for one in why["predecessors"]] == [kept["id"]]
-    assert [one["id"] for one in await bo.get("/v1/memories?tags=gate&about=bo")] == [corrected["id"]]
-    history = await bo.get("/v1/memories?statuses=active&statuses=deprecated&room=square")
-    assert {one["id"] for one in history} == {kept["id"], corrected["id"]}
-    assert {one["id"] for one in await bo.get("/v1/messages/m1/memories")} == {kept["id"], corrected["id"]}
-    forgotten = await bo.post(f"/v1/memories/{corrected['id']}/forget")
-    restored = await bo.post(f"/v1/memories/{corrected['id']}/restore")
-    assert (forgotten["status"], restored["status"]) == ("archived", "active")
 
 
 async def test_a_misspelt_word_is_no_wish(served: Served) -> None:
@@ -266,16 +203,6 @@ async def test_a_misspelt_word_is_no_wish(served: Served) -> None:
     assert response.status_code == 400
     assert "sensitiv" in response.json()["detail"]
     assert await served.operator.get("/v1/memories") == []
-
-
-async def test_participants_are_merged_and_split(served: Served) -> None:
-    merged = await served.operator.post("/v1/participants/merge", {"one": "ana", "other": "ana_home"})
-    accounts = await served.operator.get("/v1/participants/accounts?participant=ana")
-    parted = await served.operator.post("/v1/participants/split", {"account": "ana_home"})
-
-    assert {one["account_id"] for one in merged} == {"ana", "ana_home"}
-    assert accounts == merged
-    assert [one["account_id"] for one in parted] == ["ana"]
 
 
 # What goes
@@ -296,32 +223,19 @@ async def test_an_erasure_is_shown_first_and_ends_in_a_receipt(served: Served) -
     assert (await served.operator.post(f"/v1/receipts/{receipt['id']}/check"))["is_clean"] is True
 
 
-@pytest.mark.parametrize(
-    "wish",
-    [
+async def test_nothing_goes_by_leaving_something_out(served: Served) -> None:
+    for wish in [
         {"kind": "range", "room": "square"},
         {"kind": "range", "room": "square", "everything": True, "since": "2024-01-01T00:00:00Z"},
         {"kind": "range", "room": "square", "since": "2024-01-01T00:00:00"},
         {"kind": "everything"},
         {"kind": "person"},
         {"kind": "person", "participant": "ana", "dryrun": True},
-    ],
-)
-async def test_nothing_goes_by_leaving_something_out(served: Served, wish) -> None:
-    before = await messages_of(served)
+    ]:
+        before = await messages_of(served)
 
-    assert (await served.operator("POST", "/v1/erasures", wish)).status_code == 400
-    assert await messages_of(served) == before
-
-
-async def test_a_stretch_and_a_person_go(served: Served) -> None:
-    await served.operator.post("/v1/erasures", {"kind": "range", "room": "attic", "everything": True})
-    eve = await served.caller("eve")
-    receipt = await eve.post("/v1/erasures", {"kind": "person", "participant": "eve"})
-
-    assert await messages_of(served, "attic") == {}
-    assert receipt["is_clean"] is True
-    assert (await served.operator("GET", "/v1/participants/accounts?participant=eve")).status_code == 404
+        assert (await served.operator("POST", "/v1/erasures", wish)).status_code == 400
+        assert await messages_of(served) == before
 
 
 async def test_nothing_is_dropped_in_silence_by_a_server_whose_clock_is_behind(served: Served) -> None:
@@ -337,26 +251,6 @@ async def test_nothing_is_dropped_in_silence_by_a_server_whose_clock_is_behind(s
 
 
 # Rooms, agents, wishes, the running of it
-
-
-async def test_rooms_are_opened_closed_named_and_erased(served: Served) -> None:
-    ask = served.operator
-    eve = await served.caller("eve")
-
-    assert (await ask.post("/v1/rooms/attic/open", {"dry_run": True}))["messages"] == 3
-    assert (await eve("GET", "/v1/rooms/attic/messages")).status_code == 404
-    assert (await ask.post("/v1/rooms/attic/open", {}))["is_dry_run"] is False
-    assert len((await eve.get("/v1/rooms/attic/messages"))["messages"]) == 3
-    room_id = (await ask.post("/v1/rooms/attic/close"))["room"]
-    assert (await ask("PUT", "/v1/rooms/attic/name", {"name": "loft"})).json() == {"room": room_id}
-    added = await ask.post("/v1/rooms/loft/members", {"participant": "eve", "always": True})
-    assert ("Eve", None) in {(one["name"], one["joined_at"]) for one in added}
-    assert await ask.get("/v1/rooms/loft/members") == added
-    removed = (await ask("DELETE", "/v1/rooms/loft/members/eve")).json()
-    assert all(one["left_at"] for one in removed if one["name"] == "Eve")
-    receipt = await ask.post("/v1/erasures", {"kind": "room", "room": "loft"})
-    assert (receipt["kind"], receipt["is_clean"]) == ("room", True)
-    assert {room["name"] for room in await ask.get("/v1/rooms")} == {"square", "cellar"}
 
 
 async def test_no_record_opens_a_direct_room(served: Served) -> None:
@@ -474,30 +368,6 @@ async def test_whoever_made_a_request_decides_about_it_with_their_own_key_and_no
         for name in (author, *others):
             told = await (await served.caller(name)).post("/v1/search", found)
             assert ("4-4-1-7" not in json.dumps(told)) is is_hidden, (deed, name)
-
-
-async def test_wishes_are_reviewed(served: Served) -> None:
-    said = (
-        record("n1", "The code of the shed is 4-4-1-7."),
-        record("n2", "Please forget that.", reply_to="n1", sent_at="2026-01-01T00:01:00Z"),
-    )
-    await served.operator.post("/v1/messages", {"messages": list(said)})
-    (wish,) = await served.operator.get("/v1/wishes?room=square")
-
-    undone = await served.operator.post(f"/v1/wishes/{wish['id']}/dismiss")
-    kept = await served.operator.post(f"/v1/wishes/{wish['id']}/accept")
-
-    assert (undone["status"], kept["status"]) == ("dismissed", "active")
-    counted = await served.operator.get("/v1/wishes/counts")
-    assert counted == {"carried_out": 1, "proposed": 0, "dismissed": 0}
-    covered = kept["covers"][0]["id"]
-    (withheld,) = await served.operator.get(f"/v1/wishes/withheld?message_ids={covered}")
-    assert withheld["wish_id"] == wish["id"]
-    assert await (await served.caller("bo")).get(f"/v1/wishes/withheld?message_ids={covered}") == []
-    assert await served.operator.get("/v1/wishes/mode") == {"mode": "on"}
-    changed = await served.operator("PUT", "/v1/wishes/mode", {"mode": "propose"})
-    assert changed.json() == {"mode": "propose"}
-    assert await served.operator.get("/v1/wishes?status=proposed") == []
 
 
 async def test_a_slash_in_a_name_is_sent_encoded(served: Served) -> None:

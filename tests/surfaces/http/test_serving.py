@@ -17,9 +17,10 @@ from psycopg.conninfo import conninfo_to_dict
 
 from roomlore.cli import server
 from roomlore.cli.main import cli
+from roomlore.client.server import is_loopback
 from roomlore.db.cluster import Cluster
 from roomlore.domain.errors import BadInput
-from roomlore.http.runtime import is_loopback, listen
+from roomlore.http.runtime import listen
 from roomlore.operations import App
 
 
@@ -55,6 +56,7 @@ async def address(run: asyncio.subprocess.Process) -> str:
     return f"http://{found[1]}"
 
 
+@pytest.mark.slow
 async def test_it_serves_works_and_ends_in_order(cluster: Cluster, app: App) -> None:
     org, made = str(app.settings.org), await app.keys.make("operator", name="x")
     shown = {"authorization": f"Bearer {made.key}"}
@@ -85,6 +87,7 @@ async def test_it_serves_works_and_ends_in_order(cluster: Cluster, app: App) -> 
     assert b"gate" not in err
 
 
+@pytest.mark.slow
 async def test_it_says_so_where_others_can_reach_it(cluster: Cluster) -> None:
     async with process(
         *database(cluster), "serve", "--host", "0.0.0.0", "--port", "0", "--no-workers"
@@ -97,6 +100,7 @@ async def test_it_says_so_where_others_can_reach_it(cluster: Cluster) -> None:
     assert b"TLS" in err
 
 
+@pytest.mark.slow
 async def test_it_wants_no_key_of_its_own(cluster: Cluster) -> None:
     async with process(*database(cluster), "serve", ROOMLORE_KEY="rlk_x") as run:
         _, err = await run.communicate()
@@ -106,6 +110,7 @@ async def test_it_wants_no_key_of_its_own(cluster: Cluster) -> None:
     assert b"rlk_x" not in err
 
 
+@pytest.mark.slow
 async def test_what_was_acknowledged_is_there_after_a_kill(cluster: Cluster, app: App) -> None:
     made = await app.keys.make("operator", name="x")
     shown = {"authorization": f"Bearer {made.key}"}

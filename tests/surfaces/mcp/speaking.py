@@ -60,9 +60,7 @@ async def over_http(
     async with (
         httpx2.AsyncClient(headers=shown, timeout=PATIENCE) as http,
         Client(
-            streamable_http_client(f"{url}{PATH}", http_client=http),
-            mode=mode,
-            read_timeout_seconds=PATIENCE,
+            streamable_http_client(f"{url}{PATH}", http_client=http), mode=mode, read_timeout_seconds=PATIENCE
         ) as client,
     ):
         yield client

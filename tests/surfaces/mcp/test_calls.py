@@ -23,9 +23,9 @@ from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import beside, error_of, text_of
 
 READING = {
-    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_why",
+    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_provenance",
 }  # fmt: skip
-WRITING = {"remember", "room_say", "correct", "forget"}
+WRITING = {"remember", "message_send", "correct", "forget"}
 #: Tools that cite what people said; the others name rooms, people or what was done.
 CITING = [tool.name for tool in TOOLS if issubclass(tool.result, QuotedResult | AnswerResult | ContextResult)]
 
@@ -34,7 +34,7 @@ async def schemas(client: Client) -> dict[str, Any]:
     return {tool.name: tool for tool in (await client.list_tools()).tools}
 
 
-async def test_tools_are_described_briefly_and_say_what_they_do_to_the_world(told: App) -> None:
+async def test_tools_have_short_descriptions_and_hints(told: App) -> None:
     async with beside(told, allow_writes=True) as client:
         tools = await schemas(client)
 
@@ -50,9 +50,7 @@ async def test_tools_are_described_briefly_and_say_what_they_do_to_the_world(tol
 
 
 @pytest.mark.parametrize("name", CITING)
-async def test_what_is_told_is_as_described_and_every_citation_leads_to_a_message(
-    told: App, name: str
-) -> None:
+async def test_results_fit_their_schema_and_citations_lead_to_messages(told: App, name: str) -> None:
     [memory, *_] = await told.memories.all(told.operator)
     given = {
         "room_read": {"room": "attic"},
@@ -61,7 +59,7 @@ async def test_what_is_told_is_as_described_and_every_citation_leads_to_a_messag
         "room_search": {"question": EVERYWHERE},
         "ask": {"question": f"{EVERYWHERE} word4"},
         "memory_search": {"question": "word4 known"},
-        "memory_why": {"memory": str(memory.id)},
+        "memory_provenance": {"memory": str(memory.id)},
         "remember": {"content": "the ladder is in the attic", "sources": ["m4"], "about": ["ana"]},
     }[name]
 
@@ -105,19 +103,19 @@ async def test_agents_are_marked_as_bots(told: App) -> None:
         ("room_search", {"question": "x", "limit": 21}, "limit: "),
         ("room_search", {"question": "x", "limit": 0}, "limit: "),
         ("room_search", {"question": "x", "budget": 1_000_000}, "budget: "),
-        ("room_search", {"question": "x\0y"}, "question: Value error, must hold no NUL"),
+        ("room_search", {"question": "x\0y"}, "question: Value error, must not contain NUL"),
         ("room_search", {"question": "x", "viewer": "ana"}, "viewer: Extra inputs are not permitted"),
         ("ask", {"question": "x", "org": "other"}, "org: Extra inputs are not permitted"),
         ("ask", {"question": "x" * 10_001}, "question: String should have at most 10000 characters"),
         ("memory_search", {"question": "x", "room": "attic"}, "question: leave out room and about"),
-        ("memory_why", {"memory": "zzz"}, "no memory 'zzz'"),
+        ("memory_provenance", {"memory": "zzz"}, "no memory 'zzz'"),
         ("room_context", {"room": "attic", "as": "bo"}, "as: Extra inputs are not permitted"),
         ("room_context", {"room": "\ud800"}, "room: "),
         ("remember", {"content": "x", "kind": "rumour"}, "kind: Input should be"),
         ("remember", {"content": "x", "sensitive": False}, "sensitive: Extra inputs are not permitted"),
     ],
 )
-async def test_what_is_wrong_with_a_call_is_told(
+async def test_wrong_arguments_are_refused_with_a_reason(
     told: App, tool: str, given: dict[str, Any], why: str
 ) -> None:
     async with beside(told, allow_writes=True) as client:
@@ -127,7 +125,7 @@ async def test_what_is_wrong_with_a_call_is_told(
     assert "pydantic" not in refused
 
 
-async def test_a_prompt_and_a_resource_that_are_wrong_are_refused(told: App) -> None:
+async def test_wrong_prompts_and_resources_are_refused(told: App) -> None:
     async with beside(told) as client:
         calls = {
             "no prompt 'x'": client.get_prompt("x", {}),
@@ -147,9 +145,7 @@ async def test_a_prompt_and_a_resource_that_are_wrong_are_refused(told: App) -> 
             assert (await error_of(call)).startswith(f"-32602 {why}")
 
 
-async def test_remembering_is_refused_unless_it_is_allowed_as_if_it_were_not_there(
-    told: App, key_of: KeyOf
-) -> None:
+async def test_a_tool_that_writes_does_not_exist_unless_writes_are_allowed(told: App, key_of: KeyOf) -> None:
     pip = await told.sign_in(await key_of("pip"))
     before = len(await told.memories.all(told.operator, limit=1000))
 
@@ -162,7 +158,7 @@ async def test_remembering_is_refused_unless_it_is_allowed_as_if_it_were_not_the
     assert len(await told.memories.all(told.operator, limit=1000)) == before
 
 
-async def test_remembering_also_needs_the_right_of_the_key(told: App, key_of: KeyOf) -> None:
+async def test_a_tool_that_writes_needs_the_right_of_the_key(told: App, key_of: KeyOf) -> None:
     ana, pip = await told.sign_in(await key_of("ana")), await told.sign_in(await key_of("pip"))
 
     async with beside(ana, allow_writes=True) as client:
@@ -180,7 +176,7 @@ async def test_remembering_also_needs_the_right_of_the_key(told: App, key_of: Ke
     assert memory.asserted_by == pip.access.principal.participant_id
 
 
-async def test_an_agent_finds_its_way_speaks_and_takes_back_what_is_its_own(told: App, key_of: KeyOf) -> None:
+async def test_an_agent_lists_writes_corrects_and_erases(told: App, key_of: KeyOf) -> None:
     pip = await told.sign_in(await key_of("pip"))
 
     async with beside(pip, allow_writes=True) as client:
@@ -202,7 +198,7 @@ async def test_an_agent_finds_its_way_speaks_and_takes_back_what_is_its_own(told
             "Eve": "human",
             "Pip": "agent",
         }
-        said = await call("room_say", room="square", text="The oven is hot.", reply_to="m1")
+        said = await call("message_send", room="square", text="The oven is hot.", reply_to="m1")
         await call("correct", message=said["message_id"], text="The oven is very hot.")
         [memory] = (await call("remember", content="The oven takes an hour"))["memories"]
         better = await call("correct", memory=memory["memory_id"], text="The oven takes two hours")
@@ -212,20 +208,20 @@ async def test_an_agent_finds_its_way_speaks_and_takes_back_what_is_its_own(told
         assert "very hot" in newest["text"]
         await call("forget", message=said["message_id"])
         assert "very hot" not in (await call("room_read", room="square"))["text"]
-        assert (await call("forget", memory=better["memory_id"]))["done"] == "put aside"
+        assert (await call("forget", memory=better["memory_id"]))["action"] == "archived"
 
         for name, given in (
             ("correct", {"message": "m1", "text": "Not mine."}),
             ("forget", {"message": "m1"}),
             ("forget", {}),
             ("forget", {"message": "m3", "memory": better["memory_id"]}),
-            ("room_say", {"room": "attic", "text": "Hello?"}),
+            ("message_send", {"room": "attic", "text": "Hello?"}),
         ):
             assert (await client.call_tool(name, given)).is_error, name
     assert (await told.messages(told.operator, "square"))[0].body == f"{EVERYWHERE} word1"
 
 
-async def test_of_very_long_messages_the_beginnings_are_told_and_how_to_read_on(
+async def test_long_messages_are_cut_and_read_part_by_part(
     told: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = " ".join(f"word{number}" for number in range(3_000))
@@ -279,7 +275,7 @@ async def test_a_span_of_a_room_is_read_backwards_page_by_page(told: App) -> Non
         assert await read(since=moment) == everything[1:]
 
 
-async def test_a_revoked_key_ends_whatever_reads_with_it(told: App, key_of: KeyOf) -> None:
+async def test_a_revoked_key_ends_every_call(told: App, key_of: KeyOf) -> None:
     bo = await told.sign_in(await key_of("bo"))
 
     async with beside(bo) as client:
@@ -293,7 +289,7 @@ async def test_a_revoked_key_ends_whatever_reads_with_it(told: App, key_of: KeyO
             client.call_tool("people_list", {}),
             client.call_tool("room_read", {"room": "attic"}),
             client.call_tool("memory_search", {}),
-            client.call_tool("memory_why", {"memory": "0199"}),
+            client.call_tool("memory_provenance", {"memory": "0199"}),
             client.list_resources(),
             client.read_resource("room://attic/timeline"),
             client.read_resource("memory://0199"),
@@ -305,7 +301,7 @@ async def test_a_revoked_key_ends_whatever_reads_with_it(told: App, key_of: KeyO
     assert refused == {"the key is not valid"}
 
 
-async def test_a_fault_of_ours_is_told_and_logged_without_what_it_says(
+async def test_a_bug_is_reported_and_logged_without_its_text(
     told: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fails(*_: Any, **__: Any) -> None:
@@ -319,7 +315,7 @@ async def test_a_fault_of_ours_is_told_and_logged_without_what_it_says(
         tool = await error_of(client.call_tool("room_search", {"question": "a private question"}))
         resource = await error_of(client.read_resource("room://attic/timeline"))
 
-    assert tool == "a fault in Roomlore; nothing was left half-written"
+    assert tool == "a bug in Roomlore; nothing was left half-written"
     assert resource == f"-32603 {tool}"
     assert "unexpected RuntimeError at test_calls.py" in caplog.text
     assert "secret" not in caplog.text
@@ -334,7 +330,7 @@ async def test_a_fault_of_ours_is_told_and_logged_without_what_it_says(
         (ModelUnavailable("no /srv/model", cure="x"), "the embedding model cannot be loaded"),
     ],
 )
-async def test_outages_are_told_without_where_things_are(
+async def test_outages_are_reported_without_addresses(
     told: App, monkeypatch: pytest.MonkeyPatch, error: Exception, told_instead: str
 ) -> None:
     async def fails(*_: Any, **__: Any) -> None:
@@ -350,7 +346,7 @@ async def test_outages_are_told_without_where_things_are(
     assert "srv" not in refused
 
 
-async def test_reading_leaves_a_line_in_the_log_under_the_key(told: App, key_of: KeyOf) -> None:
+async def test_calls_are_audited_under_the_key(told: App, key_of: KeyOf) -> None:
     bo = await told.sign_in(await key_of("bo"))
 
     async with beside(bo) as client:
@@ -377,7 +373,7 @@ async def test_rooms_come_in_pages(app: App) -> None:
     assert len({one.uri for one in [*first.resources, *second.resources]}) == many
 
 
-async def test_choices_for_a_room_are_names_that_mean_one_room(app: App) -> None:
+async def test_completions_are_names_that_mean_one_room(app: App) -> None:
     rooms = [("1", "kitchen"), ("2", "Kitten"), ("3", "twice"), ("4", "twice"), ("5", "kit\nchen]")]
     await app.ingest_batch([message(f"c{key}", room=room(f"id{key}", name=name)) for key, name in rooms])
     ids = {one.external_id: str(one.id) for one in await app.rooms(app.operator)}
@@ -394,7 +390,7 @@ async def test_choices_for_a_room_are_names_that_mean_one_room(app: App) -> None
         assert await choices("x") == await choices("", "memory") == set()
 
 
-async def test_little_is_told_where_little_is_wanted_and_what_is_left_out_is_counted(app: App) -> None:
+async def test_a_budget_limits_the_text_and_omissions_are_counted(app: App) -> None:
     bodies = [f"flour {'and water ' * 40}{number}" for number in range(30)]
     await app.ingest_batch([message(str(number), body) for number, body in enumerate(bodies)])
     await app.drain()
@@ -408,13 +404,13 @@ async def test_little_is_told_where_little_is_wanted_and_what_is_left_out_is_cou
 
     shown = little.structured_content
     assert 0 < shown["tokens"] <= 300
-    assert shown["left_out"] > 0
-    assert f"({shown['left_out']} more did not fit" in text_of(little)
+    assert shown["omitted"] > 0
+    assert f"({shown['omitted']} more did not fit" in text_of(little)
     assert len(more.structured_content["citations"]) > len(shown["citations"])
     assert context.structured_content["tokens"] <= 300
 
 
-async def test_catching_up_begins_where_one_left(app: App) -> None:
+async def test_catch_up_starts_at_since(app: App) -> None:
     told = [message(f"d{number}", f"said {number}", sent_at=at(60 * number)) for number in range(8)]
     await app.ingest_batch([*told, message("e", "elsewhere", room=room("other"), author=author("bo"))])
     await app.memories.remember("decided at six", sources=["d6"])
@@ -435,7 +431,7 @@ async def test_catching_up_begins_where_one_left(app: App) -> None:
     assert "-- nothing that you may read" in nothing
 
 
-async def test_an_agent_takes_its_own_request_back_and_nobody_elses(told: App, key_of: KeyOf) -> None:
+async def test_an_agent_withdraws_only_its_own_privacy_request(told: App, key_of: KeyOf) -> None:
     pip, ana = await told.sign_in(await key_of("pip")), await told.sign_in(await key_of("ana"))
 
     async def statuses() -> list[tuple[str, str]]:
@@ -447,10 +443,10 @@ async def test_an_agent_takes_its_own_request_back_and_nobody_elses(told: App, k
 
     async with beside(pip, allow_writes=True) as client, beside(ana, allow_writes=True) as other:
         code: Any = await client.call_tool(
-            "room_say", {"room": "square", "text": "The code of the shed is 4-4-1-7."}
+            "message_send", {"room": "square", "text": "The code of the shed is 4-4-1-7."}
         )
         answering = {"room": "square", "reply_to": code.structured_content["message_id"]}
-        asked: Any = await client.call_tool("room_say", answering | {"text": "Please forget that."})
+        asked: Any = await client.call_tool("message_send", answering | {"text": "Please forget that."})
         mine = {"message": asked.structured_content["message_id"]}
         assert await statuses() == [("Pip", "active")]
         assert "4-4-1-7" not in await found(client)

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from roomlore.cli.main import cli
-from roomlore.mcp import arguments, prompts, resources
+from roomlore.mcp import arguments, prompts, resources, server
 from roomlore.mcp.http_transport import PATH
 from roomlore.mcp.tools import TOOLS
 
@@ -37,7 +37,7 @@ def test_the_page_has_every_tool_and_no_other() -> None:
 def test_the_page_has_every_resource_and_the_prompt_with_its_arguments() -> None:
     assert first_column("resource") == [resources.TIMELINE, resources.MEMORY]
     assert f"The prompt `{prompts.CATCH_UP}`" in PAGE
-    assert all(f"`{name}`" in PAGE for name in arguments.CatchUp.model_fields)
+    assert all(f"`{name}`" in PAGE for name in server.CATCH_UP.model_fields)
 
 
 def test_the_page_has_the_budgets_as_they_are() -> None:

@@ -33,10 +33,10 @@ from surfaces.mcp.test_visibility import heard_by
 
 WIDE = {"question": EVERYWHERE, "limit": 20, "budget": 16_000}
 TOOLS = [
-    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_why",
+    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_provenance",
 ]  # fmt: skip
 #: What an agent may do besides.
-WRITING = ["remember", "room_say", "correct", "forget"]
+WRITING = ["remember", "message_send", "correct", "forget"]
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -54,9 +54,7 @@ def words(result: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_over_http_a_key_reads_with_the_eyes_of_its_participant(
-    people: App, key_of: KeyOf, mode: str
-) -> None:
+async def test_over_http_a_key_reads_as_its_participant(people: App, key_of: KeyOf, mode: str) -> None:
     async with listening(people) as url, over_http(url, await key_of("bo"), mode=mode) as client:
         assert client.server_info.name == "roomlore"
         assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
@@ -77,7 +75,7 @@ async def test_over_http_a_key_reads_with_the_eyes_of_its_participant(
     assert "word5" in prompt
 
 
-async def test_callers_at_the_same_time_are_told_each_what_is_theirs(people: App, key_of: KeyOf) -> None:
+async def test_concurrent_callers_get_their_own_results(people: App, key_of: KeyOf) -> None:
     async with listening(people) as url:
 
         async def asks(name: str) -> list[set[str]]:
@@ -115,9 +113,7 @@ async def test_only_an_operators_key_may_have_a_viewer_configured(people: App, k
             assert (await raw.post("/mcp", json=LIST)).status_code == 403
 
 
-async def test_a_key_of_another_org_tells_of_that_org_alone_or_opens_nothing(
-    people: App, open_app: OpenApp
-) -> None:
+async def test_a_key_of_another_org_shows_nothing(people: App, open_app: OpenApp) -> None:
     other = await open_app("other")
     theirs = (await other.keys.make("operator", name="theirs")).key
     [room, *_] = await people.rooms(people.operator)
@@ -137,21 +133,20 @@ async def test_a_key_of_another_org_tells_of_that_org_alone_or_opens_nothing(
         assert found.structured_content["citations"] == []
 
 
-async def test_over_http_remembering_is_off_unless_the_server_allows_it(people: App, key_of: KeyOf) -> None:
-    key, given = await key_of("pip"), {"content": "Flour comes on Fridays", "sources": ["m3"]}
+async def test_over_http_tools_that_write_need_the_server_and_the_key(people: App, key_of: KeyOf) -> None:
+    for allow_writes, name, expected in (
+        (False, "pip", []),
+        (True, "pip", WRITING),
+        (True, "bo", WRITING[2:]),
+    ):
+        async with (
+            listening(people, allow_writes=allow_writes) as url,
+            over_http(url, await key_of(name)) as client,
+        ):
+            assert [tool.name for tool in (await client.list_tools()).tools] == [*TOOLS, *expected]
 
-    async with listening(people) as url, over_http(url, key) as client:
-        assert "no tool 'remember'" in await error_of(client.call_tool("remember", given))
-    assert await people.memories.all(people.operator) == []
-    async with listening(people, allow_writes=True) as url:
-        async with over_http(url, key) as client:
-            assert not (await client.call_tool("remember", given)).is_error
-        async with over_http(url, await key_of("bo")) as client:
-            assert "no tool 'remember'" in await error_of(client.call_tool("remember", given))
-    assert [one.content for one in await people.memories.all(people.operator)] == [given["content"]]
 
-
-async def test_what_is_no_call_is_refused_in_words(people: App, key_of: KeyOf) -> None:
+async def test_malformed_requests_are_refused(people: App, key_of: KeyOf) -> None:
     key = {"authorization": f"Bearer {await key_of('bo')}"}
     good = key | JSON
 
@@ -203,9 +198,10 @@ async def test_what_is_no_call_is_refused_in_words(people: App, key_of: KeyOf) -
         assert await status() == 200
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("people")
 @pytest.mark.parametrize("wanted", [[], ["--mcp"], ["--no-mcp"]], ids=["", "on", "off"])
-async def test_serve_serves_it_unless_told_not_to(cluster: Cluster, key_of: KeyOf, wanted: list[str]) -> None:
+async def test_serve_has_mcp_unless_turned_off(cluster: Cluster, key_of: KeyOf, wanted: list[str]) -> None:
     key = await key_of("bo")
 
     async with process(*database(cluster), "serve", "--port", "0", "--no-workers", *wanted) as run:
@@ -225,13 +221,11 @@ async def test_serve_serves_it_unless_told_not_to(cluster: Cluster, key_of: KeyO
 # Over pipes
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_over_pipes_it_reads_for_whom_the_command_line_names(
-    cluster: Cluster, people: App, mode: str
-) -> None:
+@pytest.mark.slow
+async def test_over_pipes_it_reads_for_the_viewer_of_the_command_line(cluster: Cluster, people: App) -> None:
     started = command(cluster, "--org", str(people.settings.org), "--as", "bo", "mcp")
 
-    async with over_pipes(started, mode=mode) as client:
+    async with over_pipes(started, mode="legacy") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
         found = await client.call_tool("room_search", WIDE)
         timeline = text_of(await client.read_resource("room://square/timeline"))
@@ -296,8 +290,9 @@ HELLO = json.dumps(
 ).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "closed input"])
-async def test_it_ends_in_order_while_it_waits(cluster: Cluster, people: App, how: str) -> None:
+async def test_it_ends_cleanly_while_it_waits(cluster: Cluster, people: App, how: str) -> None:
     async with spoken(cluster, people) as run:
         answer = await exchanged(run, HELLO)
         assert answer["result"]["serverInfo"]["name"] == "roomlore"
@@ -309,9 +304,10 @@ async def test_it_ends_in_order_while_it_waits(cluster: Cluster, people: App, ho
         out, err = await asyncio.wait_for(_rest(run), PATIENCE)
 
     assert (run.returncode, out) == (0, b"")
-    assert err == b"reading for the operator, who sees everything; --as NAME reads for somebody\n"
+    assert err == b"reading for the operator, who sees everything; --as NAME reads for a participant\n"
 
 
+@pytest.mark.slow
 async def test_it_ends_when_nobody_reads_it(cluster: Cluster, people: App) -> None:
     read, write = os.pipe()
     started = command(cluster, "--org", str(people.settings.org), "mcp")
@@ -331,9 +327,8 @@ async def test_it_ends_when_nobody_reads_it(cluster: Cluster, people: App) -> No
     assert b"Traceback" not in err
 
 
-async def test_what_is_no_message_is_passed_over_and_what_is_too_long_ends_it(
-    cluster: Cluster, people: App
-) -> None:
+@pytest.mark.slow
+async def test_malformed_lines_are_skipped_and_a_long_one_ends_it(cluster: Cluster, people: App) -> None:
     async with spoken(cluster, people, "-q") as run:
         assert run.stdin is not None
         for noise in (b"", b"{", b"\xff\xfe", b"[]", b"null", b'"x"', b"{}", b"9" * 100_000):

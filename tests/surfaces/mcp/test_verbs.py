@@ -8,7 +8,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from conftest import OpenApp
-from roomlore.cli import main, mcp_server, server
+from roomlore.cli import main, server
 from roomlore.db.cluster import Cluster
 from roomlore.domain.errors import BadInput
 from roomlore.operations import App
@@ -35,7 +35,7 @@ def roomlore(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without the extra."""
-    monkeypatch.setattr(mcp_server, "is_installed", lambda: False)
+    monkeypatch.setattr(server, "_has_mcp", lambda: False)
 
 
 @pytest.mark.usefixtures("bare")
@@ -56,7 +56,7 @@ def test_with_the_extra_it_is_served_beside_the_api_unless_told_not_to() -> None
     assert set(server._mounted_apps(mcp=None, allow_writes=False)) == {"/mcp"}
     assert set(server._mounted_apps(mcp=True, allow_writes=True)) == {"/mcp"}
     assert server._mounted_apps(mcp=False, allow_writes=False) == {}
-    with pytest.raises(BadInput, match="leave it or --no-mcp out"):
+    with pytest.raises(BadInput, match="leave out it or --no-mcp"):
         server._mounted_apps(mcp=False, allow_writes=True)
 
 
@@ -66,10 +66,11 @@ def test_without_an_input_there_is_nobody_to_serve(roomlore: Run, monkeypatch: p
     code, out, err = roomlore("mcp")
 
     assert (code, out) == (1, "")
-    assert "have a program start it" in err
+    assert "let a program start it" in err
 
 
-async def test_who_may_not_come_in_is_told_so_and_nothing_is_served(
+@pytest.mark.slow
+async def test_a_wrong_viewer_or_key_serves_nothing(
     cluster: Cluster, app: App, key_of: KeyOf, open_app: OpenApp
 ) -> None:
     from surfaces.http.test_serving import process  # noqa: PLC0415  with all that it imports

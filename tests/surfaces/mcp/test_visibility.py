@@ -84,7 +84,7 @@ def questions(seeds: Everything) -> list[tuple[str, dict[str, Any], str]]:
     calls += [("ask", {"question": f"what is known of {EVERYWHERE}?", "room": room}, room) for room in rooms]
     calls += [("memory_search", {"room": room, "limit": 20}, room) for room in rooms]
     calls += [("memory_search", {"about": name}, name) for name in (*PEOPLE, NOBODYS)]
-    calls += [("memory_why", {"memory": word}, word) for word in [*seeds.memories.values(), NOBODYS]]
+    calls += [("memory_provenance", {"memory": word}, word) for word in [*seeds.memories.values(), NOBODYS]]
     calls += [("remember", {"content": "x", "sources": [word]}, word) for word in said[len(seeds.messages) :]]
     return calls
 
@@ -238,4 +238,4 @@ async def test_an_answer_for_a_room_holds_what_everybody_there_may_read_and_says
     assert [one["postable"] for one in (open_to_all, beyond, anywhere)] == ["room", "nowhere", "nowhere"]
     assert "word5" not in open_to_all["answer"] + open_to_all["text"]
     assert "word5" in beyond["answer"]
-    assert "for your eyes only" in " ".join(anywhere["remarks"])
+    assert "do not post it" in " ".join(anywhere["remarks"])

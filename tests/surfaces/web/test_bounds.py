@@ -11,7 +11,7 @@ from ingest.stories import at, author, message, room
 from operations.village import ANA, BO, PIP, SQUARE, village
 from roomlore.db import timeline as store
 from roomlore.operations import App
-from roomlore.operations.speakers import CACHE_SECONDS
+from roomlore.operations.timeline import CACHE_SECONDS
 from surfaces.web.conftest import Visitor, visiting
 from surfaces.web.stories import ids_by_mark, ids_in, in_square, key_of, room_id, square
 
@@ -60,6 +60,7 @@ async def both(visitor: Visitor, path: str, query: str = "") -> tuple[str, str]:
     return page, twin
 
 
+@pytest.mark.slow
 async def test_a_page_of_huge_messages_stays_small(app: App, huge: str, operator: Visitor):
     ids = await ids_by_mark(app)
     page, _ = await both(operator, f"/r/{huge}")
@@ -74,6 +75,7 @@ async def test_a_page_of_huge_messages_stays_small(app: App, huge: str, operator
     assert len(await operator.page(f"/r/{huge}/lines?ids={','.join(ids.values())}")) < SMALL_ENOUGH
 
 
+@pytest.mark.slow
 async def test_of_a_message_edited_again_and_again_the_newest_texts_are_shown(huge: str, operator: Visitor):
     page = await operator.page(f"/r/{huge}")
     assert "10 older ones not shown" in page
@@ -81,12 +83,14 @@ async def test_of_a_message_edited_again_and_again_the_newest_texts_are_shown(hu
     assert "edit 5 " not in page
 
 
+@pytest.mark.slow
 async def test_a_memory_of_a_huge_message_has_a_small_page(app: App, huge: str, operator: Visitor):
     del huge
     kept = await app.memories.remember("Words are said", sources=["h49"], room="square")
     await both(operator, f"/m/{kept.id}")
 
 
+@pytest.mark.slow
 async def test_a_huge_message_is_read_part_by_part(app: App, huge: str, operator: Visitor):
     where = f"/r/{huge}/message/{(await ids_by_mark(app))['h3']}"
     first = await operator.twin(f"{where}.json")
@@ -99,6 +103,7 @@ async def test_a_huge_message_is_read_part_by_part(app: App, huge: str, operator
         assert (await operator.get(f"{where}?part={wrong}")).status_code == 400
 
 
+@pytest.mark.slow
 async def test_a_message_alone_is_for_those_who_may_read_it(app: App):
     told = await square(app)
     for who, mark, status in (
@@ -119,6 +124,7 @@ async def test_a_message_alone_is_for_those_who_may_read_it(app: App):
             assert (await visitor.get(f"/r/{elsewhere}/message/{told.ids[mark]}")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_long_conversation_is_paged(app: App):
     await village(app)
     told = await square(app)
@@ -147,6 +153,7 @@ async def times_logged(app: App, action: str) -> int:
     return sum(one.action == action for one in await app.log(app.operator, limit=100))
 
 
+@pytest.mark.slow
 async def test_what_a_page_shows_is_what_is_logged(app: App):
     told = await square(app)
     kept = await app.memories.remember("Ferries leave at nine", sources=["s2"], room="square")
@@ -172,6 +179,7 @@ async def test_what_a_page_shows_is_what_is_logged(app: App):
         }
 
 
+@pytest.mark.slow
 async def test_rooms_are_paged_and_a_form_names_them_without_counting(app: App):
     await village(app)
     for number in range(105):
@@ -202,6 +210,7 @@ async def test_rooms_are_paged_and_a_form_names_them_without_counting(app: App):
         assert [one["message_count"] for one in twin["rooms"]] == [one.message_count for one in eve][:100]
 
 
+@pytest.mark.slow
 async def test_whoever_says_little_is_found_far_back_page_by_page(app: App, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(store, "MAX_SCANNED", 40)
     said = [
@@ -226,13 +235,14 @@ async def test_whoever_says_little_is_found_far_back_page_by_page(app: App, monk
                 twin = await visitor.twin(f"/r/{where}.json?{asked}&before={twin['earlier']}")
                 pages += 1
             assert (found, pages > 3) == (["n3", "n5", "n130"], True)
-        assert "Look further" in await visitor.page(f"/r/{where}?author=pip")
+        assert "Go to another page" in await visitor.page(f"/r/{where}?author=pip")
         await app.memories.remember("Three is a line", sources=["n3"], room="square")
         far = await visitor.twin(f"/r/{where}.json?memory=1")
         assert [row["line"]["placed"]["message"]["external_id"] for row in far["rows"]] == ["n3"]
         assert far["earlier"] is None
 
 
+@pytest.mark.slow
 async def test_colours_of_new_rows_are_those_of_the_page_and_who_spoke_is_not_counted_each_time(
     app: App, monkeypatch: pytest.MonkeyPatch
 ):
@@ -263,6 +273,7 @@ async def test_colours_of_new_rows_are_those_of_the_page_and_who_spoke_is_not_co
         assert int(colour) == again["rows"][-1]["colour"]
 
 
+@pytest.mark.slow
 async def test_only_the_two_words_say_how_sensitive_a_conversation_is(app: App):
     told = await square(app)
     async with visiting(app) as visitor:
@@ -273,6 +284,7 @@ async def test_only_the_two_words_say_how_sensitive_a_conversation_is(app: App):
         assert twin["conversation"]["sensitivity"] == "sensitive"
 
 
+@pytest.mark.slow
 async def test_attached_files_are_named_as_text(app: App):
     await app.ingest_batch(
         [
@@ -296,6 +308,7 @@ async def test_attached_files_are_named_as_text(app: App):
             assert "x.example" not in page
 
 
+@pytest.mark.slow
 async def test_those_who_hear_a_whisper_of_an_exchange_are_named(app: App):
     told = await square(app)
     async with visiting(app, await key_of(app, "cy")) as visitor:

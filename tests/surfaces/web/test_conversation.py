@@ -155,6 +155,7 @@ def _told(draw: st.DrawFn) -> list[int | None]:
     return [draw(st.none() | st.integers(0, place - 1)) if place else None for place in range(count)]
 
 
+@pytest.mark.slow
 @given(_told())
 def test_no_two_messages_stand_on_each_other_and_lines_meet_no_others(parents: list[int | None]) -> None:
     ids = [MessageId(uuid7()) for _ in parents]
@@ -240,7 +241,7 @@ async def test_a_conversation_is_named_and_named_as_found_again(operator: Visito
     assert (answer.status_code, answer.headers["location"]) == (303, f"{here}?done=renamed")
     page = await operator.page(answer.headers["location"])
     assert "<h1>&lt;Boats&gt;</h1>" in page
-    assert "It is called so now." in page
+    assert "The conversation has a new name." in page
     answer = await operator.send(f"{here}/rename", on=here, label="")
     assert answer.headers["location"].endswith("done=unnamed")
     assert not (await operator.twin(f"{here}.json"))["conversation"]["is_named"]
@@ -297,7 +298,7 @@ async def test_what_cannot_be_done_is_refused_in_words(operator: Visitor, told: 
         ("merge", {"other": str(uuid4())}, 404, ""),
         ("move", {"message": told.ids["s4"]}, 400, "are in no conversation"),
         ("move", {"message": told.ids["s20"]}, 400, "heard by different people"),
-        ("move", {}, 400, "must say something"),
+        ("move", {}, 400, "must not be empty"),
         ("split", {}, 400, "name at least one"),
         ("rename", {"label": "x" * 101}, 400, "longer than 100"),
     ):

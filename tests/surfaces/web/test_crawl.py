@@ -229,6 +229,7 @@ async def key_of(app: App, name: str) -> str:
     return (await app.keys.make(role, name="a key", participant=name)).key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_at_first("bo"))
 async def test_nobody_is_shown_what_is_not_theirs_by_any_link(
     app: App, admin: psycopg.AsyncConnection, name: str
@@ -254,6 +255,7 @@ async def test_nobody_is_shown_what_is_not_theirs_by_any_link(
     assert [one for one in heard if world.messages[one] not in everything] == [], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_at_first("eve"))
 async def test_nobody_is_shown_what_is_not_theirs_at_any_address_there_could_be(
     app: App, admin: psycopg.AsyncConnection, name: str
@@ -273,6 +275,7 @@ async def test_nobody_is_shown_what_is_not_theirs_at_any_address_there_could_be(
     assert betrayed(crawl, patterns) == [], name
 
 
+@pytest.mark.slow
 async def test_whoever_looks_as_somebody_is_shown_no_more_than_they_are(
     app: App, admin: psycopg.AsyncConnection
 ) -> None:
@@ -350,6 +353,7 @@ async def remembering(app: App, story: Sequence[IncomingMessage]) -> App:
     return app
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_at_first("cy"))
 async def test_pages_are_those_of_a_database_in_which_the_rest_was_never_said(
     open_app: OpenApp, name: str
@@ -363,6 +367,7 @@ async def test_pages_are_those_of_a_database_in_which_the_rest_was_never_said(
         assert text == theirs[path], path
 
 
+@pytest.mark.slow
 async def test_the_crawl_knows_what_would_be_a_leak(app: App, admin: psycopg.AsyncConnection) -> None:
     world = await built(app, admin)
     patterns = await forbidden(world, "eve")

@@ -37,7 +37,7 @@ async def test_an_operator_opens_renames_adds_and_erases(app: App, local: Visito
     await local.send(f"{path}/remove", on=path, participant=eve["participant_id"])
     assert "Eve" not in {one.name for one in await app.room_management.members("loft") if one.left_at is None}
     looked = await local.send(f"{path}/look", on=path)
-    assert "What would go" in looked.text
+    assert "Preview of the erasure" in looked.text
     wrong = await local.send(path, on=path, name="attic")
     assert (wrong.status_code, "nothing was erased" in wrong.text) == (400, True)
     done = await local.send(path, on=path, name="loft")
@@ -73,13 +73,13 @@ async def test_an_operator_shortens_a_retention_that_was_told_and_takes_it_back(
     assert "in grace" not in await local.page("/ops")
 
 
-@pytest.mark.parametrize("span", ["0", "-1", "30d", "ever", "9" * 30])
-async def test_a_retention_that_is_none_is_refused(app: App, local: Visitor, span: str) -> None:
+async def test_a_retention_that_is_none_is_refused(app: App, local: Visitor) -> None:
     await village(app)
     path = await place(app, "attic")
-    assert (await local.get(f"{path}?keep={span}")).status_code == 400
-    assert (await local.send(f"{path}/keep", on=path, keep=span, sure="1")).status_code == 400
-    assert await kept(app, "attic") == (None, False)
+    for span in ["0", "-1", "30d", "ever", "9" * 30]:
+        assert (await local.get(f"{path}?keep={span}")).status_code == 400
+        assert (await local.send(f"{path}/keep", on=path, keep=span, sure="1")).status_code == 400
+        assert await kept(app, "attic") == (None, False)
 
 
 @pytest.mark.parametrize("name", ["ana", "eve", "pip"])

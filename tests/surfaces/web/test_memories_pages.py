@@ -126,6 +126,7 @@ async def test_what_may_not_be_seen_is_not_found_like_what_is_not_there(mill: Ap
                 assert same.replace(request_ids[0], request_ids[1]) == absent.text
 
 
+@pytest.mark.slow
 async def test_following_a_facet_shows_exactly_as_many_as_it_counts(mill: App) -> None:
     await remembered(mill)
     for name in PEOPLE:
@@ -181,6 +182,7 @@ async def test_a_bad_address_is_told_and_no_fault(mill: App, query: str) -> None
     assert page.status_code in {400, 404}
 
 
+@pytest.mark.slow
 async def test_older_memories_are_on_further_pages_each_once(mill: App) -> None:
     contents = [f"Sack number {number} is full" for number in range(SHOWN + 5)]
     for content in contents:
@@ -271,7 +273,7 @@ async def test_a_whispers_memory_says_for_whom_it_is(mill: App) -> None:
     kept = await remembered(mill)
     async with seen_by(mill, "bo") as visitor:
         page = await visitor.page(f"/m/{kept['autumn'].id}")
-    assert "for whoever wrote it and whom it is addressed to" in page
+    assert "for its author and its recipients" in page
     readers = page[page.index("Of those you know of") :]
     assert ">Bo</a>" in readers[:400]
     assert ">Cy</a>" not in readers
@@ -291,9 +293,9 @@ async def test_wishes_that_cover_a_memory_are_the_operators_and_their_authors_to
         await app.wishes.accept(str(wish.id))
     assert any(said.id in memory.source_ids for wish in wishes for said in wish.covers)
     async with visiting(app) as visitor:
-        assert "Wishes that cover it" in await visitor.page(f"/m/{memory.id}")
+        assert "Privacy requests that cover it" in await visitor.page(f"/m/{memory.id}")
     async with seen_by(app, "bo") as visitor:
-        assert "Wishes that cover it" not in await visitor.page(f"/m/{memory.id}")
+        assert "Privacy requests that cover it" not in await visitor.page(f"/m/{memory.id}")
     async with seen_by(app, "eve") as visitor:
         assert (await visitor.get(f"/m/{memory.id}")).status_code == 404
 
@@ -308,7 +310,7 @@ async def test_a_correction_takes_the_place_and_says_so(mill: App) -> None:
         done = await visitor.send(f"{path}/correct", on=path, content="Flour comes on Thursdays")
         assert done.status_code == 303
         page = await visitor.page(done.headers["location"])
-        assert "Corrected: this stands now" in page
+        assert "Corrected. The old memory" in page
         assert "Flour comes on Thursdays" in page
     assert (await mill.memories.why(mill.operator, str(kept["friday"].id))).memory.status == "deprecated"
 
@@ -320,7 +322,7 @@ async def test_a_memory_is_put_aside_and_stands_again(mill: App) -> None:
         unsure = await visitor.send(f"{path}/forget", on=path)
         assert unsure.status_code == 400
         done = await visitor.send(f"{path}/forget", on=path, sure="on")
-        assert "Put aside" in await visitor.page(done.headers["location"])
+        assert "Archived" in await visitor.page(done.headers["location"])
         assert "Flour comes on Fridays" not in await visitor.page("/m")
         await visitor.send(f"{path}/restore", on=path)
         assert "Flour comes on Fridays" in await visitor.page("/m")
@@ -331,13 +333,13 @@ async def test_whom_a_memory_does_not_concern_is_offered_no_form_and_refused_one
     path = f"/m/{kept['friday'].id}"
     async with seen_by(mill, "eve") as visitor:
         page = await visitor.page(path)
-        assert "Put it right" not in page
+        assert "Change it" not in page
         for deed, form in (("correct", {"content": "Never"}), ("forget", {"sure": "on"}), ("restore", {})):
             assert (await visitor.send(f"{path}/{deed}", on="/m", **form)).status_code == 403
         hidden = f"/m/{kept['loft'].id}"
         assert (await visitor.send(f"{hidden}/forget", on="/m", sure="on")).status_code == 404
     async with seen_by(mill, "bo") as visitor:
-        assert "Put it right" in await visitor.page(path)
+        assert "Change it" in await visitor.page(path)
     assert (await mill.memories.why(mill.operator, str(kept["friday"].id))).memory.status == "active"
 
 
@@ -358,7 +360,7 @@ async def test_an_operator_who_looks_as_another_sees_and_changes_as_they_do(mill
     async with visiting(mill) as visitor:
         assert (await visitor.get(f"/m/{kept['loft'].id}?as=eve")).status_code == 404
         page = await visitor.page(f"/m/{kept['friday'].id}?as=eve")
-        assert "Put it right" not in page
+        assert "Change it" not in page
         assert "/m?kind=fact&amp;as=eve" in page
         refused = await visitor.send(f"/m/{kept['friday'].id}/forget?as=eve", on="/m?as=eve", sure="on")
         assert refused.status_code == 403

@@ -136,8 +136,8 @@ async def test_a_copy_that_is_being_built_is_shown_to_be(app: App, shelf: Shelf)
     await worker.build(app.org_id, model="fake-hash-384", dimensions=384)
     async with visiting(app) as visitor:
         page = await visitor.page("/ops")
-        assert "asking what it is to hold" in page
-        assert "none yet; the database alone" in page
+        assert "collecting its content" in page
+        assert "none yet; only the database" in page
         await worker.advance_build(app.org_id)
         assert "12 to write" in await visitor.page("/ops")
 
@@ -208,7 +208,7 @@ async def test_what_was_set_aside_is_told_by_its_kind_and_tried_again(
         assert "ValueError" in await visitor.page("/ops")
         told = await visitor.send("/ops/retry", on="/ops")
         assert told.headers["location"] == "/ops?done=retried"
-        assert "will be tried again" in await visitor.page("/ops?done=retried")
+        assert "will run again" in await visitor.page("/ops?done=retried")
         assert (await visitor.twin("/ops.json"))["failures"] == []
     assert (await app.waiting()).waiting == 12
 
@@ -286,8 +286,8 @@ async def test_everybody_can_use_the_page_of_operations(
         assert seen.faults == []
         await page.set_viewport_size({"width": 400, "height": 800})
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        button = page.get_by_role("button", name="Try all of it again")
+        button = page.get_by_role("button", name="Run all again")
         await button.focus()
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/ops?done=retried")
-        assert await page.text_content("[role=status]") == "What was set aside will be tried again."
+        assert await page.text_content("[role=status]") == "The failed jobs will run again."

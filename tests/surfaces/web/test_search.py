@@ -13,6 +13,7 @@ from operations.village import EVERYWHERE, PEOPLE, village
 from roomlore.operations import App
 from roomlore.web.routes.search import pieces
 from search.telling import tell
+from surfaces.http.calling import mostly_slow
 from surfaces.mcp.speaking import beside, text_of
 from surfaces.web.conftest import Visitor, visiting, window
 
@@ -71,7 +72,7 @@ async def test_an_answer_stands_with_its_sources_and_where_it_was_looked(app: Ap
         twin = await visitor.twin("/search.json?do=ask&q=which paint is on the lighthouse door?")
     assert twin["answer"]["known"]
     assert "oxide red" in page
-    assert "Where it was looked" in page
+    assert "Stages" in page
     assert "2" in texts(twin)
 
 
@@ -79,11 +80,11 @@ async def test_what_is_not_known_is_said_plainly(app: App) -> None:
     await tell(app, *TALK)
     async with visiting(app) as visitor:
         page = await visitor.page("/search?do=ask&q=who won the chess cup in Reykjavik?")
-    assert "It is not known" in page
+    assert "Not known" in page
     assert "I don&#39;t have this information." in page
 
 
-@pytest.mark.parametrize("name", PEOPLE)
+@pytest.mark.parametrize("name", mostly_slow(PEOPLE, "eve"))
 @pytest.mark.parametrize("deed", ["search", "ask"])
 async def test_nobody_finds_what_they_may_not_read(app: App, name: str, deed: str) -> None:
     await village(app)
@@ -131,28 +132,23 @@ async def test_filters_narrow_what_is_found(app: App) -> None:
     assert texts(early) <= {"m1", "m2", "m3"}
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
+async def test_a_bad_address_is_told(local: Visitor) -> None:
+    for query in [
         "q=a&do=shout",
         "q=a&kind=ghost",
         "q=a&since=whenever",
         "q=a&answered=maybe",
         "q=a&limit=0",
         "q=a&limit=51",
-    ],
-)
-async def test_a_bad_address_is_told(local: Visitor, query: str) -> None:
-    for path in ("/search", "/search.json"):
-        assert (await local.get(f"{path}?{query}")).status_code == 400
+    ]:
+        for path in ("/search", "/search.json"):
+            assert (await local.get(f"{path}?{query}")).status_code == 400
 
 
-@pytest.mark.parametrize(
-    "query", ["q=%00", "q=a%00b", "q=a&room=%00", "q=a&by=%00", "q=a&as_of=%00", "q=a&since=%00"]
-)
-async def test_what_no_database_takes_is_no_fault(local: Visitor, query: str) -> None:
-    for path in ("/search", "/search.json"):
-        assert (await local.get(f"{path}?{query}")).status_code < 500
+async def test_what_no_database_takes_is_no_fault(local: Visitor) -> None:
+    for query in ["q=%00", "q=a%00b", "q=a&room=%00", "q=a&by=%00", "q=a&as_of=%00", "q=a&since=%00"]:
+        for path in ("/search", "/search.json"):
+            assert (await local.get(f"{path}?{query}")).status_code < 500
 
 
 async def test_a_question_longer_than_any_is_refused(local: Visitor) -> None:

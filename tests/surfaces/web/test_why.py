@@ -13,8 +13,7 @@ from ingest.stories import at, author, message, room
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.operations import App
-from roomlore.web.candidates import Candidate, MemoryCandidate
-from roomlore.web.context_graph import MAX_DOTS, context_graph
+from roomlore.web.context_view import MAX_DOTS, Candidate, MemoryCandidate, context_graph
 from search.telling import closed, tell
 from surfaces.web.conftest import visiting, window
 
@@ -204,7 +203,7 @@ async def test_a_pause_at_which_the_walk_ended_is_drawn_as_one(app: App) -> None
         twin = await visitor.twin(f"/x/{ids['u11']}.json")
         page = await visitor.page(f"/x/{ids['u11']}")
     assert len(twin["side"]["sealed"]) == 1
-    assert "nobody spoke for 5 h" in page
+    assert "no messages for 5 h" in page
 
 
 async def test_a_small_budget_leaves_out_and_says_why(app: App) -> None:

@@ -1,19 +1,19 @@
--- What the graph of people, messages and memories answers, as far as the viewer may see it. Memories are those that stand.
+-- Graph questions about people, messages and memories. Only active memories count.
 
 -- name: bots -> ParticipantRef
--- The agents of whom the viewer may know.
+-- The agents that the viewer knows.
 select id from participants where org_id = %(org_id)s and kind = 'agent' order by id;
 
 -- name: said_by -> MessageRef
--- What some participants said, newest first. Each is looked up by itself, so that the newest are read and no more.
+-- The messages of some participants, newest first. Each participant is looked up alone, so only the newest rows are read.
 -- Uses index: messages_by_author
 select said.id
-from unnest(%(participant_ids)s::uuid[]) as asked (id)
+from unnest(%(participant_ids)s::uuid[]) as author (id)
 cross join lateral (
   select messages.id, messages.sent_at, messages.native_order
   from messages
   where messages.org_id = %(org_id)s
-    and messages.author_id = asked.id
+    and messages.author_id = author.id
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
   order by messages.sent_at desc, messages.native_order desc, messages.id desc
@@ -23,7 +23,7 @@ order by said.sent_at desc, said.native_order desc, said.id desc
 limit %(limit)s;
 
 -- name: said_among -> MessageRef
--- Those of these messages that some participants said, newest first.
+-- The given messages that some participants wrote, newest first.
 select messages.id
 from messages
 where messages.org_id = %(org_id)s
@@ -35,7 +35,7 @@ order by messages.sent_at desc, messages.native_order desc, messages.id desc
 limit %(limit)s;
 
 -- name: known_among -> MemoryRef
--- Those of these memories that name some participants in one of these roles, newest first.
+-- The given memories that name some participants in one of the roles, newest first.
 select memories.id
 from memories
 where memories.org_id = %(org_id)s
@@ -48,8 +48,8 @@ where memories.org_id = %(org_id)s
 order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
 
--- name: talks -> ConversationPartner
--- Whom some participants answered or were answered by: of each message the one that it answers counts.
+-- name: talks -> ParticipantCount
+-- Who replied to some participants or got a reply from them. Each message counts with its first parent only.
 -- Uses index: messages_by_author, replies_from, replies_to
 with said as materialized (
   select messages.id, messages.sent_at
@@ -90,7 +90,7 @@ talk as (
 select
   other.author_id as participant_id, count(*) as count, max(coalesce(talk.sent_at, other.sent_at)) as last
 from talk
--- Looked up one by one, and never by going through the messages.
+-- The lateral join looks the messages up one by one and never scans the table.
 cross join lateral (
   select messages.author_id, messages.sent_at
   from messages
@@ -101,13 +101,12 @@ cross join lateral (
   offset 0
 ) as other
 where other.author_id <> all (%(participant_ids)s::uuid[])
-  and (%(among)s::uuid[] is null or other.author_id = any (%(among)s::uuid[]))
 group by other.author_id
 order by count(*) desc, max(coalesce(talk.sent_at, other.sent_at)) desc, other.author_id
 limit %(limit)s;
 
 -- name: memories_near -> RelatedMemory
--- The memories about some participants or that involve them, the weightiest first.
+-- The memories that are about some participants or involve them, the heaviest first.
 -- Uses index: memory_participants_of_participant
 with named as materialized (
   select
@@ -118,7 +117,6 @@ with named as materialized (
   where held.org_id = %(org_id)s
     and held.participant_id = any (%(participant_ids)s::uuid[])
     and held.role in ('subject', 'involved')
-    and (%(among)s::uuid[] is null or held.memory_id = any (%(among)s::uuid[]))
   group by held.memory_id
 )
 select memories.id as memory_id, memories.kind, named.count
@@ -129,7 +127,7 @@ order by named.count desc, memories.id desc
 limit %(limit)s;
 
 -- name: tags_near -> TagCount
--- How many of the memories about some participants, or that involve them, have which tag.
+-- The tags of the memories that are about some participants or involve them.
 -- Uses index: memory_participants_of_participant
 select ties.tag, count(distinct ties.memory_id) as count
 from ties_of(
@@ -150,21 +148,20 @@ from ties_of(
 where ties.tag is not null
 group by ties.tag;
 
--- name: present_in -> ConversationAuthor
--- Who wrote in a conversation that the viewer may follow, the most talkative first.
+-- name: present_in -> ParticipantCount
+-- Who wrote in a conversation that the viewer sees whole, the most messages first.
 select messages.author_id as participant_id, count(*) as count, max(messages.sent_at) as last
 from said_in(%(conversation_id)s) as held (message_id)
 join messages on messages.org_id = %(org_id)s and messages.id = held.message_id
 where messages.kind in ('message', 'whisper')
   and messages.redacted_at is null
-  and (%(among)s::uuid[] is null or messages.author_id = any (%(among)s::uuid[]))
 group by messages.author_id
 order by count(*) desc, max(messages.sent_at) desc, messages.author_id
 limit %(limit)s;
 
 -- name: memories_for -> RelatedMemory
--- The memories that rest on a conversation that the viewer may follow, or name some of those present, the weightiest
--- first. One that shares a tag with what rests on the conversation weighs more.
+-- The memories with a source in a conversation that the viewer sees whole, or naming its participants, the heaviest
+-- first. A memory that shares a tag with one of the conversation's memories weighs more.
 with said as materialized (
   select held.message_id as id from said_in(%(conversation_id)s) as held (message_id)
 ),
@@ -195,7 +192,7 @@ meant as materialized (
   from named
   full join resting on resting.id = named.id
   join memories on memories.org_id = %(org_id)s and memories.id = coalesce(named.id, resting.id)
-  where memories.status = 'active' and (%(among)s::uuid[] is null or memories.id = any (%(among)s::uuid[]))
+  where memories.status = 'active'
 ),
 alike as (
   select distinct ties.memory_id as id
@@ -212,20 +209,14 @@ left join alike on alike.id = meant.id
 order by 3 desc, meant.id desc
 limit %(limit)s;
 
--- name: rests_on -> SourceRow
--- The messages that these memories rest on.
-select message_id, memory_id
-from memory_sources
-where org_id = %(org_id)s and memory_id = any (%(memory_ids)s::uuid[]);
-
 -- name: called -> ParticipantName
--- What the viewer may call these participants.
+-- The names of these participants that the viewer knows.
 select id, name, kind
 from known_participants
 where org_id = %(org_id)s and id = any (%(participant_ids)s::uuid[]);
 
 -- name: persons -> ParticipantRef
--- These participants, and every other account of theirs that the viewer may know of.
+-- These participants and their other accounts that the viewer knows.
 select asked.id
 from unnest(%(participant_ids)s::uuid[]) as asked (id)
 union

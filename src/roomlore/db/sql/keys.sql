@@ -1,14 +1,10 @@
--- Keys: who may come in. Only digests are stored.
-
 -- name: add
--- Add a key.
 insert into api_keys (org_id, id, name, role, participant_id, digest, created_at, expires_at)
 values (
   %(org_id)s, %(id)s, %(name)s, %(role)s, %(participant_id)s, %(digest)s, %(created_at)s, %(expires_at)s
 );
 
--- name: all_keys -> ApiKey
--- Every key of the org, newest first.
+-- name: all_keys
 select
   id, name, role, participant_id,
   (
@@ -21,8 +17,7 @@ from api_keys
 where org_id = %(org_id)s
 order by id desc;
 
--- name: find_keys -> ApiKey
--- The keys whose ids begin or end so.
+-- name: keys_in_ranges
 select
   id, name, role, participant_id,
   (
@@ -39,8 +34,7 @@ where org_id = %(org_id)s
   )
 order by id;
 
--- name: valid_key -> ApiKey
--- This key, unless it has expired or was revoked.
+-- name: valid_key
 select
   id, name, role, participant_id,
   (
@@ -51,16 +45,14 @@ select
   created_at, expires_at, revoked_at
 from api_keys
 where org_id = %(org_id)s
-  and id = %(id)s
+  and id = %(key_id)s
   and revoked_at is null
   and (expires_at is null or expires_at > now());
 
 -- name: revoke
--- Make a key invalid; one that was revoked before keeps its time.
 update api_keys
 set revoked_at = %(revoked_at)s
-where org_id = %(org_id)s and id = %(id)s and revoked_at is null;
+where org_id = %(org_id)s and id = %(key_id)s and revoked_at is null;
 
--- name: sign_in -> KeySession
--- Whose key this is, if it is valid.
+-- name: sign_in
 select key_id, role, participant_id from sign_in(%(org_id)s, %(digest)s);

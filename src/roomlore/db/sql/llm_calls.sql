@@ -1,8 +1,5 @@
--- What a language model is shown of conversations to find what is stated in them, and what it says. For operators.
-
--- name: unread -> PendingConversation
--- The newest conversation that is over, that no language model went through since it last changed, and whose room has
--- calls left today. Where its room is still to be gone through, a message may belong elsewhere, or be sensitive.
+-- name: next_conversation
+-- While work on its room waits, a message may move to another conversation or become sensitive.
 -- Uses index: conversations_unread
 select id, room_id, sensitivity, drawing_state(conversations) as state
 from conversations
@@ -26,31 +23,29 @@ where org_id = %(org_id)s
     from asked_of_rooms
     where asked_of_rooms.org_id = conversations.org_id
       and asked_of_rooms.room_id = conversations.room_id
-      and asked_of_rooms.day = %(day)s
-      and asked_of_rooms.calls >= %(most)s
+      and asked_of_rooms.day = (%(now)s::timestamptz at time zone 'utc')::date
+      and asked_of_rooms.calls >= %(most_of_room)s
   )
 order by last_at desc, id
 limit 1;
 
--- name: asked_for -> PendingConversation
--- Those of these conversations that may be shown.
+-- name: requested
 select id, room_id, sensitivity, drawing_state(conversations) as state
 from conversations
-where org_id = %(org_id)s and id = any (%(conversation_ids)s) and sensitivity = 'normal'
+where org_id = %(org_id)s and id = any (%(ids)s) and sensitivity = 'normal'
 order by last_at desc, id;
 
--- name: count_of_room -> CallCount
--- Count a call of a room, if its day has one left.
-insert into asked_of_rooms as held (org_id, room_id, day, calls)
-values (%(org_id)s, %(room_id)s, %(day)s, 1)
+-- name: count_room_call
+insert into asked_of_rooms as counted (org_id, room_id, day, calls)
+select %(org_id)s, %(room_id)s, (%(now)s::timestamptz at time zone 'utc')::date, 1 where %(most)s > 0
 on conflict (org_id, room_id, day) do update
-set calls = held.calls + 1
-where held.calls < %(most)s
-returning held.calls;
+set calls = counted.calls + 1
+where counted.calls < %(most)s
+returning counted.calls;
 
--- name: earlier -> EarlierAnswer
--- What was answered to the very same before: of the same conversation first. Not where a wish covers what was shown by
--- now, nor where another conversation was shown with what is remembered from messages that are not among these.
+-- name: earlier_answer
+-- An answer may repeat all that was shown. One of another conversation is left out unless that was shown only messages
+-- of its own or these. So is one whose messages a privacy request covers by now.
 -- Uses index: readings_same
 select id, conversation_id, answer, sent_tokens, answer_tokens
 from readings
@@ -80,8 +75,7 @@ where org_id = %(org_id)s
 order by conversation_id = %(conversation_id)s desc, id desc
 limit 1;
 
--- name: add
--- Keep what a language model is shown, or was shown before, with its answer.
+-- name: add_call
 insert into readings (
   org_id, id, room_id, conversation_id, language_model, digest, instructions, material, asked_at, answered_at, answer,
   is_repeated
@@ -92,59 +86,50 @@ values (
 );
 
 -- name: add_messages
--- Say which messages a reading shows.
 insert into reading_messages (org_id, message_id, reading_id)
-select distinct %(org_id)s::uuid, message_id, %(id)s::uuid
+select distinct %(org_id)s::uuid, message_id, %(call_id)s::uuid
 from unnest(%(message_ids)s::uuid[]) as shown (message_id);
 
--- name: note_answer
--- Keep what came back; of what is gone nothing is kept.
+-- name: record_answer
 update readings
 set
-  answered_at = %(answered_at)s, answer = %(answer)s, error = %(error)s, sent_tokens = %(sent_tokens)s,
-  answer_tokens = %(answer_tokens)s
-where org_id = %(org_id)s and id = %(id)s;
+  answered_at = %(answered_at)s, answer = %(answer)s, error = %(error)s, sent_tokens = %(tokens_1)s,
+  answer_tokens = %(tokens_2)s
+where org_id = %(org_id)s and id = %(call_id)s;
 
--- name: note_verdicts
--- Keep what became of what was stated.
+-- name: record_results
 update readings
-set verdicts = told.verdicts::jsonb
-from unnest(%(id)s::uuid[], %(verdicts)s::text[]) as told (id, verdicts)
-where readings.org_id = %(org_id)s and readings.id = told.id;
+set verdicts = result.verdicts::jsonb
+from unnest(%(verdicts_1)s::uuid[], %(verdicts_2)s::text[]) as result (id, verdicts)
+where readings.org_id = %(org_id)s and readings.id = result.id;
 
--- name: outdated -> LlmCallRef
--- Readings of a conversation that are not among these: it was shown otherwise then.
+-- name: outdated_calls
 -- Uses index: readings_of_conversation
 select id
 from readings
-where org_id = %(org_id)s and conversation_id = %(conversation_id)s and not id = any (%(kept_ids)s);
+where org_id = %(org_id)s and conversation_id = %(conversation_id)s and not id = any (%(kept)s);
 
--- name: showing -> LlmCallRef
--- Readings that show one of these messages.
-select distinct reading_id as id
+-- name: calls_with_messages
+select distinct reading_id
 from reading_messages
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: saying -> LlmCallRef
--- Readings in which one of these strings occurs, in any case.
+-- name: calls_containing
 select readings.id
 from readings
 where readings.org_id = %(org_id)s
   and exists (
-    select 1 from unnest(%(strings)s::text[]) as wanted (string)
-    where strpos(lower(concat_ws(E'\n', readings.material, readings.answer, readings.verdicts::text)), lower(wanted.string)) > 0
+    select 1 from unnest(%(strings)s::text[]) as erased (string)
+    where strpos(lower(concat_ws(E'\n', readings.material, readings.answer, readings.verdicts::text)), lower(erased.string)) > 0
   );
 
 -- name: drop_messages
--- Forget which messages readings show.
 delete from reading_messages where org_id = %(org_id)s and reading_id = any (%(ids)s);
 
--- name: drop
--- Remove readings.
+-- name: drop_calls
 delete from readings where org_id = %(org_id)s and id = any (%(ids)s);
 
--- name: of_conversation -> LlmCall
--- The readings of a conversation, in order.
+-- name: of_conversation
 -- Uses index: readings_of_conversation
 select
   id, room_id, conversation_id, language_model, instructions, material, asked_at, answered_at, answer, error,
@@ -153,8 +138,7 @@ from readings
 where org_id = %(org_id)s and conversation_id = %(conversation_id)s
 order by id;
 
--- name: newest -> LlmCall
--- The newest readings, newest first.
+-- name: newest
 select
   id, room_id, conversation_id, language_model, instructions, material, asked_at, answered_at, answer, error,
   is_repeated, sent_tokens, answer_tokens, coalesce(verdicts, '[]') as verdicts
@@ -163,8 +147,7 @@ where org_id = %(org_id)s
 order by id desc
 limit %(limit)s;
 
--- name: waiting -> WaitingCount
--- How many conversations wait to be shown to a language model.
+-- name: waiting_conversations
 -- Uses index: conversations_unread
 select count(*) as waiting
 from conversations

@@ -1,26 +1,24 @@
--- Memories: what was drawn from messages or asserted, what it rests on and whom it names.
-
--- name: newest -> MemoryCursor
--- The newest memories that the viewer may see, newest first, as far as they are meant.
+-- name: newest_matching
 -- Uses index: memories_by_time
 select memory_id as id, valid_from
 from newest_memories(
   %(room_ids)s::uuid[], %(subject_ids)s::uuid[], %(author_ids)s::uuid[], %(perspective_ids)s::uuid[],
-  %(kinds)s::text[], %(statuses)s::text[], %(tags)s::text[], %(task_id)s::text, %(since)s::timestamptz,
-  %(as_of)s::timestamptz, %(before_at)s::timestamptz, %(before_id)s::uuid, %(limit)s
+  %(kinds)s::text[],
+  -- what was active then may have another status now
+  case when %(as_of)s::timestamptz is null then %(statuses)s::text[] end,
+  %(tags)s::text[], %(task_id)s::text, %(since)s::timestamptz, %(as_of)s::timestamptz,
+  %(position_1)s::timestamptz, %(position_2)s::uuid, %(limit)s
 )
 order by valid_from desc, memory_id desc;
 
--- name: resting_on -> MemoryRef
--- The newest memories that rest on a message.
+-- name: ids_from_message
 select memories.id
 from resting_on(array[%(message_id)s::uuid]) as rests
 join memories on memories.org_id = %(org_id)s and memories.id = rests.memory_id
 order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
 
--- name: find -> MemoryRef
--- The memories whose ids begin or end so.
+-- name: ids_in_ranges
 select memories.id
 from memories
 where memories.org_id = %(org_id)s
@@ -31,9 +29,8 @@ where memories.org_id = %(org_id)s
 order by memories.id
 limit 10;
 
--- name: memories_by_id -> MemoryRow
--- These memories as far as they are visible, newest first, all or as many as one answer holds; whoever asserted one, and where, only as far as known. What
--- they rest on and whom they name is asked for all of them at once: whether one may be seen is dear.
+-- name: memory_rows
+-- Sources, participants and tags of all memories are read at once, because visibility is expensive to check.
 with ties as materialized (
   select memory_id, message_id, quote_start, quote_end, drawn_by, participant_id, role, tag
   from ties_of(%(memory_ids)s::uuid[])
@@ -41,13 +38,13 @@ with ties as materialized (
 rests as materialized (
   select
     ties.memory_id,
-    array_agg(ties.message_id order by said.sent_at, said.native_order, said.id) as source_ids,
-    array_agg(ties.quote_start order by said.sent_at, said.native_order, said.id) as quote_starts,
-    array_agg(ties.quote_end order by said.sent_at, said.native_order, said.id) as quote_ends,
+    array_agg(ties.message_id order by message.sent_at, message.native_order, message.id) as source_ids,
+    array_agg(ties.quote_start order by message.sent_at, message.native_order, message.id) as quote_starts,
+    array_agg(ties.quote_end order by message.sent_at, message.native_order, message.id) as quote_ends,
     min(ties.drawn_by) as extractor,
-    max(said.edited_at) as edited_at
+    max(message.edited_at) as edited_at
   from ties
-  join messages as said on said.org_id = %(org_id)s and said.id = ties.message_id
+  join messages as message on message.org_id = %(org_id)s and message.id = ties.message_id
   group by ties.memory_id
 ),
 bears as materialized (
@@ -64,12 +61,12 @@ bears as materialized (
 select
   id, kind, title, content, importance, confidence, sensitivity, status, extractor, audience, asserted_by, asserted_in,
   recorded_at, valid_from, source_ids, quote_starts, quote_ends, participant_ids, roles, tags, metadata, task_id, slot,
-  is_outdated, superseded_by, reach
+  is_outdated, superseded_by
 from (
   select
     memories.id, memories.kind, memories.title, memories.content, memories.importance, memories.confidence,
     memories.sensitivity, memories.status, rests.extractor, memories.audience, asserter.id as asserted_by,
-    held.id as asserted_in, memories.recorded_at, memories.valid_from,
+    room.id as asserted_in, memories.recorded_at, memories.valid_from,
     coalesce(rests.source_ids, '{}') as source_ids,
     coalesce(rests.quote_starts, '{}') as quote_starts,
     coalesce(rests.quote_ends, '{}') as quote_ends,
@@ -88,7 +85,7 @@ from (
   ) as large
   left join participants as asserter
     on asserter.org_id = memories.org_id and asserter.id = memories.asserted_by
-  left join rooms as held on held.org_id = memories.org_id and held.id = memories.asserted_in
+  left join rooms as room on room.org_id = memories.org_id and room.id = memories.asserted_in
   left join rests on rests.memory_id = memories.id
   left join bears on bears.memory_id = memories.id
   where memories.org_id = %(org_id)s and memories.id = any (%(memory_ids)s)
@@ -96,24 +93,21 @@ from (
 where %(most_bytes)s::bigint is null or reach - size < %(most_bytes)s::bigint
 order by valid_from desc, id desc;
 
--- name: known_names -> KnownName
--- What the viewer may call these participants.
+-- name: known_names
 select id, name
 from known_participants
-where org_id = %(org_id)s and id = any (%(participant_ids)s);
+where org_id = %(org_id)s and id = any (%(ids)s);
 
--- name: worded -> LexicalMatch
--- The visible memories that share words with a question, those with the rarest first.
+-- name: matching_question
 select memory_id, coverage, terms from worded_memories(%(question)s, %(wanted)s);
 
--- name: successors -> Successor
--- The memories that took the place of these, however many times, nearest first.
--- Ends also in a circle, which nobody can make by remembering.
+-- name: successors
+-- Stops at a cycle.
 with recursive later (memory_id, id, seen) as (
   select memories.id, memories.superseded_by, array[memories.id, memories.superseded_by]
   from memories
   where memories.org_id = %(org_id)s
-    and memories.id = any (%(memory_ids)s)
+    and memories.id = any (%(ids)s)
     and memories.superseded_by is not null
   union all
   select later.memory_id, memories.superseded_by, later.seen || memories.superseded_by
@@ -121,10 +115,9 @@ with recursive later (memory_id, id, seen) as (
   join memories on memories.org_id = %(org_id)s and memories.id = later.id
   where memories.superseded_by is not null and not memories.superseded_by = any (later.seen)
 )
-select memory_id, id from later order by memory_id, cardinality(seen);
+select memory_id, array_agg(id order by cardinality(seen)) from later group by memory_id;
 
--- name: predecessors -> MemoryRef
--- The memories of which this one took the place, however many times.
+-- name: predecessor_ids
 -- Uses index: memories_superseded
 with recursive earlier (id) as (
   select memories.id
@@ -137,11 +130,8 @@ with recursive earlier (id) as (
 )
 select id from earlier where id <> %(memory_id)s;
 
--- Memories that say the like of what is stated, or the contrary, in other words.
-
--- name: kin -> LinkTarget
--- A memory that stands in a circle, and when it was last said: not what a person asserted, nor what a wish covers, which
--- it may have become since a language model was told of it.
+-- name: find_link_target
+-- A language model saw it earlier: a privacy request may cover it by now, or it may have become sensitive.
 select
   memories.id, memories.slot,
   coalesce(
@@ -155,7 +145,7 @@ select
   ) as said_at
 from memories
 where memories.org_id = %(org_id)s
-  and memories.id = %(id)s
+  and memories.id = %(memory_id)s
   and memories.circle = %(circle)s
   and memories.status = 'active'
   and memories.sensitivity = 'normal'
@@ -174,23 +164,21 @@ where memories.org_id = %(org_id)s
       )
   );
 
--- name: offered -> PromptCandidate
--- What was drawn and stands of these circles, but for what rests on these messages or on what a wish covers: what
--- shares most words with a text first; what is about nobody shares one at least.
+-- name: prompt_candidates
 -- Uses index: memories_saying
-select found.id, found.kind, found.content, found.slot, found.circle, found.source_ids
+select candidate.id, candidate.kind, candidate.content, candidate.slot, candidate.circle, candidate.source_ids
 from (
   select
-    held.*,
+    recent.*,
     array(
       select memory_sources.message_id
       from memory_sources
-      where memory_sources.org_id = held.org_id and memory_sources.memory_id = held.id
+      where memory_sources.org_id = recent.org_id and memory_sources.memory_id = recent.id
     ) as source_ids,
     (
       select count(*)
-      from unnest(tsvector_to_array(held.words)) as one (lexeme)
-      where one.lexeme = any (told.lexemes)
+      from unnest(tsvector_to_array(recent.words)) as one (lexeme)
+      where one.lexeme = any (text.lexemes)
     ) as shared
   from (
     select *
@@ -198,25 +186,24 @@ from (
     where org_id = %(org_id)s
       and circle = any (%(circles)s)
       and status = 'active'
-      -- may have become so since
       and sensitivity = 'normal'
     order by valid_from desc, id
-    limit %(looked_at)s
-  ) as held
-  cross join (select tsvector_to_array(to_tsvector('english'::regconfig, %(text)s)) as lexemes) as told
+    limit %(scanned)s
+  ) as recent
+  cross join (select tsvector_to_array(to_tsvector('english'::regconfig, %(text)s)) as lexemes) as text
   where exists (
     select 1
     from memory_sources
-    where memory_sources.org_id = held.org_id and memory_sources.memory_id = held.id
+    where memory_sources.org_id = recent.org_id and memory_sources.memory_id = recent.id
   )
   and not exists (
     select 1
     from memory_sources
-    where memory_sources.org_id = held.org_id
-      and memory_sources.memory_id = held.id
+    where memory_sources.org_id = recent.org_id
+      and memory_sources.memory_id = recent.id
       and (
         memory_sources.drawn_by is null
-        or memory_sources.message_id = any (%(message_ids)s)
+        or memory_sources.message_id = any (%(besides)s)
         or exists (
           select 1
           from withheld
@@ -224,11 +211,10 @@ from (
         )
       )
   )
-) as found
-where found.shared > 0 or found.circle <> %(of_nobody)s
-order by found.shared desc, found.valid_from desc, found.id
+) as candidate
+where candidate.shared > 0 or candidate.circle <> %(of_nobody)s
+order by candidate.shared desc, candidate.valid_from desc, candidate.id
 limit %(limit)s;
 
--- name: there -> MemoryCount
--- How many of these memories are there.
-select count(*) as count from memories where org_id = %(org_id)s and id = any (%(memory_ids)s);
+-- name: all_exist
+select count(*) = cardinality(%(ids)s::uuid[]) from memories where org_id = %(org_id)s and id = any (%(ids)s);

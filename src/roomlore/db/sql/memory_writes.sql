@@ -1,58 +1,53 @@
--- What is remembered anew: whether it is there already, what it rests on, what it takes the place of.
-
 -- name: lock
--- Only one at a time changes which memories an org has: two who came with the same would both find it missing.
+-- Two writers of the same memory would both find it missing.
 select pg_advisory_xact_lock(hashtextextended('memories ' || %(org_id)s::text, 0));
 
--- name: missing -> MissingSource
--- Those of these messages that have lost their words or are not there, and of these participants that are not.
-select asked.id
-from unnest(%(message_ids)s::uuid[]) as asked (id)
-where not exists (
+-- name: has_valid_sources
+select not exists (
   select 1
-  from messages
-  where messages.org_id = %(org_id)s
-    and messages.id = asked.id
-    and messages.redacted_at is null
-    -- what was recalled for somebody is nobody's statement
-    and not messages.is_directed
+  from unnest(%(message_ids)s::uuid[]) as source (id)
+  where not exists (
+    select 1
+    from messages
+    where messages.org_id = %(org_id)s
+      and messages.id = source.id
+      and messages.redacted_at is null
+      -- an injected memory is no source
+      and not messages.is_directed
+  )
 )
-union all
-select asked.id
-from unnest(%(participant_ids)s::uuid[]) as asked (id)
-where not exists (
-  select 1 from participants where participants.org_id = %(org_id)s and participants.id = asked.id
+and not exists (
+  select 1
+  from unnest(%(participant_ids)s::uuid[]) as named (id)
+  where not exists (
+    select 1 from participants where participants.org_id = %(org_id)s and participants.id = named.id
+  )
 );
 
--- name: heard -> SourceAudience
--- Whom messages are for: everybody in a room, or some by name.
+-- name: source_audiences
 select messages.room_id, hearers(messages) as hearers, rooms.visibility = 'open' as is_open
 from messages
 join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
-where messages.org_id = %(org_id)s and messages.id = any (%(message_ids)s);
+where messages.org_id = %(org_id)s and messages.id = any (%(ids)s);
 
--- name: people -> ParticipantRef
--- Who these participants are: accounts of one person are one.
+-- name: participants_by_id
 select participants.id, coalesce(merges.person_id, participants.id) as person_id, participants.kind = 'agent' as is_agent
 from participants
 left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
-where participants.org_id = %(org_id)s and participants.id = any (%(participant_ids)s);
+where participants.org_id = %(org_id)s and participants.id = any (%(ids)s);
 
--- name: hushed -> FlagRow
--- Whether one of these messages is in a conversation that is only for those who were there.
+-- name: is_sensitive
 select exists (
   select 1
   from placements
   join conversations
     on conversations.org_id = placements.org_id and conversations.id = placements.conversation_id
   where placements.org_id = %(org_id)s
-    and placements.message_id = any (%(message_ids)s)
+    and placements.message_id = any (%(ids)s)
     and conversations.sensitivity = 'sensitive'
-) as is_so;
+);
 
--- name: settled -> MatchingMemory
--- The memory of these very words that does not stand any more, whatever became of it, or that was drawn from them by
--- something else.
+-- name: inactive_match
 -- Uses index: memory_sources_of_message
 select memories.id, memories.valid_from, memories.confidence
 from memory_sources
@@ -63,7 +58,7 @@ where memory_sources.org_id = %(org_id)s
   and case
     when memories.digest = %(digest)s then memories.status <> 'active'
     else
-      memory_sources.drawn_by <> %(drawn_by)s::text
+      memory_sources.drawn_by <> %(extractor)s::text
       and memories.kind = %(kind)s
       and int4range(memory_sources.quote_start, memory_sources.quote_end)
         && int4range(%(quote_start)s::integer, %(quote_end)s::integer)
@@ -71,19 +66,17 @@ where memory_sources.org_id = %(org_id)s
 order by memories.digest = %(digest)s desc, memories.id
 limit 1;
 
--- name: same -> MatchingMemory
--- The memory that stands and says the same of the same for the same.
+-- name: find_active_match
 -- Uses index: memories_saying
 select id, valid_from, confidence
 from memories
 where org_id = %(org_id)s and circle = %(circle)s and digest = %(digest)s and status = 'active';
 
--- name: heard_alike -> FlagRow
--- Whether the same people could hear what a memory and what a statement rest on: members come and go between two
--- messages of a room for them.
+-- name: has_same_audience
+-- Members may come and go between two messages of a room.
 select
-  array_agg(distinct said.heard_by order by said.heard_by) filter (where said.is_old)
-    is not distinct from array_agg(distinct said.heard_by order by said.heard_by) filter (where said.is_new) as is_so
+  array_agg(distinct message.audience order by message.audience) filter (where message.is_old)
+    is not distinct from array_agg(distinct message.audience order by message.audience) filter (where message.is_new)
 from (
   select
     messages.id = any (%(message_ids)s) as is_new,
@@ -91,7 +84,7 @@ from (
       select 1
       from memory_sources
       where memory_sources.org_id = messages.org_id
-        and memory_sources.memory_id = %(id)s
+        and memory_sources.memory_id = %(memory_id)s
         and memory_sources.message_id = messages.id
     ) as is_old,
     case
@@ -105,7 +98,7 @@ from (
           and memberships.joined_at <= messages.sent_at
           and (memberships.left_at is null or messages.sent_at < memberships.left_at)
       )
-    end as heard_by
+    end as audience
   from messages
   join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
   where messages.org_id = %(org_id)s
@@ -114,66 +107,59 @@ from (
       union
       select memory_sources.message_id
       from memory_sources
-      where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = %(id)s
+      where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = %(memory_id)s
     )
-) as said;
+) as message;
 
--- name: add
--- Add a memory.
+-- name: add_memory
 insert into memories (
   org_id, id, kind, title, content, importance, confidence, sensitivity, audience, asserted_by, asserted_in, recorded_at,
   valid_from, slot, task_id, metadata, circle, digest, is_hushed
 )
 values (
   %(org_id)s, %(id)s, %(kind)s, %(title)s, %(content)s, %(importance)s, %(confidence)s, %(sensitivity)s, %(audience)s,
-  %(asserted_by)s, %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(slot)s, %(task_id)s, %(metadata)s::jsonb, %(circle)s,
+  %(asserted_by)s, %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(slot)s, %(task_id)s, %(metadata)s, %(circle)s,
   %(digest)s, %(is_hushed)s
 );
 
 -- name: add_sources
--- Say which words a memory rests on, as far as it was not known.
 insert into memory_sources (org_id, memory_id, message_id, quote_start, quote_end, drawn_by)
-select %(org_id)s, %(id)s, message_id, quote_start, quote_end, %(drawn_by)s
+select %(org_id)s, %(memory_id)s, message_id, quote_start, quote_end, %(extractor)s
 from unnest(%(message_id)s::uuid[], %(quote_start)s::integer[], %(quote_end)s::integer[])
-  as stated (message_id, quote_start, quote_end)
+  as source (message_id, quote_start, quote_end)
 on conflict (org_id, memory_id, message_id) do nothing;
 
--- name: add_participants
--- Say whom a memory names, and in which role, as far as it was not known.
+-- name: add_roles
 insert into memory_participants (org_id, memory_id, participant_id, role)
-select %(org_id)s, %(id)s, participant_id, role
-from unnest(%(participant_ids)s::uuid[], %(roles)s::text[]) as stated (participant_id, role)
+select %(org_id)s, %(memory_id)s, participant_id, role
+from unnest(%(roles_2)s::uuid[], %(roles_1)s::text[]) as named (participant_id, role)
 on conflict (org_id, memory_id, participant_id, role) do nothing;
 
 -- name: add_tags
--- Put tags on a memory, as far as it has not got them.
 insert into memory_tags (org_id, memory_id, tag)
-select %(org_id)s, %(id)s, tag
-from unnest(%(tags)s::text[]) as stated (tag)
+select %(org_id)s, %(memory_id)s, tag
+from unnest(%(tags)s::text[]) as added (tag)
 on conflict (org_id, memory_id, tag) do nothing;
 
--- name: named -> RoleRow
--- Whom a memory names.
-select participant_id, role from memory_participants where org_id = %(org_id)s and memory_id = %(id)s;
+-- name: roles
+select role, participant_id from memory_participants where org_id = %(org_id)s and memory_id = %(memory_id)s;
 
--- name: involve
--- Those who stated a memory only said the like of it: who is meant themselves states it.
+-- name: demote_authors
 update memory_participants
 set role = 'involved'
 where org_id = %(org_id)s
-  and memory_id = %(id)s
+  and memory_id = %(memory_id)s
   and role = 'author'
   and not exists (
     select 1
-    from memory_participants as held
-    where held.org_id = %(org_id)s
-      and held.memory_id = %(id)s
-      and held.participant_id = memory_participants.participant_id
-      and held.role = 'involved'
+    from memory_participants as other
+    where other.org_id = %(org_id)s
+      and other.memory_id = %(memory_id)s
+      and other.participant_id = memory_participants.participant_id
+      and other.role = 'involved'
   );
 
--- name: strengthen
--- A memory was stated once more.
+-- name: reinforce_memory
 update memories
 set
   confidence = %(confidence)s,
@@ -181,24 +167,22 @@ set
   valid_from = least(valid_from, %(valid_from)s),
   recorded_at = greatest(recorded_at, %(recorded_at)s),
   task_id = coalesce(task_id, %(task_id)s)
-where org_id = %(org_id)s and id = %(id)s;
+where org_id = %(org_id)s and id = %(memory_id)s;
 
--- name: enrich
--- Keep with a memory what else it was given with; what it was given with first stays.
+-- name: add_metadata
 update memories
 set metadata = %(metadata)s::jsonb || metadata
-where org_id = %(org_id)s and id = %(id)s and %(metadata)s::jsonb || metadata <> metadata;
+where org_id = %(org_id)s and id = %(memory_id)s and %(metadata)s::jsonb || metadata <> metadata;
 
--- name: values -> AttributeValue
--- What a slot of a circle was said to be, as far as it stands or only others of these took its place.
+-- name: attribute_values
 select
   memories.id, memories.digest, memories.recorded_at, memories.superseded_by,
   coalesce(newest.sent_at, memories.valid_from) as said_at,
   coalesce(newest.native_order, 0) as native_order,
   coalesce(newest.quote_start, 0) as quote_start,
   case
-    when told.is_own or not told.is_stated then 3
-    when told.by_people then 2
+    when author.is_own or not author.is_stated then 3
+    when author.by_people then 2
     else 1
   end as standing
 from memories
@@ -212,20 +196,20 @@ left join lateral (
 ) as newest on true
 cross join lateral (
   select
-    coalesce(bool_or(author.participant_id = any (subjects.ids)), false) as is_own,
+    coalesce(bool_or(named.participant_id = any (subjects.ids)), false) as is_own,
     count(*) > 0 as is_stated,
     coalesce(bool_or(participants.kind <> 'agent'), false) as by_people
-  from memory_participants as author
-  join participants on participants.org_id = author.org_id and participants.id = author.participant_id
+  from memory_participants as named
+  join participants on participants.org_id = named.org_id and participants.id = named.participant_id
   cross join lateral (
     select array(
       select subject.participant_id
       from memory_participants as subject
-      where subject.org_id = author.org_id and subject.memory_id = author.memory_id and subject.role = 'subject'
+      where subject.org_id = named.org_id and subject.memory_id = named.memory_id and subject.role = 'subject'
     ) as ids
   ) as subjects
-  where author.org_id = memories.org_id and author.memory_id = memories.id and author.role = 'author'
-) as told
+  where named.org_id = memories.org_id and named.memory_id = memories.id and named.role = 'author'
+) as author
 where memories.org_id = %(org_id)s
   and memories.circle = %(circle)s
   and memories.slot = %(slot)s
@@ -243,79 +227,69 @@ where memories.org_id = %(org_id)s
     )
   );
 
--- name: partings -> SupersessionOverride
--- Which memories stand beside what has these digests, because a person said so.
-select memory_id, digest from partings where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
+-- name: supersession_overrides
+select memory_id, digest from partings where org_id = %(org_id)s and memory_id = any (%(ids)s);
 
--- name: succeed
--- Say what took the place of memories, or that they stand.
+-- name: set_superseded_by
 update memories
-set superseded_by = told.superseded_by
-from unnest(%(id)s::uuid[], %(superseded_by)s::uuid[]) as told (id, superseded_by)
-where memories.org_id = %(org_id)s and memories.id = told.id;
+set superseded_by = change.superseded_by
+from unnest(%(successors_1)s::uuid[], %(successors_2)s::uuid[]) as change (id, superseded_by)
+where memories.org_id = %(org_id)s and memories.id = change.id;
 
--- name: supersede
--- Put a memory in the place of another that still stands.
+-- name: supersede_active
 update memories
-set superseded_by = %(id)s
-where org_id = %(org_id)s and id = %(old_id)s and status = 'active' and id <> %(id)s;
+set superseded_by = %(by)s
+where org_id = %(org_id)s and id = %(old_id)s and status = 'active' and id <> %(by)s;
 
--- name: archive
--- Put a memory aside that stands.
+-- name: archive_active
 update memories
 set archived_at = %(at)s
-where org_id = %(org_id)s and id = %(id)s and status = 'active';
+where org_id = %(org_id)s and id = %(memory_id)s and status = 'active';
 
--- name: restore
--- Let a memory stand again that was put aside or superseded.
+-- name: restore_inactive
 update memories
 set archived_at = null, superseded_by = null
-where org_id = %(org_id)s and id = %(id)s and status <> 'active';
+where org_id = %(org_id)s and id = %(memory_id)s and status <> 'active';
 
--- name: part
--- Note that a memory stands beside what has a digest.
+-- name: add_override
 insert into partings (org_id, memory_id, digest)
-select %(org_id)s, %(id)s, later.digest
-from memories as later
-where later.org_id = %(org_id)s and later.id = %(later_id)s
+select %(org_id)s, %(memory_id)s, successor.digest
+from memories as successor
+where successor.org_id = %(org_id)s and successor.id = %(beside)s
 on conflict (org_id, memory_id, digest) do nothing;
 
--- name: loosen -> DetachedMemory
--- What was drawn from these messages and is not drawn any more rests on them no longer.
+-- name: remove_sources
 -- Uses index: memory_sources_of_message
 delete from memory_sources
 using memories
 where memory_sources.org_id = %(org_id)s
   and memory_sources.message_id = any (%(message_ids)s)
-  and memory_sources.drawn_by = %(drawn_by)s
+  and memory_sources.drawn_by = %(extractor)s
   and memories.org_id = %(org_id)s
   and memories.id = memory_sources.memory_id
   and not exists (
     select 1
-    from unnest(%(kept_ids)s::uuid[], %(kept_message_ids)s::uuid[]) as kept (memory_id, message_id)
+    from unnest(%(kept_1)s::uuid[], %(kept_2)s::uuid[]) as kept (memory_id, message_id)
     where kept.memory_id = memory_sources.memory_id and kept.message_id = memory_sources.message_id
   )
 returning memory_sources.memory_id;
 
--- name: baseless -> DetachedMemory
--- Those of these memories that were drawn and rest on nothing any more.
-select memories.id as memory_id
+-- name: orphans
+select memories.id
 from memories
 where memories.org_id = %(org_id)s
-  and memories.id = any (%(memory_ids)s)
+  and memories.id = any (%(ids)s)
   and not exists (
     select 1
     from memory_sources
     where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = memories.id
   );
 
--- name: disown -> DetachedMemory
--- Keep what participants asserted, as nobody's.
-update memories set asserted_by = null where org_id = %(org_id)s and asserted_by = any (%(participant_ids)s)
-returning id as memory_id;
+-- name: remove_asserter
+update memories set asserted_by = null where org_id = %(org_id)s and asserted_by = any (%(ids)s)
+returning id;
 
--- name: naming -> ScopedMemory
--- The memories that are about these participants, or were seen by them.
+-- name: memories_naming
 select
   memories.id, memories.sensitivity, memories.audience, memories.asserted_by, memories.circle, memories.slot,
   array(
@@ -329,41 +303,39 @@ where memories.org_id = %(org_id)s
     select memory_participants.memory_id
     from memory_participants
     where memory_participants.org_id = %(org_id)s
-      and memory_participants.participant_id = any (%(participant_ids)s)
+      and memory_participants.participant_id = any (%(ids)s)
       and memory_participants.role in ('subject', 'perspective')
   )
 order by memories.id;
 
--- name: recircle
--- Say anew of whom and for whom memories are.
+-- name: set_scopes
 update memories
-set circle = told.circle
-from unnest(%(id)s::uuid[], %(circle)s::text[]) as told (id, circle)
-where memories.org_id = %(org_id)s and memories.id = told.id;
+set circle = change.circle
+from unnest(%(circles_1)s::uuid[], %(circles_2)s::text[]) as change (id, circle)
+where memories.org_id = %(org_id)s and memories.id = change.id;
 
--- name: unlink
--- Those of these memories stand again whose place was taken unasked by what is of another circle now.
+-- name: restore_in_scopes
+-- Only what no person superseded, and whose successor has another scope now.
 update memories
 set superseded_by = null
-from memories as later
+from memories as successor
 where memories.org_id = %(org_id)s
-  and memories.id = any (%(memory_ids)s)
-  and later.org_id = memories.org_id
-  and later.id = memories.superseded_by
-  and later.circle <> memories.circle
+  and memories.id = any (%(ids)s)
+  and successor.org_id = memories.org_id
+  and successor.id = memories.superseded_by
+  and successor.circle <> memories.circle
   and (
-    later.slot = memories.slot
-    or later.digest = memories.digest
-    -- what nobody asserted
+    successor.slot = memories.slot
+    or successor.digest = memories.digest
+    -- or the successor was extracted
     or (
       select coalesce(bool_and(memory_sources.drawn_by is not null), false)
       from memory_sources
-      where memory_sources.org_id = later.org_id and memory_sources.memory_id = later.id
+      where memory_sources.org_id = successor.org_id and memory_sources.memory_id = successor.id
     )
   );
 
--- name: link_same -> DetachedMemory
--- Of memories of these circles that stand and say the same, let the newest stand.
+-- name: supersede_duplicates
 update memories
 set superseded_by = newest.id
 from (
@@ -378,4 +350,4 @@ where memories.org_id = %(org_id)s
   and memories.digest = newest.digest
   and memories.status = 'active'
   and memories.id <> newest.id
-returning memories.id as memory_id;
+returning memories.id;

@@ -1,8 +1,6 @@
--- Messages, their versions, audiences and reply edges.
-
 -- name: make_staging
--- The session's own table through which new messages come in: sent once, then used by every statement that
--- follows from them. It is empty outside of a transaction. Always named with its schema.
+-- Rows come in once and every statement of the ingest uses them. The table is empty outside a transaction.
+-- Always name it with its schema.
 create temporary table incoming (
   id uuid, room_id uuid, external_id text, kind text, author_id uuid, author_name text, author_kind text,
   body text, sent_at timestamptz, precision text, native_order bigint, edited_at timestamptz,
@@ -14,8 +12,7 @@ create temporary table incoming (
 -- Send messages.
 copy pg_temp.incoming from stdin;
 
--- name: add_messages
--- Add the messages sent; one that is there already stays untouched.
+-- name: add_staged
 insert into messages (
   org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, received_at, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions,
@@ -28,14 +25,12 @@ select
 from pg_temp.incoming
 on conflict (org_id, room_id, external_id) do nothing;
 
--- name: leave_known_messages -> ExistingMessage
--- Forget those of the messages sent that were there already.
+-- name: drop_known
 delete from pg_temp.incoming
 where not exists (select 1 from messages where org_id = %(org_id)s and messages.id = incoming.id)
 returning id;
 
--- name: stored_versions -> StoredVersion
--- The current text of these messages, as it was last written, and the earlier ones.
+-- name: stored_version_rows
 select
   messages.id, messages.room_id, messages.external_id, messages.kind, messages.author_id, messages.author_name,
   messages.body,
@@ -60,14 +55,13 @@ select
     order by revisions.written_at
   ) as earlier,
   case when jsonb_typeof(messages.raw -> 'text') = 'string' then messages.raw ->> 'text' end as source_text
-from unnest(%(room_id)s::uuid[], %(external_id)s::text[]) as asked (room_id, external_id)
+from unnest(%(keys_1)s::uuid[], %(keys_2)s::text[]) as wanted (room_id, external_id)
 join messages
   on messages.org_id = %(org_id)s
-  and messages.room_id = asked.room_id
-  and messages.external_id = asked.external_id;
+  and messages.room_id = wanted.room_id
+  and messages.external_id = wanted.external_id;
 
 -- name: revise_messages
--- Put newer texts in place of the current ones.
 update messages
 set
   body = newer.body,
@@ -84,14 +78,12 @@ from unnest(
 where messages.org_id = %(org_id)s and messages.id = newer.id and messages.redacted_at is null;
 
 -- name: restore_author_names
--- Put back how authors were called when they said it.
 update messages
 set author_name = first.author_name
 from unnest(%(message_id)s::uuid[], %(author_name)s::text[]) as first (id, author_name)
 where messages.org_id = %(org_id)s and messages.id = first.id;
 
 -- name: add_revisions
--- Keep earlier texts; one that is kept already stays, and a removed message has none.
 insert into revisions (org_id, message_id, written_at, body)
 select %(org_id)s, earlier.message_id, earlier.written_at, earlier.body
 from unnest(%(message_id)s::uuid[], %(written_at)s::timestamptz[], %(body)s::text[])
@@ -100,27 +92,23 @@ join messages
   on messages.org_id = %(org_id)s and messages.id = earlier.message_id and messages.redacted_at is null
 on conflict (org_id, message_id, written_at) do nothing;
 
--- name: redact_messages
--- Remove the content of messages and keep their place.
+-- name: redact
 update messages
 set
   body = '', redacted_at = %(redacted_at)s, edited_at = null, mentions = null, attachments = null, reactions = null,
   metadata = null, raw = null
-where org_id = %(org_id)s and id = any (%(message_ids)s) and redacted_at is null;
+where org_id = %(org_id)s and id = any (%(ids)s) and redacted_at is null;
 
 -- name: drop_revisions
--- Remove the earlier texts of messages.
-delete from revisions where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+delete from revisions where org_id = %(org_id)s and message_id = any (%(ids)s);
 
 -- name: add_audiences
--- Say who may read these whispers besides their authors.
 insert into message_audience (org_id, message_id, participant_id)
 select %(org_id)s, message_id, participant_id
 from unnest(%(message_id)s::uuid[], %(participant_id)s::uuid[]) as named (message_id, participant_id)
 on conflict do nothing;
 
 -- name: add_replies_of_added
--- Add the edges that messages just added state; a parent that has not arrived is kept by its external id.
 insert into replies (org_id, room_id, child_id, parent_id, parent_external_id, method, confidence)
 select %(org_id)s, added.room_id, added.id, parent.id, stated.parent_external_id, stated.method, 1.0
 from pg_temp.incoming as added
@@ -133,9 +121,7 @@ left join messages as parent
   and parent.external_id = stated.parent_external_id
 where stated.parent_external_id is not null and parent.id is distinct from added.id;
 
--- name: add_replies -> RoomMessage
--- Add the platform's own edges and tell which messages got one; a parent that has not arrived yet is kept by its
--- external id.
+-- name: add_stated_replies
 insert into replies (org_id, room_id, child_id, parent_id, parent_external_id, method, confidence)
 select %(org_id)s, stated.room_id, stated.child_id, parent.id, stated.parent_external_id, stated.method, 1.0
 from unnest(%(room_id)s::uuid[], %(child_id)s::uuid[], %(parent_external_id)s::text[], %(method)s::text[])
@@ -146,23 +132,21 @@ left join messages as parent
   and parent.external_id = stated.parent_external_id
 where parent.id is distinct from stated.child_id
 on conflict (org_id, child_id, method) where method in ('explicit', 'thread') do nothing
-returning room_id, child_id as message_id;
+returning child_id;
 
--- name: newest_of_rooms -> RoomMessage
--- The newest message of each of these rooms.
+-- name: newest_of_rooms
 -- Uses index: messages_in_order
-select asked.room_id, newest.id as message_id
-from unnest(%(room_ids)s::uuid[]) as asked (room_id)
+select room.id, newest.id
+from unnest(%(room_ids)s::uuid[]) as room (id)
 cross join lateral (
   select id
   from messages
-  where org_id = %(org_id)s and room_id = asked.room_id
+  where org_id = %(org_id)s and room_id = room.id
   order by sent_at desc, native_order desc, external_id desc
   limit 1
 ) as newest;
 
--- name: resolve_replies
--- Join edges to parents that have just arrived.
+-- name: join_replies
 update replies
 set parent_id = arrived.id
 from pg_temp.incoming as arrived
@@ -172,19 +156,17 @@ where replies.org_id = %(org_id)s
   and replies.parent_id is null
   and replies.child_id <> arrived.id;
 
--- name: messages_by_id -> Message
--- These messages, as far as they are visible; of their words so many characters, or all.
+-- name: messages_by_id
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind,
   coalesce(left(body, %(most)s::integer), body) as body, sent_at, precision, native_order, edited_at, redacted_at,
   erased_at, reply_to,
   mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
-where org_id = %(org_id)s and id = any (%(message_ids)s)
+where org_id = %(org_id)s and id = any (%(ids)s)
 order by sent_at, native_order, id;
 
--- name: messages_within -> Message
--- These messages as far as they are visible, in the order in which they are asked for.
+-- name: messages_on_page
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
@@ -194,19 +176,18 @@ from (
     timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
     timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.native_order,
     timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
-    -- Whom it names stands in its words, which are not read of what is left out.
+    -- the mentions come from the body, which is not read where it is left out
     case when sum(timeline.size) over in_order - timeline.size < %(most_bytes)s then timeline.mentioned end as mentions,
     timeline.reacted as reactions, timeline.told_metadata as metadata,
-    asked.place, timeline.size, sum(timeline.size) over in_order::bigint as reach
-  from unnest(%(message_ids)s::uuid[]) with ordinality as asked (id, place)
-  join timeline on timeline.org_id = %(org_id)s and timeline.id = asked.id
-  window in_order as (order by asked.place rows unbounded preceding)
+    wanted.place, timeline.size, sum(timeline.size) over in_order::bigint as reach
+  from unnest(%(ids)s::uuid[]) with ordinality as wanted (id, place)
+  join timeline on timeline.org_id = %(org_id)s and timeline.id = wanted.id
+  window in_order as (order by wanted.place rows unbounded preceding)
 ) as found
 where reach - size < %(most_bytes)s
 order by place;
 
--- name: messages_before -> Message
--- The messages of a room just before a place, newest first, as many as one answer holds.
+-- name: messages_before
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
@@ -216,13 +197,13 @@ from (
   select
     id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
     native_order, edited_at, redacted_at, erased_at, reply_to,
-    -- Whom it names stands in its words, which are not read of what is left out.
+    -- the mentions come from the body, which is not read where it is left out
     case when sum(size) over in_order - size < %(most_bytes)s then mentioned end as mentions,
     reacted as reactions, told_metadata as metadata, size, sum(size) over in_order::bigint as reach
   from timeline
   where org_id = %(org_id)s
     and room_id = %(room_id)s
-    and (sent_at, native_order, id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
+    and (sent_at, native_order, id) < (%(place_1)s, %(place_2)s, %(place_3)s)
   window in_order as (order by sent_at desc, native_order desc, id desc rows unbounded preceding)
   order by sent_at desc, native_order desc, id desc
   limit %(limit)s
@@ -230,8 +211,7 @@ from (
 where reach - size < %(most_bytes)s
 order by sent_at desc, native_order desc, id desc;
 
--- name: messages_after -> Message
--- The messages of a room just after a place, oldest first, as many as one answer holds.
+-- name: messages_after
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
@@ -241,13 +221,13 @@ from (
   select
     id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
     native_order, edited_at, redacted_at, erased_at, reply_to,
-    -- Whom it names stands in its words, which are not read of what is left out.
+    -- the mentions come from the body, which is not read where it is left out
     case when sum(size) over in_order - size < %(most_bytes)s then mentioned end as mentions,
     reacted as reactions, told_metadata as metadata, size, sum(size) over in_order::bigint as reach
   from timeline
   where org_id = %(org_id)s
     and room_id = %(room_id)s
-    and (sent_at, native_order, id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
+    and (sent_at, native_order, id) > (%(place_1)s, %(place_2)s, %(place_3)s)
   window in_order as (order by sent_at, native_order, id rows unbounded preceding)
   order by sent_at, native_order, id
   limit %(limit)s
@@ -255,23 +235,22 @@ from (
 where reach - size < %(most_bytes)s
 order by sent_at, native_order, id;
 
--- name: replies_around -> Reply
--- Reply edges with one of these messages at either end, most confident first.
--- Of a message with very many answers no more are looked at than are wanted in all.
+-- name: replies_around
+-- Of a message with very many replies no more than `limit` are read.
 -- Uses indexes: replies_to, replies_from
 select distinct edge.child_id, edge.parent_id, edge.method, edge.confidence
-from unnest(%(message_ids)s::uuid[]) as asked (id)
+from unnest(%(ids)s::uuid[]) as message (id)
 cross join lateral (
   (
     select child_id, parent_id, method, confidence
     from replies
-    where org_id = %(org_id)s and child_id = asked.id and parent_id is not null
+    where org_id = %(org_id)s and child_id = message.id and parent_id is not null
   )
   union all
   (
     select child_id, parent_id, method, confidence
     from replies
-    where org_id = %(org_id)s and parent_id = asked.id
+    where org_id = %(org_id)s and parent_id = message.id
     order by confidence desc, child_id, method
     limit %(limit)s
   )
@@ -279,8 +258,7 @@ cross join lateral (
 order by edge.confidence desc, edge.child_id, edge.parent_id, edge.method
 limit %(limit)s;
 
--- name: messages_known_as -> Message
--- Messages of any room that a platform knows by this id.
+-- name: messages_known_as
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
@@ -290,8 +268,7 @@ where org_id = %(org_id)s and external_id = %(word)s
 order by id
 limit 10;
 
--- name: messages_of_room_known_as -> Message
--- The message of a room that its platform knows by this id.
+-- name: messages_of_room_known_as
 -- Uses index: messages_org_id_room_id_external_id_key
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
@@ -300,8 +277,7 @@ select
 from timeline
 where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
 
--- name: own_messages_stated_as -> Message
--- The viewer's own messages, of one room or of any, that were stored with this id of their speaker's own.
+-- name: own_messages_stated_as
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
@@ -314,8 +290,7 @@ where org_id = %(org_id)s
 order by id
 limit 10;
 
--- name: messages_beginning_with -> Message
--- Messages with ids in a range, of one room or of any.
+-- name: messages_beginning_with
 -- Uses index: messages_pkey
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
@@ -323,13 +298,12 @@ select
   mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s
-  and id between %(low)s and %(high)s
+  and id between %(ids_1)s and %(ids_2)s
   and (%(room_id)s::uuid is null or room_id = %(room_id)s)
 order by id
 limit 10;
 
--- name: message_as_told -> PlatformMessage
--- A message with what its platform told of it, its room and its author, who is called as now.
+-- name: platform_message
 select
   messages.id,
   rooms.platform,
@@ -364,8 +338,7 @@ where messages.org_id = %(org_id)s and messages.id = %(message_id)s
 order by identities.platform <> rooms.platform, identities.account_id, identities.persona
 limit 1;
 
--- name: audience_as_told -> PlatformRecipient
--- To whom a whisper is addressed, as the platform of its room knows them.
+-- name: platform_recipients
 select distinct on (participants.id)
   identities.account_id, identities.persona, identities.bridged, participants.name, participants.kind
 from message_audience

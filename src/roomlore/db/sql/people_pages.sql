@@ -1,39 +1,34 @@
--- What people and memories are looked through by: who they are, where these are from, and who may read that.
-
--- name: persons -> AccountPerson
--- Of which persons these participants are accounts, as far as that may be known.
-select participant_id as id, person_id
+-- name: persons_of_accounts
+select participant_id, person_id
 from merges
-where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
+where org_id = %(org_id)s and participant_id = any (%(ids)s);
 
--- name: origins -> MemoryOrigin
--- From where what these memories rest on is, as far as the viewer may see: the rooms, and for whom it was said there.
--- `rests` arrive as parallel arrays. Messages are asked for by their keys: whether one may be read is dear.
-with said as (
+-- name: source_origins
+-- Messages are read by their keys, because visibility is expensive to check.
+with message as (
   select messages.id, messages.kind, messages.room_id
   from messages
-  where messages.org_id = %(org_id)s and messages.id = any (%(message_id)s::uuid[])
+  where messages.org_id = %(org_id)s and messages.id = any (%(sources_2)s::uuid[])
 )
 select
-  rests.memory_id, said.room_id, called_room(rooms.workspace, rooms.name) as room_name,
+  source.memory_id, message.room_id, called_room(rooms.workspace, rooms.name) as room_name,
   case
-    when said.kind = 'whisper' then 'whisper'
-    when said.kind = 'context_injection' then 'injected'
+    when message.kind = 'whisper' then 'whisper'
+    when message.kind = 'context_injection' then 'injected'
     when rooms.visibility = 'open' then 'open'
     else 'members'
   end as reach,
   count(*) as message_count
-from unnest(%(memory_id)s::uuid[], %(message_id)s::uuid[]) as rests (memory_id, message_id)
-join said on said.id = rests.message_id
-left join rooms on rooms.org_id = %(org_id)s and rooms.id = said.room_id
+from unnest(%(sources_1)s::uuid[], %(sources_2)s::uuid[]) as source (memory_id, message_id)
+join message on message.id = source.message_id
+left join rooms on rooms.org_id = %(org_id)s and rooms.id = message.room_id
 group by 1, 2, 3, 4
 order by 1, 4, 3, 2;
 
--- name: readers -> MemoryReader
--- The first whom the viewer may know of those who may read everything that a memory rests on, each person once; where
--- it is sensitive, of those who were there when that was said: as members, or as who had spoken in the conversation when
--- it became sensitive. What everybody may read keeps nobody out.
-with said as (
+-- name: readers_of_messages
+-- Each person once. A message that everybody may read excludes nobody. Readers of a sensitive memory were members at
+-- the time, or had spoken in the conversation when it became sensitive.
+with message as (
   select
     messages.id, messages.kind, messages.author_id, messages.room_id, messages.sent_at,
     rooms.visibility is not distinct from 'open' as is_open
@@ -47,48 +42,48 @@ with said as (
       or rooms.visibility is distinct from 'open'
     )
 ),
-heard (message_id, participant_id, how) as (
-  select said.id, memberships.participant_id, 'attended'
-  from said
+readable (message_id, participant_id, how) as (
+  select message.id, memberships.participant_id, 'attended'
+  from message
   join memberships
     on memberships.org_id = %(org_id)s
-    and memberships.room_id = said.room_id
-    and (memberships.joined_at is null or memberships.joined_at <= said.sent_at)
-    and (memberships.left_at is null or said.sent_at < memberships.left_at)
+    and memberships.room_id = message.room_id
+    and (memberships.joined_at is null or memberships.joined_at <= message.sent_at)
+    and (memberships.left_at is null or message.sent_at < memberships.left_at)
   union all
-  select said.id, said.author_id, 'addressed' from said
+  select message.id, message.author_id, 'addressed' from message
   union all
-  select said.id, spoken.participant_id, 'spoke'
-  from said
-  join conversations on conversations.org_id = %(org_id)s and conversations.id = conversation_of(said.id)
+  select message.id, spoken.participant_id, 'spoke'
+  from message
+  join conversations on conversations.org_id = %(org_id)s and conversations.id = conversation_of(message.id)
   cross join lateral unnest(conversations.spoken_by) as spoken (participant_id)
   where conversations.sensitivity = 'sensitive'
   union all
-  select said.id, message_audience.participant_id, 'addressed'
-  from said
-  join message_audience on message_audience.org_id = %(org_id)s and message_audience.message_id = said.id
-  where said.kind in ('whisper', 'context_injection')
+  select message.id, message_audience.participant_id, 'addressed'
+  from message
+  join message_audience on message_audience.org_id = %(org_id)s and message_audience.message_id = message.id
+  where message.kind in ('whisper', 'context_injection')
 ),
 persons as (
   select
-    coalesce(merges.person_id, heard.participant_id) as person_id,
-    heard.message_id,
-    min(heard.participant_id::text)::uuid as id,
-    bool_or(heard.how = 'attended') as attended,
-    bool_or(heard.how = 'spoke') as spoke,
-    bool_or(heard.how = 'addressed') as addressed
-  from heard
-  left join merges on merges.org_id = %(org_id)s and merges.participant_id = heard.participant_id
+    coalesce(merges.person_id, readable.participant_id) as person_id,
+    readable.message_id,
+    min(readable.participant_id::text)::uuid as id,
+    bool_or(readable.how = 'attended') as attended,
+    bool_or(readable.how = 'spoke') as spoke,
+    bool_or(readable.how = 'addressed') as addressed
+  from readable
+  left join merges on merges.org_id = %(org_id)s and merges.participant_id = readable.participant_id
   group by 1, 2
 ),
 readers as (
   select min(persons.id::text)::uuid as id
   from persons
-  join said on said.id = persons.message_id
-  where (persons.addressed or ((persons.attended or said.is_open) and said.kind in ('message', 'system')))
+  join message on message.id = persons.message_id
+  where (persons.addressed or ((persons.attended or message.is_open) and message.kind in ('message', 'system')))
     and (persons.attended or persons.spoke or not %(is_sensitive)s::boolean)
   group by persons.person_id
-  having count(*) = (select count(*) from said)
+  having count(*) = (select count(*) from message)
 )
 select known_participants.id, known_participants.name
 from readers
@@ -96,9 +91,8 @@ join known_participants on known_participants.org_id = %(org_id)s and known_part
 order by readers.id
 limit %(limit)s;
 
--- name: people_for_operator -> PersonRow
--- The persons of an org who are meant, most talkative first, with the maintained counts of all their accounts: those of
--- one page, the last where there are not so many. The author of erased places is nobody.
+-- name: people_for_operator
+-- Counts come from `activity`. The tombstone author is left out. Past the end comes the last page.
 with people as materialized (
   select
     (array_agg(participants.id order by participants.id))[1] as id,
@@ -126,7 +120,7 @@ with people as materialized (
     and (%(participant_ids)s::uuid[] is null or participants.id = any (%(participant_ids)s::uuid[]))
   group by coalesce(merges.person_id, participants.id)
 ),
-meant as materialized (
+matching as materialized (
   select people.*
   from people
   where (%(kind)s::text = '' or people.kind = %(kind)s::text)
@@ -146,17 +140,16 @@ meant as materialized (
     )
 )
 select
-  id, accounts, name, kind, message_count, first_seen_at, last_seen_at, (select count(*) from meant) as found
-from meant
+  id, accounts, name, kind, message_count, first_seen_at, last_seen_at, (select count(*) from matching) as found
+from matching
 order by message_count desc, name, id
 offset (
-  select least(%(skip)s::bigint, greatest(count(*) - 1, 0) / %(limit)s::bigint * %(limit)s::bigint) from meant
+  select least(%(skip)s::bigint, greatest(count(*) - 1, 0) / %(limit)s::bigint * %(limit)s::bigint) from matching
 )
 limit %(limit)s;
 
--- name: people_for_viewer -> PersonRow
--- The same for a viewer: whom they may know of, named and counted by the messages that they may read. Accounts stand
--- together as far as the viewer may know that they are one person's.
+-- name: people_for_viewer
+-- As for the operator, but named and counted by the messages that the viewer may read.
 with counted as materialized (
   select
     author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at,
@@ -191,7 +184,7 @@ people as materialized (
     and (%(participant_ids)s::uuid[] is null or participants.id = any (%(participant_ids)s::uuid[]))
   group by coalesce(merges.person_id, participants.id)
 ),
-meant as materialized (
+matching as materialized (
   select people.*
   from people
   where (%(kind)s::text = '' or people.kind = %(kind)s::text)
@@ -211,16 +204,15 @@ meant as materialized (
     )
 )
 select
-  id, accounts, name, kind, message_count, first_seen_at, last_seen_at, (select count(*) from meant) as found
-from meant
+  id, accounts, name, kind, message_count, first_seen_at, last_seen_at, (select count(*) from matching) as found
+from matching
 order by message_count desc, name, id
 offset (
-  select least(%(skip)s::bigint, greatest(count(*) - 1, 0) / %(limit)s::bigint * %(limit)s::bigint) from meant
+  select least(%(skip)s::bigint, greatest(count(*) - 1, 0) / %(limit)s::bigint * %(limit)s::bigint) from matching
 )
 limit %(limit)s;
 
--- name: same_person -> AccountRef
--- The accounts of the same person as this participant, itself included, as far as they are visible.
+-- name: accounts_of_person
 select participants.id
 from participants
 where participants.org_id = %(org_id)s
@@ -237,14 +229,13 @@ where participants.org_id = %(org_id)s
   )
 order by participants.id;
 
--- name: accounts_of -> Account
--- How platforms name these participants, and as whom the viewer knows them.
+-- name: accounts_of
 -- Uses index: identities_of_participant
 select
   identities.platform, identities.account_id, identities.persona, identities.bridged, identities.participant_id,
-  called.name, called.kind, merges.person_id is not null as is_merged
-from known_participants as called
-join identities on identities.org_id = called.org_id and identities.participant_id = called.id
-left join merges on merges.org_id = called.org_id and merges.participant_id = called.id
-where called.org_id = %(org_id)s and called.id = any (%(participant_ids)s)
+  known.name, known.kind, merges.person_id is not null as is_merged
+from known_participants as known
+join identities on identities.org_id = known.org_id and identities.participant_id = known.id
+left join merges on merges.org_id = known.org_id and merges.participant_id = known.id
+where known.org_id = %(org_id)s and known.id = any (%(ids)s)
 order by identities.platform, identities.account_id, identities.persona;

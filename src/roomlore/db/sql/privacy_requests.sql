@@ -1,155 +1,145 @@
--- Spoken wishes: what was heard, and what is withheld for it.
-
--- name: in_rooms -> StoredRequest
--- The wishes voiced in these rooms, in the order of the rooms.
+-- name: in_rooms
 -- Uses index: wishes_of_room
 select
   wishes.id, wishes.room_id, wishes.message_id, wishes.author_id, wishes.kind, wishes.status, wishes.doubt,
   wishes.heard_by, wishes.heard_at, wishes.decided_at, wishes.decided_by, wishes.target_ids, wishes.marks, wishes.own_marks,
   wishes.from_ids, wishes.spared_ids, wishes.is_standing, wishes.since, wishes.permits, wishes.denies,
-  wishes.of_ids, wishes.told, said.sent_at, said.native_order
+  wishes.of_ids, wishes.told, message.sent_at, message.native_order
 from wishes
-join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
+join messages as message on message.org_id = wishes.org_id and message.id = wishes.message_id
 where wishes.org_id = %(org_id)s and wishes.room_id = any (%(room_ids)s)
-order by wishes.room_id, said.sent_at, said.native_order, said.id;
+order by wishes.room_id, message.sent_at, message.native_order, message.id;
 
--- name: said_before -> MessageRef
--- What was said last before these messages, in the room of each.
+-- name: messages_before
 -- Uses index: messages_in_order
 select earlier.message_id
-from messages as voice
+from messages as source
 cross join lateral (
-  select said.id as message_id
-  from messages as said
-  where said.org_id = voice.org_id
-    and said.room_id = voice.room_id
-    and (said.sent_at, said.native_order, said.id) < (voice.sent_at, voice.native_order, voice.id)
-    and said.kind in ('message', 'whisper')
-    and said.redacted_at is null
-  order by said.sent_at desc, said.native_order desc, said.id desc
+  select message.id as message_id
+  from messages as message
+  where message.org_id = source.org_id
+    and message.room_id = source.room_id
+    and (message.sent_at, message.native_order, message.id) < (source.sent_at, source.native_order, source.id)
+    and message.kind in ('message', 'whisper')
+    and message.redacted_at is null
+  order by message.sent_at desc, message.native_order desc, message.id desc
   limit %(most)s
 ) as earlier
-where voice.org_id = %(org_id)s and voice.id = any (%(message_ids)s);
+where source.org_id = %(org_id)s and source.id = any (%(ids)s);
 
--- name: starts -> RestrictionStart
--- When the message was sent that stands so far before each of these, in the room of each.
+-- name: restriction_starts
 -- Uses index: messages_in_order
-select voice.id as message_id, earlier.sent_at
-from messages as voice
+select source.id as message_id, earlier.sent_at
+from messages as source
 cross join lateral (
-  select said.sent_at
-  from messages as said
-  where said.org_id = voice.org_id
-    and said.room_id = voice.room_id
-    and (said.sent_at, said.native_order, said.id) < (voice.sent_at, voice.native_order, voice.id)
-    and said.kind in ('message', 'whisper')
-    and said.redacted_at is null
-  order by said.sent_at desc, said.native_order desc, said.id desc
+  select message.sent_at
+  from messages as message
+  where message.org_id = source.org_id
+    and message.room_id = source.room_id
+    and (message.sent_at, message.native_order, message.id) < (source.sent_at, source.native_order, source.id)
+    and message.kind in ('message', 'whisper')
+    and message.redacted_at is null
+  order by message.sent_at desc, message.native_order desc, message.id desc
   offset %(back)s - 1
   limit 1
 ) as earlier
-where voice.org_id = %(org_id)s and voice.id = any (%(message_ids)s);
+where source.org_id = %(org_id)s and source.id = any (%(ids)s);
 
--- name: said_since -> MessageRef
--- What is said in a room from a time on, by anybody or by some, of everything or of these.
+-- name: messages_since
 -- Uses index: messages_in_order
-select said.id as message_id
-from messages as said
-where said.org_id = %(org_id)s
-  and said.room_id = %(room_id)s
-  and said.sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
-  and said.kind in ('message', 'whisper')
-  and said.redacted_at is null
-  and (%(author_ids)s::uuid[] is null or said.author_id = any (%(author_ids)s::uuid[]))
-  and (%(among)s::uuid[] is null or said.id = any (%(among)s::uuid[]));
+select message.id as message_id
+from messages as message
+where message.org_id = %(org_id)s
+  and message.room_id = %(room_id)s
+  and message.sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
+  and message.kind in ('message', 'whisper')
+  and message.redacted_at is null
+  and (%(author_ids)s::uuid[] is null or message.author_id = any (%(author_ids)s::uuid[]))
+  and (%(among)s::uuid[] is null or message.id = any (%(among)s::uuid[]));
 
--- name: said_by -> MessageRef
--- What these authors said in a room with one of these words, each author with the word beside.
+-- name: messages_by_word
 -- Uses index: messages_by_author
-select distinct said.id as message_id
-from unnest(%(author_id)s::uuid[], %(pattern)s::text[]) as asked (author_id, pattern)
-join messages as said
-  on said.org_id = %(org_id)s
-  and said.author_id = asked.author_id
-  and said.room_id = %(room_id)s
-  and lower(said.body) like asked.pattern
-where said.kind in ('message', 'whisper') and said.redacted_at is null;
+select distinct message.id as message_id
+from unnest(%(words_1)s::uuid[], %(words_2)s::text[]) as sought (author_id, pattern)
+join messages as message
+  on message.org_id = %(org_id)s
+  and message.author_id = sought.author_id
+  and message.room_id = %(room_id)s
+  and lower(message.body) like sought.pattern
+where message.kind in ('message', 'whisper') and message.redacted_at is null;
 
--- name: holders -> WordHolder
--- Who in a room says these values, each asked for by a message that voices a wish: all who do; and of a value that more
--- messages than so many said before, the author of that message alone. One reading of the room for all values.
-with asked as (
+-- name: word_holders
+-- Of a value that more than `most` earlier messages have, only the requester's own messages count. The room is read once
+-- for all values.
+with sought as (
   select
-    one.voice_id, one.pattern, one.most, voice.author_id, voice.sent_at, voice.native_order, voice.id,
+    word.voice_id, word.pattern, word.most, source.author_id, source.sent_at, source.native_order, source.id,
     -- whole words, with nothing but signs between them
-    '(^|[^[:alnum:]])' || replace(replace(btrim(one.pattern, '%%'), '_', '.'), '%%', '[^[:alnum:]]+')
-      || '($|[^[:alnum:]])' as spelled
-  from unnest(%(voice_id)s::uuid[], %(pattern)s::text[], %(most)s::integer[]) as one (voice_id, pattern, most)
-  join messages as voice on voice.org_id = %(org_id)s and voice.id = one.voice_id
+    '(^|[^[:alnum:]])' || replace(replace(btrim(word.pattern, '%%'), '_', '.'), '%%', '[^[:alnum:]]+')
+      || '($|[^[:alnum:]])' as regex
+  from unnest(%(voice_id)s::uuid[], %(pattern)s::text[], %(most)s::integer[]) as word (voice_id, pattern, most)
+  join messages as source on source.org_id = %(org_id)s and source.id = word.voice_id
 ),
-holding as materialized (
-  select said.id, said.author_id, said.sent_at, said.native_order, lower(said.body) as text
-  from messages as said
-  where said.org_id = %(org_id)s
-    and said.room_id = %(room_id)s
-    and said.kind in ('message', 'whisper')
-    and said.redacted_at is null
-    and lower(said.body) like any (%(pattern)s::text[])
+candidate as materialized (
+  select message.id, message.author_id, message.sent_at, message.native_order, lower(message.body) as text
+  from messages as message
+  where message.org_id = %(org_id)s
+    and message.room_id = %(room_id)s
+    and message.kind in ('message', 'whisper')
+    and message.redacted_at is null
+    and lower(message.body) like any (%(pattern)s::text[])
 ),
-saying as materialized (
+holder as materialized (
   select
-    asked.voice_id, asked.pattern, asked.most, holding.id as message_id, holding.author_id = asked.author_id as is_own,
-    (holding.sent_at, holding.native_order, holding.id) < (asked.sent_at, asked.native_order, asked.id) as is_before
-  from asked
-  join holding on holding.text like asked.pattern and holding.text ~ asked.spelled
+    sought.voice_id, sought.pattern, sought.most, candidate.id as message_id, candidate.author_id = sought.author_id as is_own,
+    (candidate.sent_at, candidate.native_order, candidate.id) < (sought.sent_at, sought.native_order, sought.id) as is_before
+  from sought
+  join candidate on candidate.text like sought.pattern and candidate.text ~ sought.regex
 ),
 counted as (
   select
-    asked.voice_id, asked.pattern,
+    sought.voice_id, sought.pattern,
     (
       select count(*)
-      from saying
-      where saying.voice_id = asked.voice_id and saying.pattern = asked.pattern and saying.is_before
-    ) > asked.most as is_common
-  from asked
+      from holder
+      where holder.voice_id = sought.voice_id and holder.pattern = sought.pattern and holder.is_before
+    ) > sought.most as is_common
+  from sought
 )
-select counted.voice_id, counted.pattern, counted.is_common, saying.message_id
+select counted.voice_id, counted.pattern, counted.is_common, holder.message_id
 from counted
-left join saying
-  on saying.voice_id = counted.voice_id
-  and saying.pattern = counted.pattern
-  and (saying.is_own or not counted.is_common);
+left join holder
+  on holder.voice_id = counted.voice_id
+  and holder.pattern = counted.pattern
+  and (holder.is_own or not counted.is_common);
 
--- name: said_around -> MessageRef
--- What these messages answer and what answers them, by the platform's word.
+-- name: reply_neighbours
 -- Uses indexes: replies_from, replies_to
 select parent_id as message_id
 from replies
-where org_id = %(org_id)s and child_id = any (%(message_ids)s) and method = 'explicit' and parent_id is not null
+where org_id = %(org_id)s and child_id = any (%(ids)s) and method = 'explicit' and parent_id is not null
 union
 select child_id
 from replies
-where org_id = %(org_id)s and parent_id = any (%(message_ids)s) and method = 'explicit';
+where org_id = %(org_id)s and parent_id = any (%(ids)s) and method = 'explicit';
 
--- name: said_by_ids -> RoomMessage
--- These messages, as wishes look at them; those without words are not there.
+-- name: messages_by_id
 select
-  said.id, said.room_id, said.author_id, said.author_name, said.author_kind, said.body, said.sent_at,
-  said.native_order,
+  message.id, message.room_id, message.author_id, message.author_name, message.author_kind, message.body, message.sent_at,
+  message.native_order,
   (
-    select answered.parent_id
-    from replies as answered
-    where answered.org_id = said.org_id and answered.child_id = said.id and answered.method = 'explicit'
+    select reply.parent_id
+    from replies as reply
+    where reply.org_id = message.org_id and reply.child_id = message.id and reply.method = 'explicit'
   ) as reply_to
-from messages as said
-where said.org_id = %(org_id)s
-  and said.id = any (%(message_ids)s)
-  and said.kind in ('message', 'whisper')
-  and said.redacted_at is null
-order by said.id;
+from messages as message
+where message.org_id = %(org_id)s
+  and message.id = any (%(ids)s)
+  and message.kind in ('message', 'whisper')
+  and message.redacted_at is null
+order by message.id;
 
--- name: people_of -> RoomParticipant
--- Who has spoken in these rooms or is a member, as each is called.
+-- name: room_participants
 select present.room_id, participants.id, participants.kind, participants.name
 from (
   select activity.room_id, activity.participant_id
@@ -161,35 +151,22 @@ from (
   where memberships.org_id = %(org_id)s and memberships.room_id = any (%(room_ids)s)
 ) as present
 join participants on participants.org_id = %(org_id)s and participants.id = present.participant_id
--- the author of holes is nobody
+-- not the tombstone author
 where participants.id <> participants.org_id
 order by present.room_id, participants.id;
 
 -- name: put
--- Keep wishes; of one that is there already what it covers is written anew.
+-- A request that exists already is updated.
 insert into wishes (
-  org_id, id, room_id, message_id, author_id, kind, status, decided_at, doubt, heard_by, heard_at, target_ids, marks, own_marks, from_ids,
-  spared_ids, is_standing, since, permits, denies, of_ids, told
+  org_id, id, room_id, message_id, author_id, kind, status, decided_at, doubt, heard_by, heard_at, target_ids, marks,
+  own_marks, from_ids, spared_ids, is_standing, since, permits, denies, of_ids, told
 )
-select
-  %(org_id)s, heard.id, heard.room_id, heard.message_id, heard.author_id, heard.kind, heard.status,
-  -- what somebody decided is there already, with when; this row then only takes its place
-  case when heard.status = 'dismissed' then %(heard_at)s::timestamptz end,
-  heard.doubt, heard.heard_by, %(heard_at)s,
-  array(select jsonb_array_elements_text(heard.target_ids)::uuid),
-  array(select jsonb_array_elements_text(heard.marks)),
-  array(select jsonb_array_elements_text(heard.own_marks)),
-  case when heard.from_ids is not null then array(select jsonb_array_elements_text(heard.from_ids)::uuid) end,
-  array(select jsonb_array_elements_text(heard.spared_ids)::uuid),
-  heard.is_standing, heard.since,
-  array(select jsonb_array_elements_text(heard.permits)),
-  array(select jsonb_array_elements_text(heard.denies)),
-  case when heard.of_ids is not null then array(select jsonb_array_elements_text(heard.of_ids)::uuid) end,
-  heard.told
-from jsonb_to_recordset(%(rows)s::jsonb) as heard (
-  id uuid, room_id uuid, message_id uuid, author_id uuid, kind text, status text, doubt text, heard_by text, told jsonb, target_ids jsonb,
-  marks jsonb, own_marks jsonb, from_ids jsonb, spared_ids jsonb, is_standing boolean, since timestamptz, permits jsonb, denies jsonb,
-  of_ids jsonb
+values (
+  %(org_id)s, %(request_id)s, %(room_id)s, %(message_id)s, %(author_id)s, %(kind)s, %(status)s,
+  -- a request that a person decided about keeps its time: see the update
+  case when %(status)s::text = 'dismissed' then %(heard_at)s::timestamptz end,
+  %(doubt)s, %(heard_by)s, %(heard_at)s, %(target_ids)s, %(marks)s, %(own_marks)s, %(from_ids)s, %(spared_ids)s,
+  %(is_standing)s, %(since)s, %(permits)s, %(denies)s, %(of_ids)s, %(told)s
 )
 on conflict (org_id, message_id) do update
 set
@@ -201,80 +178,69 @@ set
   since = excluded.since,
   permits = excluded.permits, denies = excluded.denies, of_ids = excluded.of_ids;
 
--- name: add_withheld
--- Withhold messages for active wishes. What stays between some, its own author is spared too: a wish of somebody else
--- keeps nobody's words from themselves.
+-- name: restrict
+-- The author of a confidential message may always read it: a request by somebody else hides nobody's words from themselves.
 insert into withheld (org_id, message_id, wish_id, from_ids, spared_ids)
 select
-  %(org_id)s, kept.message_id, wishes.id, wishes.from_ids,
+  %(org_id)s, covered.message_id, wishes.id, wishes.from_ids,
   case
-    when wishes.kind = 'confide' then array_remove(wishes.spared_ids, said.author_id) || said.author_id
+    when wishes.kind = 'confide' then array_remove(wishes.spared_ids, message.author_id) || message.author_id
     else wishes.spared_ids
   end
-from unnest(%(voice_id)s::uuid[], %(message_id)s::uuid[]) as kept (voice_id, message_id)
-join wishes on wishes.org_id = %(org_id)s and wishes.message_id = kept.voice_id and wishes.status = 'active'
-join messages as said on said.org_id = %(org_id)s and said.id = kept.message_id
+from unnest(%(covered_1)s::uuid[], %(covered_2)s::uuid[]) as covered (source_id, message_id)
+join wishes on wishes.org_id = %(org_id)s and wishes.message_id = covered.source_id and wishes.status = 'active'
+join messages as message on message.org_id = %(org_id)s and message.id = covered.message_id
 on conflict (org_id, message_id, wish_id) do update
 set from_ids = excluded.from_ids, spared_ids = excluded.spared_ids;
 
--- name: release
--- Withhold nothing any more for the wishes that these messages voice.
+-- name: lift
 delete from withheld
 using wishes
 where wishes.org_id = %(org_id)s
-  and wishes.message_id = any (%(message_ids)s)
+  and wishes.message_id = any (%(source_ids)s)
   and withheld.org_id = wishes.org_id
   and withheld.wish_id = wishes.id;
 
--- name: release_wish
--- Withhold nothing any more for a wish.
-delete from withheld where org_id = %(org_id)s and wish_id = %(id)s;
+-- name: lift_request
+delete from withheld where org_id = %(org_id)s and wish_id = %(request_id)s;
 
--- name: release_messages
--- Withhold these messages no more, but for wishes that are gone: what they were about is known no more.
+-- name: lift_messages
+-- Except for tombstones of requests: nobody could restrict the messages again.
 delete from withheld
 using wishes
 where withheld.org_id = %(org_id)s
-  and withheld.message_id = any (%(message_ids)s)
+  and withheld.message_id = any (%(ids)s)
   and wishes.org_id = withheld.org_id
   and wishes.id = withheld.wish_id
   and wishes.message_id is not null;
 
--- name: drop_withheld
--- Forget that these messages are withheld.
-delete from withheld where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+-- name: drop_restrictions
+delete from withheld where org_id = %(org_id)s and message_id = any (%(ids)s);
 
--- name: bury
--- Leave nothing of the wishes to forget that these messages voice but what else is withheld for them.
+-- name: leave_tombstones
 update wishes
 set message_id = null, author_id = null, told = null, target_ids = '{}', marks = '{}', own_marks = '{}'
 where org_id = %(org_id)s
-  and message_id = any (%(message_ids)s)
+  and message_id = any (%(ids)s)
   and kind = 'forget'
   and status = 'active'
   and exists (select 1 from withheld where withheld.org_id = wishes.org_id and withheld.wish_id = wishes.id);
 
--- name: drop_idle
--- Forget the wishes that are gone and for which nothing is withheld any more.
+-- name: drop_idle_tombstones
 -- Uses index: wishes_gone
 delete from wishes
 where org_id = %(org_id)s
   and message_id is null
   and not exists (select 1 from withheld where withheld.org_id = wishes.org_id and withheld.wish_id = wishes.id);
 
--- name: drop
--- Forget the wishes that these messages voice.
-delete from wishes where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+-- name: drop_requests
+delete from wishes where org_id = %(org_id)s and message_id = any (%(source_ids)s);
 
--- name: any_withheld -> MessageRef
--- One of these messages that wishes withhold from anybody, if there is one.
-select message_id
-from withheld
-where org_id = %(org_id)s and message_id = any (%(message_ids)s)
-limit 1;
+-- name: is_any_restricted
+select exists (select 1 from withheld where org_id = %(org_id)s and message_id = any (%(ids)s));
 
--- name: release_all
--- Withhold nothing any more, but for wishes that are gone: what they were about is known no more.
+-- name: lift_all
+-- Except for tombstones of requests: nobody could restrict the messages again.
 delete from withheld
 using wishes
 where withheld.org_id = %(org_id)s
@@ -282,30 +248,28 @@ where withheld.org_id = %(org_id)s
   and wishes.id = withheld.wish_id
   and wishes.message_id is not null;
 
--- name: present_at -> PresentParticipant
--- Who was a member of the room when these messages were said, and who was whispered to. Whoever only spoke in an open
--- room once is no member of it.
-select said.id as message_id, stays.participant_id
-from messages as said
-join rooms on rooms.org_id = said.org_id and rooms.id = said.room_id
-join memberships as stays
-  on stays.org_id = said.org_id
-  and stays.room_id = said.room_id
-  and stays.joined_at <= said.sent_at
-  and (stays.left_at is null or stays.left_at > said.sent_at)
-  and (not stays.implied or rooms.visibility = 'members')
-join participants on participants.org_id = stays.org_id and participants.id = stays.participant_id
-where said.org_id = %(org_id)s
-  and said.id = any (%(message_ids)s)
-  -- what an agent recalls it may tell to all who may read an open room
+-- name: present_participants
+-- Who only wrote in an open room is no member of it.
+select message.id as message_id, membership.participant_id
+from messages as message
+join rooms on rooms.org_id = message.org_id and rooms.id = message.room_id
+join memberships as membership
+  on membership.org_id = message.org_id
+  and membership.room_id = message.room_id
+  and membership.joined_at <= message.sent_at
+  and (membership.left_at is null or membership.left_at > message.sent_at)
+  and (not membership.implied or rooms.visibility = 'members')
+join participants on participants.org_id = membership.org_id and participants.id = membership.participant_id
+where message.org_id = %(org_id)s
+  and message.id = any (%(ids)s)
+  -- an agent may repeat what it recalls to all readers of an open room
   and (participants.kind <> 'agent' or rooms.visibility = 'members')
 union
 select message_audience.message_id, message_audience.participant_id
 from message_audience
-where message_audience.org_id = %(org_id)s and message_audience.message_id = any (%(message_ids)s);
+where message_audience.org_id = %(org_id)s and message_audience.message_id = any (%(ids)s);
 
--- name: forget_people
--- Take participants out of what wishes say of whom.
+-- name: remove_from_requests
 update wishes
 set
   from_ids = case
@@ -316,7 +280,7 @@ set
     when of_ids is not null then array(select one from unnest(of_ids) as one where one <> all (%(participant_ids)s::uuid[]))
   end,
   decided_by = case when decided_by <> all (%(participant_ids)s::uuid[]) then decided_by end,
-  -- one that names nobody any more waits again: whoever comes back under their name is who is meant
+  -- a request that names nobody any more waits for somebody of that name
   told = case when heard_by <> 'rules' or from_ids is null or not from_ids <@ %(participant_ids)s::uuid[] then told end
 where org_id = %(org_id)s
   and (
@@ -326,8 +290,7 @@ where org_id = %(org_id)s
     or decided_by = any (%(participant_ids)s)
   );
 
--- name: forget_people_withheld
--- Take participants out of from whom messages are withheld.
+-- name: remove_from_restrictions
 update withheld
 set
   from_ids = case
@@ -337,25 +300,22 @@ set
 where org_id = %(org_id)s
   and (from_ids && %(participant_ids)s::uuid[] or spared_ids && %(participant_ids)s::uuid[]);
 
--- What people review of the wishes that were heard, and what they decide.
-
--- name: all_of -> RequestReview
--- The newest wishes that the viewer may see, newest first, as many as one answer holds.
+-- name: newest
 select
   id, room_id, room_name, message_id, author_id, author_name, kind, status, doubt, heard_by, sent_at, body, decided_at,
   decided_by, from_ids, spared_ids, is_standing, permits, denies, told, reach
 from (
   select
     wishes.id, wishes.room_id, coalesce(called_room(rooms.workspace, rooms.name), '') as room_name, wishes.message_id, wishes.author_id,
-    coalesce(said.author_name, '') as author_name, wishes.kind, wishes.status, wishes.doubt, wishes.heard_by, said.sent_at,
-    coalesce(said.body, '') as body, wishes.decided_at, wishes.decided_by, wishes.from_ids, wishes.spared_ids,
-    wishes.is_standing, wishes.permits, wishes.denies, wishes.told, coalesce(octet_length(said.body), 0) as size,
-    sum(coalesce(octet_length(said.body), 0)) over (
-      order by said.sent_at desc nulls last, wishes.id desc rows unbounded preceding
+    coalesce(message.author_name, '') as author_name, wishes.kind, wishes.status, wishes.doubt, wishes.heard_by, message.sent_at,
+    coalesce(message.body, '') as body, wishes.decided_at, wishes.decided_by, wishes.from_ids, wishes.spared_ids,
+    wishes.is_standing, wishes.permits, wishes.denies, wishes.told, coalesce(octet_length(message.body), 0) as size,
+    sum(coalesce(octet_length(message.body), 0)) over (
+      order by message.sent_at desc nulls last, wishes.id desc rows unbounded preceding
     )::bigint as reach
   from wishes
   left join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
-  left join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
+  left join messages as message on message.org_id = wishes.org_id and message.id = wishes.message_id
   where wishes.org_id = %(org_id)s
     and (%(room_id)s::uuid is null or wishes.room_id = %(room_id)s)
     and (%(status)s::text is null or wishes.status = %(status)s)
@@ -363,75 +323,67 @@ from (
       wishes.id between %(low)s and %(high)s
       or wishes.id_from_end between %(end_low)s and %(end_high)s
     )
-    -- one that names nobody who is known waits, and means nothing yet
+    -- a request that names nobody known restricts nothing yet
     and (wishes.from_ids is null or wishes.from_ids <> '{}')
-  order by said.sent_at desc nulls last, wishes.id desc
+  order by message.sent_at desc nulls last, wishes.id desc
   limit %(limit)s
-) as found
+) as page
 where reach - size < %(most_bytes)s
 order by sent_at desc nulls last, id desc;
 
--- name: covered_by -> CoveredMessage
--- What wishes withhold, and what proposed ones would at least, oldest first.
-select held.wish_id, said.id as message_id
+-- name: covered_messages
+-- Of a proposed request: what it would restrict at least.
+select covered.wish_id, message.id as message_id
 from (
   select withheld.wish_id, withheld.message_id
   from withheld
-  where withheld.org_id = %(org_id)s and withheld.wish_id = any (%(wish_ids)s)
+  where withheld.org_id = %(org_id)s and withheld.wish_id = any (%(request_ids)s)
   union
   select wishes.id, unnest(wishes.target_ids)
   from wishes
-  where wishes.org_id = %(org_id)s and wishes.id = any (%(wish_ids)s) and wishes.status = 'proposed'
-) as held
-join messages as said on said.org_id = %(org_id)s and said.id = held.message_id
-order by said.sent_at, said.native_order, said.id;
+  where wishes.org_id = %(org_id)s and wishes.id = any (%(request_ids)s) and wishes.status = 'proposed'
+) as covered
+join messages as message on message.org_id = %(org_id)s and message.id = covered.message_id
+order by message.sent_at, message.native_order, message.id;
 
--- name: withheld_of -> RestrictedMessage
--- Which wishes withhold these messages, and from whom.
+-- name: restrictions_of
 select
-  withheld.message_id, withheld.wish_id, wishes.kind, wishes.author_id, coalesce(voice.author_name, '') as author_name,
+  withheld.message_id, withheld.wish_id, wishes.kind, wishes.author_id, coalesce(source.author_name, '') as author_name,
   wishes.room_id, coalesce(called_room(rooms.workspace, rooms.name), '') as room_name, withheld.from_ids
 from withheld
 join wishes on wishes.org_id = withheld.org_id and wishes.id = withheld.wish_id
-left join messages as voice on voice.org_id = wishes.org_id and voice.id = wishes.message_id
+left join messages as source on source.org_id = wishes.org_id and source.id = wishes.message_id
 left join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
-where withheld.org_id = %(org_id)s and withheld.message_id = any (%(message_ids)s)
-  -- one that names nobody who is known keeps it from nobody
+where withheld.org_id = %(org_id)s and withheld.message_id = any (%(ids)s)
+  -- a request that names nobody known restricts nothing yet
   and (withheld.from_ids is null or withheld.from_ids <> '{}')
 order by withheld.message_id, withheld.wish_id;
 
--- name: counts -> RequestCounts
--- How many wishes were carried out, proposed and dismissed, of those that the viewer may see.
+-- name: counts
 select
   count(*) filter (where status = 'active')::integer as carried_out,
   count(*) filter (where status = 'proposed')::integer as proposed,
   count(*) filter (where status = 'dismissed')::integer as dismissed
 from wishes
--- one that names nobody who is known waits, and means nothing yet
+-- a request that names nobody known restricts nothing yet
 where org_id = %(org_id)s and (from_ids is null or from_ids <> '{}');
 
 -- name: decide
--- Note what somebody decided about a wish.
 update wishes
 set status = %(status)s, decided_at = %(at)s, decided_by = %(by)s
-where org_id = %(org_id)s and id = %(id)s and status <> %(status)s;
+where org_id = %(org_id)s and id = %(request_id)s and status <> %(status)s;
 
--- name: mode -> ModeRow
--- What an org does with the requests it hears.
-select wish_mode as mode from orgs where org_id = %(org_id)s;
+-- name: mode
+select coalesce((select wish_mode from orgs where org_id = %(org_id)s), 'on');
 
 -- name: set_mode
--- Say what an org does with the requests it hears.
 update orgs set wish_mode = %(mode)s where org_id = %(org_id)s;
 
--- name: rooms_with_wishes -> RoomRef
--- The rooms in which wishes were heard.
+-- name: rooms_with_requests
 select distinct room_id from wishes where org_id = %(org_id)s and message_id is not null order by room_id;
 
--- name: anything_withheld -> RestrictionFlag
--- Whether anything is withheld in the org, also asked by who reads for a place.
-select org_withholds() as is_any;
+-- name: has_restrictions
+select org_withholds();
 
--- name: withheld_in_org -> RestrictedRef
--- All that is withheld in the org.
+-- name: restricted_in_org
 select distinct message_id from withheld where org_id = %(org_id)s;

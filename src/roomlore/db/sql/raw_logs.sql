@@ -1,22 +1,17 @@
--- What is known of the rooms and messages that lines of raw logs may be of.
-
--- name: rooms_named -> NamedRoom
--- Those of these rooms that the viewer may see, and whether everybody may read them.
+-- name: rooms_named
 select
   rooms.id, rooms.platform, rooms.external_id as room,
   exists (select 1 from open_rooms_of_viewer where open_rooms_of_viewer.room_id = rooms.id) as is_open
-from unnest(%(platform)s::text[], %(room)s::text[]) as asked (platform, room)
+from unnest(%(names_1)s::text[], %(names_2)s::text[]) as named (platform, room)
 join rooms
-  on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.room;
+  on rooms.org_id = %(org_id)s and rooms.platform = named.platform and rooms.external_id = named.room;
 
--- name: stays -> MembershipRow
--- When the viewer was a member of these rooms.
+-- name: membership_periods
 select room_id, nullif(joined_at, '-infinity') as joined_at, nullif(left_at, 'infinity') as left_at
 from stays_of_viewer
 where room_id = any (%(room_ids)s);
 
--- name: removed_in -> RoomWithRemovals
--- The rooms in which something was redacted or erased.
+-- name: rooms_with_removals
 -- Uses index: messages_removed
 select rooms.platform, rooms.external_id as room
 from rooms
@@ -29,8 +24,7 @@ where rooms.org_id = %(org_id)s
       and (messages.redacted_at is not null or messages.erased_at is not null)
   );
 
--- name: withheld_in -> RoomWithRemovals
--- The rooms in which something is kept from somebody by a request.
+-- name: rooms_with_restrictions
 -- Uses index: wishes_of_room
 select distinct rooms.platform, rooms.external_id as room
 from wishes
@@ -39,48 +33,46 @@ where wishes.org_id = %(org_id)s
   and wishes.status = 'active'
   and (select wish_mode from orgs where orgs.org_id = %(org_id)s) <> 'off';
 
--- name: repeating -> RepeatedText
--- Those of some texts that say, whole and in whatever signs, what a request withholds; by their places in the list.
+-- name: restricted_repeats
+-- Punctuation and case do not count.
 with withheld_texts as (
-  select distinct regexp_replace(lower(said.body), '[^[:alnum:]]+', ' ', 'g') as text
+  select distinct regexp_replace(lower(message.body), '[^[:alnum:]]+', ' ', 'g') as text
   from withheld
-  join messages as said on said.org_id = withheld.org_id and said.id = withheld.message_id
-  where withheld.org_id = %(org_id)s and said.body <> ''
+  join messages as message on message.org_id = withheld.org_id and message.id = withheld.message_id
+  where withheld.org_id = %(org_id)s and message.body <> ''
 )
-select asked.place::integer as place
-from unnest(%(texts)s::text[]) with ordinality as asked (text, place)
+select repeated.text
+from unnest(%(texts)s::text[]) as repeated (text)
 where exists (
   select 1
   from withheld_texts
   where position(
     ' ' || btrim(withheld_texts.text) || ' '
-    in ' ' || btrim(regexp_replace(lower(asked.text), '[^[:alnum:]]+', ' ', 'g')) || ' '
+    in ' ' || btrim(regexp_replace(lower(repeated.text), '[^[:alnum:]]+', ' ', 'g')) || ' '
   ) > 0
 );
 
--- name: marked -> SuppressedValue
--- The digests of the values that requests want forgotten.
+-- name: suppressed_values
 select distinct mark
 from wishes
 cross join lateral unnest(wishes.marks || wishes.own_marks) as mark
 where wishes.org_id = %(org_id)s and wishes.status = 'active';
 
--- name: platforms -> PlatformName
--- The platforms of all rooms.
+-- name: platforms
 select distinct platform from rooms where org_id = %(org_id)s;
 
--- name: stored -> StoredMessageName
--- Those of these places at which there is a message, or was one. Each is looked up by its own.
-select asked.platform, asked.room, asked.external_id
-from unnest(%(platform)s::text[], %(room)s::text[], %(external_id)s::text[])
-  as asked (platform, room, external_id)
+-- name: stored_messages
+-- Each by its own index lookup: `offset 0` keeps the planner from joining.
+select named.platform, named.room, named.external_id
+from unnest(%(names_1)s::text[], %(names_2)s::text[], %(names_3)s::text[])
+  as named (platform, room, external_id)
 join rooms
-  on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.room
+  on rooms.org_id = %(org_id)s and rooms.platform = named.platform and rooms.external_id = named.room
 cross join lateral (
   select messages.id
   from messages
   where messages.org_id = %(org_id)s
     and messages.room_id = rooms.id
-    and messages.external_id = asked.external_id
+    and messages.external_id = named.external_id
   offset 0
-) as held;
+) as stored;

@@ -1,23 +1,18 @@
--- Receipts of erasures, and the second look: whatever it finds should be gone.
-
 -- name: add_receipt
--- Keep a receipt.
 insert into receipts (
   org_id, id, at, kind, room_id, message_id, participant_ids, since, until, key_id, viewer_id, removed, kept
 )
 values (
   %(org_id)s, %(id)s, %(at)s, %(kind)s, %(room_id)s, %(message_id)s, %(participant_ids)s::uuid[], %(since)s,
-  %(until)s, %(key_id)s, %(viewer_id)s, %(removed)s::jsonb, %(kept)s::jsonb
+  %(until)s, %(key_id)s, %(viewer_id)s, %(removed_json)s::jsonb, %(kept_json)s::jsonb
 );
 
--- name: note_checks
--- Keep what a second look found.
+-- name: set_checks
 update receipts
 set checks = %(checks)s::jsonb, checked_at = %(checked_at)s
-where org_id = %(org_id)s and id = %(id)s;
+where org_id = %(org_id)s and id = %(receipt_id)s;
 
--- name: newest_receipts -> ReceiptRow
--- The newest receipts that the viewer may see, newest first.
+-- name: newest_receipts
 select
   id, at, kind, room_id, message_id, participant_ids, since, until, key_id, viewer_id, removed, kept, checks,
   checked_at
@@ -26,8 +21,7 @@ where org_id = %(org_id)s
 order by id desc
 limit %(limit)s;
 
--- name: find_receipts -> ReceiptRow
--- The receipts that an id, its beginning or its end means.
+-- name: receipts_in_ranges
 select
   id, at, kind, room_id, message_id, participant_ids, since, until, key_id, viewer_id, removed, kept, checks,
   checked_at
@@ -40,8 +34,7 @@ where org_id = %(org_id)s
 order by id
 limit 10;
 
--- name: left_of_message -> Residual
--- What is left of an erased message: everything must be nothing.
+-- name: left_of_message
 select 'messages' as what, count(*) as found
 from messages
 where org_id = %(org_id)s
@@ -62,7 +55,7 @@ select 'work', count(*)
 from work
 where org_id = %(org_id)s
   and (subject_id = %(message_id)s or trigger_id = %(message_id)s)
-  -- what is still to go from copies is told beside
+  -- projections are reported on their own
   and stage not in ('qdrant', 'neo4j')
 union all
 select 'memories', count(*) from memory_sources where org_id = %(org_id)s and message_id = %(message_id)s
@@ -84,37 +77,36 @@ where org_id = %(org_id)s
   and (child_id = %(message_id)s or parent_id = %(message_id)s)
   and method in ('mention', 'inferred')
 union all
--- but for that it was erased
+-- except that it was erased
 select 'changes', count(*)
 from changes
 where org_id = %(org_id)s
   and kind in ('message.added', 'message.revised', 'message.redacted')
   and subject_ids @> array[%(message_id)s::uuid];
 
--- name: left_of_range -> Residual
--- What is left of an erased stretch of a room: everything must be nothing.
-with doomed as (
+-- name: left_of_range
+with erased as (
   select id
   from messages
   where org_id = %(org_id)s
     and room_id = %(room_id)s
     and sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
     and sent_at < %(until)s
-    -- what came in later is not what was erased, and what a room no longer keeps leaves earlier holes
+    -- not what arrived later; and tombstones may stay when a retention period ends
     and received_at <= %(at)s
     and (%(kind)s = 'range' or erased_at is null)
 )
-select 'messages' as what, count(*) as found from doomed
+select 'messages' as what, count(*) as found from erased
 union all
 select 'revisions', count(*)
-from revisions where org_id = %(org_id)s and message_id in (select id from doomed)
+from revisions where org_id = %(org_id)s and message_id in (select id from erased)
 union all
 select 'embeddings', count(*)
 from message_embeddings as vectors
 where vectors.org_id = %(org_id)s
   and vectors.room_id = %(room_id)s
   and (
-    vectors.message_id in (select id from doomed)
+    vectors.message_id in (select id from erased)
     or not exists (
       select 1 from messages where messages.org_id = %(org_id)s and messages.id = vectors.message_id
     )
@@ -125,7 +117,7 @@ from work
 where work.org_id = %(org_id)s
   and work.stage in ('embed', 'reembed')
   and (
-    work.subject_id in (select id from doomed)
+    work.subject_id in (select id from erased)
     or not exists (
       select 1 from messages where messages.org_id = %(org_id)s and messages.id = work.subject_id
       union all
@@ -135,20 +127,20 @@ where work.org_id = %(org_id)s
 union all
 select 'replies', count(*)
 from replies
-where org_id = %(org_id)s and (child_id in (select id from doomed) or parent_id in (select id from doomed))
+where org_id = %(org_id)s and (child_id in (select id from erased) or parent_id in (select id from erased))
 union all
 select 'memories', count(*)
-from memory_sources where org_id = %(org_id)s and message_id in (select id from doomed)
+from memory_sources where org_id = %(org_id)s and message_id in (select id from erased)
 union all
 select 'readings', count(*)
-from reading_messages where org_id = %(org_id)s and message_id in (select id from doomed)
+from reading_messages where org_id = %(org_id)s and message_id in (select id from erased)
 union all
-select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id in (select id from doomed)
+select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id in (select id from erased)
 union all
-select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id in (select id from doomed)
+select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id in (select id from erased)
 union all
 select 'placements', count(*)
-from placements where org_id = %(org_id)s and message_id in (select id from doomed)
+from placements where org_id = %(org_id)s and message_id in (select id from erased)
 union all
 select 'conversations', count(*)
 from conversations
@@ -171,8 +163,7 @@ where org_id = %(org_id)s
     where not exists (select from messages where messages.org_id = %(org_id)s and messages.id = named)
   );
 
--- name: left_of_room -> Residual
--- What is left of an erased room: everything must be nothing.
+-- name: left_of_room
 select 'rooms' as what, count(*) as found from rooms where org_id = %(org_id)s and id = %(room_id)s
 union all
 select 'messages', count(*) from messages where org_id = %(org_id)s and room_id = %(room_id)s
@@ -204,8 +195,7 @@ union all
 select 'work', count(*)
 from work where org_id = %(org_id)s and subject_id = %(room_id)s and stage not in ('qdrant', 'neo4j');
 
--- name: left_of_person -> Residual
--- What is left of erased participants: everything must be nothing.
+-- name: left_of_person
 with gone as (select unnest(%(participant_ids)s::uuid[]) as id)
 select 'participants' as what, count(*) as found
 from participants where org_id = %(org_id)s and id in (select id from gone)
@@ -257,14 +247,13 @@ union all
 select 'memory links', count(*)
 from memory_participants where org_id = %(org_id)s and participant_id in (select id from gone);
 
--- name: left_in_holes -> Residual
--- What is left of any erased message of the org: everything must be nothing.
-with holes as (
+-- name: left_in_tombstones
+with tombstones as (
   select id
   from messages
   where org_id = %(org_id)s and author_id = %(org_id)s
 )
-select 'words in holes' as what, count(*) as found
+select 'words in tombstones' as what, count(*) as found
 from messages
 where org_id = %(org_id)s
   and author_id = %(org_id)s
@@ -273,38 +262,37 @@ where org_id = %(org_id)s
     or coalesce(mentions, attachments, reactions, metadata, raw) is not null
   )
 union all
-select 'revisions', count(*) from revisions where org_id = %(org_id)s and message_id in (select id from holes)
+select 'revisions', count(*) from revisions where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
 select 'embeddings', count(*)
-from message_embeddings where org_id = %(org_id)s and message_id in (select id from holes)
+from message_embeddings where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
 select 'work', count(*)
 from work
 where org_id = %(org_id)s
-  and (subject_id in (select id from holes) or trigger_id in (select id from holes))
+  and (subject_id in (select id from tombstones) or trigger_id in (select id from tombstones))
   and stage not in ('qdrant', 'neo4j')
 union all
 select 'memory sources', count(*)
-from memory_sources where org_id = %(org_id)s and message_id in (select id from holes)
+from memory_sources where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
 select 'readings', count(*)
-from reading_messages where org_id = %(org_id)s and message_id in (select id from holes)
+from reading_messages where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
-select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id in (select id from holes)
+select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
-select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id in (select id from holes)
+select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
 select 'placements', count(*)
-from placements where org_id = %(org_id)s and message_id in (select id from holes)
+from placements where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
 select 'found replies', count(*)
 from replies
 where org_id = %(org_id)s
-  and (child_id in (select id from holes) or parent_id in (select id from holes))
+  and (child_id in (select id from tombstones) or parent_id in (select id from tombstones))
   and method in ('mention', 'inferred');
 
--- name: accounts_named -> MentionedAccount
--- Accounts that messages which were there at a time mention, or that reacted to them.
+-- name: mentioned_accounts
 select distinct rooms.platform, named.account_id
 from messages
 join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
@@ -322,21 +310,19 @@ where messages.org_id = %(org_id)s
   and messages.received_at <= %(at)s
   and (messages.mentions is not null or messages.reactions is not null);
 
--- name: digests_of -> AccountDigest
--- The digests that one erasure left.
+-- name: erased_digests
 select digest from erased_accounts where org_id = %(org_id)s and erased_at = %(at)s;
 
--- name: still_copied -> PendingRemoval
--- What was asked of copies by the second look and is still to be done there: to remove what is there no more, and to write
--- the rest anew. Of somebody's own receipt only what bears ids of their own: the rest may be what they cannot see. A clock
--- may be a minute slow.
+-- name: pending_removals
+-- What the verification enqueued; clocks may differ by a minute. Of a viewer's own receipt only subjects with ids of their
+-- own: the others may be hidden from them.
 -- Uses index: work_asked
 select
-  held.target as store, held.failing_since, held.error,
-  count(left_over.id) filter (where left_over.is_gone) as to_remove,
-  count(left_over.id) filter (where not left_over.is_gone) as to_rewrite,
-  count(left_over.id) filter (where left_over.is_set_aside) as set_aside
-from projections as held
+  projection.target as store, projection.failing_since, projection.error,
+  count(work_left.id) filter (where work_left.is_gone) as to_remove,
+  count(work_left.id) filter (where not work_left.is_gone) as to_rewrite,
+  count(work_left.id) filter (where work_left.is_set_aside) as set_aside
+from projections as projection
 left join lateral (
   select
     work.subject_id as id,
@@ -361,19 +347,19 @@ left join lateral (
     and not exists (select from rooms where rooms.org_id = work.org_id and rooms.id = work.subject_id) as is_gone
   from work
   where work.org_id = %(org_id)s
-    and work.stage = held.target
+    and work.stage = projection.target
     and work.asked_at <= coalesce(%(checked_at)s::timestamptz, now()) + interval '1 minute'
     and (
-      not %(is_own)s
+      %(viewer_id)s::uuid is null
       or work.subject_id = %(message_id)s::uuid
       or work.subject_id = any (%(participant_ids)s::uuid[])
       or work.subject_id in (
-        select holes.id
-        from messages as holes
-        where holes.org_id = %(org_id)s and holes.author_id = %(org_id)s and holes.erased_at = %(at)s
+        select tombstones.id
+        from messages as tombstones
+        where tombstones.org_id = %(org_id)s and tombstones.author_id = %(org_id)s and tombstones.erased_at = %(at)s
       )
     )
-) as left_over on true
-where held.org_id = %(org_id)s
-group by held.target, held.failing_since, held.error
-order by held.target;
+) as work_left on true
+where projection.org_id = %(org_id)s
+group by projection.target, projection.failing_since, projection.error
+order by projection.target;

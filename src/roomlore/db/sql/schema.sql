@@ -1,7 +1,4 @@
--- What a server is and what the login may do there.
-
--- name: server_facts -> ServerFacts
--- Versions and rights, as they concern Roomlore.
+-- name: server_facts
 select
   current_setting('server_version') as version,
   current_setting('server_version_num')::integer as version_number,

@@ -1,8 +1,4 @@
--- Candidates for a question. Visibility is decided inside the functions called here.
-
--- name: measure_scope -> FilterSize
--- What chooses the faster way to search: how many messages lie in the scope, visible or not, and vectors of which
--- lengths have an approximate index.
+-- name: scope_measure
 select
   scope_size(%(room_ids)s::uuid[]) as message_count,
   array(
@@ -11,71 +7,52 @@ select
     where relnamespace = 'roomlore'::regnamespace and relkind = 'i' and relname ~ '^message_embeddings_.*_near_\d+$'
   ) as indexed_lengths;
 
--- name: nearest_exact -> DenseMatch
--- The nearest messages, every vector of the scope looked at.
+-- name: nearest_exact
 select message_id, similarity
 from nearest_exact(
-  %(vector)s::halfvec, %(model)s,
-  row(
-    %(room_ids)s::uuid[], %(author_ids)s::uuid[], %(author_kinds)s::text[], %(conversation_ids)s::uuid[],
-    %(answered)s::boolean, %(since)s::timestamptz, %(until)s::timestamptz,
-    %(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid
-  )::search_scope,
+  %(vector_2)s::halfvec, %(vector_1)s,
+  %(scope)s::search_scope,
   %(wanted)s
 );
 
--- name: nearest_indexed -> DenseMatch
--- The nearest messages through the approximate index.
+-- name: nearest_indexed
 select message_id, similarity
 from nearest_indexed(
-  %(vector)s::halfvec, %(model)s,
-  row(
-    %(room_ids)s::uuid[], %(author_ids)s::uuid[], %(author_kinds)s::text[], %(conversation_ids)s::uuid[],
-    %(answered)s::boolean, %(since)s::timestamptz, %(until)s::timestamptz,
-    %(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid
-  )::search_scope,
+  %(vector_2)s::halfvec, %(vector_1)s,
+  %(scope)s::search_scope,
   %(wanted)s
 );
 
--- name: best_worded -> LexicalMatches
--- The words of a question and the messages that share most of them.
+-- name: best_matching
 select lexemes, rarities, message_ids
 from best_worded(
   %(question)s,
-  row(
-    %(room_ids)s::uuid[], %(author_ids)s::uuid[], %(author_kinds)s::text[], %(conversation_ids)s::uuid[],
-    %(answered)s::boolean, %(since)s::timestamptz, %(until)s::timestamptz,
-    %(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid
-  )::search_scope,
+  %(scope)s::search_scope,
   %(is_large)s, %(wanted)s
 );
 
--- name: lexemes -> QueryLexemes
--- The words of a question as stems: those that `best_worded` asks for, by which nothing is looked up here.
-select array(
-  select first.lexeme
-  from (
-    select one.lexeme from unnest(to_tsvector('english', %(question)s)) as one order by one.positions[1] limit 64
-  ) as first
-  order by 1
-) as lexemes;
+-- name: query_lexemes
+-- The words that `best_worded` takes.
+select first.lexeme
+from (
+  select one.lexeme from unnest(to_tsvector('english', %(question)s)) as one order by one.positions[1] limit 64
+) as first
+order by 1;
 
--- name: worded_among -> MessageRef
--- Which of some messages share a word with a question, as far as the viewer may read them, newest first.
-select said.id as message_id
+-- name: worded_among
+select message.id as message_id
 from unnest(%(message_ids)s::uuid[]) as one (id)
 cross join lateral (
   select messages.id, messages.words, messages.sent_at
   from messages
   where messages.org_id = (select current_org()) and messages.id = one.id
   limit 1
-) as said
-where said.words @@ any_word(variadic %(lexemes)s::text[])
-order by said.sent_at desc, said.id
+) as message
+where message.words @@ any_word(variadic %(lexemes)s::text[])
+order by message.sent_at desc, message.id
 limit %(wanted)s;
 
--- name: not_copied -> MessageRef
--- What is still to be written to the copies of a target, latest first.
+-- name: pending_in_projection
 -- Uses index: work_asked
 select subject_id as message_id
 from work
@@ -83,31 +60,25 @@ where org_id = %(org_id)s and stage = %(target)s and set_aside_at is null
 order by asked_at desc
 limit %(limit)s;
 
--- name: surroundings -> ContextMessage
--- Messages and what stands around them, in the order of their rooms.
+-- name: messages_around
 select message_id, author_name, follows, size, counts, similarity, fits
 from surroundings(
-  %(seeds)s::uuid[], %(lexemes)s::text[], %(vector)s::halfvec, %(model)s,
-  row(
-    %(room_ids)s::uuid[], %(author_ids)s::uuid[], %(author_kinds)s::text[], %(conversation_ids)s::uuid[],
-    %(answered)s::boolean, %(since)s::timestamptz, %(until)s::timestamptz,
-    %(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid
-  )::search_scope,
+  %(seeds)s::uuid[], %(lexemes)s::text[], %(vector_2)s::halfvec, %(vector_1)s,
+  %(scope)s::search_scope,
   %(reach)s
 );
 
--- name: exchange_members -> ThreadMessage
--- The whole exchanges of these messages: each visible member once, with the one message it stands under, so that
--- exchanges are trees and never overlap. Up first, then down; each edge is walked once. Every table is asked row
--- by row, through an index, whatever the planner believes about its size.
+-- name: thread_messages
+-- Up first, then down: each reply is walked once, so threads are trees that never overlap. Each table is read row by
+-- row through an index, whatever the planner believes about its size.
 -- Uses indexes: replies_from, replies_to
 with recursive up as (
-  select asked.id as member_id, edge.parent_id, edge.method, edge.confidence
-  from unnest(%(message_ids)s::uuid[]) as asked (id)
+  select hit.id as member_id, edge.parent_id, edge.method, edge.confidence
+  from unnest(%(ids)s::uuid[]) as hit (id)
   left join lateral (
     select above.parent_id, above.method, above.confidence
     from exchange_edges as above
-    where above.org_id = %(org_id)s and above.child_id = asked.id
+    where above.org_id = %(org_id)s and above.child_id = hit.id
     limit 1
   ) as edge on true
   union
@@ -152,87 +123,77 @@ cross join lateral (
   limit 1
 ) as place;
 
--- name: openings -> RootMessage
--- The newest messages of a room before a place that may open an exchange: those that stand under
--- nothing, and those under something later, of which a round may be made. Newest first.
+-- name: root_messages
+-- Messages without a parent before them. One that stands under a later message may be part of a cycle.
 -- Uses indexes: messages_in_order, replies_from
-select said.id as message_id, said.sent_at, said.native_order
-from messages as said
-where said.org_id = %(org_id)s
-  and said.room_id = %(room_id)s
-  and (said.sent_at, said.native_order, said.id)
-    < (%(before_at)s::timestamptz, %(before_order)s::bigint, %(before_id)s::uuid)
+select message.id as message_id, message.sent_at, message.native_order
+from messages as message
+where message.org_id = %(org_id)s
+  and message.room_id = %(room_id)s
+  and (message.sent_at, message.native_order, message.id)
+    < (%(before_1)s::timestamptz, %(before_2)s::bigint, %(before_3)s::uuid)
   and (
     select above.id
     from exchange_edges as edge
     join messages as above on above.org_id = edge.org_id and above.id = edge.parent_id
-    where edge.org_id = said.org_id
-      and edge.child_id = said.id
-      and (above.sent_at, above.native_order, above.id) < (said.sent_at, said.native_order, said.id)
+    where edge.org_id = message.org_id
+      and edge.child_id = message.id
+      and (above.sent_at, above.native_order, above.id) < (message.sent_at, message.native_order, message.id)
     limit 1
   ) is null
-order by said.sent_at desc, said.native_order desc, said.id desc
+order by message.sent_at desc, message.native_order desc, message.id desc
 limit %(limit)s;
 
--- name: token_vectors -> TokenRow
--- The token vectors of messages that the viewer may read, as far as they were made.
-select message_id, tokens from token_vectors(%(model)s, %(message_ids)s);
+-- name: token_rows
+select message_id, tokens from token_vectors(%(model)s, %(ids)s);
 
--- name: authors -> MessageAuthor
--- Who wrote messages that the viewer may read.
-select id as message_id, author_id
-from messages
-where org_id = %(org_id)s and id = any (%(message_ids)s::uuid[]);
-
--- What was said last in a scope, as far as the viewer may read it: from each author or each room the newest, of these
--- the newest again, so that no more is read than is wanted.
-
--- name: newest_by_authors -> ListedMessage
--- The newest messages of some authors, or of all who are of a kind by what a message says, as in a search.
+-- name: newest_by_authors
+-- The newest of each author, then the newest of these, so that no more is read than needed.
 -- Uses index: messages_by_author
-select said.id as message_id
-from (
-  select named.id from unnest(%(author_ids)s::uuid[]) as named (id)
+select message.id as message_id
+from (select (%(scope)s::search_scope).*) as scope
+cross join lateral (
+  select named.id from unnest(scope.authors) as named (id)
   union
   select participants.id
   from participants
   where participants.org_id = %(org_id)s
-    and %(author_ids)s::uuid[] is null
+    and scope.authors is null
 ) as author
 cross join lateral (
   select messages.id, messages.sent_at, messages.native_order
   from messages
   where messages.org_id = %(org_id)s
     and messages.author_id = author.id
-    and (%(author_kinds)s::text[] is null or messages.author_kind = any (%(author_kinds)s::text[]))
-    and (%(room_ids)s::uuid[] is null or messages.room_id = any (%(room_ids)s::uuid[]))
+    and (scope.author_kinds is null or messages.author_kind = any (scope.author_kinds))
+    and (scope.rooms is null or messages.room_id = any (scope.rooms))
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
     -- as bounds of the index, also in a plan made for any time
-    and messages.sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
-    and messages.sent_at < coalesce(%(until)s::timestamptz, 'infinity')
+    and messages.sent_at >= coalesce(scope.since, '-infinity')
+    and messages.sent_at < coalesce(scope.until, 'infinity')
     and (
-      %(last_id)s::uuid is null
+      scope.last_id is null
       or (messages.sent_at, messages.native_order, messages.id)
-        <= (%(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid)
+        <= (scope.last_at, scope.last_order, scope.last_id)
     )
     and (
-      %(conversation_ids)s::uuid[] is null or conversation_of(messages.id) = any (%(conversation_ids)s::uuid[])
+      scope.conversations is null or conversation_of(messages.id) = any (scope.conversations)
     )
     and (
-      %(answered)s::boolean is null
-      or %(answered)s::boolean = (
+      scope.is_answered is null
+      or scope.is_answered = (
         (
           select answer.id
           from exchange_edges as edge
           join messages as answer on answer.org_id = edge.org_id and answer.id = edge.child_id
           where edge.org_id = messages.org_id
             and edge.parent_id = messages.id
-            -- said by then
+            -- sent by then
             and (
-              %(last_id)s::uuid is null
+              scope.last_id is null
               or (answer.sent_at, answer.native_order, answer.id)
-                <= (%(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid)
+                <= (scope.last_at, scope.last_order, scope.last_id)
             )
           limit 1
         ) is not null
@@ -240,15 +201,16 @@ cross join lateral (
     )
   order by messages.sent_at desc, messages.native_order desc, messages.id desc
   limit %(limit)s
-) as said
-order by said.sent_at desc, said.native_order desc, said.id desc
+) as message
+order by message.sent_at desc, message.native_order desc, message.id desc
 limit %(limit)s;
 
--- name: newest_in_rooms -> ListedMessage
--- The newest messages of some rooms, or of all that the viewer may see.
+-- name: newest_in_rooms
+-- The newest of each room, then the newest of these, so that no more is read than needed.
 -- Uses index: messages_in_order
-select said.id as message_id
-from rooms
+select message.id as message_id
+from (select (%(scope)s::search_scope).*) as scope
+cross join rooms
 cross join lateral (
   select messages.id, messages.sent_at, messages.native_order
   from messages
@@ -257,30 +219,30 @@ cross join lateral (
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
     -- as bounds of the index, also in a plan made for any time
-    and messages.sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
-    and messages.sent_at < coalesce(%(until)s::timestamptz, 'infinity')
+    and messages.sent_at >= coalesce(scope.since, '-infinity')
+    and messages.sent_at < coalesce(scope.until, 'infinity')
     and (
-      %(last_id)s::uuid is null
+      scope.last_id is null
       or (messages.sent_at, messages.native_order, messages.id)
-        <= (%(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid)
+        <= (scope.last_at, scope.last_order, scope.last_id)
     )
     and (
-      %(conversation_ids)s::uuid[] is null or conversation_of(messages.id) = any (%(conversation_ids)s::uuid[])
+      scope.conversations is null or conversation_of(messages.id) = any (scope.conversations)
     )
     and (
-      %(answered)s::boolean is null
-      or %(answered)s::boolean = (
+      scope.is_answered is null
+      or scope.is_answered = (
         (
           select answer.id
           from exchange_edges as edge
           join messages as answer on answer.org_id = edge.org_id and answer.id = edge.child_id
           where edge.org_id = messages.org_id
             and edge.parent_id = messages.id
-            -- said by then
+            -- sent by then
             and (
-              %(last_id)s::uuid is null
+              scope.last_id is null
               or (answer.sent_at, answer.native_order, answer.id)
-                <= (%(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid)
+                <= (scope.last_at, scope.last_order, scope.last_id)
             )
           limit 1
         ) is not null
@@ -288,7 +250,7 @@ cross join lateral (
     )
   order by messages.sent_at desc, messages.native_order desc, messages.id desc
   limit %(limit)s
-) as said
-where rooms.org_id = %(org_id)s and (%(room_ids)s::uuid[] is null or rooms.id = any (%(room_ids)s::uuid[]))
-order by said.sent_at desc, said.native_order desc, said.id desc
+) as message
+where rooms.org_id = %(org_id)s and (scope.rooms is null or rooms.id = any (scope.rooms))
+order by message.sent_at desc, message.native_order desc, message.id desc
 limit %(limit)s;

@@ -1,13 +1,9 @@
--- A room as its page shows it: a window of what was said, and what hangs on each message of it.
-
--- name: room -> RoomHeader
--- A room, without counts.
+-- name: room
 select id, platform, external_id, workspace, name, kind, visibility, topic
 from rooms
 where org_id = %(org_id)s and id = %(room_id)s;
 
--- name: before -> Message
--- Messages of a room just before a place, newest first, with the beginnings of their words.
+-- name: messages_before
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, left(body, %(most)s) as body, sent_at, precision,
@@ -20,8 +16,7 @@ where org_id = %(org_id)s
 order by sent_at desc, native_order desc, id desc
 limit %(limit)s;
 
--- name: after -> Message
--- Messages of a room just after a place, oldest first, with the beginnings of their words.
+-- name: messages_after
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, left(body, %(most)s) as body, sent_at, precision,
@@ -34,8 +29,7 @@ where org_id = %(org_id)s
 order by sent_at, native_order, id
 limit %(limit)s;
 
--- name: before_narrowed -> MatchingMessage
--- Of so many messages of a room just before a place those by some authors, newest first.
+-- name: matching_before
 -- Uses index: messages_in_order
 select id
 from (
@@ -45,15 +39,14 @@ from (
     and room_id = %(room_id)s
     and (sent_at, native_order, id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
   order by sent_at desc, native_order desc, id desc
-  limit %(looked_at)s
-) as looked_at
+  limit %(scanned)s
+) as scanned
 where (%(author_ids)s::uuid[] is null or author_id = any (%(author_ids)s))
   and (%(author_kinds)s::text[] is null or author_kind = any (%(author_kinds)s))
 order by sent_at desc, native_order desc, id desc
 limit %(limit)s;
 
--- name: before_reached -> MatchingMessage
--- The last of so many messages of a room just before a place; none where there are fewer.
+-- name: scan_end_before
 -- Uses index: messages_in_order
 select id
 from messages
@@ -61,14 +54,13 @@ where org_id = %(org_id)s
   and room_id = %(room_id)s
   and (sent_at, native_order, id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
 order by sent_at desc, native_order desc, id desc
-offset %(looked_at)s - 1
+offset %(scanned)s - 1
 limit 1;
 
--- name: before_remembered -> MatchingMessage
--- Messages of a room just before a place on which a memory rests that stands, newest first: what is remembered is gone
--- through, and not what was said, which is much more.
+-- name: remembered_before
+-- Starts from memories, which are far fewer than messages.
 with remembered as materialized (
-  select distinct rests.message_id
+  select distinct source.message_id
   from ties_of(
     array(
       select memory_id
@@ -76,8 +68,8 @@ with remembered as materialized (
         array[%(room_id)s::uuid], null, null, null, null, array['active'], null, null, null, null, null, null, null
       )
     )
-  ) as rests
-  where rests.message_id is not null
+  ) as source
+  where source.message_id is not null
 )
 select messages.id
 from remembered
@@ -89,8 +81,7 @@ where messages.room_id = %(room_id)s
 order by messages.sent_at desc, messages.native_order desc, messages.id desc
 limit %(limit)s;
 
--- name: after_narrowed -> MatchingMessage
--- Of so many messages of a room just after a place those by some authors, oldest first.
+-- name: matching_after
 -- Uses index: messages_in_order
 select id
 from (
@@ -100,15 +91,14 @@ from (
     and room_id = %(room_id)s
     and (sent_at, native_order, id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
   order by sent_at, native_order, id
-  limit %(looked_at)s
-) as looked_at
+  limit %(scanned)s
+) as scanned
 where (%(author_ids)s::uuid[] is null or author_id = any (%(author_ids)s))
   and (%(author_kinds)s::text[] is null or author_kind = any (%(author_kinds)s))
 order by sent_at, native_order, id
 limit %(limit)s;
 
--- name: after_reached -> MatchingMessage
--- The last of so many messages of a room just after a place; none where there are fewer.
+-- name: scan_end_after
 -- Uses index: messages_in_order
 select id
 from messages
@@ -116,14 +106,13 @@ where org_id = %(org_id)s
   and room_id = %(room_id)s
   and (sent_at, native_order, id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
 order by sent_at, native_order, id
-offset %(looked_at)s - 1
+offset %(scanned)s - 1
 limit 1;
 
--- name: after_remembered -> MatchingMessage
--- Messages of a room just after a place on which a memory rests that stands, oldest first: what is remembered is gone
--- through, and not what was said, which is much more.
+-- name: remembered_after
+-- Starts from memories, which are far fewer than messages.
 with remembered as materialized (
-  select distinct rests.message_id
+  select distinct source.message_id
   from ties_of(
     array(
       select memory_id
@@ -131,8 +120,8 @@ with remembered as materialized (
         array[%(room_id)s::uuid], null, null, null, null, array['active'], null, null, null, null, null, null, null
       )
     )
-  ) as rests
-  where rests.message_id is not null
+  ) as source
+  where source.message_id is not null
 )
 select messages.id
 from remembered
@@ -144,8 +133,7 @@ where messages.room_id = %(room_id)s
 order by messages.sent_at, messages.native_order, messages.id
 limit %(limit)s;
 
--- name: of_conversation -> Message
--- Messages of a conversation just before a place, newest first, with the beginnings of their words.
+-- name: of_conversation
 select
   timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
   timeline.author_kind, left(timeline.body, %(most)s) as body, timeline.sent_at, timeline.precision,
@@ -157,38 +145,34 @@ where (timeline.sent_at, timeline.native_order, timeline.id) < (%(sent_at)s, %(n
 order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc
 limit %(limit)s;
 
--- name: stretch -> TextSpan
--- A stretch of the words of a message, and how long they are.
+-- name: text_span
 select substr(body, %(start)s + 1, %(most)s) as text, length(body) as length
 from messages
 where org_id = %(org_id)s and id = %(message_id)s;
 
--- name: attached -> AttachmentName
--- What is attached to these messages: of each the first few, by name and kind.
+-- name: attachment_names
 select
   messages.id as message_id,
-  left(coalesce(held.one ->> 'name', held.one ->> 'filename', held.one ->> 'title', ''), 200) as name,
-  left(coalesce(held.one ->> 'type', held.one ->> 'content_type', held.one ->> 'kind', ''), 40) as kind
+  left(coalesce(item.value ->> 'name', item.value ->> 'filename', item.value ->> 'title', ''), 200) as name,
+  left(coalesce(item.value ->> 'type', item.value ->> 'content_type', item.value ->> 'kind', ''), 40) as kind
 from messages
 cross join lateral jsonb_array_elements(
   case when jsonb_typeof(messages.attachments) = 'array' then messages.attachments end
-) with ordinality as held (one, place)
+) with ordinality as item (value, place)
 where messages.org_id = %(org_id)s
-  and messages.id = any (%(message_ids)s)
-  and held.place <= %(limit)s
-  and jsonb_typeof(held.one) = 'object'
-order by messages.id, held.place;
+  and messages.id = any (%(ids)s)
+  and item.place <= %(limit)s
+  and jsonb_typeof(item.value) = 'object'
+order by messages.id, item.place;
 
--- name: names -> RoomHeader
--- Rooms by name, without counts.
+-- name: room_headers
 select id, platform, external_id, workspace, name, kind, visibility, topic
 from rooms
 where org_id = %(org_id)s
 order by lower(name), id
 limit %(limit)s;
 
--- name: rooms_for_operator -> Room
--- Rooms with a part of a name, with their maintained counts, most recently active first.
+-- name: rooms_for_operator
 select
   rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
@@ -207,8 +191,8 @@ order by counted.last_activity_at desc nulls last, rooms.name, rooms.id
 offset %(skip)s
 limit %(limit)s;
 
--- name: rooms_for_viewer -> Room
--- The same for a viewer: only what they may read counts, and it is counted in the rooms of one page alone.
+-- name: rooms_for_viewer
+-- Messages are counted in the rooms of one page only.
 -- Uses index: messages_in_order
 select
   shown.id, shown.platform, shown.external_id, shown.workspace, shown.name, shown.kind, shown.visibility, shown.topic,
@@ -240,50 +224,45 @@ from (
 ) as shown
 order by shown.last_activity_at desc nulls last, shown.name, shown.id;
 
--- name: spoke -> SpeakerCount
--- Who spoke in a room, by account, in the order in which they first did, as far as the viewer may read it: of its
--- oldest messages.
+-- name: first_speakers
 -- Uses index: messages_in_order
-select said.author_id as id, count(*) as message_count, min(said.sent_at) as first_at, max(said.sent_at) as last_at
+select message.author_id as id, count(*) as message_count, min(message.sent_at) as first_at, max(message.sent_at) as last_at
 from (
   select author_id, sent_at
   from messages
   where org_id = %(org_id)s and room_id = %(room_id)s and kind <> 'system' and erased_at is null
   order by sent_at, native_order, id
   limit %(limit)s
-) as said
-group by said.author_id
-order by min(said.sent_at), said.author_id;
+) as message
+group by message.author_id
+order by min(message.sent_at), message.author_id;
 
--- name: spoke_last -> SpeakerCount
--- The same of its newest messages.
+-- name: last_speakers
 -- Uses index: messages_in_order
-select said.author_id as id, count(*) as message_count, min(said.sent_at) as first_at, max(said.sent_at) as last_at
+select message.author_id as id, count(*) as message_count, min(message.sent_at) as first_at, max(message.sent_at) as last_at
 from (
   select author_id, sent_at
   from messages
   where org_id = %(org_id)s and room_id = %(room_id)s and kind <> 'system' and erased_at is null
   order by sent_at desc, native_order desc, id desc
   limit %(limit)s
-) as said
-group by said.author_id
-order by min(said.sent_at), said.author_id;
+) as message
+group by message.author_id
+order by min(message.sent_at), message.author_id;
 
--- name: named -> ParticipantName
--- What these participants are called, which of them are one person's, and for whom a bridge speaks.
+-- name: participant_names
 select
-  called.id, called.name, called.kind, coalesce(merges.person_id, called.id) as person_id,
+  known.id, known.name, known.kind, coalesce(merges.person_id, known.id) as person_id,
   exists (
     select 1
     from identities
-    where identities.org_id = called.org_id and identities.participant_id = called.id and identities.bridged
+    where identities.org_id = known.org_id and identities.participant_id = known.id and identities.bridged
   ) as is_bridged
-from known_participants as called
-left join merges on merges.org_id = called.org_id and merges.participant_id = called.id
-where called.org_id = %(org_id)s and called.id = any (%(participant_ids)s);
+from known_participants as known
+left join merges on merges.org_id = known.org_id and merges.participant_id = known.id
+where known.org_id = %(org_id)s and known.id = any (%(ids)s);
 
--- name: versions -> EarlierVersion
--- The beginnings of the newest earlier texts of these messages, oldest first.
+-- name: versions
 select message_id, written_at, left(body, %(most)s) as body, length(body) > %(most)s as is_cut, held
 from (
   select
@@ -291,86 +270,81 @@ from (
     row_number() over (partition by message_id order by written_at desc) as place,
     count(*) over (partition by message_id) as held
   from revisions
-  where org_id = %(org_id)s and message_id = any (%(message_ids)s)
+  where org_id = %(org_id)s and message_id = any (%(ids)s)
 ) as numbered
 where place <= %(limit)s
 order by message_id, written_at;
 
--- name: hearers -> WhisperRecipient
--- To whom these whispers were said, their authors not among them, as far as the viewer may know of them.
-select message_audience.message_id, called.id, called.name
+-- name: whisper_recipients
+select message_audience.message_id, known.id, known.name
 from message_audience
-join known_participants as called
-  on called.org_id = message_audience.org_id and called.id = message_audience.participant_id
-where message_audience.org_id = %(org_id)s and message_audience.message_id = any (%(message_ids)s)
-order by message_audience.message_id, called.name, called.id;
+join known_participants as known
+  on known.org_id = message_audience.org_id and known.id = message_audience.participant_id
+where message_audience.org_id = %(org_id)s and message_audience.message_id = any (%(ids)s)
+order by message_audience.message_id, known.name, known.id;
 
--- name: remembered -> MessageMemory
--- The memories that stand and rest on these messages, newest first; whether one may be seen is asked once of each.
-with rests as materialized (
-  select message_id, memory_id from resting_on(%(message_ids)s::uuid[])
+-- name: message_memories
+-- The visibility of each memory is checked once.
+with source as materialized (
+  select message_id, memory_id from resting_on(%(ids)s::uuid[])
 ),
-stands as materialized (
+active as materialized (
   select id, title, content, kind
   from memories
-  where org_id = %(org_id)s and id = any (array(select distinct memory_id from rests)) and status = 'active'
+  where org_id = %(org_id)s and id = any (array(select distinct memory_id from source)) and status = 'active'
 )
-select rests.message_id, stands.id, stands.title, stands.content, stands.kind
-from rests
-join stands on stands.id = rests.memory_id
-order by rests.message_id, stands.id desc;
+select source.message_id, active.id, active.title, active.content, active.kind
+from source
+join active on active.id = source.memory_id
+order by source.message_id, active.id desc;
 
--- name: standing -> ConversationAssignment
--- Which conversations these messages are in, as far as the viewer may see these: the rule is asked twice for each
--- conversation and not for each message, however long a time lies between them.
-with recursive asked as (
-  select %(message_ids)s::uuid[] as left_ids, null::uuid as conversation_id, '{}'::uuid[] as held_ids
+-- name: assignments
+-- Visibility is checked twice for each conversation and not for each message.
+with recursive step as (
+  select %(ids)s::uuid[] as left_ids, null::uuid as conversation_id, '{}'::uuid[] as held_ids
   union all
   select
-    array(select one.id from unnest(asked.left_ids[2:]) as one (id) where one.id <> all (found.held_ids)),
+    array(select one.id from unnest(step.left_ids[2:]) as one (id) where one.id <> all (found.held_ids)),
     first.conversation_id,
     found.held_ids
-  from asked
-  cross join lateral (select conversation_of(asked.left_ids[1]) as conversation_id offset 0) as first
+  from step
+  cross join lateral (select conversation_of(step.left_ids[1]) as conversation_id offset 0) as first
   cross join lateral (
     select array(
       select held.message_id
       from said_in(first.conversation_id) as held (message_id)
-      where held.message_id = any (asked.left_ids)
+      where held.message_id = any (step.left_ids)
     ) as held_ids
     offset 0
   ) as found
-  where cardinality(asked.left_ids) > 0
+  where cardinality(step.left_ids) > 0
 )
-select held.message_id, asked.conversation_id
-from asked
-cross join lateral unnest(asked.held_ids) as held (message_id)
-where asked.conversation_id is not null;
+select held.message_id, step.conversation_id
+from step
+cross join lateral unnest(step.held_ids) as held (message_id)
+where step.conversation_id is not null;
 
--- name: labels -> ConversationTitle
--- What these conversations are called, and when they were.
+-- name: conversation_titles
 select id, label, opened_at, last_at
 from conversations
-where org_id = %(org_id)s and id = any (%(conversation_ids)s);
+where org_id = %(org_id)s and id = any (%(ids)s);
 
--- name: earlier_conversations -> ConversationTitle
--- Conversations of a room that ended before one, newest first.
+-- name: earlier_conversations
 -- Uses index: conversations_of_room
 select id, label, opened_at, last_at
 from conversations
 where org_id = %(org_id)s
   and room_id = %(room_id)s
-  and (last_at, id) < (%(last_at)s, %(conversation_id)s)
+  and (last_at, id) < (%(last_at)s, %(id)s)
 order by last_at desc, id desc
 limit %(limit)s;
 
--- name: later_conversations -> ConversationTitle
--- Conversations of a room that ended after one, oldest first.
+-- name: later_conversations
 -- Uses index: conversations_of_room
 select id, label, opened_at, last_at
 from conversations
 where org_id = %(org_id)s
   and room_id = %(room_id)s
-  and (last_at, id) > (%(last_at)s, %(conversation_id)s)
+  and (last_at, id) > (%(last_at)s, %(id)s)
 order by last_at, id
 limit %(limit)s;

@@ -1,1 +1,1 @@
-"""What can be asked for over HTTP, by resource: each parses, calls the App, and returns."""
+"""Routes that are written by hand, by resource."""

@@ -1,4 +1,4 @@
-"""Agents: what they remember, and what they make of whom they met."""
+"""What agents remember, read in one request with a name."""
 
 from typing import Annotated
 
@@ -21,13 +21,13 @@ from roomlore.http.field_types import (
     ShortTexts,
 )
 from roomlore.http.responses import json_response
-from roomlore.http.schemas import BlockGiven, block_given
+from roomlore.operations.responses import MemorySectionResponse, memory_section_response
 
 ROUTER = APIRouter(prefix="/v1/agents/{agent}", tags=["agents"])
 
 
-class Looked(QueryParameters):
-    """Which memories of an agent are meant; what is left out narrows nothing."""
+class MemoryQuery(QueryParameters):
+    """Filters of an agent's memories."""
 
     kinds: list[MemoryKind] = Field(default_factory=list)
     tags: QueryTexts = Field(default_factory=list)
@@ -37,8 +37,8 @@ class Looked(QueryParameters):
     limit: Limit = 50
 
 
-class Occasion(RequestBody):
-    """What a block is for."""
+class MemorySectionRequest(RequestBody):
+    """The message that an agent answers, and the budget of its memory section."""
 
     room: ShortText
     trigger: ShortText = LAST
@@ -52,11 +52,10 @@ class Occasion(RequestBody):
 
 @ROUTER.get("/memories", response_model=list[Memory])
 async def list_agent_memories(
-    app: AuthenticatedApp, agent: ShortText, looked: Annotated[Looked, Query()]
+    app: AuthenticatedApp, agent: ShortText, query: Annotated[MemoryQuery, Query()]
 ) -> Response:
-    """List what an agent remembers as its own experience, what weighs most first: importance, less the older it is."""
-    wanted = looked.model_dump(exclude={"limit"})
-    return json_response(await app.agents.memories(app.access.principal, agent, limit=looked.limit, **wanted))
+    """List what an agent remembers as its own experience: the most important first, less so the older it is."""
+    return json_response(await app.agents.memories(app.access.principal, agent, **query.model_dump()))
 
 
 @ROUTER.get("/decision", response_model=Decision)
@@ -68,16 +67,16 @@ async def read_decision(
     return json_response(await app.agents.should_answer(reader, room, trigger))
 
 
-@ROUTER.post("/block", response_model=BlockGiven)
-async def read_block(app: AuthenticatedApp, agent: ShortText, occasion: Occasion) -> Response:
+@ROUTER.post("/block", response_model=MemorySectionResponse)
+async def read_block(app: AuthenticatedApp, agent: ShortText, body: MemorySectionRequest) -> Response:
     """Tell what an agent remembers that may matter in a room, as it reads it before it answers."""
-    block = await app.agents.block(
+    section = await app.agents.block(
         await app.agents.reader(agent),
-        occasion.room,
-        occasion.trigger,
-        topic=occasion.topic,
-        present=occasion.present or None,
-        budget=occasion.budget,
-        private=occasion.private,
+        body.room,
+        body.trigger,
+        topic=body.topic,
+        present=body.present or None,
+        budget=body.budget,
+        private=body.private,
     )
-    return json_response(block_given(block, explain=occasion.explain))
+    return json_response(memory_section_response(section, explain=body.explain))

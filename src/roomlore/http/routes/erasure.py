@@ -1,31 +1,30 @@
-"""Erasures, and receipts of what is gone."""
+"""Erasures of all kinds, in one route."""
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
-from fastapi import Body as Given
+from fastapi import APIRouter, Body
 from pydantic import Field
 from starlette.responses import Response
 
 from roomlore.domain.errors import BadInput
 from roomlore.http.authentication import AuthenticatedApp
-from roomlore.http.field_types import Limit, RequestBody, RoomBody, ShortText, UtcTime
+from roomlore.http.field_types import RequestBody, RoomBody, ShortText, UtcTime
 from roomlore.http.responses import json_response
-from roomlore.http.schemas import ReceiptGiven, receipt_given
+from roomlore.operations.responses import ReceiptResponse, receipt_response
 
-ROUTER = APIRouter(prefix="/v1", tags=["forgetting"])
+ROUTER = APIRouter(prefix="/v1/erasures", tags=["erasures"])
 
 
-class OfMessage(RoomBody):
-    """A message to be erased: a hole stays in its place."""
+class MessageErasure(RoomBody):
+    """Erases a message; a tombstone stays in its place."""
 
     kind: Literal["message"]
     message: ShortText
     dry_run: bool = False
 
 
-class OfRange(RequestBody):
-    """A stretch of a room to be erased, place and all; `everything` where neither end is named."""
+class RangeErasure(RequestBody):
+    """Erases the messages of a room in a time range, without tombstones; `everything` for a range without ends."""
 
     kind: Literal["range"]
     room: ShortText
@@ -35,76 +34,44 @@ class OfRange(RequestBody):
     dry_run: bool = False
 
 
-class OfRoom(RequestBody):
-    """A room to be erased whole: all that was said in it and made of it, its members and its name; it stays out."""
+class RoomErasure(RequestBody):
+    """Erases a room: its messages, everything derived from them, its members and its name. It cannot come back."""
 
     kind: Literal["room"]
     room: ShortText
     dry_run: bool = False
 
 
-class OfPerson(RequestBody):
-    """A person to be erased: all accounts, all they wrote, and their traces in what others said."""
+class PersonErasure(RequestBody):
+    """Erases a person: all accounts, all messages, and mentions in messages of others."""
 
     kind: Literal["person"]
     participant: ShortText
     dry_run: bool = False
 
 
-class Expired(RequestBody):
-    """When old is old: by default now."""
-
-    now: UtcTime | None = None
-
-
-Wish = Annotated[OfMessage | OfRange | OfRoom | OfPerson, Field(discriminator="kind")]
+ErasureBody = Annotated[
+    MessageErasure | RangeErasure | RoomErasure | PersonErasure, Field(discriminator="kind")
+]
 
 
-@ROUTER.post("/erasures", response_model=ReceiptGiven)
-async def erase(app: AuthenticatedApp, wish: Annotated[Wish, Given()]) -> Response:
-    """Erase for good a message, a stretch of a room, a room or a person, and return the receipt.
+@ROUTER.post("", response_model=ReceiptResponse)
+async def erase(app: AuthenticatedApp, body: Annotated[ErasureBody, Body()]) -> Response:
+    """Erase a message, a time range of a room, a room or a person for good, and return the receipt.
 
-    With `dry_run` nothing goes, and the receipt tells what would.
+    With `dry_run` nothing is erased, and the receipt tells what would be.
     """
-    erasure, dry_run = app.erasure, wish.dry_run
-    match wish:
-        case OfMessage():
-            receipt = await erasure.message(wish.message, room=wish.room, dry_run=dry_run)
-        case OfRange():
-            _check(wish)
-            receipt = await erasure.range(wish.room, since=wish.since, until=wish.until, dry_run=dry_run)
-        case OfRoom():
-            receipt = await erasure.room(wish.room, dry_run=dry_run)
-        case OfPerson():
-            receipt = await erasure.person(wish.participant, dry_run=dry_run)
-    return json_response(receipt_given(receipt))
-
-
-@ROUTER.post("/erasures/expired", response_model=list[ReceiptGiven])
-async def erase_expired(app: AuthenticatedApp, time: Expired) -> Response:
-    """Erase what is older than its room keeps, as a worker does, and return a receipt for each portion that went."""
-    return json_response([receipt_given(one) for one in await app.erasure.expire(time.now)])
-
-
-def _check(wish: OfRange) -> None:
-    """Refuse to erase a whole room by leaving something out."""
-    if wish.everything == bool(wish.since or wish.until):
-        raise BadInput("range", "say since, until or both; or everything")
-
-
-@ROUTER.get("/receipts", response_model=list[ReceiptGiven])
-async def list_receipts(app: AuthenticatedApp, limit: Limit = 50) -> Response:
-    """List the newest receipts, newest first: an operator's all, everybody else's own."""
-    return json_response([receipt_given(one) for one in await app.erasure.receipts(limit)])
-
-
-@ROUTER.get("/receipts/{receipt}", response_model=ReceiptGiven)
-async def read_receipt(app: AuthenticatedApp, receipt: ShortText) -> Response:
-    """Read a receipt: by id or the beginning of it."""
-    return json_response(receipt_given(await app.erasure.receipt(receipt)))
-
-
-@ROUTER.post("/receipts/{receipt}/check", response_model=ReceiptGiven)
-async def check_receipt(app: AuthenticatedApp, receipt: ShortText) -> Response:
-    """Look once more whether everything that a receipt names is gone."""
-    return json_response(receipt_given(await app.erasure.check(receipt)))
+    erasure, dry_run = app.erasure, body.dry_run
+    match body:
+        case MessageErasure():
+            receipt = await erasure.message(body.message, room=body.room, dry_run=dry_run)
+        case RangeErasure():
+            # A missing field must not erase a whole room.
+            if body.everything == bool(body.since or body.until):
+                raise BadInput("range", "give since, until or both; or everything")
+            receipt = await erasure.range(body.room, since=body.since, until=body.until, dry_run=dry_run)
+        case RoomErasure():
+            receipt = await erasure.room(body.room, dry_run=dry_run)
+        case PersonErasure():
+            receipt = await erasure.person(body.participant, dry_run=dry_run)
+    return json_response(receipt_response(receipt))

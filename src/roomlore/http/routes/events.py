@@ -1,4 +1,4 @@
-"""Events: what changes, told as it happens, for as long as somebody listens."""
+"""The stream of events, as server-sent events."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ from roomlore.operations.events import Event, EventStream
 
 ROUTER = APIRouter(prefix="/v1/events", tags=["events"])
 MEDIA_TYPE = "text/event-stream"
-#: Seconds of silence after which a line says that somebody is still there.
+#: Seconds of silence before a comment line shows that the server is there.
 HEARTBEAT = 15.0
-#: Whoever takes in nothing for so many seconds is not there any more.
+#: Seconds after which a reader that takes nothing is disconnected.
 PATIENCE = 30.0
-#: Milliseconds after which a reader that was cut off comes again.
+#: Milliseconds after which a disconnected reader comes back.
 RETRY = b"retry: 2000\n\n"
-#: Whatever stands between is to pass on each line as it comes.
+#: Tells proxies not to buffer.
 HEADERS = {"x-accel-buffering": "no"}
 LONGEST_ID = 100
-DESCRIBED: Mapping[int | str, dict[str, object]] = {
+RESPONSES: Mapping[int | str, dict[str, object]] = {
     200: {
         "description": (
             "Events as they happen: `id`, `event` with its kind, `data` with the event as JSON; comments in between."
@@ -38,8 +38,8 @@ DESCRIBED: Mapping[int | str, dict[str, object]] = {
 EventId = Annotated[str, Query(max_length=LONGEST_ID)]
 
 
-class Telling(Response):
-    """Tells what a stream brings, a line at a time, as fast as it is taken in."""
+class EventStreamResponse(Response):
+    """Sends the events of a stream as they come."""
 
     media_type = MEDIA_TYPE
 
@@ -50,10 +50,11 @@ class Telling(Response):
         self._stop = stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Tell until the reader goes, the process is to end, or the key is no longer valid."""
+        """Send until the reader goes, the process stops, or the key is no longer valid."""
         del scope
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        tasks = [asyncio.create_task(part) for part in (self._tell(send), _gone(receive), self._stop.wait())]
+        parts = (self._send_events(send), _disconnected(receive), self._stop.wait())
+        tasks = [asyncio.create_task(part) for part in parts]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -63,16 +64,15 @@ class Telling(Response):
         with suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
-        told = tasks[0]
-        if not told.cancelled() and (error := told.exception()) is not None:
+        if not tasks[0].cancelled() and (error := tasks[0].exception()) is not None:
             raise error
 
-    async def _tell(self, send: Send) -> None:
+    async def _send_events(self, send: Send) -> None:
         async def put(lines: bytes) -> None:
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.body", "body": lines, "more_body": True})
 
-        # A reader that is too slow, or whose key is no longer valid, is cut off; it may come again, and is told why.
+        # A reader that is too slow, or whose key is no longer valid, is disconnected; if it comes back, it gets the reason.
         with suppress(TimeoutError, RoomloreError):
             await put(RETRY)
             while True:
@@ -82,21 +82,21 @@ class Telling(Response):
                         await put(b":\n\n")
                 finally:
                     coming.cancel()
-                await put(written(coming.result()))
+                await put(event_lines(coming.result()))
 
 
-def written(event: Event) -> bytes:
-    """Return an event as the lines that tell of it."""
+def event_lines(event: Event) -> bytes:
+    """Return an event in the format of server-sent events."""
     data = pydantic_core.to_json(public_value(event))
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (str(event.id).encode(), event.kind.encode(), data)
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         continue
 
 
-@ROUTER.get("", response_class=Response, responses={**DESCRIBED})
+@ROUTER.get("", response_class=Response, responses={**RESPONSES})
 async def read_events(
     app: AuthenticatedApp,
     request: Request,
@@ -105,11 +105,11 @@ async def read_events(
     after: EventId | None = None,
     last_event_id: Annotated[str | None, Header(max_length=LONGEST_ID)] = None,
 ) -> Response:
-    """Tell what changes as it happens, in every room or in one, as far as the viewer may see it (server-sent events).
+    """Stream changes as they happen, of all rooms or of one, as far as the viewer may see them (server-sent events).
 
-    From now on, or from after the event that `Last-Event-ID` names, or else `after`. One that is not there any more, or
-    is not for the viewer, is gone on from by its time, and some events may come again: an event has the same `id` then.
+    The stream starts now, or after the event that `Last-Event-ID` or `after` names. If that event is gone, or not for the
+    viewer, the stream starts at its time, and some events may come again with the same `id`.
     """
     stream = app.events(app.access.principal, room=room, after=last_event_id or after)
     await stream.start()
-    return Telling(stream, stop=request.app.state.stop)
+    return EventStreamResponse(stream, stop=request.app.state.stop)

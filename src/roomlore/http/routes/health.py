@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether it can serve; told to anybody, so it says nothing else."""
+"""Health checks. Anybody may read them, so they say nothing else."""
 
 import asyncio
 from contextlib import suppress
@@ -16,17 +16,17 @@ from roomlore.domain.errors import DatabaseFull, DatabaseUnavailable, RoomloreEr
 from roomlore.http.responses import json_response
 
 ROUTER = APIRouter(prefix="/health", tags=["health"])
-#: What does not answer within so many seconds is not ready.
+#: The timeout of each check, in seconds.
 PATIENCE = 2.0
-#: The database is asked once in so many seconds, however often anybody asks.
+#: Seconds between two checks of the database, for all callers together.
 KNOWN_FOR = 1.0
-#: The clocks are compared once in so many seconds.
+#: Seconds between two comparisons of the clocks.
 CLOCK_KNOWN_FOR = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """It lives."""
+    """The process is alive."""
 
     status: Literal["live"] = "live"
 
@@ -38,16 +38,16 @@ class Ready:
     status: Literal["ready", "waiting"]
     #: Whether the database answers.
     database: bool
-    #: Whether there is room to write; while there is none, what is stored is still read.
+    #: Whether the database has room to write; without room everything stored can still be read.
     room: bool
-    #: Whether this server's clock agrees with the database's and is not behind what was said; None until that is known.
-    #: One that disagrees is served by: `roomlore doctor` and the operations tell how it does.
+    #: Whether this server's clock agrees with the database's and is not behind the newest message; None if not yet known.
+    #: A wrong clock does not stop the server; `roomlore doctor` tells more.
     clock: bool | None
 
 
 @ROUTER.get("/live", response_model=Live)
 async def read_live() -> Response:
-    """Tell that this process lives."""
+    """Tell that this process is alive."""
     return json_response(Live())
 
 
@@ -55,44 +55,42 @@ async def read_live() -> Response:
 async def read_ready(request: Request) -> Response:
     """Tell whether requests can be served: whether the database answers and has room to write."""
     state, now = request.app.state, asyncio.get_running_loop().time()
-    asked: asyncio.Task[Ready] | None = getattr(state, "asked", None)
-    if asked is None or (asked.done() and now - state.asked_at >= KNOWN_FOR):
-        known = state.clock_known = getattr(state, "clock_known", None) or ClockKnown()
-        state.asked = asked = asyncio.create_task(_answers(state.served.db, known))
-        state.asked_at = now
-    # Others wait for the same answer, whoever goes meanwhile.
-    told = await asyncio.shield(asked)
-    return json_response(
-        told, status=HTTPStatus.OK if told.status == "ready" else HTTPStatus.SERVICE_UNAVAILABLE
-    )
+    check: asyncio.Task[Ready] | None = getattr(state, "ready_check", None)
+    if check is None or (check.done() and now - state.ready_checked_at >= KNOWN_FOR):
+        clock = state.clock_check = getattr(state, "clock_check", None) or ClockCheck()
+        state.ready_check = check = asyncio.create_task(_check(state.served.db, clock))
+        state.ready_checked_at = now
+    # Shielded: other callers wait for the same check.
+    ready = await asyncio.shield(check)
+    is_ready = ready.status == "ready"
+    return json_response(ready, status=HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 @dataclass(slots=True, kw_only=True)
-class ClockKnown:
-    """Whether the clocks agreed when that was last looked at, which goes through every org."""
+class ClockCheck:
+    """The last comparison of the clocks, which reads every org."""
 
     agrees: bool | None = None
-    looked_at: float | None = None
+    checked_at: float | None = None
 
-    async def look(self, db: Database) -> None:
-        """Look again, unless that was done a short time ago."""
+    async def refresh(self, db: Database) -> None:
+        """Compare the clocks, unless that was done a short time ago."""
         now = asyncio.get_running_loop().time()
-        if self.looked_at is None or now - self.looked_at >= CLOCK_KNOWN_FOR:
-            self.looked_at = now
+        if self.checked_at is None or now - self.checked_at >= CLOCK_KNOWN_FOR:
+            self.checked_at = now
             self.agrees = (await check_clock(db)).is_well
 
 
-async def _answers(db: Database, known: ClockKnown) -> Ready:
+async def _check(db: Database, clock: ClockCheck) -> Ready:
     try:
         async with asyncio.timeout(PATIENCE):
             with translate_connection_errors():
                 await db.probe()
     except DatabaseFull:
-        return Ready(status="waiting", database=True, room=False, clock=known.agrees)
+        return Ready(status="waiting", database=True, room=False, clock=clock.agrees)
     except (TimeoutError, DatabaseUnavailable):
-        return Ready(status="waiting", database=False, room=not db.is_full, clock=known.agrees)
+        return Ready(status="waiting", database=False, room=not db.is_full, clock=clock.agrees)
     with suppress(TimeoutError, RoomloreError):
-        # A wrong clock keeps nobody from being served.
         async with asyncio.timeout(PATIENCE):
-            await known.look(db)
-    return Ready(status="ready", database=True, room=True, clock=known.agrees)
+            await clock.refresh(db)
+    return Ready(status="ready", database=True, room=True, clock=clock.agrees)

@@ -1,99 +1,83 @@
-"""Rooms: what was said in them, what to read before answering, and how they are kept."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+"""Rooms, participants, viewers and conversations: lists and pages with cursors; and the audit log."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from roomlore.context.limits import DEFAULT_BUDGET
-from roomlore.domain.records import AssignedMessage, Message, Room
+from roomlore.domain.records import AuditLine, Room, Viewer
 from roomlore.domain.words import LAST
 from roomlore.http.authentication import AuthenticatedApp
-from roomlore.http.cursors import PageParameter
-from roomlore.http.field_types import Budget, ShortText
+from roomlore.http.cursors import LongPageParameter, PageParameter
+from roomlore.http.field_types import Budget, Limit, ShortText
 from roomlore.http.responses import json_response
-from roomlore.http.schemas import ContextGiven, ExchangeSaid, Person, context_given, exchange_said, persons
+from roomlore.operations import App
 from roomlore.operations.history import History
+from roomlore.operations.responses import (
+    ContextResponse,
+    ConversationResponse,
+    MessagesPage,
+    PersonResponse,
+    ThreadsPage,
+    TimelinePage,
+    context_response,
+    conversation_response,
+    person_responses,
+    thread_response,
+)
 
-ROUTER = APIRouter(prefix="/v1/rooms", tags=["rooms"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessagesPage:
-    """Messages of a room, oldest first, and where those before them are; None where there are none."""
-
-    messages: Sequence[Message]
-    next: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelinePage:
-    """Messages of a room with what they answer and their conversations, oldest first, and where earlier ones are."""
-
-    messages: Sequence[AssignedMessage]
-    next: str | None
+ROUTER = APIRouter(prefix="/v1")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangesPage:
-    """Exchanges of a room, newest opening first, and where those that opened before are."""
-
-    exchanges: Sequence[ExchangeSaid]
-    next: str | None
-
-
-@ROUTER.get("", response_model=list[Room])
+@ROUTER.get("/rooms", response_model=list[Room], tags=["rooms"])
 async def list_rooms(app: AuthenticatedApp) -> Response:
     """List the rooms, most recently active first."""
     return json_response(await app.rooms(app.access.principal))
 
 
-@ROUTER.get("/{room}/messages", response_model=MessagesPage)
+@ROUTER.get("/rooms/{room}/messages", response_model=MessagesPage, tags=["rooms"])
 async def list_messages(
     app: AuthenticatedApp, room: ShortText, page: PageParameter, *, recalls: bool = False
 ) -> Response:
     """List the newest messages of a room, oldest first, or those before a message.
 
-    `room` is its name, id or external id, here and everywhere. `next` is the cursor of the page before. A page ends before
-    `limit` with the message that brings its texts to 2 MiB; `next` goes on from there. With `recalls` none that a wish
-    keeps from the viewer.
+    `room` is a name, id or external id, here and everywhere. `next` is the cursor of the page before. A page ends before
+    `limit` with the message that brings its texts to 2 MiB; `next` continues there. `recalls` leaves out messages that a
+    privacy request restricts for the viewer.
     """
     found = await History(access=app.access).messages(
         app.access.principal, room, limit=page.limit, before=page.before, recalls=recalls
     )
-    following = page.next([one.position for one in found.items], is_cut=found.is_cut)
-    return json_response(MessagesPage(messages=found.items[::-1], next=following))
+    cursor = page.next([one.position for one in found.items], is_cut=found.is_cut)
+    return json_response(MessagesPage(messages=found.items[::-1], next=cursor))
 
 
-@ROUTER.get("/{room}/timeline", response_model=TimelinePage)
+@ROUTER.get("/rooms/{room}/timeline", response_model=TimelinePage, tags=["rooms"])
 async def list_timeline(app: AuthenticatedApp, room: ShortText, page: PageParameter) -> Response:
     """List the newest messages of a room, each with the message it answers and its conversation, oldest first."""
     found = await History(access=app.access).timeline(
         app.access.principal, room, limit=page.limit, before=page.before
     )
-    following = page.next([one.message.position for one in found.items], is_cut=found.is_cut)
-    return json_response(TimelinePage(messages=found.items[::-1], next=following))
+    cursor = page.next([one.message.position for one in found.items], is_cut=found.is_cut)
+    return json_response(TimelinePage(messages=found.items[::-1], next=cursor))
 
 
-@ROUTER.get("/{room}/exchanges", response_model=ExchangesPage)
+@ROUTER.get("/rooms/{room}/exchanges", response_model=ThreadsPage, tags=["rooms"])
 async def list_exchanges(app: AuthenticatedApp, room: ShortText, page: PageParameter) -> Response:
-    """List the newest exchanges of a room, each whole, newest opening first, or such as open before a message."""
+    """List the newest threads of a room, each whole, newest root first, or those that start before a message."""
     found = await History(access=app.access).exchanges(
         app.access.principal, room, limit=page.limit, before=page.before
     )
-    following = page.next([one.root.position for one in found.items], is_cut=found.is_cut)
-    return json_response(ExchangesPage(exchanges=[exchange_said(one) for one in found.items], next=following))
+    cursor = page.next([one.root.position for one in found.items], is_cut=found.is_cut)
+    return json_response(ThreadsPage(exchanges=[thread_response(one) for one in found.items], next=cursor))
 
 
-@ROUTER.get("/{room}/participants", response_model=list[Person])
+@ROUTER.get("/rooms/{room}/participants", response_model=list[PersonResponse], tags=["rooms"])
 async def list_members(app: AuthenticatedApp, room: ShortText) -> Response:
-    """List who takes part in a room, most talkative first, with their accounts."""
-    people = await app.participants(app.access.principal, room=room)
-    return json_response(persons(people, await app.people.accounts(app.access.principal)))
+    """List the participants of a room, most talkative first, with their accounts."""
+    return await _people(app, room)
 
 
-@ROUTER.get("/{room}/context", response_model=ContextGiven)
+@ROUTER.get("/rooms/{room}/context", response_model=ContextResponse, tags=["rooms"])
 async def read_context(
     app: AuthenticatedApp,
     room: ShortText,
@@ -105,9 +89,55 @@ async def read_context(
 ) -> Response:
     """Tell what the viewer should read before answering a message of a room, with citations.
 
-    `trigger` is the message to answer, by default the last. `explain` also tells why each candidate is in or out.
-    There is nothing in it that not everybody who reads the answer may read; `private` gives all that the viewer may read,
-    of which nothing may be posted.
+    `trigger` is the message to answer, by default the last. `explain` also tells why each candidate is in or out. The
+    context holds only what everybody who reads the answer may read; `private` gives all that the viewer may read, and
+    nothing of that may be posted.
     """
-    built = await app.context(app.access.principal, room, trigger, budget=budget, private=private)
-    return json_response(context_given(built, explain=explain))
+    context = await app.context(app.access.principal, room, trigger, budget=budget, private=private)
+    return json_response(context_response(context, explain=explain))
+
+
+@ROUTER.get("/participants", response_model=list[PersonResponse], tags=["participants"])
+async def list_participants(app: AuthenticatedApp) -> Response:
+    """List the participants the viewer may know of, most talkative first, with their accounts."""
+    return await _people(app, None)
+
+
+async def _people(app: App, room: str | None) -> Response:
+    viewer = app.access.principal
+    people = await app.participants(viewer, room=room)
+    return json_response(person_responses(people, await app.people.accounts(viewer)))
+
+
+@ROUTER.get("/viewer", response_model=Viewer, tags=["viewers"])
+async def read_viewer(app: AuthenticatedApp) -> Response:
+    """Tell the viewer of this request: the holder of the key, or the viewer that its operator names."""
+    return json_response(app.access.principal)
+
+
+@ROUTER.get("/viewers/{participant}", response_model=Viewer, tags=["viewers"])
+async def find_viewer(app: AuthenticatedApp, participant: ShortText) -> Response:
+    """Tell the viewer for a name, an account, an id or its beginning; for operators."""
+    return json_response(await app.viewer(participant))
+
+
+@ROUTER.get("/conversations/{conversation}", response_model=ConversationResponse, tags=["conversations"])
+async def read_conversation(
+    app: AuthenticatedApp, conversation: ShortText, page: LongPageParameter
+) -> Response:
+    """Read a conversation and its newest messages, oldest first, with who answers whom.
+
+    `conversation` is an id or the beginning of one, or `message:` and a message in it, here and everywhere. `next` is the
+    cursor of earlier messages.
+    """
+    found, messages = await History(access=app.access).conversation(
+        app.access.principal, conversation, limit=page.limit, before=page.before
+    )
+    cursor = page.next([one.message.position for one in messages.items], is_cut=messages.is_cut)
+    return json_response(conversation_response(found, messages.items[::-1], cursor=cursor))
+
+
+@ROUTER.get("/log", response_model=list[AuditLine], tags=["operations"])
+async def list_log(app: AuthenticatedApp, about: ShortText | None = None, limit: Limit = 50) -> Response:
+    """List who read or changed what, newest first: keys, viewers and ids, never message texts."""
+    return json_response(await app.log(app.access.principal, subject=about, limit=limit))

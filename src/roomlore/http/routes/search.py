@@ -1,37 +1,46 @@
-"""Searching and asking; what is asked stands in bodies, so that it is in nobody's log."""
+"""Search, questions and contexts. The question is in the body, so that no access log holds it."""
 
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, ExpansionLimits
+from roomlore.context.records import Context
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.words import LAST
 from roomlore.http.authentication import AuthenticatedApp
-from roomlore.http.field_types import RoomBody, ShortText, ShortTexts
+from roomlore.http.field_types import RequestBody, RoomBody, ShortText, ShortTexts
 from roomlore.http.responses import json_response
-from roomlore.http.schemas import AnswerGiven, FoundExchanges, answer_given, found_exchanges
 from roomlore.operations.registry import NO_NUL
+from roomlore.operations.responses import AnswerResponse, SearchResponse, answer_response, search_response
 from roomlore.operations.search import LONGEST_QUESTION
 from roomlore.search.query_parser import Filters
 
-ROUTER = APIRouter(prefix="/v1", tags=["search"])
+ROUTER = APIRouter(prefix="/v1")
 Question = Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]
-Exchanges = Annotated[int, Field(ge=1, le=100)]
+ResultLimit = Annotated[int, Field(ge=1, le=100)]
+#: In seconds; a longer pause than a year is none.
+LONGEST_GAP = 366 * 24 * 3600.0
+Count = Annotated[int, Field(ge=0, le=1_000)]
+Share = Annotated[float, Field(ge=0, le=1)]
+FILTERS = {"by", "kinds", "since", "until", "conversation", "answered", "literal"}
 
 
-class Questioned(RoomBody):
-    """A question, and in which room it is asked."""
+class QuestionRequest(RoomBody):
+    """A question, and the room where it is asked."""
 
     question: Question
-    #: All that the viewer may read, and not only what everybody in the room may: nothing of it may be posted there.
+    #: All that the viewer may read, not only what everybody in the room may; nothing of it may be posted there.
     private: bool = False
 
 
-class Narrowed(Questioned):
-    """A question, and what of the messages to look through."""
+class FilteredRequest(QuestionRequest):
+    """A question, and filters of the messages to search."""
 
-    #: As if this message had been the last.
+    #: As if this message were the last.
     as_of: ShortText | None = None
     by: ShortTexts = Field(default_factory=list)
     kinds: list[ParticipantKind] = Field(default_factory=list)
@@ -40,81 +49,98 @@ class Narrowed(Questioned):
     conversation: ShortText | None = None
     answered: bool | None = None
     literal: bool = False
-    near: bool = False
 
-    def filters(self) -> Filters:
-        """Return what narrows the question."""
-        return Filters(
-            by=self.by,
-            kinds=self.kinds,
-            since=self.since,
-            until=self.until,
-            conversation=self.conversation,
-            answered=self.answered,
-            literal=self.literal,
-            near=self.near,
-        )
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that `search` and `ask` share."""
+        filters = Filters(**self.model_dump(include=FILTERS))
+        return {"room": self.room, "as_of": self.as_of, "filters": filters, "private": self.private}
 
 
-class Search(Narrowed):
-    """What to search for."""
+class SearchRequest(FilteredRequest):
+    """A search."""
 
-    limit: Exchanges = 10
+    limit: ResultLimit = 10
 
 
-class Ask(Narrowed):
-    """What to answer; `quote` asks no language model."""
+class AskRequest(FilteredRequest):
+    """A question to answer; `quote` calls no language model."""
 
     quote: bool = False
 
 
-class Similar(Questioned):
-    """What the viewer may have asked before."""
+class SimilarRequest(QuestionRequest):
+    """A question that the viewer may have asked before."""
 
-    limit: Exchanges = 10
+    limit: ResultLimit = 10
 
 
-@ROUTER.post("/search", response_model=FoundExchanges)
-async def search(app: AuthenticatedApp, wish: Search) -> Response:
-    """Find what was said, as whole exchanges, best first, each with its reasons.
+class ExpansionBody(RequestBody):
+    """Limits of the messages that a context collects; missing fields get their defaults."""
 
-    What the question itself says of who said something and when narrows it too, unless it is `literal`. With a room it
-    finds what everybody there may read; `private` all that the viewer may, of which nothing may be posted.
+    min_recent: Count = DEFAULT_LIMITS.min_recent
+    max_messages: Annotated[int, Field(ge=1, le=200)] = DEFAULT_LIMITS.max_messages
+    #: In seconds.
+    gap: Annotated[float, Field(ge=0, le=LONGEST_GAP)] = DEFAULT_LIMITS.gap.total_seconds()
+    min_confidence: Share = DEFAULT_LIMITS.min_confidence
+    min_confidence_across_silence: Share = DEFAULT_LIMITS.min_confidence_across_silence
+    near: Annotated[int, Field(ge=0, le=500)] = DEFAULT_LIMITS.near
+    page: Annotated[int, Field(ge=1, le=100)] = DEFAULT_LIMITS.page
+    max_replies: Annotated[int, Field(ge=1, le=256)] = DEFAULT_LIMITS.max_replies
+
+
+class ContextRequest(RequestBody):
+    """The message to answer, by default the last, and the budget of its context."""
+
+    trigger: ShortText = LAST
+    budget: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_BUDGET
+    limits: ExpansionBody = Field(default_factory=ExpansionBody)
+    #: All that the viewer may read: nothing of it may be posted.
+    private: bool = False
+
+
+@ROUTER.post("/search", response_model=SearchResponse, tags=["search"])
+async def search(app: AuthenticatedApp, body: SearchRequest) -> Response:
+    """Find messages, as whole threads, best first, each with its reasons.
+
+    Authors and times that the question itself names are filters too, unless it is `literal`. With a room it finds what
+    everybody there may read; `private` finds all that the viewer may read, and nothing of that may be posted.
     """
-    found = await app.search(
-        app.access.principal,
-        wish.question,
-        room=wish.room,
-        as_of=wish.as_of,
-        filters=wish.filters(),
-        limit=wish.limit,
-        private=wish.private,
-    )
-    return json_response(found_exchanges(found))
+    viewer = app.access.principal
+    found = await app.search(viewer, body.question, limit=body.limit, **body.arguments())
+    return json_response(search_response(found))
 
 
-@ROUTER.post("/search/similar", response_model=FoundExchanges)
-async def search_similar(app: AuthenticatedApp, wish: Similar) -> Response:
-    """Find exchanges in which the viewer asked something like this before, most alike first."""
+@ROUTER.post("/search/similar", response_model=SearchResponse, tags=["search"])
+async def search_similar(app: AuthenticatedApp, body: SimilarRequest) -> Response:
+    """Find threads in which the viewer asked a similar question before, most similar first."""
     found = await app.similar(
-        app.access.principal, wish.question, room=wish.room, limit=wish.limit, private=wish.private
+        app.access.principal, body.question, room=body.room, limit=body.limit, private=body.private
     )
-    return json_response(found_exchanges(found))
+    return json_response(search_response(found))
 
 
-@ROUTER.post("/ask", response_model=AnswerGiven)
-async def ask(app: AuthenticatedApp, wish: Ask) -> Response:
-    """Answer from what was said, with sources and what each tier saw, or say that it is not known.
+@ROUTER.post("/ask", response_model=AnswerResponse, tags=["search"])
+async def ask(app: AuthenticatedApp, body: AskRequest) -> Response:
+    """Answer from messages, with sources and the trace of each stage, or say that the answer is not known.
 
-    With a room from what everybody there may read; `private` from all that the viewer may, of which nothing may be posted.
+    With a room from what everybody there may read; `private` from all that the viewer may read, and nothing of that may be
+    posted.
     """
-    answer = await app.ask(
+    viewer = app.access.principal
+    answer = await app.ask(viewer, body.question, quote=body.quote, **body.arguments())
+    return json_response(answer_response(answer))
+
+
+@ROUTER.post("/rooms/{room}/context", response_model=Context, tags=["rooms"])
+async def build_context(app: AuthenticatedApp, room: ShortText, body: ContextRequest) -> Response:
+    """Tell what the viewer should read before answering a message of a room, with every message whole."""
+    limits: dict[str, Any] = body.limits.model_dump() | {"gap": timedelta(seconds=body.limits.gap)}
+    context = await app.context(
         app.access.principal,
-        wish.question,
-        room=wish.room,
-        as_of=wish.as_of,
-        filters=wish.filters(),
-        quote=wish.quote,
-        private=wish.private,
+        room,
+        body.trigger,
+        budget=body.budget,
+        limits=ExpansionLimits(**limits),
+        private=body.private,
     )
-    return json_response(answer_given(answer))
+    return json_response(context)

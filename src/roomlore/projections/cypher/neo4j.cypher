@@ -1,40 +1,40 @@
 // A query begins with `// name: create_nodes` and a line that says what it does. Labels and kinds cannot be parameters:
-// <label>, <other_labels>, <kind>, <from> and <to> are filled in from the closed lists of the domain, never from data.
-// A subject that nothing but edges is known of is a stub: it has no digest. One that lost an edge of its own has an empty
-// digest until it is written again. The version of an edge is that by which the edges of its kind were last written.
+// <label>, <other_labels>, <kind>, <from> and <to> come from closed lists in the code, never from data.
+// A stub is the target of an edge that is not written itself; it has no digest. A node that lost one of its edges has an
+// empty digest until it is written again. The version of an edge is the one that last wrote the edges of its kind.
 
 // name: constrain_subjects
-// One node per subject and copy; what finds them by id, and lists them in its order.
+// One node per subject and index (copy); finds nodes by id, and lists them ordered by id.
 CREATE CONSTRAINT roomlore_subject IF NOT EXISTS FOR (n:Subject) REQUIRE (n.copy, n.id) IS UNIQUE
 
 // name: constrain_copies
-// One node per copy, which tells an empty one from one that is gone.
+// One node per index; distinguishes an empty index from a missing one.
 CREATE CONSTRAINT roomlore_copy IF NOT EXISTS FOR (c:Copy) REQUIRE c.name IS UNIQUE
 
 // name: index_bots
-// Finds the bots of a copy.
+// Finds the bots of an index.
 CREATE INDEX roomlore_bots IF NOT EXISTS FOR (n:User) ON (n.copy, n.is_bot)
 
 // name: prepare_copy
-// Let there be a copy, and say whether it is one that somebody began to remove.
+// Create an index, unless it exists; return whether its removal has begun.
 MERGE (c:Copy {name: $copy})
 RETURN coalesce(c.leaving, false) AS leaving
 
 // name: lock_copy
-// Nobody else writes to this copy until the transaction ends; no row where there is none, or it is being removed.
+// Lock an index until the transaction ends; no row if it does not exist or is being removed.
 MATCH (c:Copy {name: $copy})
 SET c.name = $copy
 WITH c WHERE c.leaving IS NULL
 RETURN c.name AS name
 
 // name: find_copy
-// No row where there is none, or it is being removed.
+// No row if the index does not exist or is being removed.
 MATCH (c:Copy {name: $copy})
 WHERE c.leaving IS NULL
 RETURN c.name AS name
 
 // name: lock_known
-// The same, with those of the subjects that are there, each with its version and digest, and what edges it owns.
+// Lock an index; return the existing nodes, each with its version, its digest and the edges that it owns.
 MATCH (c:Copy {name: $copy})
 SET c.name = $copy
 WITH c WHERE c.leaving IS NULL
@@ -45,13 +45,13 @@ RETURN COLLECT {
 } AS known
 
 // name: create_nodes
-// Write nodes that are not there.
+// Create new nodes.
 UNWIND $rows AS row
 CREATE (n:Subject:<label>)
 SET n = row{.*, copy: $copy, version: $version}
 
 // name: replace_nodes
-// Write nodes in place of older ones, or of stubs.
+// Replace older nodes and stubs.
 UNWIND $rows AS row
 MATCH (n:Subject {copy: $copy, id: row.id})
 SET n = row{.*, copy: $copy, version: $version}
@@ -59,13 +59,13 @@ REMOVE n:<other_labels>
 SET n:<label>
 
 // name: renew_nodes
-// Let nodes that are there as they are to be have a newer version.
+// Set a newer version on nodes that did not change.
 UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 SET n.version = $version
 
 // name: create_edges
-// Write edges of nodes that were not there before, and stubs for what they lead to.
+// Create the edges of new nodes, and stubs for missing targets.
 UNWIND range(0, size($ids) - 1) AS place
 MATCH (n:Subject {copy: $copy, id: $ids[place]})
 MERGE (t:Subject {copy: $copy, id: $targets[place]})
@@ -74,7 +74,7 @@ CREATE (n)<from>[r:<kind> {incoming: $incoming, version: $version}]<to>(t)
 SET r += coalesce($properties[place], {})
 
 // name: merge_edges
-// Write edges of nodes that were there before, and stubs for what they lead to.
+// Create or update the edges of existing nodes, and stubs for missing targets.
 UNWIND range(0, size($ids) - 1) AS place
 MATCH (n:Subject {copy: $copy, id: $ids[place]})
 MERGE (t:Subject {copy: $copy, id: $targets[place]})
@@ -84,7 +84,7 @@ WITH r, coalesce($properties[place], {}) AS own
 SET r = own{.*, incoming: $incoming, version: $version}
 
 // name: delete_edges
-// Delete the edges of a kind that nodes owned and that were not written again; return the stubs they led to.
+// Delete the edges of a kind that these nodes own and that this version did not write; return the stubs they led to.
 UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 MATCH (n)<from>[r:<kind>]<to>(t:Subject)
@@ -93,14 +93,14 @@ DELETE r
 RETURN DISTINCT CASE WHEN t.digest IS NULL THEN t.id END AS stub
 
 // name: distrust_nodes
-// Let any version take the place of nodes; return the kinds of edges that each owns.
+// Let any version replace these nodes; return the kinds of edges that each owns.
 UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 SET n.version = -1
 RETURN n.id AS id, coalesce(n.owned, '') AS owned
 
 // name: distrust_edges
-// Let any version take the place of the edges of a kind that nodes own.
+// Let any version replace the edges of a kind that these nodes own.
 UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 MATCH (n)<from>[r:<kind>]<to>(:Subject)
@@ -108,14 +108,14 @@ WHERE r.incoming = $incoming
 SET r.version = -1
 
 // name: delete_stubs
-// Delete those of the subjects that nothing leads to and nothing is known of.
+// Delete stubs without edges.
 UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 WHERE n.digest IS NULL AND NOT (n)--()
 DELETE n
 
 // name: cut_nodes
-// Delete so many edges of nodes, and empty the digests of those who own them; return what each led to, if that is a stub.
+// Delete a limited number of edges of these nodes, and empty the digests of their owners; return the stubs they led to.
 UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 MATCH (n)-[r]-(t:Subject)
@@ -125,19 +125,19 @@ DELETE r
 RETURN CASE WHEN t.digest IS NULL THEN t.id END AS stub
 
 // name: drop_nodes
-// Delete nodes, and the few edges that came meanwhile.
+// Delete nodes, with edges that were added meanwhile.
 UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 DETACH DELETE n
 
 // name: count_edges
-// How many edges of a kind each of these nodes owns.
+// Count the edges of a kind that each node owns.
 UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 RETURN n.id AS id, COUNT { MATCH (n)<from>[r:<kind>]<to>(:Subject) WHERE r.incoming = $incoming } AS count
 
 // name: held
-// The nodes behind an id, in the order of ids, without stubs; the edges that each owned when it was written.
+// The nodes after an id, ordered by id, without stubs; with the edges that each owned when it was written.
 MATCH (n:Subject)
 WHERE n.copy = $copy AND n.id > $after AND n.digest IS NOT NULL
 RETURN n.id AS id, n.digest AS digest, coalesce(n.owned, '') AS owned, n.edges AS edges
@@ -145,27 +145,27 @@ ORDER BY n.copy, n.id
 LIMIT $limit
 
 // name: copies
-// The names of all copies.
+// The names of all indexes.
 MATCH (c:Copy)
 WHERE c.name IS NOT NULL
 RETURN c.name AS name
 ORDER BY name
 
 // name: leave_copy
-// Nothing is written to this copy from here on.
+// Begin to remove an index: nothing is written to it any more.
 MATCH (c:Copy {name: $copy})
 SET c.leaving = true
 RETURN c.name AS name
 
 // name: some_of
-// So many of the ids of a copy, those of stubs, too; the index is not used without an id.
+// Some ids of an index, including stubs; the condition on the id makes Neo4j use its own index.
 MATCH (n:Subject)
 WHERE n.copy = $copy AND n.id > ''
 RETURN n.id AS id
 LIMIT $limit
 
 // name: remove_copy
-// Delete what says that the copy is there.
+// Delete the node of an index.
 MATCH (c:Copy {name: $copy})
 WHERE c.leaving = true
 DELETE c
@@ -201,12 +201,6 @@ DELETE c
   )
 )
 
-// name: followed
-// Part of other questions: whether a conversation is for the viewer: all that was said in it is.
-<it>.digest IS NOT NULL AND EXISTS { MATCH (<it>)<-[:IN_CONVERSATION]-(:Subject) } AND NOT EXISTS {
-  MATCH (<it>)<-[:IN_CONVERSATION]-(said:Subject) WHERE NOT coalesce(<heard said>, false)
-}
-
 // name: said_by_bots
 // What bots said, newest first.
 MATCH (u:User)
@@ -236,108 +230,4 @@ WITH DISTINCT m
 WHERE <recalled m>
 RETURN m.id AS id
 ORDER BY m.valid_from DESC, id DESC
-LIMIT $limit
-
-// name: known_by
-// What somebody remembers, newest first.
-MATCH (u:Subject)
-WHERE u.copy = $copy AND u.id IN $participants
-MATCH (u)-[:HAS_MEMORY]->(m:Memory)
-WITH DISTINCT m
-WHERE <recalled m>
-RETURN m.id AS id
-ORDER BY m.valid_from DESC, id DESC
-LIMIT $limit
-
-// name: known_about
-// What is remembered about somebody, newest first.
-MATCH (u:Subject)
-WHERE u.copy = $copy AND u.id IN $participants
-MATCH (u)<-[:ABOUT]-(m:Memory)
-WITH DISTINCT m
-WHERE <recalled m>
-RETURN m.id AS id
-ORDER BY m.valid_from DESC, id DESC
-LIMIT $limit
-
-// name: talked_to
-// Whom somebody answered or was answered by, how often, and when last: of each reply the time of its own.
-MATCH (u:Subject)
-WHERE u.copy = $copy AND u.id IN $participants
-MATCH (u)-[:AUTHORED]->(m:Message)
-WHERE <heard m>
-MATCH (m)-[r:REPLIED_TO]-(o:Message)
-WHERE <heard o>
-MATCH (o)<-[:AUTHORED]-(v:User)
-WHERE NOT v.id IN $participants
-RETURN
-  v.id AS id, count(*) AS count, max(CASE WHEN startNode(r) = m THEN m.sent_at ELSE o.sent_at END) AS last
-ORDER BY count DESC, last DESC, id
-LIMIT $limit
-
-// name: memories_near
-// Memories about somebody or that involve them.
-MATCH (u:Subject)
-WHERE u.copy = $copy AND u.id IN $participants
-MATCH (u)<-[r:ABOUT|INVOLVES]-(m:Memory)
-WITH m, collect(DISTINCT type(r)) AS ties
-WHERE <recalled m>
-RETURN
-  m.id AS id, m.kind AS kind,
-  CASE WHEN 'ABOUT' IN ties THEN $about ELSE 0 END + CASE WHEN 'INVOLVES' IN ties THEN $involves ELSE 0 END AS count
-ORDER BY count DESC, id DESC
-LIMIT $limit
-
-// name: tags_near
-// Tags of the memories about somebody or that involve them.
-MATCH (u:Subject)
-WHERE u.copy = $copy AND u.id IN $participants
-MATCH (u)<-[:ABOUT|INVOLVES]-(m:Memory)
-WITH DISTINCT m
-WHERE <recalled m>
-MATCH (m)-[:TAGGED]->(t:Tag)
-RETURN t.id AS id, count(*) AS count
-ORDER BY count DESC, id
-LIMIT $limit
-
-// name: present_in
-// Who wrote in a conversation.
-MATCH (c:Subject {copy: $copy, id: $conversation})
-WHERE <followed c>
-MATCH (c)<-[:IN_CONVERSATION]-(m:Message)<-[:AUTHORED]-(u:User)
-WHERE <heard m>
-RETURN u.id AS id, count(*) AS count, max(m.sent_at) AS last
-ORDER BY count DESC, last DESC, id
-LIMIT $limit
-
-// name: memories_for
-// Memories that rest on a conversation, or name some of those present; those of the tags of the first weigh more.
-MATCH (c:Subject {copy: $copy, id: $conversation})
-WHERE <followed c>
-WITH
-  COLLECT {
-    MATCH (c)<-[:IN_CONVERSATION]-(:Message)<-[:RESTS_ON]-(m:Memory)
-    WITH DISTINCT m
-    WHERE <recalled m>
-    RETURN m
-  } AS resting
-WITH resting, COLLECT { UNWIND resting AS m MATCH (m)-[:TAGGED]->(t:Tag) RETURN DISTINCT t } AS topic
-WITH resting, topic,
-  COLLECT {
-    MATCH (u:Subject)<-[:ABOUT|INVOLVES]-(m:Memory)
-    WHERE u.copy = $copy AND u.id IN $participants
-    WITH DISTINCT m
-    WHERE <recalled m>
-    RETURN m
-  } AS naming
-UNWIND resting + naming AS m
-WITH DISTINCT m, resting, topic
-WITH
-  m,
-  CASE WHEN m IN resting THEN $rests_on ELSE 0 END
-    + CASE WHEN any(t IN topic WHERE EXISTS { (m)-[:TAGGED]->(t) }) THEN $tagged ELSE 0 END
-    + $about * COUNT { MATCH (m)-[:ABOUT]->(u:Subject) WHERE u.id IN $participants }
-    + $involves * COUNT { MATCH (m)-[:INVOLVES]->(u:Subject) WHERE u.id IN $participants } AS count
-RETURN m.id AS id, m.kind AS kind, count
-ORDER BY count DESC, id DESC
 LIMIT $limit

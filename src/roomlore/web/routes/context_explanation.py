@@ -1,4 +1,4 @@
-"""Why this context: what somebody reads before they answer a message, and why each candidate is in it or out."""
+"""Explanation of a context: what a viewer reads before answering a message, and why each candidate is in or out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,75 +9,74 @@ from roomlore.context.limits import DEFAULT_BUDGET
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
-from roomlore.http.schemas import ContextGiven, context_given
 from roomlore.operations.memories import MemoryBrowser, MessagePlace
 from roomlore.operations.people import PeopleDirectory
-from roomlore.web.candidates import (
+from roomlore.operations.responses import ContextResponse, context_response
+from roomlore.web.context_view import (
     Candidate,
+    ContextGraph,
     ContextTextLine,
     MemoryCandidate,
     TokenShare,
     candidates_of,
+    context_graph,
     lines_of,
     memory_candidates_of,
     token_shares_of,
 )
-from roomlore.web.context_graph import ContextGraph, context_graph
 from roomlore.web.pages import PageRoutes
 from roomlore.web.request_context import RequestContext
 from roomlore.web.rows import colours
 
 PAGES = PageRoutes()
-#: Tokens that a form may ask for.
 MOST_TOKENS = 200_000
-#: That a form offers by name.
+#: Names that a form offers.
 MOST_NAMES = 200
-#: What those are called who read as themselves.
 OPERATOR, YOU = "the operator", "you"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextSide:
-    """A context as one viewer has it."""
+    """The context of one viewer."""
 
     viewer_name: str
-    given: ContextGiven
+    given: ContextResponse
     lines: Sequence[ContextTextLine]
     spent: Sequence[TokenShare]
     candidates: Sequence[Candidate]
-    #: What an agent remembers, in or out; empty for those who are no agents.
+    #: An agent's memories, in or out.
     memories: Sequence[MemoryCandidate]
     sealed: Sequence[TimeBoundary]
 
     @property
     def colours(self) -> Mapping[Any, int]:
-        """The colour of each who speaks."""
+        """The colour of each author."""
         return colours(one.author_id for one in self.candidates)
 
     @property
     def picture(self) -> ContextGraph:
-        """How the candidates hang together."""
+        """The drawing of the candidates."""
         return context_graph(self.candidates, self.sealed, self.memories)
 
     @property
     def included(self) -> Mapping[MessageId, Candidate]:
-        """The messages that are in."""
+        """The included messages."""
         return {one.message_id: one for one in self.candidates if one.included}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateDifference:
-    """A message of one context that is not in the other, and why it is out there; None: it was no candidate."""
+    """A message that only one context has, and why the other leaves it out; None: it was no candidate there."""
 
     candidate: Candidate
-    #: Whether the first has it, and not the second.
+    #: Whether the first context has it.
     is_first: bool
     elsewhere: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextComparison:
-    """How another viewer's context differs; `side` is None where they may not read the message."""
+    """The differences to another viewer's context; `side` is None if that viewer may not read the message."""
 
     viewer_name: str
     side: ContextSide | None
@@ -87,18 +86,18 @@ class ContextComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextExplanationPage:
-    """Why a context is what it is."""
+    """The explanation of a context."""
 
     message_id: MessageId
     external_id: str
     room_name: str
     budget: int
-    #: As whom it is read, where an operator says so, and whom it is compared with.
+    #: The viewer that an operator chose, and the one to compare with.
     viewer: str | None
     against: str | None
-    #: Whether it is read for their own eyes, and not to be posted.
+    #: Whether the context is private: nothing of it may be posted.
     is_private: bool
-    #: Whom a form offers; empty for those who read as themselves alone.
+    #: Names that the form offers; only for operators.
     names: Sequence[str]
     side: ContextSide
     compared: ContextComparison | None
@@ -106,7 +105,7 @@ class ContextExplanationPage:
 
 @PAGES.page("/x/{message}", "why.html")
 async def explain_context(visit: RequestContext, message: str) -> ContextExplanationPage:
-    """Return what is read before a message is answered, and why."""
+    """Return the context of a message, with explanations."""
     viewer_word, against_word = visit.word("viewer"), visit.word("against")
     budget = visit.number("budget", DEFAULT_BUDGET, most=MOST_TOKENS)
     is_private = visit.word("private") is not None
@@ -136,8 +135,8 @@ async def explain_context(visit: RequestContext, message: str) -> ContextExplana
 async def _names(visit: RequestContext) -> list[str]:
     if not visit.viewer.is_operator:
         return []
-    crowd = await PeopleDirectory(access=visit.app.access).page(visit.viewer, limit=MOST_NAMES)
-    return list(dict.fromkeys(one.name for one in crowd.people if one.kind != "system"))
+    page = await PeopleDirectory(access=visit.app.access).page(visit.viewer, limit=MOST_NAMES)
+    return list(dict.fromkeys(one.name for one in page.people if one.kind != "system"))
 
 
 async def _side(
@@ -147,11 +146,11 @@ async def _side(
     try:
         built = await visit.app.context(reader, *where, budget=budget, private=private)
     except BadInput:
-        # Nothing can be posted in answer to it: the page shows what is read for one's own eyes, and says so.
+        # No answer to this message can be posted in the room, so the page shows the private context, and says so.
         built = await visit.app.context(reader, *where, budget=budget, private=True)
     return ContextSide(
         viewer_name=name,
-        given=context_given(built, explain=True),
+        given=context_response(built, explain=True),
         lines=lines_of(built),
         spent=token_shares_of(built),
         candidates=candidates_of(built),
@@ -163,11 +162,6 @@ async def _side(
 async def _compare(
     visit: RequestContext, side: ContextSide, place: MessagePlace, *, word: str, budget: int, private: bool
 ) -> ContextComparison:
-    """Return how another's context differs.
-
-    Raises:
-        NotAllowed: whoever visits is no operator.
-    """
     if not visit.viewer.is_operator:
         raise NotAllowed("only an operator compares what others read")
     reader = await visit.app.viewer(word)
@@ -184,9 +178,9 @@ async def _compare(
 
 
 def _differences(one: ContextSide, other: ContextSide, *, is_first: bool) -> list[CandidateDifference]:
-    elsewhere = {candidate.message_id: candidate.reason for candidate in other.candidates}
+    reasons = {candidate.message_id: candidate.reason for candidate in other.candidates}
     return [
-        CandidateDifference(candidate=candidate, is_first=is_first, elsewhere=elsewhere.get(key))
+        CandidateDifference(candidate=candidate, is_first=is_first, elsewhere=reasons.get(key))
         for key, candidate in one.included.items()
         if key not in other.included
     ]

@@ -1,4 +1,4 @@
-"""Memories: what is durably known, by what it has in common; and one of them with all that it rests on."""
+"""Memories: a list with filters, and one memory with its sources."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,28 +22,27 @@ from roomlore.web.pages import Form, PageRoutes
 from roomlore.web.request_context import RequestContext, at_path
 
 PAGES = PageRoutes()
-#: On one page.
+#: Memories on a page.
 SHOWN = 40
-#: Of one facet; the most frequent.
+#: Values of a facet; the most frequent.
 MOST_VALUES = 10
-#: Of one facet, by whoever looks.
+#: Chosen values of a facet.
 MOST_CHOSEN = 20
-#: Characters of a message before and after the words that count, and of one without such.
+#: Characters of a message before and after the quote, and of a message without a quote.
 QUOTE_CONTEXT, MAX_LENGTH = 300, 1_200
-#: Messages that a memory rests on, on its page.
+#: Sources on a page.
 MOST_SOURCES = 100
-#: In which wishes are looked for that cover what a memory rests on.
+#: The newest privacy requests that are checked.
 MOST_WISHES = 200
 KINDS = get_args(MemoryKind)
-#: Whatever became of it.
+#: Any status.
 ANY = "any"
-#: What a page says after a form was sent.
 NOTICES: Mapping[str, str] = {
-    "corrected": "Corrected: this stands now, and what stood before is its history.",
-    "forgotten": "Put aside: nobody recalls it. What it rests on stays as it was said.",
-    "restored": "It stands again.",
+    "corrected": "Corrected. The old memory is in the history.",
+    "forgotten": "Archived: it is not recalled any more. Its messages stay.",
+    "restored": "The memory is active again.",
 }
-#: The narrowings that a page's address may name, with their words for people.
+#: Filters in the address of the page, with their names.
 FILTER_NAMES = {
     "room": "room",
     "about": "about",
@@ -59,34 +58,33 @@ FILTER_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveFilter:
-    """One way in which a list is narrowed, as its address says it."""
+    """A filter in the address of the page."""
 
     name: str
-    #: For people.
     means: str
     value: str
-    #: What the value is called.
+    #: The name of the value.
     shown: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoriesPage:
-    """Memories of one page, and what they may be narrowed by."""
+    """A page of memories, and the filters for them."""
 
     narrowings: Sequence[ActiveFilter]
     shelf: MemoryListPage
-    #: Of each facet the most frequent, without those that are asked for already.
+    #: The most frequent values of each facet, without the chosen ones.
     facets: Mapping[str, Sequence[FacetCount]]
-    #: What this page is called; None for the first.
+    #: None on the first page.
     before: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A message that a memory rests on, with the words of it that count."""
+    """A source message with its quote."""
 
     source: SourceMessage
-    #: What stands before and after the words that count; these are in `quoted`, the whole message where None is told.
+    #: The text around the quote; without a quote, `quoted` is the whole message.
     before: str
     quoted: str
     after: str
@@ -95,15 +93,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPage:
-    """One memory, with all that it rests on, its history, and for whom it is."""
+    """One memory with its sources, history and audience."""
 
     notice: str
     provenance: Provenance
-    #: Of very many the first.
+    #: The first ones, if there are very many.
     evidence: Sequence[Evidence]
     more_sources: int
     audience: MemoryAudience
-    #: Spoken wishes that cover something of what it rests on, as far as the viewer may see these.
+    #: Privacy requests that cover a source, as far as the viewer may see them.
     wishes: Sequence[PrivacyRequestView]
     may_correct: bool
     may_forget: bool
@@ -111,73 +109,75 @@ class MemoryPage:
 
     @property
     def history(self) -> Sequence[Memory]:
-        """What stood one after the other, newest first, this one among it."""
+        """All versions, newest first."""
         return [*reversed(self.provenance.successors), self.provenance.memory, *self.provenance.predecessors]
 
 
 @PAGES.page("/m", "memories.html")
 async def memories(visit: RequestContext) -> MemoriesPage:
-    """Return memories, newest first, as far as the address narrows them."""
-    wanted, before = _memory_options(visit), visit.word("before")
+    """Return memories that match the filters, newest first."""
+    options, before = _memory_options(visit), visit.word("before")
     shelf = await MemoryBrowser(access=visit.app.access).list_page(
-        visit.viewer, limit=SHOWN, before=before, **wanted
+        visit.viewer, limit=SHOWN, before=before, **options
     )
     names = {(one.facet, one.value): one.name for one in shelf.tallies}
-    said = [(name, value) for name in FILTER_NAMES for value in _values(visit, name)]
+    chosen = [(name, value) for name in FILTER_NAMES for value in _values(visit, name)]
     return MemoriesPage(
         narrowings=[
             ActiveFilter(
                 name=name, means=FILTER_NAMES[name], value=value, shown=names.get((name, value), value)
             )
-            for name, value in said
+            for name, value in chosen
         ],
         shelf=shelf,
-        facets=_facets(shelf.tallies, set(said)),
+        facets=_facets(shelf.tallies, set(chosen)),
         before=before,
     )
 
 
 @PAGES.page("/m/{memory}", "memory.html")
 async def memory(visit: RequestContext, memory: str) -> MemoryPage:
-    """Return a memory and all that it rests on."""
-    told = await visit.app.memories.why(visit.viewer, memory)
-    held = told.memory
-    audience = await MemoryBrowser(access=visit.app.access).audience(visit.viewer, str(held.id))
-    may = _may_change(visit, held)
+    """Return a memory and its sources."""
+    provenance = await visit.app.memories.why(visit.viewer, memory)
+    one, sources = provenance.memory, provenance.sources
+    audience = await MemoryBrowser(access=visit.app.access).audience(visit.viewer, str(one.id))
+    may = _may_change(visit, one)
     return MemoryPage(
         notice=NOTICES.get(visit.word("done") or "", ""),
         provenance=replace(
-            told, sources=[_shortened_source(source) for source in told.sources[:MOST_SOURCES]]
+            provenance, sources=[_shortened_source(source) for source in sources[:MOST_SOURCES]]
         ),
-        evidence=[_evidence(source, held) for source in told.sources[:MOST_SOURCES]],
-        more_sources=max(0, len(told.sources) - MOST_SOURCES),
+        evidence=[_evidence(source, one) for source in sources[:MOST_SOURCES]],
+        more_sources=max(0, len(sources) - MOST_SOURCES),
         audience=audience,
-        wishes=await _requests_about(visit, held),
-        may_correct=may and held.status == "active",
-        may_forget=may and held.status == "active",
-        may_restore=may and held.status != "active",
+        wishes=await _requests_about(visit, one),
+        may_correct=may and one.status == "active",
+        may_forget=may and one.status == "active",
+        may_restore=may and one.status != "active",
     )
 
 
 @PAGES.action("/m/{memory}/correct")
 async def correct(visit: RequestContext, form: Form, memory: str) -> str:
-    """Put what is right in the place of a memory."""
-    right = form.word("content")
-    if len(right) > LONGEST_CONTENT:
+    """Replace a memory by its correction."""
+    content = form.word("content")
+    if len(content) > LONGEST_CONTENT:
         raise BadInput("content", f"must have at most {LONGEST_CONTENT:,} characters")
-    return _page_address(visit, await visit.app.memories.correct(memory, right), "corrected")
+    return _page_address(visit, await visit.app.memories.correct(memory, content), "corrected")
 
 
 @PAGES.action("/m/{memory}/forget")
 async def forget(visit: RequestContext, form: Form, memory: str) -> str:
-    """Put a memory aside."""
-    _confirmed(form)
+    """Archive a memory."""
+    if not form.is_checked("sure"):
+        raise BadInput("sure", "must be ticked")
     return _page_address(visit, await visit.app.memories.forget(memory), "forgotten")
 
 
 @PAGES.action("/m/{memory}/restore")
-async def restore(visit: RequestContext, form: Form, memory: str) -> str:  # noqa: ARG001  it only asks
-    """Let a memory stand again."""
+async def restore(visit: RequestContext, form: Form, memory: str) -> str:
+    """Restore a memory."""
+    del form
     return _page_address(visit, await visit.app.memories.restore(memory), "restored")
 
 
@@ -185,44 +185,41 @@ def _page_address(visit: RequestContext, changed: Memory, done: str) -> str:
     return visit.address(at_path("m", changed.id), {"done": done})
 
 
-def _confirmed(form: Form) -> None:
-    if not form.is_checked("sure"):
-        raise BadInput("sure", "must be ticked")
-
-
 def _values(visit: RequestContext, name: str) -> list[str]:
-    """Return what the address says under a name, each once."""
-    said = [word.strip() for word in visit.query.getlist(name) if word.strip()]
-    if any("\0" in word for word in said):
+    """Return the values of a filter, each once."""
+    values = [word.strip() for word in visit.query.getlist(name) if word.strip()]
+    if any("\0" in word for word in values):
         raise BadInput(name, "must be text")
     if name not in {"kind", "status", "tag"}:
-        return said[-1:]
-    chosen = list(dict.fromkeys(said))
+        return values[-1:]
+    chosen = list(dict.fromkeys(values))
     if len(chosen) > MOST_CHOSEN:
-        # Each is drawn with a link that holds all others.
+        # The page has a link for each, which holds all the others.
         raise BadInput(name, f"at most {MOST_CHOSEN} can be chosen together")
     return chosen
 
 
 def _memory_options(visit: RequestContext) -> MemoryOptions:
-    wanted: dict[str, Any] = {
-        name: said[0] for name in ("room", "about", "by", "seen_by", "task") if (said := _values(visit, name))
+    options: dict[str, Any] = {
+        name: values[0]
+        for name in ("room", "about", "by", "seen_by", "task")
+        if (values := _values(visit, name))
     }
     for name, plural in (("kind", "kinds"), ("tag", "tags"), ("status", "statuses")):
-        if said := _values(visit, name):
-            wanted[plural] = said
-    if ANY in wanted.get("statuses", ()):
-        wanted["statuses"] = STATUSES
-    if said := _values(visit, "since"):
-        wanted["since"] = Filters(since=said[0]).time_range(datetime.now(UTC)).since
-    return MemoryOptions(**wanted)
+        if values := _values(visit, name):
+            options[plural] = values
+    if ANY in options.get("statuses", ()):
+        options["statuses"] = STATUSES
+    if values := _values(visit, "since"):
+        options["since"] = Filters(since=values[0]).time_range(datetime.now(UTC)).since
+    return MemoryOptions(**options)
 
 
-def _facets(tallies: Sequence[FacetCount], said: set[tuple[str, str]]) -> dict[str, Sequence[FacetCount]]:
-    """Return what else narrows, by facet; the one status that all have is not worth a heading."""
+def _facets(tallies: Sequence[FacetCount], chosen: set[tuple[str, str]]) -> dict[str, Sequence[FacetCount]]:
+    """Return the values that were not chosen, by facet; a single status is left out."""
     found: dict[str, list[FacetCount]] = {}
     for one in tallies:
-        if (one.facet, one.value) not in said:
+        if (one.facet, one.value) not in chosen:
             found.setdefault(one.facet, []).append(one)
     order = ("kind", "room", "about", "by", "tag", "status")
     if len(found.get("status", ())) == 1:
@@ -230,16 +227,16 @@ def _facets(tallies: Sequence[FacetCount], said: set[tuple[str, str]]) -> dict[s
     return {facet: found[facet][:MOST_VALUES] for facet in order if facet in found}
 
 
-def _may_change(visit: RequestContext, held: Memory) -> bool:
-    """Return whether whoever visits may change a memory; the same is asked again when they do."""
+def _may_change(visit: RequestContext, memory: Memory) -> bool:
+    """Return whether the viewer may change a memory; the change itself checks it again."""
     if not (visit.viewer.is_operator or "correct" in RIGHTS[visit.viewer.role]):
         return False
-    return visit.viewer.is_operator or any(map(visit.viewer.is_own, involved_participants(held)))
+    return visit.viewer.is_operator or any(map(visit.viewer.is_own, involved_participants(memory)))
 
 
-async def _requests_about(visit: RequestContext, held: Memory) -> list[PrivacyRequestView]:
-    spoken = await visit.app.wishes.all(visit.viewer, limit=MOST_WISHES)
-    sources = set(held.source_ids)
+async def _requests_about(visit: RequestContext, memory: Memory) -> list[PrivacyRequestView]:
+    requests = await visit.app.wishes.all(visit.viewer, limit=MOST_WISHES)
+    sources = set(memory.source_ids)
     return [
         replace(
             wish,
@@ -248,14 +245,14 @@ async def _requests_about(visit: RequestContext, held: Memory) -> list[PrivacyRe
                 replace(message, body=message.body[:QUOTE_CONTEXT]) for message in wish.covers[:MOST_SOURCES]
             ],
         )
-        for wish in spoken
+        for wish in requests
         if any(message.id in sources for message in wish.covers)
     ]
 
 
-def _evidence(source: SourceMessage, held: Memory) -> Evidence:
+def _evidence(source: SourceMessage, memory: Memory) -> Evidence:
     message = source.message
-    start, end = _span(message, source, held)
+    start, end = _span(message, source, memory)
     before, after = message.body[:start], message.body[end:]
     quoted = message.body[start:end][:MAX_LENGTH]
     return Evidence(
@@ -268,7 +265,7 @@ def _evidence(source: SourceMessage, held: Memory) -> Evidence:
 
 
 def _shortened_source(source: SourceMessage) -> SourceMessage:
-    """Return a source with the beginning of its words; those that count stand in its evidence."""
+    """Return a source with the beginning of its text; its quote is in the evidence."""
     message, quote = source.message, source.quote
     return replace(
         source,
@@ -277,9 +274,9 @@ def _shortened_source(source: SourceMessage) -> SourceMessage:
     )
 
 
-def _span(message: Message, source: SourceMessage, held: Memory) -> tuple[int, int]:
-    """Return from where to where the words of a message count."""
-    known = next((one for one in held.sources if one.message_id == message.id), None)
+def _span(message: Message, source: SourceMessage, memory: Memory) -> tuple[int, int]:
+    """Return start and end of the quote; of the whole message if there is none."""
+    known = next((one for one in memory.sources if one.message_id == message.id), None)
     if source.quote is None or known is None or known.quote_start is None or known.quote_end is None:
         return 0, len(message.body)
     return known.quote_start, known.quote_end

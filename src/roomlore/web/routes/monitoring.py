@@ -1,4 +1,4 @@
-"""Operations: how far the work has come in each room, who does it, what failed, and how long reads take."""
+"""Operations: the progress of each room, workers, failures and latencies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,24 +17,24 @@ from roomlore.web.pages import Form, PageRoutes
 from roomlore.web.request_context import RequestContext
 
 PAGES = PageRoutes()
-#: Rooms on one page, and pages that may be asked for.
+#: Rooms on a page, and the highest page number.
 SHOWN, MOST_PAGES = 50, 100_000
-#: Of requests that wait.
+#: Proposed requests on the page.
 MOST_PROPOSED = 20
-#: A worker that was not seen for longer has ended without a word, or is stuck.
+#: A worker without a heartbeat for longer has crashed or is stuck.
 HEARTBEAT_TIMEOUT = timedelta(minutes=1)
 NOTICES: Mapping[str, str] = {
-    "retried": "What was set aside will be tried again.",
+    "retried": "The failed jobs will run again.",
     "accepted": "The request is carried out.",
-    "dismissed": "The request does not count.",
-    "mode": "That is what becomes of spoken requests from now on.",
-    "embedding": "The room embeds that from now on; the worker sees to what is missing.",
+    "dismissed": "The request is dismissed.",
+    "mode": "New requests are handled that way.",
+    "embedding": "The room has a new embedding policy. The worker embeds what is missing.",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """A worker, and whether it still comes by."""
+    """A worker, and whether it is alive."""
 
     worker: Heartbeat
     is_alive: bool
@@ -42,12 +42,11 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringPage:
-    """How an org is run."""
+    """The state of an org."""
 
     at: datetime
-    #: Of all rooms together.
     counts: RoomCounts
-    #: Those of one page, most messages first.
+    #: The rooms of this page, most messages first.
     rooms: Sequence[RoomStatistics]
     number: int
     pages: int
@@ -56,29 +55,26 @@ class MonitoringPage:
     latencies: Sequence[Latency]
     readings: ExtractionBacklog
     blocks: CacheStatistics
-    #: None for who came with a key: other orgs are in them, too.
+    #: None with a key: the sizes include other orgs.
     sizes: Sequence[Size] | None
-    #: Of what may be embedded in a room.
     policies: Sequence[EmbeddingPolicy]
-    #: In other servers; one for each kind of them.
+    #: Indexes on other servers.
     copies: Sequence[ProjectionStatus]
-    #: The models by which is searched, that is to come, and that was before.
+    #: The embedding model in use, the next and the previous one.
     embedding: Sequence[EmbeddingVersionStatus]
-    #: How many spoken requests there are, by what became of them.
     requests: RequestCounts
-    #: Those that wait for somebody to decide, newest first; of more than fit, the newest.
+    #: The newest proposed requests.
     proposed: Sequence[PrivacyRequestView]
-    #: What becomes of requests, and what else could.
     mode: RequestMode
     modes: Sequence[RequestMode]
-    #: How the server's clock disagrees with others; empty where it agrees.
+    #: How the server's clock disagrees with others.
     clock: Sequence[str]
     notice: str
 
 
 @PAGES.page("/ops", "ops.html")
 async def operations(visit: RequestContext) -> MonitoringPage:
-    """Return the ledger; operators' alone."""
+    """Return the state of an org; for operators."""
     numbers = await visit.app.operations.numbers()
     state = await visit.app.operations.state()
     pages = max(1, -(-len(numbers.rooms) // SHOWN))
@@ -112,7 +108,7 @@ async def operations(visit: RequestContext) -> MonitoringPage:
 
 @PAGES.action("/ops/retry")
 async def retry(visit: RequestContext, form: Form) -> str:
-    """Let what was set aside be tried again."""
+    """Run failed jobs again."""
     del form
     await visit.app.retry()
     return visit.address("/ops", {"done": "retried"})
@@ -120,7 +116,7 @@ async def retry(visit: RequestContext, form: Form) -> str:
 
 @PAGES.action("/ops/embedding")
 async def embedding(visit: RequestContext, form: Form) -> str:
-    """Say what a room embeds."""
+    """Set the embedding policy of a room."""
     policy = cast("EmbeddingPolicy", form.word("policy"))
     await visit.app.operations.embed(form.word("room"), policy)
     return visit.address("/ops", {"done": "embedding"})
@@ -128,14 +124,14 @@ async def embedding(visit: RequestContext, form: Form) -> str:
 
 @PAGES.action("/ops/requests/mode")
 async def set_mode(visit: RequestContext, form: Form) -> str:
-    """Say what becomes of the requests that are heard."""
+    """Set how new privacy requests are handled."""
     await visit.app.wishes.set_mode(cast("RequestMode", form.word("mode")))
     return visit.address("/ops", {"done": "mode"}, at="requests")
 
 
 @PAGES.action("/ops/requests/{wish}/accept")
 async def accept(visit: RequestContext, form: Form, wish: str) -> str:
-    """Carry a request out that was proposed."""
+    """Accept a proposed request."""
     del form
     await visit.app.wishes.accept(wish)
     return visit.address("/ops", {"done": "accepted"}, at="requests")
@@ -143,7 +139,7 @@ async def accept(visit: RequestContext, form: Form, wish: str) -> str:
 
 @PAGES.action("/ops/requests/{wish}/dismiss")
 async def dismiss(visit: RequestContext, form: Form, wish: str) -> str:
-    """Let a request not count that was proposed."""
+    """Dismiss a proposed request."""
     del form
     await visit.app.wishes.dismiss(wish)
     return visit.address("/ops", {"done": "dismissed"}, at="requests")

@@ -1,4 +1,4 @@
-"""People: who takes part, as whom, what they wished, what an agent makes of them; put together, parted, forgotten."""
+"""People: their accounts, privacy requests and relationships; merge, split and erasure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,48 +7,47 @@ from uuid import UUID
 from roomlore.agents.trust import Relationship
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import ParticipantId
-from roomlore.http.schemas import Person, ReceiptGiven, persons, receipt_given
 from roomlore.operations.people import PeopleDirectory
 from roomlore.operations.privacy import PrivacyRequestView
+from roomlore.operations.responses import PersonResponse, ReceiptResponse, person_responses, receipt_response
 from roomlore.web.pages import Form, PageRoutes
 from roomlore.web.request_context import RequestContext, at_path
 
 PAGES = PageRoutes()
-#: On one page, and pages that may be asked for.
+#: People on a page, and the highest page number.
 SHOWN, MOST_PAGES = 50, 100_000
-#: Of the newest wishes, so many are looked at.
+#: The newest privacy requests that are checked.
 MOST_WISHES = 200
-#: Agents whose word on somebody is shown.
+#: Agents whose opinions are shown.
 MOST_AGENTS = 10
 KINDS = ("human", "agent", "system")
 NOTICES: Mapping[str, str] = {
-    "merged": "They are one person now, who reads what any of the accounts may.",
-    "parted": "The account is a person of its own again.",
-    "dismissed": "The wish does not count: what it covered is recalled again.",
-    "accepted": "The wish is carried out.",
+    "merged": "The accounts are one person now, who may read what any of them may read.",
+    "parted": "The account is a separate person again.",
+    "dismissed": "The request is dismissed. The messages it covered are recalled again.",
+    "accepted": "The request is carried out.",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleListPage:
-    """Those who take part, as far as the viewer may know them, most talkative first."""
+    """Participants that the viewer may know, most talkative first."""
 
-    #: Of whose names or accounts this is a part; empty is all.
+    #: A part of the name or account; empty for all.
     named: str
-    #: Of which kind; empty is all.
+    #: Empty for all.
     kind: str
-    people: Sequence[Person]
-    #: How many there are that are meant.
+    people: Sequence[PersonResponse]
     found: int
     number: int
     pages: int
-    #: Whether anybody is known, whatever they are called.
+    #: Whether the viewer may know of nobody at all.
     is_empty: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What an agent makes of somebody."""
+    """An agent's opinion of somebody."""
 
     agent_id: ParticipantId
     agent_name: str
@@ -57,69 +56,69 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonPage:
-    """Somebody, and what is known of them."""
+    """One person."""
 
-    person: Person
-    #: What they wished, newest first: their own to see, and an operator's.
+    person: PersonResponse
+    #: Their privacy requests, newest first; visible to them and to operators.
     wishes: Sequence[PrivacyRequestView]
-    #: Of an agent: whom it met, most trusted first. Its own to see, and an operator's.
+    #: Whom an agent met, most trusted first; visible to the agent and to operators.
     relationships: Sequence[Relationship]
-    #: What agents make of them; an operator's to see.
+    #: Only for operators.
     opinions: Sequence[Opinion]
-    #: Whether the viewer may say whose accounts are one person's.
+    #: Whether the viewer may merge and split.
     may_arrange: bool
-    #: Whether the viewer may have them forgotten.
+    #: Whether the viewer may erase them.
     may_forget: bool
     notice: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasurePreview:
-    """What would go if a person were forgotten."""
+    """What the erasure of a person would remove."""
 
-    person: Person
-    #: What has to be typed to say so.
+    person: PersonResponse
+    #: The name to type as confirmation.
     called: str
-    #: What would go; None before it was looked for.
-    receipt: ReceiptGiven | None
+    #: None before the preview.
+    receipt: ReceiptResponse | None
     #: Whether it is the viewer.
     is_own: bool
 
 
 @PAGES.page("/people", "people.html")
 async def people(visit: RequestContext) -> PeopleListPage:
-    """Return those whose names or accounts have what is looked for."""
+    """Return people by a part of their name or account."""
     named, kind = visit.word("named") or "", visit.word("kind") or ""
     if kind and kind not in KINDS:
         raise BadInput("kind", f"must be one of {', '.join(KINDS)}")
     number = visit.number("page", 1, most=MOST_PAGES)
-    crowd = await PeopleDirectory(access=visit.app.access).page(
+    page = await PeopleDirectory(access=visit.app.access).page(
         visit.viewer, named=named, kind=kind, number=number, limit=SHOWN
     )
     return PeopleListPage(
         named=named,
         kind=kind,
-        people=persons(crowd.people, crowd.accounts),
-        found=crowd.found,
-        number=crowd.number,
-        pages=crowd.pages,
-        is_empty=crowd.is_empty,
+        people=person_responses(page.people, page.accounts),
+        found=page.found,
+        number=page.number,
+        pages=page.pages,
+        is_empty=page.is_empty,
     )
 
 
 @PAGES.page("/people/{person}", "person.html")
 async def person(visit: RequestContext, person: str) -> PersonPage:
-    """Return somebody whom the viewer may know."""
+    """Return a person that the viewer may know."""
     found = await _resolve_person(visit, person)
     viewer, ids = visit.viewer, {account.participant_id for account in found.accounts}
     is_own = any(map(viewer.is_own, ids))
-    spoken = await visit.app.wishes.all(viewer, limit=MOST_WISHES)
+    requests = await visit.app.wishes.all(viewer, limit=MOST_WISHES)
     met: list[Relationship] = []
     if found.kind == "agent" and (viewer.is_operator or is_own):
         met = await visit.app.agents.relationships(viewer, str(found.id))
     return PersonPage(
         person=found,
-        wishes=[wish for wish in spoken if wish.author_id in ids],
+        wishes=[wish for wish in requests if wish.author_id in ids],
         relationships=met[:SHOWN],
         opinions=await _opinions(visit, found) if viewer.is_operator else [],
         may_arrange=viewer.is_operator,
@@ -130,42 +129,42 @@ async def person(visit: RequestContext, person: str) -> PersonPage:
 
 @PAGES.page("/people/{person}/forget", "people_forget.html")
 async def erasure_page(visit: RequestContext, person: str) -> ErasurePreview:
-    """Return whom one may have forgotten; nothing goes yet, nor is it looked what would."""
+    """Return a person that the viewer may erase."""
     found = await _resolve_person(visit, person)
     is_own = any(visit.viewer.is_own(account.participant_id) for account in found.accounts)
     if not (is_own or visit.viewer.is_operator):
-        raise NotAllowed("this is somebody else, and only an operator has others forgotten")
+        raise NotAllowed("only an operator may erase somebody else")
     return ErasurePreview(person=found, called=_typed_name(found), receipt=None, is_own=is_own)
 
 
 @PAGES.preview("/people/{person}/forget", "people_forget.html")
 async def look(visit: RequestContext, person: str) -> ErasurePreview:
-    """Return what would go with a person; nothing does yet."""
+    """Return what the erasure of a person would remove."""
     page = await erasure_page(visit, person)
     receipt = await visit.app.erasure.person(str(page.person.id), dry_run=True)
-    return replace(page, receipt=receipt_given(receipt))
+    return replace(page, receipt=receipt_response(receipt))
 
 
 @PAGES.action("/people/{person}/forget")
 async def forget(visit: RequestContext, form: Form, person: str) -> str:
-    """Erase a person whose name was typed to say so, and go to the receipt."""
+    """Erase a person after their name was typed, and go to the receipt."""
     found = await _resolve_person(visit, person)
     if _normalised(form.word("name")) != _normalised(_typed_name(found)):
-        raise BadInput("name", "is not theirs; nothing was forgotten. Type it as it is shown")
+        raise BadInput("name", "is not the person's; nothing was erased. Type it as shown")
     receipt = await visit.app.erasure.person(str(found.id))
     return visit.address(at_path("receipts", receipt.id), {"done": "erased"})
 
 
 @PAGES.action("/people/{person}/merge")
 async def merge(visit: RequestContext, form: Form, person: str) -> str:
-    """Say that somebody is the same person as another."""
+    """Merge two participants into one person."""
     await visit.app.people.merge(person, form.word("other"))
     return visit.address(at_path("people", person), {"done": "merged"})
 
 
 @PAGES.action("/people/{person}/split")
 async def split(visit: RequestContext, form: Form, person: str) -> str:
-    """Say that an account of a person is a person of its own."""
+    """Split an account off a person."""
     others = await visit.app.people.split(form.word("account"))
     here = next((str(one.participant_id) for one in others), person)
     return visit.address(at_path("people", here), {"done": "parted"})
@@ -173,7 +172,7 @@ async def split(visit: RequestContext, form: Form, person: str) -> str:
 
 @PAGES.action("/people/{person}/wishes/{wish}/accept")
 async def accept(visit: RequestContext, form: Form, person: str, wish: str) -> str:
-    """Carry a wish out that was proposed, or dismissed before."""
+    """Accept a proposed or dismissed request."""
     del form
     await visit.app.wishes.accept(wish)
     return visit.address(at_path("people", person), {"done": "accepted"}, at="wishes")
@@ -181,14 +180,14 @@ async def accept(visit: RequestContext, form: Form, person: str, wish: str) -> s
 
 @PAGES.action("/people/{person}/wishes/{wish}/dismiss")
 async def dismiss(visit: RequestContext, form: Form, person: str, wish: str) -> str:
-    """Let a wish not count."""
+    """Dismiss a request."""
     del form
     await visit.app.wishes.dismiss(wish)
     return visit.address(at_path("people", person), {"done": "dismissed"}, at="wishes")
 
 
-def _typed_name(person: Person) -> str:
-    """Return a name of somebody that can be typed; not everybody gave one."""
+def _typed_name(person: PersonResponse) -> str:
+    """Return a name or account that can be typed; `forget` if there is none."""
     names = [person.name, *(one.account_id for one in person.accounts)]
     return next((" ".join(name.split()) for name in names if any(map(str.isalnum, name))), "forget")
 
@@ -197,25 +196,21 @@ def _normalised(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
-async def _resolve_person(visit: RequestContext, word: str) -> Person:
-    """Return whom an id means, by whatever account.
-
-    Raises:
-        NotFound: nobody, or nobody whom the viewer may know of.
-    """
+async def _resolve_person(visit: RequestContext, word: str) -> PersonResponse:
+    """Return the person of an account's id; NotFound if the viewer may know of none."""
     try:
-        wanted = ParticipantId(UUID(word))
+        participant_id = ParticipantId(UUID(word))
     except ValueError:
         raise NotFound("person", word) from None
-    found, accounts = await PeopleDirectory(access=visit.app.access).one(visit.viewer, wanted)
-    return persons([found], accounts)[0]
+    found, accounts = await PeopleDirectory(access=visit.app.access).one(visit.viewer, participant_id)
+    return person_responses([found], accounts)[0]
 
 
-async def _opinions(visit: RequestContext, of: Person) -> list[Opinion]:
-    """Return what the most talkative agents make of somebody."""
+async def _opinions(visit: RequestContext, of: PersonResponse) -> list[Opinion]:
+    """Return the opinions of the most talkative agents."""
     people = PeopleDirectory(access=visit.app.access)
-    crowd = await people.page(visit.viewer, kind="agent", limit=MOST_AGENTS + 1)
-    agents = [one for one in crowd.people if one.id != of.id][:MOST_AGENTS]
+    page = await people.page(visit.viewer, kind="agent", limit=MOST_AGENTS + 1)
+    agents = [one for one in page.people if one.id != of.id][:MOST_AGENTS]
     accounts = {account.participant_id for account in of.accounts}
     found = await people.relationships_with(visit.viewer, accounts, agents)
     return [Opinion(agent_id=agent.id, agent_name=agent.name, of=one) for agent, one in found]

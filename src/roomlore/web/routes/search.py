@@ -1,4 +1,4 @@
-"""Search and ask: what was said that fits a question, and what is known of it, with sources."""
+"""Search, and answers with sources."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,13 @@ from roomlore.db.timeline import RoomHeader
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.http.schemas import AnswerGiven, FoundExchange, FoundExchanges, answer_given, found_exchanges
+from roomlore.operations.responses import (
+    AnswerResponse,
+    FoundThread,
+    SearchResponse,
+    answer_response,
+    search_response,
+)
 from roomlore.operations.rooms import RoomDirectory
 from roomlore.search.query_parser import Filters
 from roomlore.search.records import Answer, SearchResult
@@ -19,11 +25,11 @@ from roomlore.web.request_context import RequestContext
 from roomlore.web.rows import colours
 
 PAGES = PageRoutes()
-#: Exchanges, at first and at most.
+#: Threads on a page, by default and at most.
 SHOWN, MOST = 10, 50
-#: Characters of a message that was found, and of one beside it; more only for the page to tell that it goes on.
+#: Characters of a message that matched, and of its neighbours; a little more than the page shows.
 MAX_LENGTH, MAX_NEIGHBOUR_LENGTH = 1_600, 700
-#: That a form offers by name.
+#: Rooms that the form offers.
 MOST_ROOMS = 200
 KINDS = get_args(ParticipantKind)
 ANSWERED_CHOICES: Mapping[str, bool | None] = {"": None, "yes": True, "no": False}
@@ -32,7 +38,7 @@ ACTIONS = ("search", "ask")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchForm:
-    """What a form says."""
+    """The fields of the form."""
 
     question: str
     room: str | None
@@ -48,43 +54,41 @@ class SearchForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPiece:
-    """A stretch of an answer's text; a mark leads to what it stands for."""
+    """A part of an answer's text; a citation links to its source."""
 
     text: str
-    #: A message's or memory's id, or a raw log's place; None for plain words.
+    #: The id of a message or memory, or the place of a log line; None for plain text.
     cites: UUID | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
-    """A question, and what was found or answered."""
+    """A question, and its results or answer."""
 
     asking: SearchForm
-    #: "search" or "ask"; None before anything is asked.
+    #: "search" or "ask"; None without a question.
     deed: str | None
-    #: Whose rooms may be named.
     rooms: Sequence[RoomHeader]
-    found: FoundExchanges | None = None
-    answer: AnswerGiven | None = None
-    #: The answer's text in pieces.
+    found: SearchResponse | None = None
+    answer: AnswerResponse | None = None
     pieces: Sequence[TextPiece] = ()
 
     @property
-    def exchanges(self) -> Sequence[FoundExchange]:
-        """What was found, or what the answer rests on."""
+    def exchanges(self) -> Sequence[FoundThread]:
+        """The results, or the sources of the answer."""
         if self.found is not None:
             return self.found.hits
         return () if self.answer is None else self.answer.sources
 
     @property
     def colours(self) -> Mapping[Any, int]:
-        """The colour of each who speaks."""
-        return colours(said.author_id for one in self.exchanges for said in one.messages)
+        """The colour of each author."""
+        return colours(message.author_id for one in self.exchanges for message in one.messages)
 
 
 @PAGES.page("/search", "search.html")
 async def search(visit: RequestContext) -> SearchPage:
-    """Return what fits a question of the address."""
+    """Return the results or the answer of a question."""
     asking, deed = _read_form(visit), _action(visit)
     rooms = await RoomDirectory(access=visit.app.access).names(visit.viewer, limit=MOST_ROOMS)
     if not asking.question:
@@ -95,15 +99,15 @@ async def search(visit: RequestContext) -> SearchPage:
             asking=asking,
             deed=deed,
             rooms=rooms,
-            answer=_shortened_answer(answer_given(answer)),
+            answer=_shortened_answer(answer_response(answer)),
             pieces=pieces(answer.text, answer.citations),
         )
     found = await _run_search(visit, asking)
-    return SearchPage(asking=asking, deed=deed, rooms=rooms, found=_shortened_results(found_exchanges(found)))
+    return SearchPage(asking=asking, deed=deed, rooms=rooms, found=_shortened_results(search_response(found)))
 
 
 def pieces(text: str, citations: Mapping[str, UUID | str]) -> list[TextPiece]:
-    """Return a text in pieces, of which those that are marks lead to what they stand for."""
+    """Split a text at its citations."""
     if not citations:
         return [TextPiece(text=text)]
     longest_first = sorted(map(re.escape, citations), key=len, reverse=True)
@@ -111,11 +115,11 @@ def pieces(text: str, citations: Mapping[str, UUID | str]) -> list[TextPiece]:
     return [TextPiece(text=part, cites=citations.get(part)) for part in parts if part]
 
 
-def _shortened_results(found: FoundExchanges) -> FoundExchanges:
+def _shortened_results(found: SearchResponse) -> SearchResponse:
     return replace(found, hits=[_shortened_thread(one) for one in found.hits])
 
 
-def _shortened_answer(answer: AnswerGiven) -> AnswerGiven:
+def _shortened_answer(answer: AnswerResponse) -> AnswerResponse:
     return replace(
         answer,
         sources=[_shortened_thread(one) for one in answer.sources],
@@ -123,13 +127,13 @@ def _shortened_answer(answer: AnswerGiven) -> AnswerGiven:
     )
 
 
-def _shortened_thread(one: FoundExchange) -> FoundExchange:
-    """Return an exchange with the beginnings of what was said; the rest is read in the room."""
+def _shortened_thread(one: FoundThread) -> FoundThread:
+    """Return a thread with the beginnings of its messages; the room has the rest."""
     return replace(
         one,
         messages=[
-            replace(said, body=said.body[: MAX_NEIGHBOUR_LENGTH if said.why is None else MAX_LENGTH])
-            for said in one.messages
+            replace(message, body=message.body[: MAX_NEIGHBOUR_LENGTH if message.why is None else MAX_LENGTH])
+            for message in one.messages
         ],
     )
 

@@ -1,4 +1,4 @@
-"""Coming in by a key, going out, and how pages look."""
+"""Sign-in, sign-out, and the theme of the pages."""
 
 from http import HTTPStatus
 
@@ -21,7 +21,7 @@ from roomlore.web.pages import MOST_FIELDS, Form, PageRoutes, check_token
 from roomlore.web.rendering import render
 
 PAGES = PageRoutes()
-#: Seconds that a browser remembers how pages are to look.
+#: Seconds that a browser keeps the theme.
 YEAR = 365 * 24 * 3600
 
 
@@ -30,8 +30,8 @@ async def _sign_in_page(request: Request) -> Response:
 
 
 async def _sign_in(request: Request) -> Response:
-    async with request.form(max_files=0, max_fields=MOST_FIELDS) as said:
-        form = Form(said)
+    async with request.form(max_files=0, max_fields=MOST_FIELDS) as data:
+        form = Form(data)
         key, where = form.optional("key") or "", local_path(form.optional("next"))
     try:
         await authenticate_request(request, request.app.state.served, key)
@@ -45,8 +45,8 @@ async def _sign_in(request: Request) -> Response:
 
 
 async def _sign_out(request: Request) -> Response:
-    async with request.form(max_files=0, max_fields=MOST_FIELDS) as said:
-        check_token(Form(said), request.state.visit)
+    async with request.form(max_files=0, max_fields=MOST_FIELDS) as data:
+        check_token(Form(data), request.state.visit)
     response = RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
     response.delete_cookie(KEY, httponly=True, samesite="lax")
     response.delete_cookie(SECURE_KEY, httponly=True, samesite="lax", secure=True)
@@ -54,8 +54,8 @@ async def _sign_out(request: Request) -> Response:
 
 
 async def _theme(request: Request) -> Response:
-    async with request.form(max_files=0, max_fields=MOST_FIELDS) as said:
-        form = Form(said)
+    async with request.form(max_files=0, max_fields=MOST_FIELDS) as data:
+        form = Form(data)
         check_token(form, request.state.visit)
         theme, where = form.word("theme"), local_path(form.optional("next"))
     if theme not in THEMES:

@@ -1,4 +1,4 @@
-"""A room: what was said in it, window by window or exchange by exchange, and as it is being said."""
+"""A room: its messages or threads page by page, and live."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,33 +13,31 @@ from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Message, ReplyMethod
-from roomlore.http.routes.events import Telling
+from roomlore.http.routes.events import EventStreamResponse
 from roomlore.operations.privacy import restrictions_on
-from roomlore.operations.speakers import Speaker
-from roomlore.operations.timeline import FullMessage, RoomThreads, Timeline, WindowRequest
+from roomlore.operations.timeline import FullMessage, RoomThreads, Speaker, Timeline, WindowRequest
 from roomlore.search.records import RestrictedResult, Thread
 from roomlore.web.pages import PageRoutes
 from roomlore.web.request_context import RequestContext
 from roomlore.web.rows import Row, colour_of, colours_of, rows
 
 PAGES = PageRoutes()
-#: Messages of a window, and exchanges of a page.
+#: Messages and threads on a page.
 LINES, THREADS_PER_PAGE = 50, 10
-#: Parts of a message that an address may name.
 MOST_PARTS = 1_000
 KINDS: Mapping[str, tuple[ParticipantKind, ...] | None] = {
     "everybody": None,
     "humans": ("human",),
     "agents": ("agent",),
 }
-#: Of answers below each other as shown; of those further down as deep.
+#: The deepest indentation of replies.
 MAX_DEPTH = 4
 VIEWS = ("messages", "exchanges")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineFilters:
-    """Which messages are shown, as the address says it."""
+    """Filters in the address of the page."""
 
     author: str | None
     kind: str
@@ -47,12 +45,12 @@ class TimelineFilters:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Return whether there are no filters."""
         return self == NO_FILTERS
 
     @property
     def query(self) -> dict[str, object]:
-        """How the address of another page says it."""
+        """The query parameters of the filters."""
         kind = None if self.kind == "everybody" else self.kind
         return {"author": self.author, "kind": kind, "memory": 1 if self.memory else None}
 
@@ -62,16 +60,16 @@ NO_FILTERS = TimelineFilters(author=None, kind="everybody", memory=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadMessage:
-    """A message of an exchange."""
+    """A message of a thread."""
 
-    #: Of its words the beginning, where they are many.
+    #: With the beginning of its text, if it is long.
     message: Message
     is_cut: bool
-    #: To whom it was whispered, as far as known; empty where it was no whisper.
+    #: The recipients of a whisper, as far as known.
     hearers: Sequence[WhisperRecipient]
-    #: How deep it stands under the opening.
+    #: The depth below the root.
     depth: int
-    #: What it answers, and how that is known; None for the opening.
+    #: The answered message, and how that is known; None for the root.
     parent_id: MessageId | None
     method: ReplyMethod | None
     colour: int
@@ -79,7 +77,7 @@ class ThreadMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadView:
-    """An exchange, its opening first."""
+    """A thread, its root first."""
 
     said: Sequence[ThreadMessage]
     omitted: int
@@ -87,34 +85,34 @@ class ThreadView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomPage:
-    """A part of a room."""
+    """A page of a room."""
 
     room: RoomHeader
     view: str
     filters: TimelineFilters
-    #: In the order in which they first spoke.
+    #: By first appearance.
     voices: Sequence[Speaker]
     rows: Sequence[Row]
-    #: Instead of rows, where exchanges are looked at; newest first.
+    #: Instead of rows, in the view of threads; newest first.
     exchanges: Sequence[ThreadView]
-    #: The message that was asked for.
+    #: The message in the address.
     sought: MessageId | None
-    #: The messages before and after which the neighbouring pages are; None where nothing is there.
+    #: The cursors of the neighbouring pages.
     earlier: MessageId | None
     later: MessageId | None
-    #: Whether nothing that was said later is left out, so that what is said from now on belongs below it.
+    #: Whether new messages belong below this page.
     is_newest: bool
     day: date | None
     first_at: datetime | None
     last_at: datetime | None
     as_of: UUID
-    #: What of it recall leaves out, and for which request: an operator is told of all, others of their own.
+    #: Restricted messages and their requests: all for an operator, their own for others.
     withheld: Sequence[RestrictedResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsFragment:
-    """Some messages of a room, to be put into a page that is there already."""
+    """New messages for a page that is already open."""
 
     room_id: RoomId
     rows: Sequence[Row]
@@ -123,7 +121,7 @@ class RowsFragment:
 
 @PAGES.page("/r/{room}", "timeline.html")
 async def timeline(visit: RequestContext, room: str) -> RoomPage:
-    """Return a part of a room: its newest messages, those around one, or those from a day on."""
+    """Return the newest messages of a room, those around a message, or those from a day on."""
     view = visit.word("view") or VIEWS[0]
     if view not in VIEWS:
         raise BadInput("view", f"must be one of {', '.join(VIEWS)}")
@@ -132,14 +130,14 @@ async def timeline(visit: RequestContext, room: str) -> RoomPage:
 
 @PAGES.page("/r/{room}/message/{message}", "message.html")
 async def message(visit: RequestContext, room: str, message: str) -> FullMessage:
-    """Return one message with all its words, of very many a part."""
+    """Return one message with its whole text, or a part of a very long one."""
     part = visit.number("part", 1, most=MOST_PARTS)
     return await Timeline(access=visit.app.access).full_message(visit.viewer, room, message, part=part)
 
 
 @PAGES.fragment("/r/{room}/lines", "timeline_lines.html")
 async def lines(visit: RequestContext, room: str) -> RowsFragment:
-    """Return messages of a room by their ids, as rows that follow each other."""
+    """Return messages of a room by their ids, as rows."""
     ids = _ids(visit.word("ids") or "")
     place, found, voices = await Timeline(access=visit.app.access).lines(visit.viewer, room, ids)
     withheld = await restrictions_on(visit.app.access, visit.viewer, [one.message.id for one in found])
@@ -147,12 +145,11 @@ async def lines(visit: RequestContext, room: str) -> RowsFragment:
 
 
 async def _events(request: Request) -> Response:
-    """Tell what changes in a room as it happens, as far as the viewer may see it."""
     visit: RequestContext = request.state.visit
     after = request.headers.get("last-event-id") or visit.word("after")
     stream = visit.app.events(visit.viewer, room=request.path_params["room"], after=after)
     await stream.start()
-    return Telling(stream, stop=request.app.state.stop())
+    return EventStreamResponse(stream, stop=request.app.state.stop())
 
 
 PAGES.raw("/r/{room}/events", _events)
@@ -195,17 +192,17 @@ async def _threads_page(visit: RequestContext, room: str) -> RoomPage:
     found = await Timeline(access=visit.app.access).threads(
         visit.viewer, room, limit=THREADS_PER_PAGE + 1, before=before
     )
-    told, colours = found.exchanges, colours_of(found.voices)
-    shown = [message.id for one in told[:THREADS_PER_PAGE] for message in one.messages]
+    threads, colours = found.exchanges[:THREADS_PER_PAGE], colours_of(found.voices)
+    shown = [message.id for one in threads for message in one.messages]
     return RoomPage(
         room=found.room,
         view="exchanges",
         filters=NO_FILTERS,
         voices=found.voices,
         rows=(),
-        exchanges=[_to_thread_view(one, found, colours) for one in told[:THREADS_PER_PAGE]],
+        exchanges=[_to_thread_view(one, found, colours) for one in threads],
         sought=None,
-        earlier=told[THREADS_PER_PAGE - 1].root.id if len(told) > THREADS_PER_PAGE else None,
+        earlier=threads[-1].root.id if len(found.exchanges) > THREADS_PER_PAGE else None,
         later=None,
         is_newest=before is None,
         day=None,
@@ -216,14 +213,14 @@ async def _threads_page(visit: RequestContext, room: str) -> RoomPage:
     )
 
 
-def _to_thread_view(exchange: Thread, found: RoomThreads, colours: Mapping[ParticipantId, int]) -> ThreadView:
-    above = {edge.child_id: edge for edge in exchange.replies}
+def _to_thread_view(thread: Thread, found: RoomThreads, colours: Mapping[ParticipantId, int]) -> ThreadView:
+    above = {edge.child_id: edge for edge in thread.replies}
     depths: dict[MessageId, int] = {}
-    said: list[ThreadMessage] = []
-    for message in exchange.messages:
+    shown: list[ThreadMessage] = []
+    for message in thread.messages:
         edge = above.get(message.id)
         depths[message.id] = 0 if edge is None else min(depths.get(edge.parent_id, 0) + 1, MAX_DEPTH)
-        said.append(
+        shown.append(
             ThreadMessage(
                 message=message,
                 is_cut=message.id in found.cut,
@@ -234,7 +231,7 @@ def _to_thread_view(exchange: Thread, found: RoomThreads, colours: Mapping[Parti
                 colour=colour_of(colours, message.author_id),
             )
         )
-    return ThreadView(said=said, omitted=exchange.omitted)
+    return ThreadView(said=shown, omitted=thread.omitted)
 
 
 def _filters(visit: RequestContext) -> TimelineFilters:
