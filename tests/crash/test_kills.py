@@ -194,7 +194,7 @@ async def test_after_a_kill_an_erasure_has_happened_altogether_or_not_at_all(
         other = await undisturbed(app)
         await other.ingest_batch(records)
         for erasure in gone:
-            await erasure.run_destructive(other)
+            await erasure.carry_out(other)
         assert await contrast(admin, app, other, but=AT_LEISURE) == {}
 
         for receipt_id, _ in receipts:
@@ -204,8 +204,8 @@ async def test_after_a_kill_an_erasure_has_happened_altogether_or_not_at_all(
         assert await contrast(admin, app, other, but=AT_LEISURE) == {}
 
         for erasure in to_come:
-            assert (await erasure.run_destructive(app)).is_clean
-            await erasure.run_destructive(other)
+            assert (await erasure.carry_out(app)).is_clean
+            await erasure.carry_out(other)
         await finish_work(admin, app, other)
         assert await contrast(admin, app, other, but={"receipts"}) == {}
         assert await left_of(admin, app, records, to_erase) == []

@@ -1,1 +1,1 @@
-"""What agents get: memories in prompts and rooms, advice on answering, relationships."""
+"""Services for agents: memories injected into prompts and rooms, advice on answering, relationships."""

@@ -1402,9 +1402,9 @@ create index conversations_set_aside on conversations (org_id, id) where draw_er
 
 grant select, insert, update, delete on conversations to roomlore_app;
 
--- The conversation of each message. A table of its own, because disentanglement rewrites it often and rewriting the
--- wide rows of messages costs far more. Only operators read it, because it names conversations that some viewers may
--- not see. Viewers call `conversation_of` and `said_in`.
+-- The conversation of each message. It is a separate table because disentanglement updates it often, and updates of
+-- the wide rows of `messages` are far slower. Only operators read it, because it names conversations that some viewers
+-- may not see. Viewers call `conversation_of` and `said_in`.
 create table placements (
   -- no reference to orgs: the message has one
   org_id uuid not null,
@@ -2021,8 +2021,9 @@ $$;
 ---------------------------------------------------------------------------------------------------
 -- Agents: their interactions and injected memories
 
--- Interactions of an agent with a participant in one conversation; a relationship is the sum of these rows. The rows of
--- a conversation are rewritten when it changes, so nothing counts twice and removed messages do not count.
+-- The number of interactions of an agent with a participant, for each conversation. A relationship is the sum of these
+-- rows. The rows of a conversation are replaced when it changes. So no interaction counts twice, and removed messages
+-- do not count.
 create table encounters (
   org_id uuid not null references orgs,
   conversation_id uuid not null,
@@ -2171,8 +2172,8 @@ create policy recall on memory_embeddings as restrictive for select to roomlore_
   and (not (select recalling() and viewer_is_operator()) or can_recall(memory_id))
 );
 
--- The embedding models of an org, one row for each state: the current one, the next one while it is built, and the
--- previous one for a quick return. An org without rows uses the default model.
+-- The embedding models of an org. A row is the model in use, the next model while its vectors are computed, or the
+-- previous model, which is kept so that a return is quick. An org without rows uses the default model.
 create table generations (
   org_id uuid not null references orgs,
   state text not null check (state in ('current', 'next', 'previous')),
@@ -3439,9 +3440,9 @@ create function change_id() returns uuid
     'hex'
   )::uuid;
 
--- The outbox: one row for each transaction, room and kind of change, written in the transaction of the change. Event
--- streams and projections read it in the order (xid, id), and only below every running transaction, so they miss
--- nothing that commits later. Viewers cannot read it: a row would reveal a change.
+-- The outbox of event streams and projections. The transaction that makes a change also writes its row: one for each
+-- room and kind of change. Readers take the rows in the order (xid, id), and only those older than every running
+-- transaction, so they miss no row that commits later. Viewers cannot read it, because a row would reveal a change.
 create table changes (
   org_id uuid not null references orgs,
   id uuid not null default change_id(),

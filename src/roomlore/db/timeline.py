@@ -182,16 +182,17 @@ class TimelineSide:
 
     async def matching_ids(self, conn: Connection, wanted: TimelineFilter, *, limit: int) -> list[MessageId]:
         """Return the nearest messages that match a filter; among the nearest `MAX_SCANNED` if it is by author."""
+        where = (self.org_id, self.room_id, self.place)
         if wanted.is_remembered:
-            query = remembered_before if self.is_before else remembered_after
-        else:
-            query = matching_before if self.is_before else matching_after
-        return await query(conn, self.org_id, self.room_id, self.place, wanted=wanted, limit=limit)
+            remembered = remembered_before if self.is_before else remembered_after
+            return await remembered(conn, *where, wanted=wanted, limit=limit)
+        matching = matching_before if self.is_before else matching_after
+        return await matching(conn, *where, wanted=wanted, limit=limit, scanned=MAX_SCANNED)
 
     async def scan_end(self, conn: Connection) -> MessageId | None:
         """Return the last of the nearest `MAX_SCANNED` messages; None if there are fewer."""
         query = scan_end_before if self.is_before else scan_end_after
-        return await query(conn, self.org_id, self.room_id, self.place)
+        return await query(conn, self.org_id, self.room_id, self.place, scanned=MAX_SCANNED)
 
 
 @QUERIES.query
@@ -211,7 +212,7 @@ async def matching_before(
     *,
     wanted: TimelineFilter,
     limit: int,
-    scanned: int = MAX_SCANNED,
+    scanned: int,
 ) -> list[MessageId]:
     """Return messages by some authors among those just before a position, newest first."""
     ...
@@ -227,7 +228,7 @@ async def remembered_before(
 
 @QUERIES.query
 async def scan_end_before(
-    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, scanned: int = MAX_SCANNED
+    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, scanned: int
 ) -> MessageId | None:
     """Return the last of the scanned messages before a position; None if there are fewer."""
     ...
@@ -250,7 +251,7 @@ async def matching_after(
     *,
     wanted: TimelineFilter,
     limit: int,
-    scanned: int = MAX_SCANNED,
+    scanned: int,
 ) -> list[MessageId]:
     """Return messages by some authors among those just after a position, oldest first."""
     ...
@@ -266,7 +267,7 @@ async def remembered_after(
 
 @QUERIES.query
 async def scan_end_after(
-    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, scanned: int = MAX_SCANNED
+    conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, scanned: int
 ) -> MessageId | None:
     """Return the last of the scanned messages after a position; None if there are fewer."""
     ...
@@ -335,17 +336,18 @@ async def speaker_counts(conn: Connection, org_id: OrgId, room_id: RoomId) -> tu
 
     In a large room only the oldest and the newest messages count.
     """
-    first = await first_speakers(conn, org_id, room_id)
+    first = await first_speakers(conn, org_id, room_id, limit=MAX_SCANNED)
     if sum(speaker.message_count for speaker in first) < MAX_SCANNED:
         return first, True
-    last = {speaker.id: speaker for speaker in await last_speakers(conn, org_id, room_id)}
+    newest = await last_speakers(conn, org_id, room_id, limit=MAX_SCANNED)
+    last = {speaker.id: speaker for speaker in newest}
     known = [replace(speaker, last_at=last.pop(speaker.id, speaker).last_at) for speaker in first]
     return [*known, *last.values()], False
 
 
 @QUERIES.query
 async def first_speakers(
-    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int = MAX_SCANNED
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int
 ) -> list[SpeakerCount]:
     """Return the authors of the oldest visible messages of a room."""
     ...
@@ -353,7 +355,7 @@ async def first_speakers(
 
 @QUERIES.query
 async def last_speakers(
-    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int = MAX_SCANNED
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int
 ) -> list[SpeakerCount]:
     """Return the authors of the newest visible messages of a room."""
     ...

@@ -7,6 +7,7 @@ waits and goes on. `jobs.scheduler` has the other loop, which visits orgs in tur
 import asyncio
 import contextlib
 import logging
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -68,7 +69,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueWorker:
+class QueueWorker(ABC):
     """One queue and how to do its tasks; `run` and `drain` do the rest."""
 
     db: Database
@@ -76,14 +77,14 @@ class QueueWorker:
     #: The number of tasks taken at once; small enough to finish within seconds.
     batch: int
 
+    @abstractmethod
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
         """Do the tasks and write the result; return the number of messages, raise if any of them failed."""
-        raise NotImplementedError
 
-    async def begin(self, only_org: OrgId | None) -> None:
+    async def begin(self, only_org: OrgId | None) -> None:  # noqa: B027  optional
         """Before the first batch: enqueue missing tasks of all orgs or one."""
 
-    async def tidy(self) -> None:
+    async def tidy(self) -> None:  # noqa: B027  optional
         """Clean up; called after work, each time the queue is empty."""
 
     def orgs_backing_off(self) -> Collection[OrgId]:

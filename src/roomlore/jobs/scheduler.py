@@ -5,6 +5,7 @@
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -70,20 +71,20 @@ class Scheduler:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrgWorker(Generic[Outcome]):
+class OrgWorker(ABC, Generic[Outcome]):
     """A job that does one piece of work after another in each org."""
 
     db: Database
     task_name: str
     interval: float
 
+    @abstractmethod
     async def next(self, org_id: OrgId, *, now: datetime, stop: asyncio.Event | None = None) -> Outcome:
         """Do the next piece of work of an org and return its outcome; `stop` interrupts it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pause_after(self, outcome: Outcome) -> float | None:
         """Return how many seconds to pause after an outcome; None if nothing is left in the org."""
-        raise NotImplementedError
 
     def order(self, org_ids: list[OrgId]) -> Iterable[OrgId]:
         """Return the order in which orgs are visited."""

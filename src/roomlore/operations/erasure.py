@@ -127,26 +127,26 @@ class Erasures:
             reading.record_shown(receipt.id for receipt in found)
         return found
 
-    @operation("GET", "/receipts/{receipt_id}", name="read_receipt")
-    async def receipt(self, receipt_id: str) -> Receipt:
+    @operation("GET", "/receipts/{receipt}", name="read_receipt")
+    async def receipt(self, receipt: str) -> Receipt:
         """Return the receipt of that id or beginning of an id, with what other servers may still hold."""
         async with self.access.reading(self.access.principal, "read receipt") as reading:
-            found = await receipts.find_receipts(reading.conn, self.access.org_id, receipt_id)
+            found = await receipts.find_receipts(reading.conn, self.access.org_id, receipt)
             if len(found) != 1:
-                raise NotFound("receipt", receipt_id)
+                raise NotFound("receipt", receipt)
             reading.record_shown([found[0].id])
         return await self._with_pending_projections(found[0])
 
     @operation(
         "POST",
-        "/receipts/{receipt_id}/check",
+        "/receipts/{receipt}/check",
         name="check_receipt",
         replay="whole",
         is_repeatable=True,
     )
-    async def check(self, receipt_id: str) -> Receipt:
+    async def check(self, receipt: str) -> Receipt:
         """Verify again that everything on a receipt is gone, and return the receipt with the result."""
-        found = await self.receipt(receipt_id)
+        found = await self.receipt(receipt)
 
         async def work(conn: Connection) -> tuple[Receipt, Sequence[UUID]]:
             return await verify(conn, self.access.org_id, Erasure(receipt=found)), [found.id]

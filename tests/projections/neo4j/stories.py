@@ -56,7 +56,7 @@ class Model:
             self.nodes.pop(one, None)
             self.edges = {key: edge for key, edge in self.edges.items() if one not in (key[1], key[3])}
 
-    def distrust(self, ids: Sequence[UUID]) -> None:
+    def invalidate(self, ids: Sequence[UUID]) -> None:
         for one in self.nodes.keys() & set(ids):
             self.nodes[one] = replace(self.nodes[one], version=-1)
 

@@ -38,7 +38,7 @@ NODES = st.builds(
 PUTS = st.lists(NODES, min_size=1, max_size=4, unique_by=lambda one: one.id)
 SOME = st.lists(IDS, max_size=2)
 STEPS = st.lists(
-    st.tuples(st.just("put"), PUTS) | st.tuples(st.sampled_from(["drop", "distrust", "again"]), SOME),
+    st.tuples(st.just("put"), PUTS) | st.tuples(st.sampled_from(["drop", "invalidate", "again"]), SOME),
     max_size=8,
 )
 

@@ -100,7 +100,7 @@ async def everything(served: Served) -> dict[str, set[str]]:
     seeds["conversation"] = {one["id"] for one in await ask.get("/v1/conversations")}
     seeds["conversation"] |= {f"message:{word}" for word in seeds["message"]}
     seeds["memory"] = {one["id"] for one in await ask.get("/v1/memories?limit=1000")}
-    seeds["receipt_id"], seeds["key"], seeds["wish"] = {"0199"}, {"0199"}, {"0199"}
+    seeds["receipt"], seeds["key"], seeds["wish"] = {"0199"}, {"0199"}, {"0199"}
     return seeds
 
 
@@ -175,7 +175,7 @@ def test_the_crawl_knows_every_parameter_of_the_paths(served: Any) -> None:
         for name in re.findall(r"\{(\w+)\}", path)
     }
 
-    assert named == {"room", "participant", "agent", "message", "conversation", "memory", "receipt_id"}
+    assert named == {"room", "participant", "agent", "message", "conversation", "memory", "receipt"}
 
 
 async def test_an_answer_for_a_room_holds_what_everybody_there_may_read_and_says_so(told: Served):

@@ -23,7 +23,7 @@ SAID: dict[tuple[str, str], Any] = {
     ("POST", "/v1/messages/{message}/redact"): {"room": "square"},
     ("POST", "/v1/erasures"): {"kind": "message", "message": "m5", "room": "attic"},
     ("POST", "/v1/erasures/expired"): {},
-    ("POST", "/v1/receipts/{receipt_id}/check"): None,
+    ("POST", "/v1/receipts/{receipt}/check"): None,
     ("DELETE", "/v1/keys/{key}"): None,
     ("POST", "/v1/rooms/{room}/messages"): {"text": SECRET, "external_id": f"{SECRET}6", "metadata": {"x": SECRET}},
     ("PUT", "/v1/wishes/mode"): {"mode": "on"},
@@ -42,7 +42,7 @@ async def test_no_word_is_kept_of_anything(served: Served, admin) -> None:
     assert set(SAID) == {route for route, keeping in REPLAYS.items() if keeping == "whole"}
     erased = await served.operator.post("/v1/erasures", {"kind": "message", "message": "m4"})
     key = await served.app.keys.make("operator", name=SECRET)
-    words = {"message": "m2", "room": "square", "receipt_id": erased["id"], "key": str(key.id)}
+    words = {"message": "m2", "room": "square", "receipt": erased["id"], "key": str(key.id)}
     for number, ((method, route), body) in enumerate(SAID.items()):
         path = re.sub(r"\{(\w+)\}", lambda found: words[found[1]], route)
         # An agent alone speaks, and says what it answered.

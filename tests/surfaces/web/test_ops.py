@@ -290,4 +290,4 @@ async def test_everybody_can_use_the_page_of_operations(
         await button.focus()
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/ops?done=retried")
-        assert await page.text_content("[role=status]") == "What was set aside will run again."
+        assert await page.text_content("[role=status]") == "The failed jobs will run again."

@@ -443,9 +443,7 @@ async def test_a_person_is_forgotten_with_the_keyboard_alone(app: App, browser: 
         await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/receipts/**")
-        assert (
-            await page.text_content("[role=status]") == "It is gone. This receipt is all that is left of it."
-        )
+        assert await page.text_content("[role=status]") == "It is erased. Only this receipt is left."
         assert seen.faults == []
     assert "eve" not in await ids(app)
 
