@@ -43,7 +43,7 @@ set session_replication_role = replica;
 """
 MESSAGES: LiteralString = """
 insert into roomlore.messages (
-  org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision, native_order,
+  org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision, sequence,
   received_at
 )
 select

@@ -200,8 +200,8 @@ def points(count: int, chance: random.Random, *, since: int = 0) -> list[Point]:
                 author_name=f"Person{number % PEOPLE}",
                 author_kind="human",
                 sent_at=START + timedelta(seconds=number),
-                native_order=number,
-                exchange_id=MessageId(UUID(int=number)),
+                sequence=number,
+                thread_id=MessageId(UUID(int=number)),
                 vector=vector_of(text).astype(np.float32),
                 lexemes=lexemes,
             )

@@ -62,7 +62,7 @@ def doubles(memories: Sequence[Memory]) -> int:
 
 async def shown(app: App, memory: Memory) -> dict[str, object]:
     """Return a memory with the words around its sources."""
-    why = await app.memories.why(app.operator, str(memory.id))
+    why = await app.memories.provenance(app.operator, str(memory.id))
     around = []
     for source in why.sources:
         before = await app.messages(
@@ -86,7 +86,7 @@ async def measured(data: Path, path: Path, sample: int) -> tuple[dict[str, objec
     settings = Settings(data=data, org=str(path))
     async with composition.open(settings) as app:
         messages = await fill(app, path)
-        await app.untangle()
+        await app.disentangle()
         worker = ExtractionWorker(db=app.db, extractor=RuleExtractor())
         began = time.perf_counter()
         drawn = await extraction.drain(worker, only_org=app.org_id)

@@ -223,7 +223,7 @@ def _message(  # noqa: PLR0917  a line of a made-up world
         edges,
         room_id=str(room),
         sent_at=_at(number),
-        native_order=number,
+        sequence=number,
         author_id=str(author),
         kind="message",
     )
@@ -266,11 +266,11 @@ async def rebuild(given: argparse.Namespace, at: Address) -> dict[str, Any]:
     servers = ProjectionClients(_neo4j=open_neo4j(at.url, user=at.user, password=at.password))
     async with opened(servers, neo4j=neo4j) as app:
         await filled(app, given.messages, replying=REPLYING)
-        took = await seconds(app.projecting.rebuild("neo4j"))
-        (state,) = await app.projecting.status()
+        took = await seconds(app.projections.rebuild("neo4j"))
+        (state,) = await app.projections.status()
         assert state.is_ready
-        comparing = await seconds(app.projecting.diff("neo4j"))
-        await app.projecting.drop("neo4j")
+        comparing = await seconds(app.projections.diff("neo4j"))
+        await app.projections.drop("neo4j")
     return {
         "messages": given.messages,
         "rebuilt in s": round(took, 1),

@@ -103,7 +103,7 @@ def in_process(app: App, key: str | None, admin: str) -> dict[str, Call]:
 
     async def ingest() -> None:
         acting = app if key is None else await signed(admin)
-        await acting.intake.records(records(source))
+        await acting.intake.add_messages(records(source))
 
     return {"search": searching, "context": context, f"ingest {BATCH}": ingest}
 
@@ -144,8 +144,8 @@ async def server(settings: Settings) -> None:
 async def compare(settings: Settings, args: argparse.Namespace) -> None:
     async with roomlore.open(settings) as app:
         await fill(app, args.messages)
-        key = (await app.keys.make("member", name="reads", participant="p1")).key
-        admin = (await app.keys.make("operator", name="writes")).key
+        key = (await app.keys.create("member", name="reads", participant="p1")).key
+        admin = (await app.keys.create("operator", name="writes")).key
         run = await asyncio.create_subprocess_exec(
             sys.executable, __file__, "--serve", str(settings.data),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,

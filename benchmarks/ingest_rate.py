@@ -34,7 +34,15 @@ BATCH = 10_000
 START = datetime(2024, 1, 1, tzinfo=UTC)
 #: What a batch writes, parents first.
 WRITTEN = ("messages", "replies", "activity", "work")
-TABLES = ("messages", "message_audience", "revisions", "replies", "activity", "message_embeddings", "work")
+TABLES = (
+    "messages",
+    "message_audience",
+    "message_revisions",
+    "replies",
+    "activity",
+    "message_embeddings",
+    "work",
+)
 WORDS = [
     "the",
     "deploy",

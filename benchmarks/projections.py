@@ -99,7 +99,7 @@ async def lag(given: argparse.Namespace, at: Server) -> dict[str, Any]:
     """Return how far the copy lags while messages come in steadily, from another process."""
     async with org(at) as app:
         await filled(app, 1_000)
-        await app.projecting.rebuild("qdrant")
+        await app.projections.rebuild("qdrant")
         stop = asyncio.Event()
         looked: list[ProjectionStatus] = []
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
@@ -114,7 +114,7 @@ async def lag(given: argparse.Namespace, at: Server) -> dict[str, Any]:
         after = await seconds(settled(app))
         stop.set()
         await asyncio.gather(*working)
-        found = await app.projecting.diff("qdrant")
+        found = await app.projections.diff("qdrant")
     lags = [one.lag_seconds for one in told]
     return {
         "work": given.work,
@@ -188,14 +188,14 @@ WORK: dict[str, Callable[[App, asyncio.Event], Awaitable[None]]] = {
 
 async def watch(app: App, stop: asyncio.Event, looked: list[ProjectionStatus]) -> None:
     while not stop.is_set():
-        looked += await app.projecting.status()
+        looked += await app.projections.status()
         await asyncio.sleep(0.2)
 
 
 async def settled(app: App) -> None:
     """Wait until nothing waits to be embedded or copied."""
     while True:
-        (state,) = await app.projecting.status()
+        (state,) = await app.projections.status()
         if not state.waiting and not (await app.waiting("embed")).waiting:
             return
         await asyncio.sleep(0.1)
@@ -205,11 +205,11 @@ async def rebuild(given: argparse.Namespace, at: Server) -> dict[str, Any]:
     """Return how long a copy takes to be built."""
     async with org(at) as app:
         await filled(app, given.messages)
-        took = await seconds(app.projecting.rebuild("qdrant"))
-        (state,) = await app.projecting.status()
+        took = await seconds(app.projections.rebuild("qdrant"))
+        (state,) = await app.projections.status()
         assert state.is_ready
-        comparing = await seconds(app.projecting.diff("qdrant"))
-        await app.projecting.drop("qdrant")
+        comparing = await seconds(app.projections.diff("qdrant"))
+        await app.projections.drop("qdrant")
     return {
         "messages": given.messages,
         "rebuilt in s": round(took, 1),
@@ -222,7 +222,7 @@ async def search(given: argparse.Namespace, at: Server) -> dict[str, Any]:
     """Return what the copy finds beside the database, and how long both take."""
     async with org(at) as app:
         await filled(app, given.messages)
-        rebuilding = await seconds(app.projecting.rebuild("qdrant"))
+        rebuilding = await seconds(app.projections.rebuild("qdrant"))
         indexing = await seconds(indexed(app, at))
         chance = random.Random(11)
         asked = [" ".join(words(chance).split()[:4]) for _ in range(given.rounds)]
@@ -233,7 +233,7 @@ async def search(given: argparse.Namespace, at: Server) -> dict[str, Any]:
         }
         for who, viewer in (("operator", app.operator), ("member", await app.viewer("u3"))):
             report[who] = await compared(app, viewer, asked, at)
-        await app.projecting.drop("qdrant")
+        await app.projections.drop("qdrant")
     return report
 
 
@@ -242,7 +242,7 @@ async def indexed(app: App, at: Server) -> None:
     async with app.db.read_transaction(app.operator) as conn:
         (held,) = await projections.all_projections(conn, app.org_id)
     bare = AsyncQdrantClient(url=at.url, api_key=at.key, check_compatibility=False, timeout=3_600)
-    name = f"{PREFIX}{held.copy}"
+    name = f"{PREFIX}{held.index_name}"
     await bare.update_collection(
         name, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=10_000)
     )
@@ -259,13 +259,13 @@ async def compared(app: App, viewer: Any, asked: Sequence[str], at: Server) -> d
         (held,) = await projections.all_projections(conn, app.org_id)
     async with app.db.read_transaction(viewer) as conn:
         sight = await projections.visibility_filter(conn)
-    sides = Sides(app=app, viewer=viewer, copied=copied, copy=held.copy or "", sight=sight)
+    sides = Sides(app=app, viewer=viewer, copied=copied, copy=held.index_name or "", sight=sight)
     exactly = [await sides.nearest(text, by_index=False) for text in asked]
     ways: dict[str, Callable[[str], Awaitable[list[MessageId]]]] = {
         "nearest, database": lambda text: sides.nearest(text, by_index=True),
         "nearest, copy": sides.near,
-        "words, database": sides.best_worded,
-        "words counted only, database": lambda text: sides.best_worded(text, wanted=0),
+        "words, database": sides.lexical_candidates,
+        "words counted only, database": lambda text: sides.lexical_candidates(text, wanted=0),
         "words, copy": sides.worded,
     }
     report: dict[str, Any] = {}
@@ -274,7 +274,7 @@ async def compared(app: App, viewer: Any, asked: Sequence[str], at: Server) -> d
         if name.startswith("nearest"):
             shares = [shared(truth, await way(text)) for truth, text in zip(exactly, asked, strict=True)]
             report[name]["recall@20"] = round(sum(shares) / len(shares), 4)
-    overlap = [shared(await sides.best_worded(text), await sides.worded(text)) for text in asked]
+    overlap = [shared(await sides.lexical_candidates(text), await sides.worded(text)) for text in asked]
     report["words, copy"]["of the database's 40"] = round(sum(overlap) / len(overlap), 4)
     alone = replace(app, settings=replace(app.settings, qdrant=None))
     for name, through in (("whole search, database", alone), ("whole search, copy", app)):
@@ -325,7 +325,7 @@ class Sides:
             )
         return [one.message_id for one in found]
 
-    async def best_worded(self, text: str, *, wanted: int = 40) -> list[MessageId]:
+    async def lexical_candidates(self, text: str, *, wanted: int = 40) -> list[MessageId]:
         async with self.app.db.read_transaction(
             self.viewer, generic_plan=True, apply_restrictions=True
         ) as conn:

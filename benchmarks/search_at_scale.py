@@ -42,7 +42,7 @@ CHUNK = 20_000
 
 MESSAGES: LiteralString = """
 insert into roomlore.messages (
-  org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision, native_order,
+  org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision, sequence,
   received_at
 )
 select
@@ -131,12 +131,12 @@ async def fill(cluster: Cluster, app: App, count: int, rooms: int) -> None:
             print(f"{name}: {size} messages", flush=True)
         # What the rows of `activity` would be had the messages come in one by one.
         conn.execute(
-            "update roomlore.activity set message_count = counted.number from (select room_id, author_id, count(*) as "
+            "update roomlore.room_activity set message_count = counted.number from (select room_id, author_id, count(*) as "
             "number from roomlore.messages group by 1, 2) as counted where activity.room_id = counted.room_id and "
             "activity.participant_id = counted.author_id"
         )
         put_vectors(conn, app, FakeEmbedder().model_id)
-        conn.execute("delete from roomlore.work")
+        conn.execute("delete from roomlore.work_queue")
         conn.execute("vacuum analyze")
         began = time.perf_counter()
         conn.execute("select roomlore.build_vector_indexes(1000)")
@@ -259,7 +259,7 @@ async def main() -> None:
                 with psycopg.connect(cluster.admin_dsn) as conn:
                     drawn = conn.execute(
                         "select body, rooms.external_id from roomlore.messages join roomlore.rooms on rooms.id = room_id "
-                        "where native_order > 100 order by md5(messages.id::text) limit %s",
+                        "where sequence > 100 order by md5(messages.id::text) limit %s",
                         [wish.rounds],
                     ).fetchall()
                     sizes = conn.execute(SIZES).fetchall()

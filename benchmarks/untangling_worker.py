@@ -82,10 +82,10 @@ def talk(count: int) -> Iterator[IncomingMessage]:
         )
 
 
-async def untangle(app: App) -> tuple[float, float, int]:
+async def disentangle(app: App) -> tuple[float, float, int]:
     """Return seconds by the clock, seconds of this process, and how many messages were gone through."""
     clock, own = time.perf_counter(), time.process_time()
-    done = (await app.untangle()).done
+    done = (await app.disentangle()).done
     return time.perf_counter() - clock, time.process_time() - own, done
 
 
@@ -94,12 +94,12 @@ async def main(count: int, arriving: int) -> None:
     with tempfile.TemporaryDirectory(prefix="roomlore-benchmark-") as data:
         async with composition.open(Settings(data=Path(data))) as app:
             await app.ingest_batch(messages[:arriving])
-            await untangle(app)
+            await disentangle(app)
             taken = own = 0.0
             done = 0
             for start in range(arriving, count, arriving):
                 await app.ingest_batch(messages[start : start + arriving])
-                seconds, processor, through = await untangle(app)
+                seconds, processor, through = await disentangle(app)
                 taken, own, done = taken + seconds, own + processor, done + through
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{count:,} messages of one room, {arriving} at a time")

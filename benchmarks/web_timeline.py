@@ -57,7 +57,7 @@ async def fill(app: App, count: int) -> None:
     batch = [said(source, number) for number in range(count)]
     for part in range(0, count, 1_000):
         await app.ingest_batch(batch[part : part + 1_000])
-    await app.untangle()
+    await app.disentangle()
     for number in range(50, count, 500):
         await app.memories.remember(f"Number {number} was said", sources=[f"m{number}"], room="busy")
 
@@ -78,14 +78,14 @@ async def compare(settings: Settings, args: argparse.Namespace) -> None:
         if not await app.rooms(app.operator):
             await fill(app, args.messages)
         [room] = await app.rooms(app.operator)
-        key = (await app.keys.make("member", name="reads", participant="p1")).key
+        key = (await app.keys.create("member", name="reads", participant="p1")).key
         kinds = {
             "newest": [f"/r/{room.id}"],
             "middle": [f"/r/{room.id}?at=m{args.messages // 2 + number}" for number in (1, 2, 3, 5, 7)],
             "oldest": [f"/r/{room.id}?at=m{number}" for number in range(1, 6)],
             "one author": [f"/r/{room.id}?author=p7"],
             "has memory": [f"/r/{room.id}?memory=1"],
-            "exchanges": [f"/r/{room.id}?view=exchanges"],
+            "threads": [f"/r/{room.id}?view=threads"],
             "twin": [f"/r/{room.id}.json"],
         }
         print(f"{'page':<12}{'who':<10}{'p50 ms':>9}{'p95 ms':>9}")

@@ -39,7 +39,9 @@ async def access(run: BenchmarkRun, *, now: datetime) -> Outcome:
     by_id = {ranking.question_id: ranking for ranking in found}
     predicted = [by_id[question.id] for question in run.gold.questions]
     report = score_retrieval(run.gold.questions, run.messages, predicted=predicted)
-    report["privacy requests"] = len(await run.app.wishes.all(run.app.operator, limit=len(run.messages) or 1))
+    report["privacy requests"] = len(
+        await run.app.privacy_requests.all(run.app.operator, limit=len(run.messages) or 1)
+    )
     return Outcome(report=report, predictions=[asdict(ranking) for ranking in predicted])
 
 
@@ -48,8 +50,8 @@ async def _replay(run: BenchmarkRun, batch: list[IncomingMessage], progress: Pro
     if batch:
         await ingest(run.app, batch)
         # The authors would confirm what they asked for.
-        for wish in await run.app.wishes.all(run.app.operator, status="proposed", limit=len(batch)):
-            await run.app.wishes.accept(str(wish.id))
+        for wish in await run.app.privacy_requests.all(run.app.operator, status="proposed", limit=len(batch)):
+            await run.app.privacy_requests.apply(str(wish.id))
         await run.app.drain()
         progress(len(batch))
         batch.clear()

@@ -20,8 +20,8 @@ class Answered:
 
     question_id: str
     answered: bool
-    #: The tier that answered.
-    tier: str
+    #: The stage that answered.
+    stage: str
     #: External ids of the messages that the answer cites.
     cited: Sequence[str]
 
@@ -43,8 +43,8 @@ async def ask_all(
         )
         return Answered(
             question_id=question.id,
-            answered=answer.is_known,
-            tier=answer.tier,
+            answered=answer.is_answered,
+            stage=answer.stage,
             cited=await cited(app, viewer, answer),
         )
 
@@ -54,15 +54,15 @@ async def ask_all(
 async def cited(app: App, viewer: Viewer, answer: Answer) -> list[str]:
     """Return the external ids of the messages that an answer quotes, or that are sources of its memories, each once."""
     said = [message for quote in select_quotes(answer.hits) for message in (quote.message, *quote.answers)]
-    if answer.tier == "memories":
+    if answer.stage == "memories":
         for one in answer.memories:
-            why = await app.memories.why(viewer, str(one.memory.id))
+            why = await app.memories.provenance(viewer, str(one.memory.id))
             said += [source.message for source in why.sources]
     return list(dict.fromkeys(message.external_id for message in said))
 
 
 def score_answers(questions: Sequence[Question], answers: Sequence[Answered]) -> Report:
-    """Return how often questions are answered, by which tier, and how often the answer cites evidence."""
+    """Return how often questions are answered, by which stage, and how often the answer cites evidence."""
     pairs = list(zip(questions, answers, strict=True))
     answered = [(question, one) for question, one in pairs if one.answered]
     cites_evidence = [
@@ -83,12 +83,12 @@ def score_answers(questions: Sequence[Question], answers: Sequence[Answered]) ->
             ),
             "messages cited": mean([float(len(one.cited)) for _, one in answered]),
         },
-        "tiers": {
-            "when answerable": _tiers(one for question, one in pairs if question.answerable),
-            "when not": _tiers(one for question, one in pairs if not question.answerable),
+        "stages": {
+            "when answerable": _stages(one for question, one in pairs if question.answerable),
+            "when not": _stages(one for question, one in pairs if not question.answerable),
         },
     }
 
 
-def _tiers(answers: Iterable[Answered]) -> dict[str, int]:
-    return dict(Counter(one.tier for one in answers).most_common())
+def _stages(answers: Iterable[Answered]) -> dict[str, int]:
+    return dict(Counter(one.stage for one in answers).most_common())

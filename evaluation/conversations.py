@@ -61,11 +61,11 @@ async def disentangle(run: BenchmarkRun) -> None:
         BadInput: Part of it failed; what is half done is not measured.
     """
     with run.progress("disentangling", None) as progress:
-        done = await run.app.untangle(progress)
-    if done.set_aside:
+        done = await run.app.disentangle(progress)
+    if done.dead_lettered:
         raise BadInput(
             "data set",
-            f"{count_phrase(done.set_aside, 'piece')} of it could not be disentangled; nothing was measured",
+            f"{count_phrase(done.dead_lettered, 'piece')} of it could not be disentangled; nothing was measured",
         )
 
 

@@ -109,9 +109,9 @@ async def _baselines(
 
 async def _switched(run: BenchmarkRun, name: str, *, viewers: Viewers) -> list[Ranking]:
     """Return what search finds after a switch to another embedding model, which stays."""
-    switched = await run.app.generations.switch(name)
+    switched = await run.app.embedding_versions.switch(name)
     with run.progress(f"embedding by {name}", switched.waiting) as progress:
-        if not (await run.app.generations.finish(progress)).is_done:
+        if not (await run.app.embedding_versions.finish(progress)).is_done:
             raise BadInput(f"--switch {name}", "the model gives no vectors")
     with run.progress(f"asking by {name}", len(run.gold.questions)) as progress:
         return await rankings(run.app, run.gold.questions, progress, viewers=viewers)

@@ -126,7 +126,7 @@ async def rankings(
 
     async def ranking(question: Question) -> Ranking:
         found = await search(app, viewers.of(question) if viewers else app.operator, question)
-        return Ranking(question_id=question.id, ranked=ranked(found.hits), score=found.certainty or 0.0)
+        return Ranking(question_id=question.id, ranked=ranked(found.hits), score=found.confidence or 0.0)
 
     return await concurrently(questions, ranking, progress)
 

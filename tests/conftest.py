@@ -140,7 +140,7 @@ async def db(
     await asyncio.gather(*left, return_exceptions=True)
     # The queue spans orgs: what a test leaves undone is not the next one's.
     await superuser.reset()
-    await (await superuser.connection()).execute("delete from roomlore.work")
+    await (await superuser.connection()).execute("delete from roomlore.work_queue")
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ class Copies:
 
     def is_empty(self, org_id: OrgId) -> bool:
         """Return whether nothing was said, made or read in an org."""
-        return not any(self._has_rows(name, org_id) for name in ("rooms", "participants", "activity_log"))
+        return not any(self._has_rows(name, org_id) for name in ("rooms", "participants", "audit_log"))
 
     def keep(self, story: Story, org_id: OrgId, result: Any) -> None:
         """Keep everything there is of an org, and what telling it returned."""

@@ -44,7 +44,7 @@ async def test_a_copy_is_row_for_row_what_was_told(
 
     told = await rows(admin, app)
     assert await rows(admin, other) == told
-    assert {"messages", "memories", "placements", "message_embeddings", "work"} <= {
+    assert {"messages", "memories", "conversation_messages", "message_embeddings", "work_queue"} <= {
         name for name in told if told[name]
     }
 

@@ -208,7 +208,7 @@ async def test_the_story_keeps_its_secrets(open_app: OpenApp) -> None:
     pay = "what is the starting salary for the new skipper?"
 
     async def known(viewer: str, question: str) -> bool:
-        return (await app.ask(await app.viewer(viewer), question)).is_known
+        return (await app.ask(await app.viewer(viewer), question)).is_answered
 
     assert {name: await known(name, gift) for name in ("hal", "ingrid", "brae")} == {
         "hal": True,

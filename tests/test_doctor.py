@@ -30,7 +30,7 @@ NOWHERE = "127.0.0.1:9"
 def _nobody_else(cluster: Cluster) -> None:
     """Doctor looks at every org: what other tests left behind is not counted here."""
     with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
-        conn.execute("truncate roomlore.orgs, roomlore.work cascade")
+        conn.execute("truncate roomlore.orgs, roomlore.work_queue cascade")
 
 
 @pytest.fixture(name="shelf")
@@ -67,7 +67,7 @@ async def test_servers_that_are_not_named_are_not_spoken_of(cluster: Cluster):
 
 async def test_copies_without_a_server_are_spoken_of(app: App, cluster: Cluster, admin):
     await admin.execute(
-        "insert into projections (org_id, target, copy) values (%s, 'neo4j', 'a')", [app.org_id]
+        "insert into projections (org_id, target, index_name) values (%s, 'neo4j', 'a')", [app.org_id]
     )
     found = of(await examined(cluster), "neo4j")
     assert (found.is_well, found.detail) == (
@@ -109,18 +109,20 @@ async def test_a_copy_is_told_to_be_there_to_lag_or_to_be_gone(
     await app.ingest_batch([message("1", "who has the lantern?"), message("2", "under the stairs")])
     await app.drain()
     assert of(await examined(cluster, qdrant=QDRANT), "qdrant").detail == "answers"
-    await app.projecting.rebuild("qdrant")
+    await app.projections.rebuild("qdrant")
     found = of(await examined(cluster, qdrant=QDRANT), "qdrant")
     assert (found.is_well, found.detail) == (True, "answers; copies of 1 org; nothing to be written")
     await app.ingest(message("3", "thanks"))
     found = of(await examined(cluster, qdrant=QDRANT), "qdrant")
     assert (found.is_well, found.detail) == (True, "answers; copies of 1 org; 1 to be written")
-    late = "update work set asked_at = now() - interval '1 minute' where org_id = %s and stage = 'qdrant'"
+    late = (
+        "update work_queue set asked_at = now() - interval '1 minute' where org_id = %s and queue = 'qdrant'"
+    )
     await admin.execute(late, [app.org_id])
     found = of(await examined(cluster, qdrant=QDRANT), "qdrant")
     assert (found.is_well, found.cure) == (False, "run: roomlore worker --drain")
     assert found.detail == "answers; copies of 1 org; 1 lag; 1 to be written"
-    await admin.execute("update work set set_aside_at = now() where org_id = %s", [app.org_id])
+    await admin.execute("update work_queue set dead_lettered_at = now() where org_id = %s", [app.org_id])
     found = of(await examined(cluster, qdrant=QDRANT), "qdrant")
     assert (found.is_well, found.cure) == (False, "run: roomlore worker --drain --retry")
     shelf.held_copies.clear()
@@ -163,7 +165,7 @@ async def test_an_org_whose_model_is_named_no_more_is_told_of(
     app: App, cluster: Cluster, admin, tmp_path: Path
 ):
     await admin.execute(
-        "insert into generations (org_id, state, provider, model, dimensions)"
+        "insert into embedding_versions (org_id, state, provider, model, dimensions)"
         " values (%s, 'current', 'lost', 'http/lost', 32)",
         [app.org_id],
     )

@@ -126,8 +126,8 @@ def test_listing_rooms_needs_no_numbers_and_nothing_that_writes() -> None:
         "extraction",
         "ingest",
         "remembering",
-        "untangling",
-        "wishes",
+        "disentanglement",
+        "privacy_requests",
         "workers",
     } <= {"ingest"}
 

@@ -225,8 +225,8 @@ async def _check_projections(db: Database, server: _ServerCheck) -> CheckResult 
             found["lag"] += await projections.is_behind(conn, org_id, target)
             backlog = await projections.backlog(conn, org_id, target)
         found["waiting"] += backlog.waiting
-        found["set aside"] += backlog.set_aside
-        found["being built"] += row.copy is None
+        found["set aside"] += backlog.dead_lettered
+        found["being built"] += row.index_name is None
         found["gone"] += server.copies is not None and not {name for name, _ in row.indexes} <= server.copies
     if server.result is None and found["copies"]:
         return _bad(
@@ -298,15 +298,15 @@ def _check_schema(found: ServerInspection, *, migrates_itself: bool) -> CheckRes
 async def _check_backlog(db: Database) -> CheckResult:
     async with db.system_connection() as conn:
         counts = {queue: await work_queue.count(conn, queue, None) for queue in work_queue.QUEUE_NAMES}
-    set_aside = sum(count.set_aside for count in counts.values())
-    errors = await _dead_letters(db) if set_aside else Counter[str]()
+    dead_lettered = sum(count.dead_lettered for count in counts.values())
+    errors = await _dead_letters(db) if dead_lettered else Counter[str]()
     kinds = ", ".join(f"{count} {error}" for error, count in errors.most_common())
     detail = (
         f"{count_phrase(counts['embed'].waiting, 'text')} to embed,"
-        f" {count_phrase(counts['untangle'].waiting, 'room')} to untangle,"
-        f" {set_aside} set aside{f' ({kinds})' if kinds else ''}"
+        f" {count_phrase(counts['disentangle'].waiting, 'room')} to disentangle,"
+        f" {dead_lettered} set aside{f' ({kinds})' if kinds else ''}"
     )
-    if set_aside:
+    if dead_lettered:
         return _bad(
             "work", detail, "once what stood in the way is mended, run: roomlore worker --drain --retry"
         )

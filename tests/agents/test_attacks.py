@@ -27,7 +27,7 @@ async def told(app: App) -> App:
         message("m4", "hello", author=ANA, sent_at=START),
     ]
     assert (await app.ingest_batch(said)).skipped == []
-    pip = app.acting(await app.viewer("pip"))
+    pip = app.impersonate(await app.viewer("pip"))
     await pip.memories.remember("The lantern is in the attic", kind="insight", sources=["m1"])
     await pip.memories.remember("I am cold", kind="observation")
     return app
@@ -54,7 +54,7 @@ async def test_nobody_is_told_anything_of_another_org(told, open_app):
     other = await open_app("other")
     for viewer in (other.operator, Viewer(org_id=other.org_id, participant_id=pip.participant_id)):
         assert await asked(told, viewer, EXPERIENCES, [[pip.participant_id]]) == []
-        [(mark,)] = await asked(told, viewer, "select experience_mark(%s)", [[pip.participant_id]])
+        [(mark,)] = await asked(told, viewer, "select experience_state(%s)", [[pip.participant_id]])
         assert mark == 0
 
 
@@ -62,8 +62,8 @@ async def test_the_mark_of_others_never_changes(told):
     ids = [[(await told.viewer("pip")).participant_id]]
     nobody = Viewer(org_id=told.org_id, participant_id=uuid4())
     for viewer in (await told.viewer("ana"), await told.viewer("pop"), nobody):
-        assert await asked(told, viewer, "select experience_mark(%s)", ids) == [(0,)]
-    assert await asked(told, told.operator, "select experience_mark(%s)", ids) != [(0,)]
+        assert await asked(told, viewer, "select experience_state(%s)", ids) == [(0,)]
+    assert await asked(told, told.operator, "select experience_state(%s)", ids) != [(0,)]
 
 
 async def test_whether_something_is_still_given_is_told_to_nobody_who_may_not_see_the_memory(told, admin):
@@ -85,7 +85,7 @@ async def test_whether_something_is_still_given_is_told_to_nobody_who_may_not_se
     # Both agents are addressed; Pop was never in the attic, which the memory rests on.
     for name, expected in (("pip", True), ("ana", True), ("pop", False)):
         viewer = await told.viewer(name)
-        assert await asked(told, viewer, "select still_given(%s)", [key]) == [(expected,)]
+        assert await asked(told, viewer, "select is_delivered(%s)", [key]) == [(expected,)]
         rows = await asked(told, viewer, "select 1 from messages where id = %s", [key])
         assert len(rows) == (name == "pip")
         ledger = await asked(told, viewer, "select 1 from injections where message_id = %s", [key])

@@ -29,7 +29,7 @@ async def met(app: App, agent: str) -> dict:
 
 
 async def asserts(app: App, name: str, *sources: str):
-    acting = app.acting(await app.viewer(name))
+    acting = app.impersonate(await app.viewer(name))
     return await acting.memories.remember(CLAIM, kind="fact", about=["ana"], sources=sources)
 
 
@@ -99,7 +99,7 @@ async def claimed(app: App) -> App:
 
 async def test_an_agents_claim_has_half_the_confidence(claimed):
     assert (await asserts(claimed, "pop", "m1")).confidence == 0.5
-    own = claimed.acting(await claimed.viewer("pop"))
+    own = claimed.impersonate(await claimed.viewer("pop"))
     assert (await own.memories.remember("Pop hums.", about=["pop"], sources=["m1"])).confidence == 1
 
 

@@ -44,7 +44,7 @@ def heard(*lines: SaidMessage, after=(), known=()) -> Situation:
 
 def test_a_message_to_the_agent_is_answered():
     decision = decide(heard(said(ANA, to=[PIP])))
-    assert (decision.answer, decision.score, decision.why.what) == (True, 1.0, "it is said to the agent")
+    assert (decision.answer, decision.score, decision.reason.what) == (True, 1.0, "it is said to the agent")
 
 
 def test_a_message_to_several_is_answered():
@@ -64,14 +64,14 @@ def test_a_message_to_several_is_answered():
 )
 def test_other_messages_are_left_alone_with_a_reason(line, why):
     decision = decide(heard(line))
-    assert (decision.answer, decision.score, decision.why.what) == (False, 0.0, why)
-    assert decision.why.message_ids == [line.id]
+    assert (decision.answer, decision.score, decision.reason.what) == (False, 0.0, why)
+    assert decision.reason.message_ids == [line.id]
 
 
 @pytest.mark.parametrize(("fit", "answers"), [(0.39, False), (0.4, True)])
 def test_a_memory_at_the_threshold_is_relevant(fit, answers):
     known = [MemoryMatch(memory=remembered(1, "observations").memory, relevance=fit)]
-    assert decide(heard(said(ANA, ASKS), known=known), policy=ReplyPolicy(bar=0.4)).answer == answers
+    assert decide(heard(said(ANA, ASKS), known=known), policy=ReplyPolicy(threshold=0.4)).answer == answers
 
 
 def test_an_unreadable_message_is_left_alone():
@@ -83,10 +83,10 @@ def test_a_question_that_somebody_answered_is_left_alone(how):
     question = said(ANA, ASKS)
     answer = said(BO, answers=question.id) if how == "reply" else said(BO, to=[ANA])
     decision = decide(heard(question, after=[answer]))
-    assert (decision.why.what, decision.why.message_ids) == ("somebody answered it", [answer.id])
+    assert (decision.reason.what, decision.reason.message_ids) == ("somebody answered it", [answer.id])
     # Whoever asks again answers nothing.
     again = said(ANA, answers=question.id)
-    assert decide(heard(question, after=[again])).why.what.startswith("no memory")
+    assert decide(heard(question, after=[again])).reason.what.startswith("no memory")
 
 
 # The guard between agents
@@ -103,7 +103,7 @@ def to_and_fro(rounds: int) -> list[SaidMessage]:
 def test_two_agents_go_to_and_fro_so_often_and_no_more():
     answers = [decide(heard(*to_and_fro(rounds))).answer for rounds in range(5)]
     assert answers == [True, True, True, False, False]
-    assert "to and fro 3 times" in decide(heard(*to_and_fro(3))).why.what
+    assert "to and fro 3 times" in decide(heard(*to_and_fro(3))).reason.what
 
 
 @pytest.mark.parametrize("to", [(), (PIP,), (POP,)])
@@ -126,20 +126,20 @@ def test_a_row_of_agents_comes_to_an_end_though_it_had_little_part_in_it():
     assert decide(heard(*row[1:], said(POP, to=[PIP]))).answer
     decision = decide(heard(*row, said(POP, to=[PIP])))
     assert not decision.answer
-    assert decision.why.what == "the last 9 messages by agents alone"
-    assert len(decision.why.message_ids) == 9
+    assert decision.reason.what == "the last 9 messages by agents alone"
+    assert len(decision.reason.message_ids) == 9
 
 
 def test_an_agent_with_most_messages_is_silent():
     own = [line for _ in range(6) for line in (said(PIP), said(ANA))]
     assert decide(heard(*own[-8:], said(POP, to=[PIP]))).answer
     monologue = [*(said(PIP) for _ in range(6)), said(ANA)]
-    assert "6 of the last 10" in decide(heard(*monologue, said(POP, to=[PIP]))).why.what
+    assert "6 of the last 10" in decide(heard(*monologue, said(POP, to=[PIP]))).reason.what
 
 
 def test_limits_can_be_set():
-    assert not decide(heard(*to_and_fro(1)), policy=ReplyPolicy(most_rounds=0)).answer
-    assert decide(heard(*to_and_fro(4)), policy=ReplyPolicy(most_rounds=9, longest_run=99)).answer
+    assert not decide(heard(*to_and_fro(1)), policy=ReplyPolicy(max_agent_rounds=0)).answer
+    assert decide(heard(*to_and_fro(4)), policy=ReplyPolicy(max_agent_rounds=9, max_agent_run=99)).answer
 
 
 speakers = st.sampled_from(list(KINDS))
@@ -151,8 +151,8 @@ lines = st.builds(said, speakers, st.sampled_from([STATEMENT, ASKS, "hi"]), to=s
 def test_a_decision_has_a_bounded_score_and_known_evidence(told):
     decision = decide(heard(*told))
     assert 0 <= decision.score <= 1
-    assert decision.why.what
-    assert set(decision.why.message_ids) <= {one.id for one in told}
+    assert decision.reason.what
+    assert set(decision.reason.message_ids) <= {one.id for one in told}
     assert decision.answer <= (decision.score > 0)
 
 
@@ -172,7 +172,7 @@ def test_agents_among_themselves_always_stop(order, past):
         answered += 1
     else:
         pytest.fail("it never ends")
-    assert answered <= DEFAULT_POLICY.most_rounds + 1
+    assert answered <= DEFAULT_POLICY.max_agent_rounds + 1
 
 
 # By name

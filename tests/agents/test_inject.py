@@ -120,16 +120,16 @@ async def test_only_memories_visible_to_all_readers_are_injected(told, clock):
 async def test_an_injected_memory_is_not_repeated_in_the_section(told, clock):
     pip = await told.viewer("pip")
     leaks = "A kiln leaks in the cellar when it is cold"
-    await told.acting(pip).memories.remember(leaks, kind="learning", sources=["m1"])
+    await told.impersonate(pip).memories.remember(leaks, kind="learning", sources=["m1"])
     assert leaks in to_text(await told.context(pip, "general"))
     await hears(told, clock, now("n1", BO, ASKED))
     assert leaks in await given(told, "pip")
     context = await told.context(pip, "general", "n1")
     assert to_text(context).count(leaks) == 1
-    assert [one.reason for one in context.block.explain()] == ["is among the messages already"]
-    assert context.block.tokens + sum(line.tokens for line in context.lines) == context.tokens
+    assert [one.reason for one in context.memory_section.explain()] == ["is among the messages already"]
+    assert context.memory_section.tokens + sum(line.tokens for line in context.lines) == context.tokens
     # The block alone has it still.
-    block = await told.agents.block(pip, "general", "n1")
+    block = await told.agents.memory_section(pip, "general", "n1")
     assert [line.text for line in block.lines] == [leaks]
 
 
@@ -150,7 +150,7 @@ async def test_a_memory_is_injected_once_until_compaction(told, clock):
     clock.rest()
     await hears(told, clock, now("n2", ANA, ASKED))
     assert await given(told, "pip") == [KILN]
-    await told.agents.compact("general")
+    await told.agents.reset_context("general")
     clock.time = datetime.now(UTC) + 2 * COOLDOWN
     clock.rest()
     await hears(told, clock, now("n3", ANA, ASKED))
@@ -178,7 +178,7 @@ async def test_a_redelivered_message_injects_nothing(told, clock):
     one = now("n1", BO, ASKED)
     await hears(told, clock, one)
     clock.rest()
-    await told.agents.compact("general")
+    await told.agents.reset_context("general")
     assert await hears(told, clock, one) == 0
     assert await given(told, "pip") == [KILN]
 
@@ -234,12 +234,12 @@ async def test_a_new_message_is_a_trigger_in_any_room_with_agents(told, clock):
 
 
 async def test_injection_can_be_switched_off(told, clock):
-    await told.agents.inject("general", on=False)
+    await told.agents.set_injection("general", on=False)
     assert await hears(told, clock, now("n1", BO, ASKED)) == 0
-    await told.agents.inject("general", on=True)
+    await told.agents.set_injection("general", on=True)
     assert await hears(told, clock, now("n2", BO, ASKED)) == 1
     with pytest.raises(NotAllowed):
-        await told.acting(await told.viewer("pip")).agents.inject("general", on=False)
+        await told.impersonate(await told.viewer("pip")).agents.set_injection("general", on=False)
 
 
 async def test_a_whisper_triggers_only_its_recipients(told, clock):
@@ -248,9 +248,9 @@ async def test_a_whisper_triggers_only_its_recipients(told, clock):
 
 
 async def test_only_agents_and_operators_compact(told):
-    assert await told.acting(await told.viewer("pip")).agents.compact("general")
+    assert await told.impersonate(await told.viewer("pip")).agents.reset_context("general")
     with pytest.raises(NotAllowed):
-        await told.acting(await told.viewer("ana")).agents.compact("general")
+        await told.impersonate(await told.viewer("ana")).agents.reset_context("general")
 
 
 # It goes with its memory
@@ -280,7 +280,7 @@ async def test_an_injected_message_is_removed_with_its_memory(told, clock, admin
         case "superseded":
             await told.memories.remember("The kiln was mended", sources=["m1"], supersedes=str(memory.id))
         case "put aside":
-            await told.memories.forget(str(memory.id))
+            await told.memories.archive(str(memory.id))
         case "trigger":
             await told.erasure.message("n1")
         case "redacted trigger":
@@ -317,7 +317,7 @@ async def test_an_agent_that_lost_access_no_longer_sees_the_injection(told, cloc
     async def leave(conn) -> None:
         await conn.execute(
             "update memberships set joined_at = now() where participant_id ="
-            " (select participant_id from identities where account_id = 'pip')"
+            " (select participant_id from platform_accounts where account_id = 'pip')"
             " and room_id = (select id from rooms where external_id = 'den')"
         )
 
@@ -338,13 +338,13 @@ async def injected(told, clock) -> App:
 
 async def test_injected_messages_are_not_embedded_grouped_or_counted(injected, admin):
     directed = "select id from messages where org_id = %(org)s and is_directed"
-    for table in ("message_embeddings", "placements", "revisions", "memory_sources"):
+    for table in ("message_embeddings", "conversation_messages", "message_revisions", "memory_sources"):
         query = f"select count(*) from {table} where message_id in ({directed})"
         assert await (await admin.execute(query, {"org": injected.org_id})).fetchone() == (0,), table
     query = (
         "select (select count(*) from embeddable_messages where id in (" + directed + ")),"
-        " (select count(*) from activity where participant_id in (select author_id from messages where is_directed"
-        " and org_id = %(org)s)), (select count(*) from work where subject_id in (" + directed + "))"
+        " (select count(*) from room_activity where participant_id in (select author_id from messages where is_directed"
+        " and org_id = %(org)s)), (select count(*) from work_queue where subject_id in (" + directed + "))"
     )
     assert await (await admin.execute(query, {"org": injected.org_id})).fetchone() == (0, 0, 0)
 

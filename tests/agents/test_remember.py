@@ -40,8 +40,8 @@ async def told(app: App, tell_once: TellOnce) -> App:
 
 
 async def noting(app: App, trigger: str, reply: str, *, by: str = "pip", where: str = "general") -> None:
-    acting = app.acting(await app.viewer(by))
-    await acting.agents.note_reply(where, trigger=trigger, reply=reply)
+    acting = app.impersonate(await app.viewer(by))
+    await acting.agents.record_reply(where, trigger=trigger, reply=reply)
 
 
 async def work_off(app: App) -> int:
@@ -67,7 +67,7 @@ async def test_a_recorded_reply_becomes_a_memory(told):
         ("author", "Pip"),
         ("involved", "Ana"),
     }
-    why = await told.memories.why(told.operator, str(memory.id))
+    why = await told.memories.provenance(told.operator, str(memory.id))
     assert [source.message.external_id for source in why.sources] == ["m1", "m2"]
 
 
@@ -89,7 +89,7 @@ async def test_an_archived_interaction_stays_archived(told):
     await noting(told, "m1", "m2")
     await work_off(told)
     [memory] = await remembered(told)
-    await told.memories.forget(str(memory.id))
+    await told.memories.archive(str(memory.id))
     await noting(told, "m1", "m2")
     await work_off(told)
     assert await remembered(told) == []
@@ -105,7 +105,7 @@ async def test_a_crashed_worker_loses_no_reply(told, monkeypatch):
         patch.setattr("roomlore.agents.interactions.upsert", die)
         with pytest.raises(asyncio.CancelledError):
             await work_off(told)
-    assert (await told.waiting("interact")).waiting == 1
+    assert (await told.waiting("interactions")).waiting == 1
     assert await work_off(told) == 1
     assert len(await remembered(told)) == 1
 
@@ -114,7 +114,7 @@ async def test_a_crashed_worker_loses_no_reply(told, monkeypatch):
 async def test_an_erased_reply_becomes_no_memory(told, gone):
     await noting(told, "m1", "m2")
     await told.erasure.message(gone)
-    assert (await told.waiting("interact")).waiting == 0
+    assert (await told.waiting("interactions")).waiting == 0
     await work_off(told)
     assert await remembered(told) == []
 
@@ -143,7 +143,7 @@ async def test_only_an_agent_records_its_own_reply(told):
     with pytest.raises(NotAllowed):
         await noting(told, "m1", "m2", by="ana")
     with pytest.raises(NotAllowed):
-        await told.agents.note_reply("general", trigger="m1", reply="m2")
+        await told.agents.record_reply("general", trigger="m1", reply="m2")
     with pytest.raises(BadInput, match="reply"):
         await noting(told, "m1", "m3")
     with pytest.raises(BadInput, match="trigger"):

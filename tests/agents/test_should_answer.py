@@ -53,15 +53,15 @@ async def test_an_unanswered_question_with_relevant_memories_is_answered(told):
     after = await decided(told)
     assert after.answer
     assert after.score >= 0.4
-    assert after.why.memory_ids == [memory.id]
+    assert after.reason.memory_ids == [memory.id]
     answered = await decided(
         told, said("a", BO, "behind the clock", minute=1, reply_to="q"), by="pip", at="q"
     )
-    assert answered.why.what == "somebody answered it"
+    assert answered.reason.what == "somebody answered it"
 
 
 async def test_own_assertions_are_no_reason_to_answer(told):
-    pip = told.acting(await told.viewer("pip"))
+    pip = told.impersonate(await told.viewer("pip"))
     await pip.memories.remember(KEY, kind="learning")
     question = said("q", ANA, QUESTION, minute=0)
     assert not (await decided(told, question)).answer
@@ -80,20 +80,20 @@ async def test_names_mentions_replies_and_whispers_address_the_agent_or_others(t
     for why, cases in (("it is said to the agent", to_pip), ("it is said to somebody else", to_others)):
         for number, fields in enumerate(cases):
             line = said(f"{why}{number}", ANA, minute=number, **({"body": QUESTION} | fields))
-            assert (await decided(told, line, at=line.external_id)).why.what == why, fields
+            assert (await decided(told, line, at=line.external_id)).reason.what == why, fields
 
 
 async def test_small_talk_with_a_name_is_small_talk(told):
     for number, body in enumerate(["thank you, Pip!", "ok pip", "@pip thanks"]):
         agents = await decided(told, said(f"q{number}", POP, body, minute=2 * number))
-        assert agents.why.what == "it is small talk of an agent"
+        assert agents.reason.what == "it is small talk of an agent"
         assert (await decided(told, said(f"r{number}", ANA, body, minute=2 * number + 1))).answer
 
 
 async def test_a_dm_addresses_the_agent(told):
     dm = room("dm", kind="dm", visibility="members", members=tuple(map(_member, (ANA, PIP))))
     decision = await decided(told, said("d1", ANA, "the kiln is hot", minute=0, where=dm), where="dm")
-    assert decision.why.what == "it is said to the agent"
+    assert decision.reason.what == "it is said to the agent"
 
 
 async def test_agents_stop_answering_each_other(told):
@@ -104,7 +104,7 @@ async def test_agents_stop_answering_each_other(told):
     for number in range(1, 20):
         decision = await decided(told, by=turn)
         if not decision.answer:
-            silent.append(decision.why.what)
+            silent.append(decision.reason.what)
             break
         other = "pop" if turn == "pip" else "pip"
         line = f"{other}, I make this of it: it leaks, part {number}. And you?"
@@ -135,7 +135,7 @@ async def test_notices_and_removed_messages_do_not_reset_the_loop_guard(told, ad
             f"update messages set {change} where org_id = %s and external_id like 'n%%-%%'", [told.org_id]
         )
     silent = await decided(told, at="l11")
-    assert (silent.answer, silent.why.what) == (False, "the last 14 messages by agents alone")
+    assert (silent.answer, silent.reason.what) == (False, "the last 14 messages by agents alone")
 
 
 # What it may not see
@@ -158,7 +158,7 @@ async def test_invisible_messages_do_not_change_a_decision(told, by):
     assert await told.agents.should_answer(await told.viewer(by), "general", "q") == first
     if by == "pop":
         inside = await decided(told, said("d2", ANA, QUESTION, minute=2, where=DEN), by=by, where="den")
-        assert (inside.answer, inside.why.memory_ids) == (True, [memory.id])
+        assert (inside.answer, inside.reason.memory_ids) == (True, [memory.id])
 
 
 async def test_invisible_whispers_do_not_reset_the_loop_guard(told):
@@ -191,7 +191,7 @@ async def test_only_an_agent_asks_for_itself(told):
         await decided(told, said("q", ANA, QUESTION, minute=0), by="ana")
     with pytest.raises(BadInput, match="an operator: is no agent"):
         await told.agents.should_answer(told.operator, "general")
-    pop = told.acting(await told.viewer("pop"))
+    pop = told.impersonate(await told.viewer("pop"))
     with pytest.raises(NotAllowed):
         await pop.agents.should_answer(await told.viewer("pip"), "general")
 
@@ -199,7 +199,7 @@ async def test_only_an_agent_asks_for_itself(told):
 async def test_a_removed_message_is_left_alone(told):
     await told.ingest(said("q", ANA, "pip: look", minute=0))
     await told.erasure.redact("q", room="general")
-    assert (await decided(told, at="q")).why.what == "there is nothing that the agent may read"
+    assert (await decided(told, at="q")).reason.what == "there is nothing that the agent may read"
 
 
 def _member(who) -> IncomingMembership:

@@ -76,6 +76,6 @@ def test_reasons_name_what_changed_trust():
 @given(everybody)
 def test_every_reason_changes_trust(one):
     told = relationship(one)
-    assert all(reason.by != 0 for reason in told.why)
-    if not told.why:
+    assert all(reason.by != 0 for reason in told.reasons)
+    if not told.reasons:
         assert told.trust == (OF_HUMANS if one.kind == "human" else OF_AGENTS)

@@ -64,7 +64,7 @@ class Village:
         if name not in self.keys:
             role = {"operator": "operator", "pip": "agent"}.get(name, "member")
             who = None if name == "operator" else name
-            self.keys[name] = (await self.app.keys.make(role, name=f"key of {name}", participant=who)).key
+            self.keys[name] = (await self.app.keys.create(role, name=f"key of {name}", participant=who)).key
         return self.keys[name]
 
     async def here(self, name: str) -> App:
@@ -83,7 +83,7 @@ class Village:
 MakeVillage = Callable[..., Awaitable[Village]]
 
 
-async def untangled(app: App) -> None:
+async def disentangled(app: App) -> None:
     """Tell the village to an org, and go through it."""
     await tell(app, *STORY)
 
@@ -93,7 +93,7 @@ async def make_village(app: App, address: str, tell_once: TellOnce) -> AsyncGene
     async with AsyncExitStack() as stack:
 
         async def make(*, is_here: bool) -> Village:
-            await tell_once(app, untangled)
+            await tell_once(app, disentangled)
             return Village(app=app, address=address, is_here=is_here, stack=stack)
 
         yield make

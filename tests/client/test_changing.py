@@ -40,8 +40,8 @@ async def test_a_whisper_stays_one_whichever_way_it_comes(village: Village) -> N
 
     for name, reads in {"ana": True, "bo": True, "eve": False, "pip": False}.items():
         reader = await village(name)
-        assert reader.caller is not None
-        said = await reader.messages(reader.caller, "square", limit=100)
+        assert reader.principal is not None
+        said = await reader.messages(reader.principal, "square", limit=100)
         assert any("pot" in one.body for one in said) == reads, name
 
 
@@ -73,7 +73,7 @@ async def test_records_of_our_own_format_are_taken_and_edited(village: Village) 
         "sent_at": "2026-01-01T00:00:00Z",
     }
 
-    taken = await app.intake.records([record | {"text": "No flour."}, {"id": "2"}, 3])
+    taken = await app.intake.add_messages([record | {"text": "No flour."}, {"id": "2"}, 3])
     edited = await app.intake.edit("1", "Flour on Friday.", room="kitchen")
     (told,) = await app.messages(app.operator, "kitchen")
 
@@ -95,9 +95,9 @@ async def test_memories_are_kept_corrected_forgotten_and_restored(village: Villa
 
     kept = await app.memories.remember("Bo eats no nuts.", kind="preference", **details)
     right = await app.memories.correct(str(kept.id), "Bo eats no cashews.")
-    gone = await app.memories.forget(str(right.id))
+    gone = await app.memories.archive(str(right.id))
     back = await app.memories.restore(str(right.id))
-    why = await app.memories.why(app.operator, str(right.id))
+    why = await app.memories.provenance(app.operator, str(right.id))
     found = await app.memories.all(app.operator, kinds=["preference"], about="bo", tags=["food"], task="bake")
 
     assert (kept.importance, kept.tags, kept.task_id) == (4.5, ["food"], "bake")
@@ -105,7 +105,7 @@ async def test_memories_are_kept_corrected_forgotten_and_restored(village: Villa
     assert [one.message.external_id for one in why.sources] == ["m1"]
     assert [one.id for one in why.predecessors] == [kept.id]
     assert found == [back] == [why.memory]
-    assert [one.id for one in await app.memories.resting_on(app.operator, "m1")] == [right.id, kept.id]
+    assert [one.id for one in await app.memories.derived_from(app.operator, "m1")] == [right.id, kept.id]
     assert (await app.memories.search(app.operator, "who eats no cashews?"))[0].memory == back
     assert await app.memories.all(app.operator, since=datetime.now(UTC)) == []
     assert await app.memories.all(app.operator, statuses=[]) == []
@@ -117,7 +117,7 @@ async def test_conversations_are_arranged(village: Village) -> None:
 
     made = await app.conversations.split(["m4"], "About the roof")
     named = await app.conversations.rename(str(made.id), "The roof")
-    marked = await app.conversations.mark(str(made.id), "sensitive")
+    marked = await app.conversations.set_sensitivity(str(made.id), "sensitive")
     closed = await app.conversations.close(str(made.id))
     moved = await app.conversations.move("m5", str(made.id))
     found, said = await app.conversations.read(app.operator, str(made.id))
@@ -143,35 +143,35 @@ async def test_people_are_put_together_and_taken_apart(village: Village) -> None
 
 async def test_keys_are_made_used_and_revoked(village: Village) -> None:
     app = await village("operator")
-    made = await app.keys.make("member", name="phone", participant="bo", lasts=timedelta(days=1))
+    made = await app.keys.create("member", name="phone", participant="bo", valid_for=timedelta(days=1))
     bo = await app.sign_in(made.key)
-    assert bo.caller is not None
-    read = await bo.messages(bo.caller, "attic")
+    assert bo.principal is not None
+    read = await bo.messages(bo.principal, "attic")
     revoked = await app.keys.revoke(str(made.id))
 
     assert made.key not in repr(made)
-    assert bo.caller == await app.viewer("bo")
-    assert (bo.caller.role, bo.caller.key_id) == ("member", made.id)
+    assert bo.principal == await app.viewer("bo")
+    assert (bo.principal.role, bo.principal.key_id) == ("member", made.id)
     assert "m5" in {one.external_id for one in read}
     assert revoked == made.id
     assert [one.revoked_at is None for one in await app.keys.all() if one.id == revoked] == [False]
-    assert await error_of(bo.messages(bo.caller, "attic")) == (KeyRefused, "the key is not valid")
+    assert await error_of(bo.messages(bo.principal, "attic")) == (KeyRefused, "the key is not valid")
     assert await error_of(app.sign_in(made.key)) == (KeyRefused, "the key is not valid")
     assert (await error_of(app.sign_in("rlk_x")))[0] is KeyRefused
 
 
 async def test_an_operator_acts_for_somebody_and_can_do_no_more_then(village: Village) -> None:
     app = await village("operator")
-    bo = app.acting(await app.viewer("bo"))
-    assert bo.caller is not None
+    bo = app.impersonate(await app.viewer("bo"))
+    assert bo.principal is not None
 
-    assert "m5" in {one.external_id for one in await bo.messages(bo.caller, "attic")}
-    assert await error_of(bo.messages(bo.caller, "cellar")) == (NotFound, "no room 'cellar'")
+    assert "m5" in {one.external_id for one in await bo.messages(bo.principal, "attic")}
+    assert await error_of(bo.messages(bo.principal, "cellar")) == (NotFound, "no room 'cellar'")
     assert (await error_of(bo.keys.all()))[0] is NotAllowed
     assert (await error_of(bo.rooms(bo.operator)))[0] is NotAllowed
     assert (await error_of(bo.viewer("ana")))[0] is NotAllowed
     assert await bo.erasure.redact("m5", dry_run=True) in {
-        one.id for one in await app.messages(bo.caller, "attic") if one.body
+        one.id for one in await app.messages(bo.principal, "attic") if one.body
     }
     assert await bo.erasure.redact("m5") in {one.id for one in await app.messages(app.operator, "attic")}
     assert (await error_of(bo.erasure.redact("m4")))[0] is NotAllowed
@@ -179,17 +179,17 @@ async def test_an_operator_acts_for_somebody_and_can_do_no_more_then(village: Vi
 
 async def test_agents_remember_and_are_held_back(village: Village) -> None:
     app, pip = await village("operator"), await village("pip")
-    assert pip.caller is not None
+    assert pip.principal is not None
     await pip.memories.remember("Bo likes stairs.", kind="insight", sources=["m1"], about=["bo"])
 
-    assert await pip.agents.note_reply("square", trigger="m2", reply="m3") is None
-    assert abs(await pip.agents.compact("square") - datetime.now(UTC)) < timedelta(minutes=1)
-    assert await app.agents.inject("square", on=False) is None
-    assert await app.agents.reader("pip") == await pip.agents.reader("pip") == pip.caller
-    assert [one.content for one in await pip.agents.memories(pip.caller, "pip")] == ["Bo likes stairs."]
-    block = await pip.agents.block(pip.caller, "square", topic="stairs")
+    assert await pip.agents.record_reply("square", trigger="m2", reply="m3") is None
+    assert abs(await pip.agents.reset_context("square") - datetime.now(UTC)) < timedelta(minutes=1)
+    assert await app.agents.set_injection("square", on=False) is None
+    assert await app.agents.reader("pip") == await pip.agents.reader("pip") == pip.principal
+    assert [one.content for one in await pip.agents.memories(pip.principal, "pip")] == ["Bo likes stairs."]
+    block = await pip.agents.memory_section(pip.principal, "square", topic="stairs")
     assert [line.text for line in block.lines] == ["Bo likes stairs."]
-    assert (await error_of(app.agents.block(app.operator, "square")))[0] is BadInput
+    assert (await error_of(app.agents.memory_section(app.operator, "square")))[0] is BadInput
     assert (await error_of(pip.agents.reader("bo")))[0] is NotAllowed
 
 
@@ -202,7 +202,7 @@ async def test_what_is_said_can_go_with_a_receipt(village: Village) -> None:
 
     assert (dry.is_dry_run, dry.is_clean, done.is_dry_run, done.is_clean) == (True, False, False, True)
     assert (await app.erasure.receipt(str(done.id))).removed == done.removed
-    assert (await app.erasure.check(str(done.id))).is_clean
+    assert (await app.erasure.verify(str(done.id))).is_clean
     assert {one.id for one in await app.erasure.receipts()} == {done.id, stretch.id, person.id}
     assert (await error_of(app.erasure.receipt(str(dry.id))))[0] is NotFound
     assert {one.external_id for one in await app.messages(app.operator, "cellar")} == {"m6", "m9", "m12"}
@@ -211,7 +211,7 @@ async def test_what_is_said_can_go_with_a_receipt(village: Village) -> None:
 
 async def test_rooms_are_opened_renamed_seen_to_and_erased(village: Village) -> None:
     app = await village("operator")
-    manage = app.room_management
+    manage = app.room_admin
     eve = await app.viewer("eve")
     dry = await manage.open("attic", dry_run=True)
     assert await manage.open("attic") == replace(dry, is_dry_run=False)
@@ -242,29 +242,29 @@ async def test_a_room_keeps_what_was_said_for_as_long_as_it_is_told(village: Vil
     app = await village("operator")
     (room_id,) = [room.id for room in await app.rooms(app.operator) if room.name == "square"]
 
-    told = await app.erasure.keep("square", timedelta(days=30), dry_run=True)
+    told = await app.erasure.set_retention("square", timedelta(days=30), dry_run=True)
     assert (told.room_id, told.is_dry_run) == (room_id, True)
-    assert await app.erasure.expire() == []
-    assert (await app.erasure.keep("square", timedelta(days=30))).messages == told.messages > 0
-    (receipt,) = await app.erasure.expire()
+    assert await app.erasure.erase_expired() == []
+    assert (await app.erasure.set_retention("square", timedelta(days=30))).messages == told.messages > 0
+    (receipt,) = await app.erasure.erase_expired()
     assert (receipt.kind, receipt.room_id, receipt.is_clean) == ("expiry", room_id, True)
     assert await app.messages(app.operator, "square") == []
-    assert (await app.erasure.keep("square", None)).starts_at is None
-    assert await app.erasure.expire(datetime.now(UTC)) == []
-    assert (await error_of(app.erasure.expire(datetime(2999, 1, 1, tzinfo=UTC))))[0] is BadInput
+    assert (await app.erasure.set_retention("square", None)).starts_at is None
+    assert await app.erasure.erase_expired(datetime.now(UTC)) == []
+    assert (await error_of(app.erasure.erase_expired(datetime(2999, 1, 1, tzinfo=UTC))))[0] is BadInput
 
 
 async def test_operators_see_how_far_the_work_has_come(village: Village) -> None:
     app = await village("operator")
-    numbers = await app.operations.numbers()
-    change = await app.operations.embed("square", "exchange")
+    numbers = await app.monitoring.statistics()
+    change = await app.monitoring.set_embedding_policy("square", "thread")
     log = await app.log(app.operator, limit=5)
 
     assert numbers.counts.messages == 12
     assert {room.name for room in numbers.rooms} == {"square", "attic", "cellar"}
     assert numbers.counts.embedded.waiting == 0
     assert change.dropped >= 0
-    assert (await app.operations.state()).failures == []
+    assert (await app.monitoring.job_state()).failures == []
     assert "set embedding" in {line.action for line in log}
     assert len(await app.log(app.operator, subject=log[0].subject_ids[0] if log[0].subject_ids else None)) > 0
 
@@ -272,65 +272,70 @@ async def test_operators_see_how_far_the_work_has_come(village: Village) -> None
 async def test_a_wish_is_listed_dismissed_and_accepted(village: Village) -> None:
     app = await village("operator")
     await app.ingest(say(30, ANA, SQUARE, body="My locker code is 4711. Please forget that I said that."))
-    wishes = await app.wishes.all(app.operator)
+    wishes = await app.privacy_requests.all(app.operator)
     assert len(wishes) == 1
 
-    assert await app.wishes.all(app.operator, status="proposed") == wishes
+    assert await app.privacy_requests.all(app.operator, status="proposed") == wishes
 
-    accepted = await app.wishes.accept(str(wishes[0].id))
+    accepted = await app.privacy_requests.apply(str(wishes[0].id))
     found = await app.search(app.operator, "locker code 4711")
-    withheld = await app.wishes.withheld(app.operator, [wishes[0].message_id])
-    counts = await app.wishes.counts(app.operator)
-    dismissed = await app.wishes.dismiss(str(wishes[0].id))
+    withheld = await app.privacy_requests.restrictions_on(app.operator, [wishes[0].message_id])
+    counts = await app.privacy_requests.counts(app.operator)
+    dismissed = await app.privacy_requests.dismiss(str(wishes[0].id))
 
     assert (accepted.status, dismissed.status) == ("active", "dismissed")
-    assert [one.external_id for one in accepted.covers] == [one.external_id for one in wishes[0].covers]
-    assert {one.wish_id for one in (*found.withheld, *withheld)} == {wishes[0].id}
+    assert [one.external_id for one in accepted.covered_messages] == [
+        one.external_id for one in wishes[0].covered_messages
+    ]
+    assert {one.request_id for one in (*found.restrictions, *withheld)} == {wishes[0].id}
     assert (counts.carried_out, counts.proposed, counts.dismissed) == (1, 0, 0)
-    assert (await app.wishes.mode(), await app.wishes.set_mode("propose")) == ("on", "propose")
+    assert (await app.privacy_requests.mode(), await app.privacy_requests.set_mode("propose")) == (
+        "on",
+        "propose",
+    )
 
 
 REFUSED: dict[str, Any] = {
     "ingest": lambda app: app.ingest(say(40, BO, SQUARE)),
-    "records": lambda app: app.intake.records([{}]),
+    "records": lambda app: app.intake.add_messages([{}]),
     "edit": lambda app: app.intake.edit("m1", "x"),
     "merge": lambda app: app.people.merge("bo", "cy"),
-    "make key": lambda app: app.keys.make("operator", name="mine"),
+    "make key": lambda app: app.keys.create("operator", name="mine"),
     "list keys": lambda app: app.keys.all(),
     "revoke key": lambda app: app.keys.revoke("01a20"),
-    "numbers": lambda app: app.operations.numbers(),
-    "state": lambda app: app.operations.state(),
-    "embed": lambda app: app.operations.embed("square", "message"),
-    "open a room": lambda app: app.room_management.open("square"),
-    "close a room": lambda app: app.room_management.close("square"),
-    "rename a room": lambda app: app.room_management.rename("square", "x"),
-    "list members": lambda app: app.room_management.members("square"),
-    "add a member": lambda app: app.room_management.add_member("square", "bo", always=True),
-    "remove a member": lambda app: app.room_management.remove_member("square", "bo"),
+    "numbers": lambda app: app.monitoring.statistics(),
+    "state": lambda app: app.monitoring.job_state(),
+    "embed": lambda app: app.monitoring.set_embedding_policy("square", "message"),
+    "open a room": lambda app: app.room_admin.open("square"),
+    "close a room": lambda app: app.room_admin.close("square"),
+    "rename a room": lambda app: app.room_admin.rename("square", "x"),
+    "list members": lambda app: app.room_admin.members("square"),
+    "add a member": lambda app: app.room_admin.add_member("square", "bo", always=True),
+    "remove a member": lambda app: app.room_admin.remove_member("square", "bo"),
     "erase a room": lambda app: app.erasure.room("square"),
     "erase a stretch": lambda app: app.erasure.range("square"),
     "erase another's": lambda app: app.erasure.message("m2"),
     "redact another's": lambda app: app.erasure.redact("m2"),
     "erase another": lambda app: app.erasure.person("eve"),
-    "keep": lambda app: app.erasure.keep("square", None),
-    "expire": lambda app: app.erasure.expire(),
+    "keep": lambda app: app.erasure.set_retention("square", None),
+    "expire": lambda app: app.erasure.erase_expired(),
     "remember": lambda app: app.memories.remember("x"),
     "read as another": lambda app: app.viewer("eve"),
-    "inject": lambda app: app.agents.inject("square", on=True),
-    "note a reply": lambda app: app.agents.note_reply("square", trigger="m1", reply="m3"),
+    "inject": lambda app: app.agents.set_injection("square", on=True),
+    "note a reply": lambda app: app.agents.record_reply("square", trigger="m1", reply="m3"),
     "hidden message": lambda app: app.erasure.message("m7"),
-    "hidden room": lambda app: app.messages(app.caller, "cellar"),
+    "hidden room": lambda app: app.messages(app.principal, "cellar"),
     "hidden conversation": lambda app: app.conversations.rename("message:m7", "x"),
     "another's eyes": lambda app: app.rooms(app.operator),
     "another org": lambda app: app.rooms(Viewer.operator(OrgId(uuid7()))),
-    "as another": lambda app: app.acting(app.operator).rooms(app.operator),
-    "no memory": lambda app: app.memories.forget("ffff"),
-    "mode of wishes": lambda app: app.wishes.set_mode("off"),
-    "no wish": lambda app: app.wishes.dismiss("ffff"),
+    "as another": lambda app: app.impersonate(app.operator).rooms(app.operator),
+    "no memory": lambda app: app.memories.archive("ffff"),
+    "mode of wishes": lambda app: app.privacy_requests.set_mode("off"),
+    "no wish": lambda app: app.privacy_requests.dismiss("ffff"),
     "no receipt": lambda app: app.erasure.receipt("ffff"),
-    "no time": lambda app: app.memories.all(app.caller, since=datetime(2026, 1, 1)),  # noqa: DTZ001
+    "no time": lambda app: app.memories.all(app.principal, since=datetime(2026, 1, 1)),  # noqa: DTZ001
     "no time to search": lambda app: app.search(
-        app.caller,
+        app.principal,
         "x",
         filters=roomlore_filters(since=datetime(2026, 1, 1)),  # noqa: DTZ001
     ),

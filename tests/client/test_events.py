@@ -60,7 +60,7 @@ async def lines(village: Village) -> int:
 
 
 def viewer(app: Rooms) -> Viewer:
-    return app.caller
+    return app.principal
 
 
 async def test_what_is_said_is_told_to_those_who_may_hear_it(village: Village) -> None:
@@ -140,8 +140,8 @@ async def test_whoever_waits_in_a_stream_here_is_told_that_it_was_closed(both: V
 
 
 REFUSED = {
-    "no place": (lambda app: app.events(app.caller, after="x"), BadInput),
-    "hidden room": (lambda app: app.events(app.caller, room="cellar"), NotFound),
+    "no place": (lambda app: app.events(app.principal, after="x"), BadInput),
+    "hidden room": (lambda app: app.events(app.principal, room="cellar"), NotFound),
     "another's eyes": (lambda app: app.events(app.operator), NotAllowed),
 }
 
@@ -157,7 +157,7 @@ async def test_what_is_wrong_is_told_by_the_first_step_in_the_same_words(both: V
 
 async def test_a_key_that_is_revoked_ends_the_stream(village: Village) -> None:
     app = await village("operator")
-    made = await app.keys.make("member", name="bo's", participant="bo")
+    made = await app.keys.create("member", name="bo's", participant="bo")
     bo = await app.sign_in(made.key)
     async with AsyncExitStack() as stack:
         listening = await begun(bo.events(viewer(bo)), village, stack)

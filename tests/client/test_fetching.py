@@ -13,8 +13,8 @@ async def test_a_fetcher_takes_no_parameters_and_sees_the_room_as_it_is_when_cal
 ) -> None:
     village = await make_village(is_here=is_here)
     rooms = await village("eve")
-    assert rooms.caller is not None
-    fetch = roomlore.fetcher(rooms, rooms.caller, "square", budget=500)
+    assert rooms.principal is not None
+    fetch = roomlore.fetcher(rooms, rooms.principal, "square", budget=500)
     before = await fetch()
     await village.app.ingest(say(40, ANA, SQUARE))
     after = await fetch()

@@ -52,7 +52,7 @@ async def leaky(village: Village) -> AsyncGenerator[tuple[Client, Leaky]]:
 async def test_what_is_said_is_stored_once(both: Village) -> None:
     async with leaky(both) as (app, transport):
         accepted = await app.ingest_batch([say(60, ANA, SQUARE)])
-        taken = await app.intake.records(
+        taken = await app.intake.add_messages(
             [{"room": "a", "id": "1", "author": "x", "text": "y", "sent_at": "2026-01-01T00:00:00Z"}]
         )
 
@@ -65,7 +65,7 @@ async def test_a_memory_is_told_as_it_stands(both: Village) -> None:
     async with leaky(both) as (app, transport):
         kept = await app.memories.remember("Bo eats no nuts.", sources=["m1"])
         right = await app.memories.correct(str(kept.id), "Bo eats no cashews.")
-        gone = await app.memories.forget(str(right.id))
+        gone = await app.memories.archive(str(right.id))
         back = await app.memories.restore(str(right.id))
 
     assert (right.content, gone.status, back.status) == ("Bo eats no cashews.", "archived", "active")
@@ -87,8 +87,8 @@ async def test_receipts_rooms_and_edits_are_told_again(both: Village) -> None:
     async with leaky(both) as (app, transport):
         receipt = await app.erasure.message("m1")
         edited = await app.intake.edit("m2", "Something else.")
-        await app.agents.inject("square", on=False)
-        room = (await app.erasure.keep("attic", None)).room_id
+        await app.agents.set_injection("square", on=False)
+        room = (await app.erasure.set_retention("attic", None)).room_id
 
     assert receipt.is_clean
     assert [one.id for one in await both.app.erasure.receipts()] == [receipt.id]
@@ -100,7 +100,7 @@ async def test_receipts_rooms_and_edits_are_told_again(both: Village) -> None:
 async def test_a_secret_is_told_once_or_not_at_all(both: Village) -> None:
     async with leaky(both) as (app, _):
         with pytest.raises(Conflict, match="it succeeded"):
-            await app.keys.make("member", name="phone", participant="bo")
+            await app.keys.create("member", name="phone", participant="bo")
 
     assert len([key for key in await both.app.keys.all() if key.name == "phone"]) == 1
 

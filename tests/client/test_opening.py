@@ -63,8 +63,8 @@ async def test_a_database_and_a_server_are_opened_alike(both: Village, monkeypat
     monkeypatch.setenv("ROOMLORE_KEY", key)
 
     async def names(app: Rooms) -> list[str]:
-        assert app.caller is not None
-        return [room.name for room in await app.rooms(app.caller)]
+        assert app.principal is not None
+        return [room.name for room in await app.rooms(app.principal)]
 
     async with roomlore.open(both.address) as app:
         assert isinstance(app, Client)

@@ -27,10 +27,10 @@ async def test_the_examples_do_with_an_app_what_they_do_with_a_client(both: Vill
     assert callable(known)
 
     for app in (await both.here(name), await both.there(name)):
-        assert await known(app, app.caller, "word5") is True
+        assert await known(app, app.principal, "word5") is True
     # As it is opened without a key.
-    assert both.app.caller == both.app.operator
-    assert {room.name for room in await both.app.rooms(both.app.caller)} >= {"square", "attic"}
+    assert both.app.principal == both.app.operator
+    assert {room.name for room in await both.app.rooms(both.app.principal)} >= {"square", "attic"}
 
 
 @pytest.mark.slow
@@ -63,8 +63,8 @@ async def test_the_other_examples_do_what_they_say(both: Village, capsys) -> Non
     assert callable(known)
     assert callable(follow)
 
-    assert await known(app, app.caller, "word5") is True
-    assert await known(app, app.caller, "zanzibar submarines") is False
+    assert await known(app, app.principal, "word5") is True
+    assert await known(app, app.principal, "zanzibar submarines") is False
     assert isinstance(names["ours"], roomlore.Server)
     following = asyncio.create_task(follow(app, "square"))
     try:

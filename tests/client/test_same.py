@@ -58,11 +58,11 @@ def reads(app: Rooms, viewer: Viewer) -> dict[str, Any]:
         "messages": app.messages(viewer, "square"),
         "messages of a room": app.messages(viewer, "attic", limit=3),
         "messages before": app.messages(viewer, "attic", limit=3, before="m11"),
-        "messages without what is wished away": app.messages(viewer, "square", recalls=True),
+        "messages without what is wished away": app.messages(viewer, "square", apply_restrictions=True),
         "messages of none": app.messages(viewer, "nowhere"),
         "none": app.messages(viewer, "square", limit=0),
-        "exchanges": app.exchanges(viewer, "cellar", limit=2),
-        "exchanges before": app.exchanges(viewer, "cellar", before="m7"),
+        "threads": app.threads(viewer, "cellar", limit=2),
+        "threads before": app.threads(viewer, "cellar", before="m7"),
         "timeline": app.conversations.timeline(viewer, "attic", limit=2),
         "timeline before": app.conversations.timeline(viewer, "square", before="m3"),
         "context": app.context(viewer, "square"),
@@ -81,14 +81,14 @@ def reads(app: Rooms, viewer: Viewer) -> dict[str, Any]:
         "memories of somebody": app.memories.all(viewer, about="ana", limit=1),
         "memories of no kind": app.memories.all(viewer, kinds=[]),
         "memories found": app.memories.search(viewer, "word4 stairs"),
-        "memories of a message": app.memories.resting_on(viewer, "m4"),
+        "memories of a message": app.memories.derived_from(viewer, "m4"),
         "agent's memories": app.agents.memories(viewer, "pip", newest=True, kinds=["insight"]),
         "agent's experiences": app.agents.experiences(viewer, "pip", topic="stairs", present=["bo"]),
         "relationships": app.agents.relationships(viewer, "pip"),
         "no agent's relationships": app.agents.relationships(viewer, "bo"),
-        "block": app.agents.block(viewer, "square", topic="stairs", present=[]),
+        "block": app.agents.memory_section(viewer, "square", topic="stairs", present=[]),
         "decision": app.agents.should_answer(viewer, "square", "m1"),
-        "wishes": app.wishes.all(viewer),
+        "privacy_requests": app.privacy_requests.all(viewer),
         "log of nonsense": app.log(viewer, subject="?"),
     }
     return calls
@@ -99,7 +99,7 @@ async def test_what_is_read_is_the_same_record_for_record(both: Village, name) -
     await remember(both)
     here, there = await both.here(name), await both.there(name)
 
-    found = reads(here, here.caller), reads(there, here.caller)
+    found = reads(here, here.principal), reads(there, here.principal)
     told = {what: (await outcome(call), await outcome(found[1][what])) for what, call in found[0].items()}
 
     assert {what: one for what, one in told.items() if one[0] != one[1]} == {}
@@ -130,7 +130,7 @@ async def test_an_unknown_keyword_is_refused_and_not_dropped(both: Village, call
     here, there = await both.here("operator"), await both.there("operator")
     for app in (here, there):
         part, name = call.split(".")
-        method, viewer = getattr(getattr(app, part), name), here.caller
+        method, viewer = getattr(getattr(app, part), name), here.principal
         positional = {"all": [viewer], "remember": ["so"], "memories": [viewer, "pip"]}[name]
         with pytest.raises(TypeError, match=f"did you mean '{meant}'"):
             await method(*positional, **given)
@@ -155,8 +155,8 @@ async def test_merging_conversations_comes_to_the_same(both: Village) -> None:
         parted = await both.app.conversations.split(["m2"], "apart", room="square")
         merged.append(await outcome(app.conversations.merge("message:m1", str(parted.id))))
         with pytest.raises(NotFound):
-            await both.app.conversations.read(here.caller, str(parted.id))
-        together, _ = await both.app.conversations.read(here.caller, "message:m2")
+            await both.app.conversations.read(here.principal, str(parted.id))
+        together, _ = await both.app.conversations.read(here.principal, "message:m2")
         assert merged[-1][1]["id"] == str(together.id)
 
     assert merged[0] == merged[1]
@@ -208,10 +208,10 @@ async def test_long_texts_end_a_listing_here_and_there_alike(
     monkeypatch.setattr(paging, "MAX_PAGE_BYTES", 40)
     here, there = await both.here("operator"), await both.there("operator")
     for limit in (2, 3, 100):
-        found = await here.messages(here.caller, "attic", limit=limit)
+        found = await here.messages(here.principal, "attic", limit=limit)
         assert 0 < len(found) < 4
-        assert await there.messages(there.caller, "attic", limit=limit) == found
-    first = (await here.messages(here.caller, "attic"))[0]
-    earlier = await here.messages(here.caller, "attic", before=str(first.id))
+        assert await there.messages(there.principal, "attic", limit=limit) == found
+    first = (await here.messages(here.principal, "attic"))[0]
+    earlier = await here.messages(here.principal, "attic", before=str(first.id))
     assert earlier
-    assert await there.messages(there.caller, "attic", before=str(first.id)) == earlier
+    assert await there.messages(there.principal, "attic", before=str(first.id)) == earlier

@@ -204,8 +204,8 @@ async def test_a_change_has_one_key_for_all_attempts_and_another_for_the_next() 
     busy = problem(409, "conflict", "still under way", **{"retry-after": "1"})
     stub = Stub(httpx2.ReadError("x"), busy, done, done)
     client = await stub.client()
-    await client.agents.compact("a")
-    await client.agents.compact("a")
+    await client.agents.reset_context("a")
+    await client.agents.reset_context("a")
     keys = [one.headers["idempotency-key"] for one in stub.asked]
 
     assert len(keys[0]) == 36
@@ -215,10 +215,10 @@ async def test_a_change_has_one_key_for_all_attempts_and_another_for_the_next() 
 async def test_a_read_has_no_such_key() -> None:
     empty = {
         "hits": [],
-        "certainty": None,
+        "confidence": None,
         "degraded": [],
-        "read": None,
-        "withheld": [],
+        "applied_filters": None,
+        "restrictions": [],
         "postable": "nowhere",
     }
     stub = Stub(ROOMS, httpx2.Response(200, json=empty))
@@ -234,10 +234,10 @@ async def test_what_is_asked_stands_in_no_address() -> None:
         200,
         json={
             "hits": [],
-            "certainty": None,
+            "confidence": None,
             "degraded": [],
-            "read": None,
-            "withheld": [],
+            "applied_filters": None,
+            "restrictions": [],
             "postable": "nowhere",
         },
     )
@@ -302,7 +302,7 @@ async def test_a_viewer_is_named_only_where_it_is_not_the_keys_own() -> None:
     mira = Viewer(org_id=ORG, participant_id=ORG)  # type: ignore[arg-type]  any id will do
     await client.rooms(client.operator)
     await client.rooms(mira)
-    await client.acting(mira).rooms(mira)
+    await client.impersonate(mira).rooms(mira)
 
     assert [one.headers.get("roomlore-viewer") for one in stub.asked] == [None, str(ORG), str(ORG)]
 
@@ -311,12 +311,12 @@ async def test_who_acts_for_somebody_is_nobody_else() -> None:
     stub = Stub()
     client = await stub.client()
     mira = Viewer(org_id=ORG, participant_id=ORG)  # type: ignore[arg-type]
-    acting = client.acting(mira)
+    acting = client.impersonate(mira)
 
     with pytest.raises(NotAllowed):
         await acting.rooms(acting.operator)
     with pytest.raises(NotAllowed):
-        acting.acting(client.operator)
+        acting.impersonate(client.operator)
     assert stub.asked == []
 
 
@@ -342,7 +342,7 @@ def placed(number: int) -> dict[str, object]:
     said = {
         "id": str(ORG), "room_id": str(ORG), "external_id": str(number), "kind": "message", "author_id": str(ORG),
         "author_name": "a", "author_kind": "human", "body": "b", "sent_at": "2026-01-01T00:00:00Z", "precision": "s",
-        "native_order": 0, "edited_at": None, "redacted_at": None, "erased_at": None, "reply_to": None,
+        "sequence": 0, "edited_at": None, "redacted_at": None, "erased_at": None, "reply_to": None,
     }  # fmt: skip
     return {"message": said, "answers": None, "conversation_id": None}
 
@@ -365,15 +365,15 @@ async def test_connections_keep_no_cookies_follow_nothing_and_ask_no_proxy(monke
 async def test_a_change_that_returns_nothing_is_believed_to_nobody_but_a_server_of_ours(answer) -> None:
     client = await Stub(answer).client()
     with pytest.raises(ServerUnavailable, match="not as Roomlore does"):
-        await client.agents.inject("square", on=False)
+        await client.agents.set_injection("square", on=False)
 
-    await (await Stub(httpx2.Response(204)).client()).agents.inject("square", on=False)
+    await (await Stub(httpx2.Response(204)).client()).agents.set_injection("square", on=False)
 
 
 @pytest.mark.parametrize("error", [httpx2.ReadTimeout("x"), httpx2.ReadError("x")])
 async def test_a_change_that_has_no_answer_may_have_been_made_and_says_so(error) -> None:
     client = await Stub(*[error] * 9).client()
     with pytest.raises(ServerUnavailable, match="may have been done"):
-        await client.agents.inject("square", on=False)
+        await client.agents.set_injection("square", on=False)
 
     assert "may have been done" not in str(await error_of(Stub(*[error] * 9)))

@@ -61,10 +61,10 @@ def test_what_is_no_json_is_refused(value) -> None:
 
 
 def test_what_goes_round_in_circles_is_refused() -> None:
-    circle: list[object] = []
-    circle.append(circle)
+    dedup_scope: list[object] = []
+    dedup_scope.append(dedup_scope)
     with pytest.raises(BadInput):
-        codec.encode(circle)
+        codec.encode(dedup_scope)
 
 
 def test_a_time_without_a_zone_is_refused() -> None:

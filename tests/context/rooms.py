@@ -44,7 +44,7 @@ def say(number, minute=None, **fields):
         "body": f"text {number}",
         "sent_at": START + timedelta(minutes=number if minute is None else minute),
         "precision": "ms",
-        "native_order": 0,
+        "sequence": 0,
         "edited_at": None,
         "redacted_at": None,
         "reply_to": None if reply_to is None else mid(reply_to),

@@ -54,7 +54,7 @@ async def test_page_follows_the_line_with_its_link():
         "  | </embeddings>",
         "#m3 09:02 [P1]: text 2  (reply to #m2)",
     ]
-    assert context.unread == ()
+    assert context.unread_links == ()
     assert context.tokens == sum(line.tokens for line in context.lines) > built.tokens
     assert numbers(context.lines) == numbers(built.lines)
     assert "<embeddings>" in FORMAT_NOTE
@@ -65,7 +65,7 @@ async def test_unreadable_page_is_reported_and_changes_nothing():
     built, context = await context_of(*messages, shelf=Shelf(tides="High water."))
     assert [line.text for line in context.lines] == [line.text for line in built.lines]
     assert [bool(line.embeddings) for line in context.lines] == [False, True]
-    [unread] = context.unread
+    [unread] = context.unread_links
     assert (unread.label, unread.url) == ("m1", "https://gone.example/")
     assert "failed" in unread.reason
 
@@ -90,7 +90,9 @@ async def test_page_takes_only_the_rest_of_the_budget():
     assert "characters cut]" in context.lines[0].embeddings
     built, context = await context_of(*messages, shelf=shelf, budget=40)
     assert (context.lines, context.tokens) == (built.lines, built.tokens)
-    assert [unread.reason for unread in context.unread] == ["the budget went to messages and newer links"]
+    assert [unread.reason for unread in context.unread_links] == [
+        "the budget went to messages and newer links"
+    ]
 
 
 async def test_page_linked_by_the_viewer_is_a_user_turn():
@@ -150,7 +152,7 @@ async def test_no_page_begins_a_line_ends_its_block_or_exceeds_the_budget(pages,
         == text.count("</embeddings>")
         == sum(bool(line.embeddings) for line in context.lines)
     )
-    assert shown + len(context.unread) == len({line.message.body for line in context.lines})
+    assert shown + len(context.unread_links) == len({line.message.body for line in context.lines})
     for turn in to_openai(context):
         assert turn["role"] == "user" or "<embedding" not in turn["content"]
 
@@ -186,4 +188,4 @@ async def test_no_connection_waits_for_a_page(app: App, shelf: Shelf, monkeypatc
     monkeypatch.setattr(shelf, "read", read)
     told = await app.context(app.operator, "general", articles=True)
     assert free == [True]
-    assert told.unread[0].reason == "no"
+    assert told.unread_links[0].reason == "no"

@@ -26,7 +26,7 @@ async def test_lines_are_labelled_in_the_order_of_the_room_and_cite_their_messag
     assert (context.room_id, context.trigger_id, context.viewer) == (ROOM, mid(2), viewer(1))
     assert [line.label for line in context.lines] == ["m1", "m2", "m3"]
     assert [line.reply_to for line in context.lines] == [None, "m1", None]
-    assert context.left_out == ()
+    assert context.omitted == ()
     citation = context.citations["m1"]
     assert (citation.message_id, citation.external_id) == (mid(0), "x0")
     assert (citation.author_id, citation.author_name, citation.sent_at) == (
@@ -55,8 +55,8 @@ async def test_least_important_messages_are_dropped_first():
         )
         assert context.tokens == lines * 10
         kept[lines] = numbers(context.lines)
-        assert sorted(numbers(context.left_out) + kept[lines]) == numbers(messages)
-        assert {item.cause for item in context.left_out} <= {"budget"}
+        assert sorted(numbers(context.omitted) + kept[lines]) == numbers(messages)
+        assert {item.reason for item in context.omitted} <= {"budget"}
     assert kept == {
         2: [1, 9],
         3: [1, 8, 9],
@@ -165,7 +165,7 @@ async def test_every_candidate_is_explained_in_or_out():
     assert [told[n].part for n in (0, 1, 3, 9)] == ["conversation", "conversation", "room", "conversation"]
     assert [told[n].method for n in (0, 1, 3, 9)] == ["inferred", "explicit", None, None]
     assert [told[n].confidence for n in (0, 1, 3, 9)] == [0.9, 1.0, None, None]
-    assert {item.cause for item in context.left_out} == {"limit", "budget"}
+    assert {item.reason for item in context.omitted} == {"limit", "budget"}
     assert all(e.tokens == 10 for e in told.values())
     assert told[0].label is None
     assert told[1].label == "m1"
@@ -175,7 +175,7 @@ async def test_seals_are_passed_on():
     messages = [say(0, 0), say(1, 100)]
     limits = ExpansionLimits(min_recent=0)
     context = await build(ListSource(messages), messages[1], viewer=OPERATOR, limits=limits)
-    assert [(s.message_id, s.beyond) for s in context.sealed] == [(mid(1), mid(0))]
+    assert [(s.message_id, s.beyond) for s in context.boundaries] == [(mid(1), mid(0))]
 
 
 async def test_a_neighbour_that_is_out_is_named_by_its_id():
@@ -208,9 +208,9 @@ async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(r
     assert context.tokens <= budget or len(context.lines) == 1
     assert context.lines[-1].message.id == trigger.id
     walked = {s.message.id for s in [*found.selected, *found.over_limit]}
-    walked |= {line.message.id for line in (*context.lines, *context.left_out) if line.rule == "reply"}
+    walked |= {line.message.id for line in (*context.lines, *context.omitted) if line.rule == "reply"}
     inside = {line.message.id for line in context.lines}
-    outside = {item.message.id for item in context.left_out}
+    outside = {item.message.id for item in context.omitted}
     assert inside | outside == walked
     assert not inside & outside
     assert len(context.explain()) == len(walked)
@@ -230,11 +230,11 @@ async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(r
 @given(rooms(bodies=LONG), st.integers(60, 900))
 async def test_omitted_messages_rank_no_higher_than_included_ones(room, budget):
     messages, edges, trigger = room
-    # Nothing is stated to answer anything: each message is an exchange of its own.
+    # Nothing is stated to answer anything: each message is a thread of its own.
     messages = [replace(message, reply_to=None) for message in messages]
     trigger = replace(trigger, reply_to=None)
     context = await build(ListSource(messages, edges), trigger, viewer=OPERATOR, budget=budget)
-    walked = [*context.lines, *context.left_out]
+    walked = [*context.lines, *context.omitted]
     chain, ahead = set(), {trigger.id}
     while ahead:
         chain |= ahead
@@ -243,8 +243,8 @@ async def test_omitted_messages_rank_no_higher_than_included_ones(room, budget):
             for item in walked
             if item.part == "conversation"
             and item.reply
-            and item.via in ahead
-            and item.reply.child_id == item.via
+            and item.reached_from in ahead
+            and item.reply.child_id == item.reached_from
         }
 
     def rank(item):
@@ -254,10 +254,10 @@ async def test_omitted_messages_rank_no_higher_than_included_ones(room, budget):
             return 1
         return 2 if item.rule == "recent" else 3
 
-    out = [rank(item) for item in context.left_out if item.cause == "budget"]
+    out = [rank(item) for item in context.omitted if item.reason == "budget"]
     if out:
         assert max(rank(line) for line in context.lines) <= min(out)
-        recent_out = [i.message.position for i in context.left_out if i.cause == "budget" and rank(i) == 2]
+        recent_out = [i.message.position for i in context.omitted if i.reason == "budget" and rank(i) == 2]
         recent_in = [line.message.position for line in context.lines if rank(line) == 2]
         assert not recent_out or not recent_in or max(recent_out) < min(recent_in)
 
@@ -306,9 +306,9 @@ async def test_an_exchange_is_in_with_all_of_its_messages_or_not_at_all(room, ed
     context = await build(ListSource(messages, edges), trigger, viewer=OPERATOR, budget=budget, limits=limits)
     inside = {line.message.id for line in context.lines}
     assert len(inside) <= limit
-    for key, exchange in exchanges_of(messages, edges, trigger).items():
-        if key in inside and not exchange <= inside:
-            assert trigger.id in exchange
+    for key, thread in exchanges_of(messages, edges, trigger).items():
+        if key in inside and not thread <= inside:
+            assert trigger.id in thread
             assert context.is_partial
             assert PARTIAL in to_text(context).splitlines()[0]
 
@@ -326,12 +326,12 @@ async def test_an_answer_brings_its_question_and_the_other_answers():
 
 
 async def test_a_long_exchange_is_shortened_with_all_of_it_there():
-    exchange = [
+    thread = [
         say(0, 0, body="When do we sail?"),
         *(say(n, n, reply_to=0, body="At nine. " * 60) for n in range(1, 20)),
     ]
     trigger = say(20, 20, reply_to=0)
-    context = await build(ListSource([*exchange, trigger]), trigger, viewer=OPERATOR, budget=1200)
+    context = await build(ListSource([*thread, trigger]), trigger, viewer=OPERATOR, budget=1200)
     assert numbers(context.lines) == list(range(21))
     assert context.tokens <= 1200
     assert all(line.characters_cut for line in context.lines[1:-1])

@@ -68,9 +68,19 @@ async def test_old_parent_is_included_with_its_neighbours():
     found = await expand(ListSource([*old, *talk, trigger]), trigger, limits=SMALL)
     assert numbers(found.selected) == [0, 1, 2, 10, 11, 12, 13]
     reasons = by_number(found)
-    assert (reasons[1].rule, reasons[1].via, reasons[1].step, reasons[1].hops) == ("reply", mid(13), 1, 1)
-    assert (reasons[0].rule, reasons[0].via, reasons[0].step, reasons[0].hops) == ("temporal", mid(1), 4, 2)
-    assert (reasons[10].rule, reasons[10].via) == ("temporal", mid(11))
+    assert (reasons[1].rule, reasons[1].reached_from, reasons[1].step, reasons[1].hops) == (
+        "reply",
+        mid(13),
+        1,
+        1,
+    )
+    assert (reasons[0].rule, reasons[0].reached_from, reasons[0].step, reasons[0].hops) == (
+        "temporal",
+        mid(1),
+        4,
+        2,
+    )
+    assert (reasons[10].rule, reasons[10].reached_from) == ("temporal", mid(11))
     # Both sides of the long pause came in, so there is nothing sealed to tell.
     assert found.boundaries == ()
 
@@ -171,7 +181,7 @@ async def test_explicit_parents_come_in_even_where_answers_fill_the_edge_limit()
 
 
 async def test_messages_of_the_same_time_follow_their_native_order():
-    messages = [say(9 - n, 0, native_order=n) for n in range(5)]
+    messages = [say(9 - n, 0, sequence=n) for n in range(5)]
     found = await expand(ListSource(messages), messages[3])
     assert numbers(found.selected) == [9, 8, 7, 6]
 
@@ -192,7 +202,7 @@ async def test_newest_of_equally_long_paths_counts(parent):
     limits = ExpansionLimits(min_recent=3, max_messages=9)
     found = await expand(ListSource(messages, edges), messages[8], limits=limits)
     assert numbers(found.selected) == [parent, 5, 6, 7, 8]
-    assert by_number(found)[parent].via == mid(7)
+    assert by_number(found)[parent].reached_from == mid(7)
 
 
 # The trigger's own conversation, and what was said around it
@@ -242,7 +252,7 @@ async def test_a_recent_message_is_of_the_conversation_even_where_others_fill_it
     limits = ExpansionLimits(min_recent=3, max_messages=10)
     found = await expand(ListSource(messages, edges), messages[29], limits=limits)
     assert parts(found) == dict.fromkeys([*range(15, 21), 28, 29], "conversation") | {26: "room", 27: "room"}
-    assert by_number(found)[28].via == mid(1)
+    assert by_number(found)[28].reached_from == mid(1)
     assert numbers(found.over_limit) == list(range(15))
 
 
@@ -273,7 +283,7 @@ async def test_replies_outside_the_conversation_are_followed_and_stay_outside():
     limits = ExpansionLimits(min_recent=2)
     found = await expand(ListSource(messages, [answer(2, 0)]), messages[3], limits=limits)
     assert parts(found) == {0: "room", 1: "room", 2: "room", 3: "conversation"}
-    assert (by_number(found)[0].rule, by_number(found)[0].via) == ("reply", mid(2))
+    assert (by_number(found)[0].rule, by_number(found)[0].reached_from) == ("reply", mid(2))
 
 
 async def test_most_certain_reply_is_reported():
@@ -418,9 +428,9 @@ async def test_every_message_is_reached_over_an_edge_that_exists(room, limits):
     tied |= {(m.id, m.reply_to) for m in messages}
     for item in [*found.selected, *found.over_limit]:
         if item.rule == "trigger":
-            assert (item.message.id, item.via, item.hops) == (trigger.id, None, 0)
+            assert (item.message.id, item.reached_from, item.hops) == (trigger.id, None, 0)
             continue
-        origin = reached[item.via]
+        origin = reached[item.reached_from]
         one, other = item.message, origin.message
         assert item.hops == origin.hops + 1
         assert item.step > origin.step or item.rule == "recent"

@@ -292,7 +292,7 @@ def test_articles_follow_the_body_of_their_message():
         "</embeddings>"
     )
     assert list(attached.blocks) == [mid(2), mid(1)]
-    assert reasons(attached.unread) == {"http://b": "no"}
+    assert reasons(attached.unread_links) == {"http://b": "no"}
 
 
 HOSTILE = st.text(max_size=60) | st.lists(
@@ -384,7 +384,7 @@ def test_article_over_budget_is_reported():
 
     assert "http://a" in attached.blocks[mid(1)]
     assert "http://b" not in attached.blocks[mid(1)]
-    assert reasons(attached.unread) == {"http://b": "the budget went to messages and newer links"}
+    assert reasons(attached.unread_links) == {"http://b": "the budget went to messages and newer links"}
 
 
 @given(
@@ -407,4 +407,4 @@ def test_blocks_never_cost_more_than_they_may(articles, tokens, characters):
     bare = estimate_tokens(render_message(say(1), text="body"))
     assert sum(estimate_tokens(text) - bare for text in shown) <= tokens
     links = sum(block.count("</embedding>") for block in attached.blocks.values())
-    assert links + len(attached.unread) == len(articles)
+    assert links + len(attached.unread_links) == len(articles)

@@ -43,7 +43,7 @@ def remembered(
         participants=(),
         tags=(),
         task_id=None,
-        slot=None,
+        attribute=None,
         is_outdated=False,
         superseded_by=None,
     )
@@ -154,7 +154,7 @@ def test_weightier_memories_come_first_then_newer_ones():
     for kept in ({1, 2, 3, 4}, {2, 3, 4}, {2, 3}, {2}, set()):
         block = block_of(*found, budget=budget)
         assert {line.memory_id.int for line in block.lines} == kept
-        assert {one.memory_id.int for one in block.left_out} == {1, 2, 3, 4} - kept
+        assert {one.memory_id.int for one in block.omitted} == {1, 2, 3, 4} - kept
         budget = block.tokens - 1
 
 

@@ -56,13 +56,13 @@ async def test_a_list_that_was_never_stored_can_be_untangled():
         say(3, by=4, author_name="dora", body="cleo: the scheduler came with kernel 6.6"),
         say(4, by=1, author_name="ann", body="ben: thanks, it mounts now"),
     ]
-    plain, untangled = ListSource(told), ListSource.disentangled(told[::-1])
+    plain, disentangled = ListSource(told), ListSource.disentangled(told[::-1])
     assert await plain.replies([message.id for message in told], 9) == []
-    edges = await untangled.replies([message.id for message in told], 9)
+    edges = await disentangled.replies([message.id for message in told], 9)
     found = {numbers_of(edge): edge.method for edge in edges}
     assert found[2, 0] == found[3, 1] == found[4, 2] == "mention"
     assert all(0 < edge.confidence < 1 for edge in edges)
-    walked = await expand(untangled, told[4])
+    walked = await expand(disentangled, told[4])
     assert {0, 2, 4} <= set(numbers(item for item in walked.selected if item.part == "conversation"))
 
 
@@ -106,7 +106,7 @@ async def test_store_and_list_of_visible_messages_expand_alike(
     chance = random.Random(seed)
     room = busy_room(seed, count)
     await app.ingest_batch(room)
-    await app.untangle()
+    await app.disentangle()
     viewer = app.operator if reader is None or count == 1 else await app.viewer(reader)
     told = await app.messages(viewer, room[0].room.external_id, limit=count)
     assert told
@@ -128,7 +128,7 @@ async def test_store_and_list_of_visible_messages_expand_alike(
 async def test_a_context_in_an_untangled_room_takes_few_statements(app: App):
     room = busy_room(5, 300, whispers=False)
     await app.ingest_batch(room)
-    await app.untangle()
+    await app.disentangle()
     told = await app.messages(app.operator, room[0].room.external_id, limit=300)
     calls: list[int] = []
     parts: set[str] = set()

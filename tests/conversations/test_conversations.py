@@ -1,4 +1,4 @@
-"""A message stands where what it answers stands; each stream of hearers is told apart; a person's word stays."""
+"""A message stands where what it answers stands; each stream of recipients is told apart; a person's word stays."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
@@ -75,14 +75,14 @@ def test_an_answer_is_in_the_conversation_of_its_parent():
         {"d": ("a", 0.8)},
     )
     assert found["d"].conversation_id == found["a"].conversation_id != found["c"].conversation_id
-    assert found["d"].boundary is None
+    assert found["d"].split_reason is None
 
 
 def test_a_message_without_a_parent_opens_a_conversation_with_a_reason():
     found = went(
         [said("a"), said("b", 1, by="bo"), said("c", 2, by="cy"), said("d", 200, by="cy")], {"b": (None, 0.5)}
     )
-    assert [found[name].boundary for name in "abcd"] == ["first", None, "topic", "silence"]
+    assert [found[name].split_reason for name in "abcd"] == ["first", None, "topic", "idle"]
 
 
 def test_two_people_stay_in_one_conversation_until_a_clear_new_topic():
@@ -90,7 +90,7 @@ def test_two_people_stay_in_one_conversation_until_a_clear_new_topic():
     unsure = went(lines, {f"{n}": (None, 0.6) for n in range(10)})
     assert len({one.conversation_id for one in unsure.values()}) == 1
     sure = went(lines, {"6": (None, 0.99), **{f"{n}": (None, 0.6) for n in range(6)}})
-    assert sure["6"].boundary == "topic"
+    assert sure["6"].split_reason == "topic"
     assert sure["5"].conversation_id != sure["6"].conversation_id
 
 
@@ -99,7 +99,7 @@ def test_a_predicted_parent_does_not_cross_a_long_silence():
     untangler = Disentangler(linker)  # type: ignore[arg-type]
     first = untangler.assign(said("a"), None, pinned_id=None)
     second = untangler.assign(said("b", 200, by="bo"), None, pinned_id=None)
-    assert (second.link.parent_id, second.boundary) == (None, "silence")
+    assert (second.link.parent_id, second.split_reason) == (None, "idle")
     assert second.conversation_id != first.conversation_id
     assert linker.remembered == ["b"]
 
@@ -118,11 +118,11 @@ def test_an_old_parent_is_known_once_it_is_set():
 
 def test_a_manual_assignment_stays_and_its_answers_follow():
     untangler = Disentangler(Told({"c": ("b", 0.9)}))  # type: ignore[arg-type]
-    by_hand = ConversationId(UUID(int=6))
+    is_manual = ConversationId(UUID(int=6))
     untangler.assign(said("a", by="cy"), None, pinned_id=None)
-    moved = untangler.assign(said("b", 1, by="bo", answers="a"), None, pinned_id=by_hand)
-    assert (moved.conversation_id, moved.boundary) == (by_hand, None)
-    assert untangler.assign(said("c", 2), None, pinned_id=None).conversation_id == by_hand
+    moved = untangler.assign(said("b", 1, by="bo", answers="a"), None, pinned_id=is_manual)
+    assert (moved.conversation_id, moved.split_reason) == (is_manual, None)
+    assert untangler.assign(said("c", 2), None, pinned_id=None).conversation_id == is_manual
 
 
 def test_a_single_conversation_ignores_manual_assignments():
@@ -176,7 +176,7 @@ def test_authors_outside_the_window_do_not_count():
         *(said(f"{n}", n, by="ana" if n % 2 else "bo") for n in range(1, WINDOW + 1)),
     ]
     found = went([*lines, said("last", WINDOW + 1)], {"last": (None, 0.5)})
-    assert found["last"].boundary is None, "cy is forgotten, and two people are left"
+    assert found["last"].split_reason is None, "cy is forgotten, and two people are left"
 
 
 def test_conversation_ids_are_stable_and_differ_from_message_ids():

@@ -79,16 +79,16 @@ async def searched(http: httpx2.AsyncClient, question: str = "lantern") -> tuple
 
 
 async def embedding(http: httpx2.AsyncClient) -> dict[str, Any]:
-    """Return how embedding does, and how much is still to be untangled."""
-    numbers = (await http.get("/v1/operations")).raise_for_status().json()
+    """Return how embedding does, and how much is still to be disentangled."""
+    numbers = (await http.get("/v1/statistics")).raise_for_status().json()
     [current] = numbers["embedding"]
-    return current | {"untangled": numbers["counts"]["untangled"]["waiting"]}
+    return current | {"disentangled": numbers["counts"]["disentangled"]["waiting"]}
 
 
 async def test_who_serves_while_the_embedding_server_is_dead_answers_and_recovers(server: Cluster, port: int):
     place = Place(server=server, org="served without vectors")
     async with place.open() as (app, _):
-        key = (await app.keys.make("operator", name="asks")).key
+        key = (await app.keys.create("operator", name="asks")).key
         await app.ingest_batch(
             [message("1", "who has the lantern?"), message("2", "bread and cheese", sent_at=at(2))]
         )
@@ -105,7 +105,7 @@ async def test_who_serves_while_the_embedding_server_is_dead_answers_and_recover
 
             async def told() -> bool:
                 held = await embedding(http)
-                return held["untangled"] == 0 and held["error"] == DEAD
+                return held["disentangled"] == 0 and held["error"] == DEAD
 
             async def embedded() -> bool:
                 held = await embedding(http)
@@ -136,18 +136,18 @@ async def test_a_worker_that_starts_while_the_embedding_server_is_dead_does_the_
         await app.ingest_batch([message("1", "who has the lantern?")])
         async with running(place, port, "worker"):
 
-            async def untangled() -> bool:
-                return not (await app.waiting("untangle")).waiting
+            async def disentangled() -> bool:
+                return not (await app.waiting("disentangle")).waiting
 
             async def told() -> bool:
-                return (await app.operations.numbers()).embedding[0].error == DEAD
+                return (await app.monitoring.statistics()).embedding[0].error == DEAD
 
             async def embedded() -> bool:
                 return not (await app.waiting()).waiting
 
-            await until(untangled)
+            await until(disentangled)
             await until(told)
             assert not await embedded()
             with embedding_server(port):
                 await until(embedded)
-            assert (await app.operations.numbers()).embedding[0].error is None
+            assert (await app.monitoring.statistics()).embedding[0].error is None

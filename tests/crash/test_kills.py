@@ -30,7 +30,14 @@ pytestmark = [
 ]
 #: What a worker does at its own pace, and a receipt counts as far as it has come.
 AT_LEISURE = {
-    *("work", "message_embeddings", "receipts", "conversations", "placements", "encounters"),
+    *(
+        "work_queue",
+        "message_embeddings",
+        "receipts",
+        "conversations",
+        "conversation_messages",
+        "interactions",
+    ),
     *("memories", "memory_sources", "memory_participants", "memory_tags", "memory_embeddings"),
 }
 
@@ -50,7 +57,7 @@ def _empty(server: Cluster) -> Generator[None]:
     """Leave nothing to the next test, whose worker would look into every org."""
     yield
     with psycopg.connect(server.admin_dsn, autocommit=True) as conn:
-        conn.execute("truncate roomlore.orgs, roomlore.work cascade")
+        conn.execute("truncate roomlore.orgs, roomlore.work_queue cascade")
 
 
 async def rows(admin: psycopg.AsyncConnection, query: str, app: App) -> list[tuple]:
@@ -99,10 +106,10 @@ async def bring_again(app: App, records: Sequence[IncomingMessage], seed: int) -
 async def finish_work(admin: psycopg.AsyncConnection, *apps: App) -> None:
     """Do all that is waiting, as if the leases of those who died had ended."""
     for app in apps:
-        await admin.execute("update work set due_at = now() where org_id = %s", [app.org_id])
+        await admin.execute("update work_queue set due_at = now() where org_id = %s", [app.org_id])
         drained = await app.drain()
-        assert drained.set_aside == 0
-        assert await rows(admin, "select * from work where org_id = %s", app) == []
+        assert drained.dead_lettered == 0
+        assert await rows(admin, "select * from work_queue where org_id = %s", app) == []
 
 
 async def contrast(
@@ -110,7 +117,7 @@ async def contrast(
 ) -> dict[str, object]:
     """Return what two orgs do not have in common, but for some tables; edges are found as messages are placed."""
     found, wanted = await whole(admin, app.org_id), await whole(admin, other.org_id)
-    if "placements" in but:
+    if "conversation_messages" in but:
         for rows_of in (found, wanted):
             rows_of["replies"] = [
                 row for row in rows_of["replies"] if '"parent_external_id": null' not in row
@@ -198,7 +205,7 @@ async def test_after_a_kill_an_erasure_has_happened_altogether_or_not_at_all(
         assert await contrast(admin, app, other, but=AT_LEISURE) == {}
 
         for receipt_id, _ in receipts:
-            assert (await app.erasure.check(str(receipt_id))).is_clean
+            assert (await app.erasure.verify(str(receipt_id))).is_clean
         await bring_again(app, records, seed)
         assert await left_of(admin, app, records, gone) == []
         assert await contrast(admin, app, other, but=AT_LEISURE) == {}

@@ -190,5 +190,5 @@ def check_worth(wanted: Mapping[str, list[Answer]]) -> None:
     for name in ("messages", "search", "context"):
         assert len({repr(one) for one in wanted[name]}) == VERSIONS
     counts = [len(one) for one in wanted["messages"][1:] if isinstance(one, list)]
-    changes_of_count = {later - earlier for earlier, later in pairwise(counts)}
-    assert changes_of_count == {-1, 0, 1}
+    outbox_of_count = {later - earlier for earlier, later in pairwise(counts)}
+    assert outbox_of_count == {-1, 0, 1}

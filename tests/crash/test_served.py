@@ -120,7 +120,7 @@ async def test_what_was_acknowledged_over_http_is_there(server: Cluster, victim:
     place = Place(server=server, org=f"served {victim} {seed}")
     load, before = Load(), random.Random(f"{victim} {seed}").randrange(1, BEFORE)
     async with place.open() as (app, _):
-        key = (await app.keys.make("operator", name="writes")).key
+        key = (await app.keys.create("operator", name="writes")).key
 
     async with (
         serving(place) as (run, url),

@@ -100,7 +100,7 @@ async def test_a_message_whose_author_is_named_as_at_first_is_embedded_anew(
             await one.drain()
     found = await whole(admin, app.org_id)
     assert unlike(found, await whole(admin, wanted.org_id)).get("message_embeddings") is None
-    assert found["work"] == []
+    assert found["work_queue"] == []
 
 
 @pytest.mark.slow

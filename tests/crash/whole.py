@@ -15,7 +15,7 @@ import psycopg
 
 #: Who read or changed what is different each time; an org's own row has nothing but its id and name.
 #: What is told of a change is as many rows as it took transactions; a killed worker's last heartbeat stays for a day.
-NOT_COMPARED = {"activity_log", "changes", "heartbeats", "migrations", "orgs"}
+NOT_COMPARED = {"audit_log", "outbox", "heartbeats", "migrations", "orgs"}
 MOMENTS = {
     "org_id",
     "received_at",
@@ -26,10 +26,18 @@ MOMENTS = {
     "version",
     "recorded_at",
     "drawn_at",
-    "heard_at",
+    "detected_at",
 }
 #: Only whether, not when or, for what is made of ids, of which org.
-EVENTS = {"redacted_at", "erased_at", "checked_at", "digest", "circle", "drawn_state", "read_state"}
+EVENTS = {
+    "redacted_at",
+    "erased_at",
+    "checked_at",
+    "digest",
+    "dedup_scope",
+    "extraction_state",
+    "llm_extraction_state",
+}
 UNNAMED = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 TABLES = """
@@ -41,7 +49,7 @@ NAMES = """
     select id, concat('room ', platform, ' ', external_id) from rooms where org_id = %(org_id)s
     union all
     select participant_id, concat('participant ', platform, ' ', account_id, ' ', persona)
-    from identities
+    from platform_accounts
     where org_id = %(org_id)s
     union all
     select messages.id, concat('message ', platform, ' ', rooms.external_id, ' ', messages.external_id)
@@ -50,10 +58,10 @@ NAMES = """
     where messages.org_id = %(org_id)s
     union all
     select conversation_id, concat('conversation of ', min(concat(platform, ' ', rooms.external_id, ' ', messages.external_id)))
-    from placements
-    join messages on messages.org_id = placements.org_id and messages.id = message_id
+    from conversation_messages
+    join messages on messages.org_id = conversation_messages.org_id and messages.id = message_id
     join rooms on rooms.org_id = messages.org_id and rooms.id = room_id
-    where placements.org_id = %(org_id)s
+    where conversation_messages.org_id = %(org_id)s
     group by conversation_id
     union all
     select id, concat('memory ', content) from memories where org_id = %(org_id)s
@@ -63,23 +71,23 @@ NAMES = """
 #: Each finds rows that no crash may leave behind.
 FAULTS: Mapping[str, str] = {
     "counts that a recount contradicts": """
-        select room_id, participant_id, counted.number, activity.message_count
+        select room_id, participant_id, counted.number, room_activity.message_count
         from (
           select room_id, author_id as participant_id, count(*) as number, min(sent_at) as first, max(sent_at) as last
           from messages
           where org_id = %(org_id)s and erased_at is null
           group by room_id, author_id
         ) as counted
-        full join (select * from activity where org_id = %(org_id)s) as activity using (room_id, participant_id)
+        full join (select * from room_activity where org_id = %(org_id)s) as room_activity using (room_id, participant_id)
         where (counted.number, counted.first, counted.last)
-          is distinct from (activity.message_count, activity.first_at, activity.last_at)""",
+          is distinct from (room_activity.message_count, room_activity.first_at, room_activity.last_at)""",
     # Both may be there: who asks for what has no vector yet may meet who is just writing it.
     "messages to embed without work and without vector, and others with one": """
         select messages.id
         from messages
         where org_id = %(org_id)s
           and (
-            exists (select 1 from work where work.org_id = messages.org_id and subject_id = messages.id)
+            exists (select 1 from work_queue where work_queue.org_id = messages.org_id and subject_id = messages.id)
             or exists (
               select 1 from message_embeddings as vectors
               where vectors.org_id = messages.org_id and vectors.message_id = messages.id
@@ -90,7 +98,7 @@ FAULTS: Mapping[str, str] = {
         from memories
         where org_id = %(org_id)s
           and (
-            exists (select 1 from work where work.org_id = memories.org_id and subject_id = memories.id)
+            exists (select 1 from work_queue where work_queue.org_id = memories.org_id and subject_id = memories.id)
             or exists (
               select 1 from memory_embeddings as vectors
               where vectors.org_id = memories.org_id and vectors.memory_id = memories.id
@@ -98,36 +106,36 @@ FAULTS: Mapping[str, str] = {
           ) <> (status <> 'archived')""",
     "work on nothing": """
         select subject_id
-        from work
+        from work_queue
         where org_id = %(org_id)s
-          and not exists (select 1 from messages where org_id = work.org_id and id = subject_id)
-          and not exists (select 1 from rooms where org_id = work.org_id and id = subject_id)
-          and not exists (select 1 from memories where org_id = work.org_id and id = subject_id)""",
-    "messages to untangle without work and without place, and places of what has none": """
+          and not exists (select 1 from messages where org_id = work_queue.org_id and id = subject_id)
+          and not exists (select 1 from rooms where org_id = work_queue.org_id and id = subject_id)
+          and not exists (select 1 from memories where org_id = work_queue.org_id and id = subject_id)""",
+    "messages to disentangle without work and without place, and places of what has none": """
         select messages.id
         from messages
-        left join placements on placements.org_id = messages.org_id and message_id = messages.id
+        left join conversation_messages on conversation_messages.org_id = messages.org_id and message_id = messages.id
         where messages.org_id = %(org_id)s
           and case
             when kind in ('message', 'whisper') and erased_at is null then
               conversation_id is null
               and not exists (
-                select 1 from work
-                where work.org_id = messages.org_id and stage = 'untangle' and subject_id = room_id
-                  and messages.sent_at between least(since, taken_since) and greatest(until, taken_until)
+                select 1 from work_queue
+                where work_queue.org_id = messages.org_id and queue = 'disentangle' and subject_id = room_id
+                  and messages.sent_at between least(since, leased_since) and greatest(until, leased_until)
               )
             else conversation_id is not null
           end""",
     "conversations without messages, or with other times than theirs": """
         select conversations.id
         from conversations
-        left join placements on placements.org_id = conversations.org_id and conversation_id = conversations.id
-        left join messages on messages.org_id = placements.org_id and messages.id = message_id
+        left join conversation_messages on conversation_messages.org_id = conversations.org_id and conversation_id = conversations.id
+        left join messages on messages.org_id = conversation_messages.org_id and messages.id = message_id
         where conversations.org_id = %(org_id)s
         group by conversations.id, opened_at, last_at
         having (min(sent_at), max(sent_at)) is distinct from (opened_at, last_at)""",
     "work that was set aside": """
-        select subject_id, error from work where org_id = %(org_id)s and set_aside_at is not null""",
+        select subject_id, error from work_queue where org_id = %(org_id)s and dead_lettered_at is not null""",
     "removed messages that are not empty": """
         select id
         from messages
@@ -136,12 +144,12 @@ FAULTS: Mapping[str, str] = {
           and (
             body <> '' or edited_at is not null
             or coalesce(mentions, attachments, reactions, metadata, raw) is not null
-            or exists (select 1 from revisions where org_id = messages.org_id and message_id = messages.id)
+            or exists (select 1 from message_revisions where org_id = messages.org_id and message_id = messages.id)
           )""",
     "earlier texts that are not earlier": """
         select messages.id
-        from revisions
-        join messages on messages.org_id = revisions.org_id and messages.id = message_id
+        from message_revisions
+        join messages on messages.org_id = message_revisions.org_id and messages.id = message_id
         where messages.org_id = %(org_id)s and written_at >= coalesce(edited_at, sent_at)""",
     "edges that wait for a parent that has arrived, or lead to another room": """
         select replies.id

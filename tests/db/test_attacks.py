@@ -21,58 +21,58 @@ ANA = IncomingAuthor(account_id="ana", name="Ana")
 ANN = IncomingAuthor(account_id="ann", name="Ann")
 BEN = IncomingAuthor(account_id="ben", name="Ben")
 TABLES = (
-    "orgs", "participants", "identities", "rooms", "memberships", "messages", "message_audience",
-    "revisions", "replies", "activity", "message_embeddings", "work", "merges", "conversations", "memories",
+    "orgs", "participants", "platform_accounts", "rooms", "memberships", "messages", "message_audience",
+    "message_revisions", "replies", "room_activity", "message_embeddings", "work_queue", "participant_merges", "conversations", "memories",
     "memory_embeddings",
-    "memory_sources", "memory_participants", "encounters", "injections", "erased_accounts", "erased_names",
+    "memory_sources", "memory_participants", "interactions", "injections", "erased_accounts", "erased_names",
     "erased_ranges", "receipts",
-    "api_keys", "activity_log", "placements", "wishes", "withheld",
-    "readings", "reading_messages", "asking", "asked_of_rooms", "heartbeats", "changes", "idempotency",
+    "api_keys", "audit_log", "conversation_messages", "privacy_requests", "restricted_messages",
+    "llm_calls", "llm_call_messages", "llm_quota", "llm_room_quota", "heartbeats", "outbox", "idempotency",
 )  # fmt: skip
 SEARCHES = (
-    "(select unnest(message_ids) from best_worded('secret', null, false, 100)) as found (message_id)",
-    "(select unnest(message_ids) from best_worded('secret', null, true, 100)) as found (message_id)",
-    "nearest_exact((select array_fill(1, array[384])::vector::halfvec(384)), 'fake-hash-384', null, 100)",
-    "nearest_indexed((select array_fill(1, array[384])::vector::halfvec(384)), 'fake-hash-384', null, 100)",
-    "surroundings(array(select id from messages), array['secret'], null, '', null, 100)",
-    "worded_memories('village', 100)",
-    "nearest_memories((select array_fill(1, array[384])::vector::halfvec(384)), 'fake-hash-384', 100)",
+    "(select unnest(message_ids) from lexical_candidates('secret', null, false, 100)) as found (message_id)",
+    "(select unnest(message_ids) from lexical_candidates('secret', null, true, 100)) as found (message_id)",
+    "dense_candidates_exact((select array_fill(1, array[384])::vector::halfvec(384)), 'fake-hash-384', null, 100)",
+    "dense_candidates_indexed((select array_fill(1, array[384])::vector::halfvec(384)), 'fake-hash-384', null, 100)",
+    "context_window(array(select id from messages), array['secret'], null, '', null, 100)",
+    "lexical_memories('village', 100)",
+    "dense_memories((select array_fill(1, array[384])::vector::halfvec(384)), 'fake-hash-384', 100)",
     "newest_memories(null, null, null, null, null, null, null, null, null, null, null, null, 100)",
 )
 #: What functions tell of memories, what the tables tell of them, and whose ids are given.
 TIES = (
     (
-        "select memory_id, message_id from ties_of({}::uuid[]) where message_id is not null",
+        "select memory_id, message_id from links_of({}::uuid[]) where message_id is not null",
         "select memory_id, message_id from memory_sources",
         "memories",
     ),
     (
-        "select memory_id, participant_id, role from ties_of({}::uuid[]) where role is not null",
+        "select memory_id, participant_id, role from links_of({}::uuid[]) where role is not null",
         "select memory_id, participant_id, role from memory_participants",
         "memories",
     ),
     (
-        "select memory_id, tag from ties_of({}::uuid[]) where tag is not null",
+        "select memory_id, tag from links_of({}::uuid[]) where tag is not null",
         "select memory_id, tag from memory_tags",
         "memories",
     ),
     (
         (
-            "select memory_id from unnest({}::uuid[]) as asked (id), nearest_memories((select array_fill(1, array[384])"
+            "select memory_id from unnest({}::uuid[]) as asked (id), dense_memories((select array_fill(1, array[384])"
             "::vector::halfvec), 'fake-hash-384', 100) as near where near.memory_id = asked.id"
         ),
         "select memory_id from memory_embeddings",
         "memories",
     ),
     (
-        "select message_id, memory_id from resting_on({}::uuid[])",
+        "select message_id, memory_id from derived_from({}::uuid[])",
         "select message_id, memory_id from memory_sources",
         "messages",
     ),
 )
 
 
-CONVERSATION = "conversations (org_id, id, room_id, boundary, opened_at, last_at, quiet_after)"
+CONVERSATION = "conversations (org_id, id, room_id, split_reason, opened_at, last_at, idle_timeout)"
 #: What was made of what Ana said.
 DERIVED = World(
     rooms=(),
@@ -84,7 +84,7 @@ DERIVED = World(
         Memory(number=1, sources=["m0", "m2"], sensitivity="sensitive"),
         Memory(number=2, asserted_by="ana"),
     ],
-    encounters=[(0, "ana", "ben")],
+    interactions=[(0, "ana", "ben")],
     keys=["ana"],
     lines=[Note(number=0, account="ana", said=["m0"])],
     receipts=[Note(number=0, account="ana", said=["m0"])],
@@ -217,7 +217,7 @@ async def test_garbage_for_an_org_is_an_error(secrets: App, raw, admin, garbage:
     assert secrets.org_id
     # A table known to be without rows is read without the org being asked for: there is nothing to show.
     empty = {table for table in TABLES if not await fetch(admin, f"select 1 from {table} limit 1")}
-    assert not empty & {"orgs", "participants", "rooms", "memberships", "messages", "activity"}
+    assert not empty & {"orgs", "participants", "rooms", "memberships", "messages", "room_activity"}
     for call in (*TABLES, *SEARCHES):
         if call in empty:
             with contextlib.suppress(errors.InvalidTextRepresentation):
@@ -337,7 +337,7 @@ async def test_a_kept_plan_knows_which_accounts_are_the_viewers_now(secrets: App
         return [*map(len, found), len(own)]
 
     merged = await looks()
-    await attempt(raw, org, "operator", "delete from merges")
+    await attempt(raw, org, "operator", "delete from participant_merges")
     assert (merged, await looks()) == ([2, 1, 2], [1, 1, 1])
 
 
@@ -411,7 +411,7 @@ async def test_row_security_cannot_be_switched_off(secrets: App, raw):
 async def test_reading_transactions_cannot_write(db: Database, ben: Viewer):
     for statement in (
         "insert into orgs (org_id, name) values (gen_random_uuid(), 'x')",
-        "select * from take_work('embed', null, 10, 10, interval '1 hour')",
+        "select * from lease_work('embed', null, 10, 10, interval '1 hour')",
         "select ensure_org('another', gen_random_uuid())",
     ):
         with pytest.raises((errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege)):
@@ -443,38 +443,38 @@ async def test_a_reading_transaction_sees_one_moment(db: Database, secrets: App,
 CHANGES = {
     "orgs": "name = 'x'",
     "participants": "name = 'x'",
-    "identities": "account_id = 'x'",
+    "platform_accounts": "account_id = 'x'",
     "rooms": "visibility = 'open'",
     "memberships": "left_at = null",
     "messages": "body = 'x'",
     "message_audience": "participant_id = participant_id",
-    "revisions": "body = 'x'",
+    "message_revisions": "body = 'x'",
     "replies": "confidence = 0",
-    "activity": "message_count = 0",
+    "room_activity": "message_count = 0",
     "message_embeddings": "model = 'x'",
     "memory_embeddings": "model = 'x'",
-    "work": "attempts = 0",
-    "merges": "person_id = gen_random_uuid()",
+    "work_queue": "attempts = 0",
+    "participant_merges": "person_id = gen_random_uuid()",
     "conversations": "label = 'x'",
-    "placements": "by_hand = true",
+    "conversation_messages": "is_manual = true",
     "memories": "content = 'x'",
-    "wishes": "status = 'active'",
-    "withheld": "from_ids = null",
+    "privacy_requests": "status = 'active'",
+    "restricted_messages": "from_ids = null",
     "memory_sources": "message_id = message_id",
     "memory_participants": "role = 'subject'",
-    "encounters": "messages = 1",
+    "interactions": "messages = 1",
     "injections": "injected_at = now()",
-    "readings": "answer = 'x'",
-    "reading_messages": "reading_id = reading_id",
-    "asking": "calls = 0",
-    "asked_of_rooms": "calls = 0",
+    "llm_calls": "answer = 'x'",
+    "llm_call_messages": "reading_id = reading_id",
+    "llm_quota": "calls = 0",
+    "llm_room_quota": "calls = 0",
     "erased_accounts": "erased_at = now()",
     "erased_names": "erased_at = now()",
     "erased_ranges": "erased_at = now()",
     "receipts": "checks = '{}'",
     "api_keys": "revoked_at = null",
     "heartbeats": "seen_at = now()",
-    "activity_log": "outcome = 'refused'",
+    "audit_log": "outcome = 'refused'",
 }
 
 
@@ -482,15 +482,15 @@ CHANGES = {
 SELDOM = {
     *(
         "message_audience",
-        "revisions",
-        "work",
-        "wishes",
-        "withheld",
-        "readings",
-        "reading_messages",
-        "asking",
+        "message_revisions",
+        "work_queue",
+        "privacy_requests",
+        "restricted_messages",
+        "llm_calls",
+        "llm_call_messages",
+        "llm_quota",
     ),
-    *("asked_of_rooms", "injections", "heartbeats"),
+    *("llm_room_quota", "injections", "heartbeats"),
 }
 
 
@@ -539,7 +539,7 @@ async def test_an_insert_by_a_participant_fails_alike_whether_the_key_is_taken_o
 
 #: (table, row) in which `{}` is a key that is taken by a row Ben cannot see, or free.
 ORACLES = [
-    ("merges", "merges values ('{org}', '{}', gen_random_uuid())", "ana"),
+    ("participant_merges", "participant_merges values ('{org}', '{}', gen_random_uuid())", "ana"),
     (
         "memories",
         "memories (org_id, id, kind, content, recorded_at) values ('{org}', '{}', 'fact', 'x', now())",
@@ -557,16 +557,16 @@ ORACLES = [
         f"{CONVERSATION} values ('{{org}}', gen_random_uuid(), '{{}}', 'first', now(), now(), '1 hour')",
         "attic",
     ),
-    ("placements", "placements values ('{org}', '{}', '{conversation}')", "secret"),
-    ("placements", "placements values ('{org}', '{secret}', '{}')", "conversation"),
+    ("conversation_messages", "conversation_messages values ('{org}', '{}', '{conversation}')", "secret"),
+    ("conversation_messages", "conversation_messages values ('{org}', '{secret}', '{}')", "conversation"),
     (
-        "encounters",
-        "encounters values ('{org}', '{conversation}', '{ana}', '{}', 1, 0, 0, 0, 0, now())",
+        "interactions",
+        "interactions values ('{org}', '{conversation}', '{ana}', '{}', 1, 0, 0, 0, 0, now())",
         "ben",
     ),
     (
-        "encounters",
-        "encounters values ('{org}', '{}', '{ana}', '{ben}', 1, 0, 0, 0, 0, now())",
+        "interactions",
+        "interactions values ('{org}', '{}', '{ana}', '{ben}', 1, 0, 0, 0, 0, now())",
         "conversation",
     ),
     (
@@ -585,8 +585,8 @@ ORACLES = [
     ("erased_accounts", "erased_accounts values ('{org}', sha256('{}'), now())", "erased"),
     ("erased_names", "erased_names values ('{org}', sha256('{}'), now())", "erased"),
     (
-        "activity_log",
-        "activity_log (org_id, id, viewer_id, action, outcome) values ('{org}', '{}', '{ana}', 'search', 'done')",
+        "audit_log",
+        "audit_log (org_id, id, viewer_id, action, outcome) values ('{org}', '{}', '{ana}', 'search', 'done')",
         "line",
     ),
 ]
@@ -623,9 +623,12 @@ async def test_a_row_of_the_operators_that_breaks_a_key_is_not_quoted(secrets: A
     org = secrets.org_id
     ana = (await secrets.viewer("ana")).participant_id
     for row, refusal in (
-        (f"merges values ('{org}', '{ana}', gen_random_uuid())", errors.UniqueViolation),
-        (f"merges values ('{org}', gen_random_uuid(), gen_random_uuid())", errors.ForeignKeyViolation),
-        (f"merges values ('{org}', '{org}', gen_random_uuid())", errors.CheckViolation),
+        (f"participant_merges values ('{org}', '{ana}', gen_random_uuid())", errors.UniqueViolation),
+        (
+            f"participant_merges values ('{org}', gen_random_uuid(), gen_random_uuid())",
+            errors.ForeignKeyViolation,
+        ),
+        (f"participant_merges values ('{org}', '{org}', gen_random_uuid())", errors.CheckViolation),
         (
             f"memories values ('{org}', '{made_id('memory', 0)}', 'fact', 'secret', 'normal', null, now())",
             errors.UniqueViolation,
@@ -663,28 +666,28 @@ WAYS_IN = [
         "participants (org_id, id, kind, name, first_name, first_named_at, named_at)"
         " values ('{org}', gen_random_uuid(), 'agent', 'x', 'x', now(), now())"
     ),
-    "identities (org_id, platform, account_id, participant_id) values ('{org}', 'village', 'ana2', '{ben}')",
-    "work (org_id, stage, subject_id) values ('{org}', 'embed', '{secret}')",
+    "platform_accounts (org_id, platform, account_id, participant_id) values ('{org}', 'village', 'ana2', '{ben}')",
+    "work_queue (org_id, queue, subject_id) values ('{org}', 'embed', '{secret}')",
     (
         "replies (org_id, room_id, child_id, parent_id, method, confidence)"
         " values ('{org}', '{attic}', '{ben}', '{secret}', 'explicit', 1)"
     ),
     # An account of Ana's person, or of a person with her.
-    "merges (org_id, participant_id, person_id) values ('{org}', '{ben}', '{person}')",
-    "merges (org_id, participant_id, person_id) values ('{org}', '{ana}', gen_random_uuid())",
+    "participant_merges (org_id, participant_id, person_id) values ('{org}', '{ben}', '{person}')",
+    "participant_merges (org_id, participant_id, person_id) values ('{org}', '{ana}', gen_random_uuid())",
     (
-        "merges (org_id, participant_id, person_id) values ('{org}', '{ben}', '{person}')"
+        "participant_merges (org_id, participant_id, person_id) values ('{org}', '{ben}', '{person}')"
         " on conflict (org_id, participant_id) do update set person_id = excluded.person_id"
     ),
     f"{CONVERSATION} values ('{{org}}', gen_random_uuid(), '{{attic}}', 'first', now(), now(), '1 hour')",
-    "placements (org_id, message_id, conversation_id) values ('{org}', '{secret}', '{conversation}')",
+    "conversation_messages (org_id, message_id, conversation_id) values ('{org}', '{secret}', '{conversation}')",
     (
         "memories (org_id, id, kind, content, asserted_by, recorded_at)"
         " values ('{org}', gen_random_uuid(), 'fact', 'x', '{ben}', now())"
     ),
     "memory_sources (org_id, memory_id, message_id) values ('{org}', '{memory}', '{secret}')",
     "memory_participants (org_id, memory_id, participant_id, role) values ('{org}', '{memory}', '{ben}', 'author')",
-    ("encounters values ('{org}', '{conversation}', '{ben}', '{ana}', 1, 0, 0, 0, 0, now())"),
+    ("interactions values ('{org}', '{conversation}', '{ben}', '{ana}', 1, 0, 0, 0, 0, now())"),
     ("injections values ('{org}', '{secret}', '{attic}', '{ben}', '{memory}', '{secret}', now())"),
     "erased_accounts (org_id, digest, erased_at) values ('{org}', sha256('ana'), now())",
     "erased_names (org_id, digest, erased_at) values ('{org}', sha256('ana'), now())",
@@ -702,10 +705,10 @@ WAYS_IN = [
     ),
     # In the name of another, of the operator, of nobody.
     (
-        "activity_log (org_id, id, viewer_id, action, outcome)"
+        "audit_log (org_id, id, viewer_id, action, outcome)"
         " values ('{org}', gen_random_uuid(), '{ana}', 'search', 'done')"
     ),
-    "activity_log (org_id, id, action, outcome) values ('{org}', gen_random_uuid(), 'search', 'done')",
+    "audit_log (org_id, id, action, outcome) values ('{org}', gen_random_uuid(), 'search', 'done')",
 ]
 
 
@@ -762,7 +765,7 @@ async def test_a_row_cannot_point_into_another_org_and_the_refusal_does_not_quot
                 raw,
                 other.org_id,
                 "operator",
-                "insert into activity (org_id, room_id, participant_id, message_count, first_at, last_at)"
+                "insert into room_activity (org_id, room_id, participant_id, message_count, first_at, last_at)"
                 " values (%s, %s, gen_random_uuid(), 1, now(), now())",
                 params=[other.org_id, room_id],
             )
@@ -778,20 +781,20 @@ async def test_a_row_cannot_point_into_another_org_and_the_refusal_does_not_quot
 async def test_nobody_changes_the_log_once_it_is_written(secrets: App, raw, admin, viewer: str):
     who = secrets.operator if viewer == "operator" else await secrets.viewer(viewer)
     name = "operator" if viewer == "operator" else who
-    log = f"select t::text from activity_log t where org_id = '{secrets.org_id}' order by 1"
+    log = f"select t::text from audit_log t where org_id = '{secrets.org_id}' order by 1"
     before = await fetch(admin, log)
     assert before
     for statement in (
-        "update activity_log set outcome = 'refused'",
-        "update activity_log set subject_ids = '{}' where viewer_id is not null",
-        "delete from activity_log",
-        "truncate activity_log",
-        "merge into activity_log t using (select 1) s on true when matched then delete",
+        "update audit_log set outcome = 'refused'",
+        "update audit_log set subject_ids = '{}' where viewer_id is not null",
+        "delete from audit_log",
+        "truncate audit_log",
+        "merge into audit_log t using (select 1) s on true when matched then delete",
         (
-            f"insert into activity_log (org_id, id, action, outcome) values ('{secrets.org_id}',"
+            f"insert into audit_log (org_id, id, action, outcome) values ('{secrets.org_id}',"
             f" '{made_id('line', 0)}', 'search', 'done') on conflict (org_id, id) do update set outcome = 'refused'"
         ),
-        "select * from activity_log for update",
+        "select * from audit_log for update",
     ):
         with pytest.raises(errors.InsufficientPrivilege):
             await attempt(raw, secrets.org_id, name, statement)
@@ -806,14 +809,14 @@ async def test_a_line_says_when_it_was_written_by_the_servers_clock(ben: Viewer,
                 raw,
                 ben.org_id,
                 viewer,
-                "insert into activity_log (org_id, id, viewer_id, action, outcome, at)"
+                "insert into audit_log (org_id, id, viewer_id, action, outcome, at)"
                 f" values ({line}, '2020-01-01')",
             )
     added = await attempt(
         raw,
         ben.org_id,
         ben,
-        f"insert into activity_log (org_id, id, viewer_id, action, outcome) values ({line})"
+        f"insert into audit_log (org_id, id, viewer_id, action, outcome) values ({line})"
         " returning at between now() and clock_timestamp()",
     )
     assert added == [(True,)]
@@ -827,7 +830,7 @@ async def test_a_participants_line_is_their_own_also_where_they_have_two_account
             raw,
             secrets.org_id,
             ana,
-            "insert into activity_log (org_id, id, viewer_id, action, outcome)"
+            "insert into audit_log (org_id, id, viewer_id, action, outcome)"
             " values (%s, gen_random_uuid(), %s, 'search', 'done')",
             params=[secrets.org_id, ann],
         )
@@ -921,7 +924,7 @@ async def test_the_author_of_holes_is_nobody(secrets: App, raw, admin):
         assert await visible(raw) == {"orgs": 1}
         assert await fetch(raw, "select viewer_id(), own_ids(), viewer_is_agent()") == [(None, [], False)]
     for row in (
-        f"merges values ('{org}', '{org}', gen_random_uuid())",
+        f"participant_merges values ('{org}', '{org}', gen_random_uuid())",
         (
             "api_keys (org_id, id, name, role, participant_id, digest, created_at)"
             f" values ('{org}', gen_random_uuid(), 'x', 'member', '{org}', sha256('hole'), now())"
@@ -1012,16 +1015,16 @@ LEAKY = [
     "memories where content::integer = 1",
     "memories where 1 / (length(content) - length(content)) = 1",
     "conversations where pg_temp.tell(label)",
-    "placements where pg_temp.tell(conversation_id::text)",
+    "conversation_messages where pg_temp.tell(conversation_id::text)",
     "answers where pg_temp.tell(parent_id::text)",
-    "merges where pg_temp.tell(person_id::text)",
+    "participant_merges where pg_temp.tell(person_id::text)",
     "memory_sources where pg_temp.tell(memory_id::text)",
     "memory_participants where pg_temp.tell(participant_id::text)",
-    "encounters where pg_temp.tell(messages::text)",
+    "interactions where pg_temp.tell(messages::text)",
     "injections where pg_temp.tell(memory_id::text)",
     "api_keys where pg_temp.tell(encode(digest, 'hex'))",
     "receipts where pg_temp.tell(removed::text)",
-    "activity_log where viewer_id is distinct from viewer_id() and pg_temp.tell(subject_ids::text)",
+    "audit_log where viewer_id is distinct from viewer_id() and pg_temp.tell(subject_ids::text)",
     "erased_accounts where pg_temp.tell(digest::text)",
     "erased_ranges where pg_temp.tell(room_id::text)",
     "memories join messages on pg_temp.tell(content || body)",
@@ -1047,7 +1050,7 @@ async def test_plans_of_what_is_derived_quote_no_invisible_row(ben: Viewer, raw,
         admin,
         "select id::text from messages where org_id = %s and external_id <> 'm2' union all"
         " select id::text from memories where org_id = %s union all"
-        " select person_id::text from merges where org_id = %s",
+        " select person_id::text from participant_merges where org_id = %s",
         [ben.org_id] * 3,
     )
     for table in (
@@ -1055,8 +1058,8 @@ async def test_plans_of_what_is_derived_quote_no_invisible_row(ben: Viewer, raw,
         "memory_sources",
         "memory_participants",
         "conversations",
-        "placements",
-        "merges",
+        "conversation_messages",
+        "participant_merges",
         "api_keys",
     ):
         await admin.execute(f"analyze roomlore.{table}")
@@ -1093,11 +1096,11 @@ async def test_temporary_tables_do_not_stand_in_for_ours(cluster: Cluster, ben: 
         "message_audience": "as participant_id, null::uuid as message_id",
         "participants": "as id, 'agent' as kind",
         "readable_messages": "as id, 'secret' as body",
-        "merges": f"as participant_id, '{made_id('person', 0)}'::uuid as person_id",
+        "participant_merges": f"as participant_id, '{made_id('person', 0)}'::uuid as person_id",
         "memories": "as id, 'normal' as sensitivity, null::uuid as asserted_by",
         "memory_sources": "as memory_id, null::uuid as message_id",
         "conversations": "as id, 'normal' as sensitivity",
-        "placements": "as conversation_id, (select id from roomlore.messages limit 1) as message_id",
+        "conversation_messages": "as conversation_id, (select id from roomlore.messages limit 1) as message_id",
     }
     for name, rest in stand_ins.items():
         await raw.execute(f"{fake.format(name)} {rest}")
@@ -1107,10 +1110,12 @@ async def test_temporary_tables_do_not_stand_in_for_ours(cluster: Cluster, ben: 
         assert await fetch(raw, "select viewer_is_agent()") == [(False,)]
         assert await fetch(raw, f"select count(*) from {SEARCHES[0]}") == [(0,)]
         assert await fetch(raw, "select own_ids()") == [([ben.participant_id],)]
-        assert await fetch(raw, "select can_recall(%s)", [ben.participant_id]) == [(False,)]
-        assert await fetch(raw, "select can_follow(%s)", [ben.participant_id]) == [(False,)]
-        assert await fetch(raw, "select said_in(%s)", [ben.participant_id]) == []
-        asked = await fetch(raw, "select distinct conversation_of(message_id) from pg_temp.placements")
+        assert await fetch(raw, "select can_see_memory(%s)", [ben.participant_id]) == [(False,)]
+        assert await fetch(raw, "select can_see_conversation(%s)", [ben.participant_id]) == [(False,)]
+        assert await fetch(raw, "select messages_in(%s)", [ben.participant_id]) == []
+        asked = await fetch(
+            raw, "select distinct conversation_of(message_id) from pg_temp.conversation_messages"
+        )
         assert {key for (key,) in asked} <= {None}
     db = await Database.connect(cluster.app_dsn, size=1)
     try:
@@ -1128,7 +1133,7 @@ async def test_functions_of_the_callers_do_not_stand_in_for_ours(ben: Viewer, ra
         "viewer_id": "uuid",
         "viewer_is_operator": "boolean",
         "own_ids": "uuid[]",
-        "can_recall": "boolean",
+        "can_see_memory": "boolean",
     }.items():
         made = {"boolean": "true", "uuid": f"'{ben.org_id}'::uuid", "uuid[]": "'{}'::uuid[]"}[returned]
         await raw.execute(f"create function pg_temp.{name}() returns {returned} language sql return {made}")
@@ -1152,34 +1157,34 @@ def scope(*, rooms: str = "null", kinds: str = "null", since: str = "null", unti
 
 
 ODD_CALLS = [
-    f"{WORDED} best_worded('secret', {scope(rooms='array[]::uuid[]')}, false, 100)) as found",
-    f"{WORDED} best_worded('secret number', {scope(kinds=HUMAN, since=EVER, until=NEVER)}, false, 100)) as found",
-    f"{WORDED} best_worded('secret number', {scope(kinds=HUMAN)}, true, 100)) as found",
-    f"{WORDED} best_worded('', null, false, 100)) as found",
-    "worded_memories('', 100)",
+    f"{WORDED} lexical_candidates('secret', {scope(rooms='array[]::uuid[]')}, false, 100)) as found",
+    f"{WORDED} lexical_candidates('secret number', {scope(kinds=HUMAN, since=EVER, until=NEVER)}, false, 100)) as found",
+    f"{WORDED} lexical_candidates('secret number', {scope(kinds=HUMAN)}, true, 100)) as found",
+    f"{WORDED} lexical_candidates('', null, false, 100)) as found",
+    "lexical_memories('', 100)",
     "newest_memories(array[null, gen_random_uuid()], '{}', '{}', '{}', '{}', '{}', '{}', '', 'infinity', 'infinity', null, null, 0)",
-    "ties_of(null)",
-    "ties_of(array[null, gen_random_uuid()])",
-    "resting_on(null)",
-    "resting_on(array[null, gen_random_uuid()])",
-    "worded_memories('village''); drop table memories; --', 100)",
-    "worded_memories('village | recollection0 & ! <-> :*', null)",
-    "nearest_memories(null, 'fake-hash-384', null)",
-    "nearest_memories((select array_fill(0, array[384])::vector::halfvec), 'fake-hash-384', 100)",
-    "nearest_memories((select array_fill(1, array[384])::vector::halfvec), null, 100)",
-    f"{WORDED} best_worded('', null, true, 100)) as found",
-    f"{WORDED} best_worded('''); drop table messages; --', null, true, 100)) as found",
-    f"{WORDED} best_worded('secret | number & ! <-> :*', null, null, null)) as found",
-    "nearest_exact(null, 'fake-hash-384', null, 100)",
-    "nearest_exact((select array_fill(0, array[384])::vector::halfvec), null, null, 100)",
-    "nearest_indexed(null, 'fake-hash-384', null, null)",
-    "surroundings(null, null, null, null, null, null)",
+    "links_of(null)",
+    "links_of(array[null, gen_random_uuid()])",
+    "derived_from(null)",
+    "derived_from(array[null, gen_random_uuid()])",
+    "lexical_memories('village''); drop table memories; --', 100)",
+    "lexical_memories('village | recollection0 & ! <-> :*', null)",
+    "dense_memories(null, 'fake-hash-384', null)",
+    "dense_memories((select array_fill(0, array[384])::vector::halfvec), 'fake-hash-384', 100)",
+    "dense_memories((select array_fill(1, array[384])::vector::halfvec), null, 100)",
+    f"{WORDED} lexical_candidates('', null, true, 100)) as found",
+    f"{WORDED} lexical_candidates('''); drop table messages; --', null, true, 100)) as found",
+    f"{WORDED} lexical_candidates('secret | number & ! <-> :*', null, null, null)) as found",
+    "dense_candidates_exact(null, 'fake-hash-384', null, 100)",
+    "dense_candidates_exact((select array_fill(0, array[384])::vector::halfvec), null, null, 100)",
+    "dense_candidates_indexed(null, 'fake-hash-384', null, null)",
+    "context_window(null, null, null, null, null, null)",
     "token_vectors('fake-hash-384', null)",
     "token_vectors(null, array[null, gen_random_uuid()])",
-    "surroundings(array[gen_random_uuid()], array['secret', null, ''], null, 'fake-hash-384', null, -1)",
-    "take_work('embed', null, 100, 100, interval '1 hour')",
-    "take_work(null, null, null, null, null)",
-    "take_work('embed', null, 100, 100, interval '1 hour', true)",
+    "context_window(array[gen_random_uuid()], array['secret', null, ''], null, 'fake-hash-384', null, -1)",
+    "lease_work('embed', null, 100, 100, interval '1 hour')",
+    "lease_work(null, null, null, null, null)",
+    "lease_work('embed', null, 100, 100, interval '1 hour', true)",
     "org_ids()",
 ]
 
@@ -1197,7 +1202,7 @@ async def test_nobody_learns_which_conversation_what_they_cannot_read_is_in(secr
     """Asked from either end, with ids that are right: the answers are those for ids of nothing."""
     held, ann = made_id("conversation", 0), await secrets.viewer("ann")
     rows = await attempt(
-        raw, secrets.org_id, "operator", "select message_id, conversation_id from placements"
+        raw, secrets.org_id, "operator", "select message_id, conversation_id from conversation_messages"
     )
     assert {key for _, key in rows} == {held}
     stranger = Viewer(org_id=secrets.org_id, participant_id=uuid4())
@@ -1207,11 +1212,11 @@ async def test_nobody_learns_which_conversation_what_they_cannot_read_is_in(secr
                 raw, secrets.org_id, viewer, "select conversation_of(%s)", params=[message_id]
             )
             assert told == (held if is_let_in else None)
-        said = await attempt(raw, secrets.org_id, viewer, "select said_in(%s)", params=[held])
+        said = await attempt(raw, secrets.org_id, viewer, "select messages_in(%s)", params=[held])
         assert {key for (key,) in said} == ({key for key, _ in rows} if is_let_in else set())
-        assert await attempt(raw, secrets.org_id, viewer, "select * from placements") == []
+        assert await attempt(raw, secrets.org_id, viewer, "select * from conversation_messages") == []
         for odd in (None, message_id):
-            assert await attempt(raw, secrets.org_id, viewer, "select said_in(%s)", params=[odd]) == []
+            assert await attempt(raw, secrets.org_id, viewer, "select messages_in(%s)", params=[odd]) == []
             asked = "select conversation_of(%s)"
             [(told,)] = await attempt(raw, secrets.org_id, viewer, asked, params=[held if odd else None])
             assert told is None
@@ -1226,18 +1231,18 @@ async def test_a_conversation_of_which_the_viewer_may_read_a_part_is_not_there_f
         raw,
         secrets.org_id,
         "operator",
-        "insert into placements select org_id, id, %s from messages where external_id = 'm2'",
+        "insert into conversation_messages select org_id, id, %s from messages where external_id = 'm2'",
         params=[held],
     )
     for query in (
         "select id from conversations",
-        "select said_in('{held}')",
+        "select messages_in('{held}')",
         "select conversation_of(id) from messages where conversation_of(id) is not null",
         "select id from conversations where id in (select conversation_of(id) from messages)",
     ):
         assert await attempt(raw, secrets.org_id, ben, query.format(held=held)) == [], query
     ann = await secrets.viewer("ann")
-    assert len(await attempt(raw, secrets.org_id, ann, f"select said_in('{held}')")) == 3
+    assert len(await attempt(raw, secrets.org_id, ann, f"select messages_in('{held}')")) == 3
 
 
 async def test_only_a_worker_that_speaks_for_nobody_sees_the_queue(open_app, raw):
@@ -1256,14 +1261,16 @@ async def test_only_a_worker_that_speaks_for_nobody_sees_the_queue(open_app, raw
     for viewer in (str(ben.participant_id), "operator"):
         async with raw.transaction():
             await state(raw, org=str(app.org_id), viewer=viewer)
-            assert await fetch(raw, "select * from take_work('embed', null, 9, 9, interval '1 hour')") == []
+            assert await fetch(raw, "select * from lease_work('embed', null, 9, 9, interval '1 hour')") == []
             assert await fetch(raw, "select * from count_work('embed', null)") == [(0, 0)]
     assert (await fetch(raw, "select waiting from count_work('embed', null)"))[0][0] >= 1
 
 
 async def test_a_search_by_words_does_not_weigh_what_the_viewer_cannot_read(ben: Viewer, raw):
     for is_large in ("false", "true"):
-        query = f"select lexemes, rarities from best_worded('good secret nonesuch', null, {is_large}, 9)"
+        query = (
+            f"select lexemes, rarities from lexical_candidates('good secret nonesuch', null, {is_large}, 9)"
+        )
         async with raw.transaction():
             await state(raw, org=str(ben.org_id), viewer=str(ben.participant_id))
             [(lexemes, rarities)] = await fetch(raw, query)

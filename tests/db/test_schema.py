@@ -139,7 +139,7 @@ CATALOG: dict[str, tuple[LiteralString, list]] = {
             or privilege_type not in ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
             or table_name = 'readable_messages' or table_name ~ '_[0-9]+$'
             or (table_name in (
-              'migrations', 'orgs', 'timeline', 'answers', 'exchange_edges', 'embeddable_messages'
+              'migrations', 'orgs', 'timeline', 'answers', 'thread_edges', 'embeddable_messages'
             ) and privilege_type <> 'SELECT'))
         """,
         [],
@@ -504,11 +504,11 @@ DIFFERENCES: list[LiteralString] = [
     "alter policy read on rooms using (true)",
     "drop index messages_by_author",
     "grant truncate on rooms to roomlore_app",
-    "grant update (at) on activity_log to roomlore_app",
+    "grant update (at) on audit_log to roomlore_app",
     "alter table rooms owner to current_user",
     "create or replace view embeddable as select org_id, id from embeddable_messages",
-    "create or replace function place_id() returns uuid language sql return null::uuid",
-    "revoke execute on function place_id() from roomlore_app",
+    "create or replace function destination_id() returns uuid language sql return null::uuid",
+    "revoke execute on function destination_id() from roomlore_app",
     "comment on table rooms is 'rooms'",
 ]
 

@@ -126,9 +126,9 @@ async def test_tokens_go_with_what_was_said(app: App, admin, going: Callable[[Ap
 async def test_tokens_of_answers_go_where_a_room_embeds_exchanges_and_come_back(app: App, admin):
     await app.ingest_batch([message("1", "where is the tent?"), message("2", "in the attic", reply_to="1")])
     await app.drain()
-    await app.operations.embed("general", "exchange")
+    await app.monitoring.set_embedding_policy("general", "thread")
     assert (await seen(app, admin, app.operator)).keys() == {"1"}
-    await app.operations.embed("general", "message")
+    await app.monitoring.set_embedding_policy("general", "message")
     await app.drain()
     assert (await seen(app, admin, app.operator)).keys() == {"1", "2"}
 

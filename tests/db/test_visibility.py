@@ -77,7 +77,7 @@ ELSEWHERE = World(
     conversations=[Conversation(number=0, room="square", said=["elsewhere"])],
     memories=[Memory(number=0, sources=["elsewhere"]), Memory(number=1, asserted_by="cleo")],
     merges={"cleo": 0, "ben": 0},
-    encounters=[(0, "cleo", "ben")],
+    interactions=[(0, "cleo", "ben")],
     keys=["cleo"],
     lines=[Note(number=0, account="cleo", said=["elsewhere"])],
     receipts=[Note(number=0, account="cleo", said=["elsewhere"])],
@@ -121,12 +121,12 @@ NEAREST = """
   from {}(array_fill(1, array[384])::vector::halfvec, %s, null, %s)
 """
 NEAREST_MEMORIES = """
-  select memory_id from nearest_memories(array_fill(1, array[384])::vector::halfvec, %s, %s)
+  select memory_id from dense_memories(array_fill(1, array[384])::vector::halfvec, %s, %s)
 """
-WORDED_MEMORIES = "select memory_id from worded_memories(%s, %s)"
-WORDED = "select unnest(message_ids) from best_worded(%s, null, {}, %s)"
+WORDED_MEMORIES = "select memory_id from lexical_memories(%s, %s)"
+WORDED = "select unnest(message_ids) from lexical_candidates(%s, null, {}, %s)"
 #: Whoever asks names the messages, and may name what they cannot read.
-AROUND = "select message_id from surroundings(%s, array['whatever'], null, '', null, %s)"
+AROUND = "select message_id from context_window(%s, array['whatever'], null, '', null, %s)"
 
 
 @pytest.mark.timeout(900)
@@ -198,7 +198,7 @@ async def assert_searches(conn, told: Truth, visible: set[UUID]) -> None:
         assert await ids(conn, WORDED.format(is_large), [EVERYWHERE, MANY]) == spoken - told.redacted
     for reach in (0, MANY):
         assert await ids(conn, AROUND, [list(told.messages), reach]) == spoken
-    for function in ("nearest_exact", "nearest_indexed"):
+    for function in ("dense_candidates_exact", "dense_candidates_indexed"):
         found = await ids(conn, NEAREST.format(function), [told.app._embedder.model_id, MANY])
         assert found == visible & told.embedded, function
 
@@ -215,21 +215,27 @@ async def assert_memories_found(conn, told: Truth, visible: set[UUID]) -> None:
 QUESTIONS = " union all ".join(
     f"select '{name}', id from unnest(%(ids)s::uuid[]) as asked (id) where {name}(id)"
     for name in (
-        *("can_read", "attended", "can_know", "knows", "knows_another_account"),
-        *("can_recall", "can_follow"),
+        *(
+            "can_see_message",
+            "was_member",
+            "can_see_participant",
+            "can_know_participant",
+            "can_see_another_account",
+        ),
+        *("can_see_memory", "can_see_conversation"),
     )
 )
 #: Which messages are in which conversation, asked from either end.
 SAID_IN = (
-    "select said.id, asked.id from unnest(%(ids)s::uuid[]) as asked (id), said_in(asked.id) as said (id)"
+    "select said.id, asked.id from unnest(%(ids)s::uuid[]) as asked (id), messages_in(asked.id) as said (id)"
 )
 CONVERSATION_OF = (
     "select id, conversation_of(id) from unnest(%(ids)s::uuid[]) as asked (id)"
     " where conversation_of(id) is not null"
 )
 OWN = (
-    "select own_ids(), viewer_is_agent(), array(select room_id from stays_of_viewer),"
-    " (select count(*) from stays_of_viewer), array(select room_id from open_rooms_of_viewer),"
+    "select own_ids(), viewer_is_agent(), array(select room_id from memberships_of_viewer),"
+    " (select count(*) from memberships_of_viewer), array(select room_id from open_rooms_of_viewer),"
     " array(select message_id from addressed_to_viewer)"
 )
 
@@ -252,13 +258,15 @@ async def assert_functions(conn, told: Truth, viewer: Viewer, rows: Rows) -> Non
         was_member = any(period.covers(one.sent_at) for period in facts.periods.get(one.room.id, ()))
         return was_member or facts.is_one_of(one.prior_speakers)
 
-    assert yes["can_read"] == shown("messages")
-    assert yes["attended"] == {key for key in shown("messages") if was_there(key)}
-    assert yes["can_know"] == shown("participants") >= yes["knows"]
-    assert yes["knows_another_account"] == shown("merges")
-    assert yes["can_recall"] == shown("memories")
-    assert yes["can_follow"] == shown("conversations")
-    placed = {(one, held) for one, held in told.rows["placements"] if held in yes["can_follow"]}
+    assert yes["can_see_message"] == shown("messages")
+    assert yes["was_member"] == {key for key in shown("messages") if was_there(key)}
+    assert yes["can_see_participant"] == shown("participants") >= yes["can_know_participant"]
+    assert yes["can_see_another_account"] == shown("participant_merges")
+    assert yes["can_see_memory"] == shown("memories")
+    assert yes["can_see_conversation"] == shown("conversations")
+    placed = {
+        (one, held) for one, held in told.rows["conversation_messages"] if held in yes["can_see_conversation"]
+    }
     assert await ids(conn, SAID_IN, params) == await ids(conn, CONVERSATION_OF, params) == placed
     [(own, is_agent, own_rooms, stays, open_rooms, addressed)] = await (await conn.execute(OWN)).fetchall()
     assert set(own) == {viewer.participant_id, *facts.accounts} - {told.app.org_id}
@@ -274,7 +282,7 @@ def assert_union(told: Truth, account: str, before: Mapping[str, Rows], merged: 
     """A person sees what any account of theirs saw; what was for agents, only if every account is one."""
     facts = told.facts(told.viewer(account))
     own = [name for name, key in told.accounts.items() if facts.is_own(key)]
-    for table in ("messages", "rooms", "memberships", "participants", "identities"):
+    for table in ("messages", "rooms", "memberships", "participants", "platform_accounts"):
         union = set().union(*(before[name][table] for name in own))
         if table == "messages" and not facts.is_agent:
             union = {(key,) for (key,) in union if not for_agents(told, facts, key)}
@@ -282,7 +290,7 @@ def assert_union(told: Truth, account: str, before: Mapping[str, Rows], merged: 
             told.kinds[told.accounts[one]] == "agent" for one in own
         ):
             assert set(merged[table]) == union, table
-    for table in ("memories", "conversations", "encounters", "receipts", "activity_log"):
+    for table in ("memories", "conversations", "interactions", "receipts", "audit_log"):
         if facts.is_agent == any(told.kinds[told.accounts[one]] == "agent" for one in own):
             assert set(merged[table]) >= set().union(*(before[name][table] for name in own)), table
 
@@ -298,7 +306,7 @@ def for_agents(told: Truth, facts, key: UUID) -> bool:
 
 async def crawl(app: App, viewer: Viewer, world: World) -> dict[str, object]:
     """Everything that the App's reads answer to a viewer who has a key, errors included."""
-    app, answers = app.acting(viewer), {}
+    app, answers = app.impersonate(viewer), {}
 
     async def ask(key: str, call) -> None:
         try:
@@ -328,7 +336,7 @@ async def crawl(app: App, viewer: Viewer, world: World) -> dict[str, object]:
         )
     for number, _ in enumerate(world.memories):
         await ask(f"recall {number}", app.ask(viewer, f"{EVERYWHERE} recollection{number}"))
-        await ask(f"why {number}", app.memories.why(viewer, str(made_id("memory", number))))
+        await ask(f"why {number}", app.memories.provenance(viewer, str(made_id("memory", number))))
     for room in (*(room.external_id for room in world.rooms), "census"):
         await ask(f"participants {room}", app.participants(viewer, room=room))
         await ask(f"messages {room}", app.messages(viewer, room))
@@ -634,7 +642,7 @@ async def answers_to(app: App, account: str, world: World, admin) -> dict[str, o
 async def test_a_participant_makes_nobody_an_account_of_theirs(app: App):
     await app.ingest(say("m1", ANA))
     await app.ingest(say("m2", BEN))
-    ben = app.acting(await app.viewer("ben"))
+    ben = app.impersonate(await app.viewer("ben"))
     for attempt in (ben.people.merge("ben", "ana"), ben.people.split("ana"), ben.viewer("ana")):
         with pytest.raises(NotAllowed):
             await attempt
@@ -727,7 +735,7 @@ async def test_what_rested_on_a_removed_message_does_not_become_visible_to_more(
 async def test_erasing_what_is_not_there_and_what_is_not_to_be_seen_is_answered_alike(app: App):
     await app.ingest(say("m1", ANA, room=closed("cabin", ANA)))
     await app.ingest(say("m2", BEN))
-    ben, told = app.acting(await app.viewer("ben")), []
+    ben, told = app.impersonate(await app.viewer("ben")), []
     ana_id, message_id = (
         (await app.viewer("ana")).participant_id,
         (await app.messages(app.operator, "cabin"))[0].id,
@@ -760,7 +768,7 @@ async def test_a_receipt_tells_a_member_nothing_of_what_they_cannot_see(open_app
         app = await open_app("org")
         said = [say("m0", BEN, "village secret0"), *secrets]
         await load(app, World(rooms=[closed("attic", ANA)], said=said, memories=memories))
-        ben = app.acting(await app.viewer("ben"))
+        ben = app.impersonate(await app.viewer("ben"))
         receipt = await getattr(ben.erasure, what)(word, dry_run=True)
         told.append({one.what: one.count for one in (*receipt.removed, *receipt.kept)})
     assert told[0] == told[1]

@@ -128,7 +128,7 @@ class World:
     found: Mapping[str, str] = field(default_factory=dict)
     memories: Sequence[Memory] = ()
     #: (number of the conversation, account of the agent, account of whom it met there).
-    encounters: Sequence[tuple[int, str, str]] = ()
+    interactions: Sequence[tuple[int, str, str]] = ()
     #: Accounts that have keys.
     keys: Sequence[str] = ()
     lines: Sequence[Note] = ()
@@ -145,7 +145,7 @@ class World:
             *self.others,
             *self.merges,
             *self.keys,
-            *(account for _, *pair in self.encounters for account in pair),
+            *(account for _, *pair in self.interactions for account in pair),
         }
         for memory in self.memories:
             mentioned |= {memory.asserted_by, *(account for account, _ in memory.people)}
@@ -181,7 +181,7 @@ def worlds(draw: st.DrawFn) -> World:
         conversations=talks,
         found=draw(found(left)),
         memories=[draw(memory(number, left)) for number in range(draw(st.integers(0, 4)))],
-        encounters=draw(st.lists(encounters(len(talks)), max_size=4, unique=True)),
+        interactions=draw(st.lists(interactions(len(talks)), max_size=4, unique=True)),
         keys=draw(st.lists(ACCOUNTS, max_size=2)),
         lines=[draw(note(number, left)) for number in range(draw(st.integers(0, 3)))],
         receipts=[draw(note(number, left)) for number in range(draw(st.integers(0, 2)))],
@@ -280,7 +280,7 @@ def memory(draw: st.DrawFn, number: int, said: Sequence[IncomingMessage]) -> Mem
     )
 
 
-def encounters(talks: int) -> st.SearchStrategy[tuple[int, str, str]]:
+def interactions(talks: int) -> st.SearchStrategy[tuple[int, str, str]]:
     met = st.tuples(st.integers(0, talks - 1), ACCOUNTS, ACCOUNTS)
     return met.filter(lambda one: one[1] != one[2])
 
@@ -333,7 +333,7 @@ async def derive(app: App, world: World) -> None:
         await app.erasure.message(key)
 
     async def work(conn: psycopg.AsyncConnection) -> None:
-        accounts = dict(await _rows(conn, "select account_id, participant_id from identities"))
+        accounts = dict(await _rows(conn, "select account_id, participant_id from platform_accounts"))
         held = Held(
             org_id=app.org_id,
             said=dict(await _rows(conn, "select external_id, id from messages")),
@@ -341,7 +341,8 @@ async def derive(app: App, world: World) -> None:
         )
         await _keep_out(conn, held, world)
         await conn.execute(
-            "update rooms set members_at = case when external_id = any (%s) then now() end", [[*world.listed]]
+            "update rooms set member_list_at = case when external_id = any (%s) then now() end",
+            [[*world.listed]],
         )
         await _tangle(conn)
         await _add_found(conn, held, world)
@@ -359,8 +360,8 @@ async def merge(app: App, persons: Mapping[str, int]) -> None:
 
     async def work(conn: psycopg.AsyncConnection) -> None:
         await conn.cursor().executemany(
-            "insert into merges (org_id, participant_id, person_id)"
-            " select org_id, participant_id, %s from identities where account_id = %s",
+            "insert into participant_merges (org_id, participant_id, person_id)"
+            " select org_id, participant_id, %s from platform_accounts where account_id = %s",
             [(made_id("person", person), account) for account, person in persons.items()],
         )
 
@@ -371,7 +372,7 @@ async def split(app: App) -> None:
     """Make every participant a person of its own."""
 
     async def work(conn: psycopg.AsyncConnection) -> None:
-        await conn.execute("delete from merges where org_id = %s", [app.org_id])
+        await conn.execute("delete from participant_merges where org_id = %s", [app.org_id])
 
     await app.db.change(app.org_id, work)
 
@@ -386,7 +387,7 @@ async def _keep_out(conn: psycopg.AsyncConnection, held: Held, world: World) -> 
         return
     await conn.execute(
         "delete from memberships where participant_id in"
-        " (select participant_id from identities where account_id = %s)",
+        " (select participant_id from platform_accounts where account_id = %s)",
         [SCRIBE.account_id],
     )
     for table in ("erased_accounts", "erased_names"):
@@ -403,7 +404,7 @@ async def _keep_out(conn: psycopg.AsyncConnection, held: Held, world: World) -> 
 
 async def _tangle(conn) -> None:
     """Forget what was found out, to make room for what the world says."""
-    await conn.execute("delete from placements")
+    await conn.execute("delete from conversation_messages")
     await conn.execute("delete from conversations")
     await conn.execute("delete from replies where method in ('mention', 'inferred')")
 
@@ -421,7 +422,7 @@ async def _add_conversations(conn, held: Held, world: World) -> None:
         key, said = made_id("conversation", one.number), [held.said[key] for key in one.said]
         await conn.execute(
             "insert into conversations"
-            " (org_id, id, room_id, label, sensitivity, boundary, opened_at, last_at, quiet_after)"
+            " (org_id, id, room_id, label, sensitivity, split_reason, opened_at, last_at, idle_timeout)"
             " select rooms.org_id, %s, rooms.id, %s, %s, 'first', coalesce(min(said.sent_at), %s),"
             " coalesce(max(said.sent_at), %s), '1 hour'"
             " from rooms left join messages as said on said.id = any (%s)"
@@ -429,13 +430,13 @@ async def _add_conversations(conn, held: Held, world: World) -> None:
             [key, f"label{one.number}", one.sensitivity, START, START, said, one.room],
         )
         await conn.execute(
-            "insert into placements (org_id, message_id, conversation_id) select %s, unnest(%s::uuid[]), %s",
+            "insert into conversation_messages (org_id, message_id, conversation_id) select %s, unnest(%s::uuid[]), %s",
             [held.org_id, said, key],
         )
         # Every other one became sensitive when all of this was said, the others before.
         if one.sensitivity == "sensitive" and one.number % 2:
             await conn.execute(
-                "update conversations set spoken_by = speakers(org_id, id) where id = %s", [key]
+                "update conversations set prior_authors = speakers(org_id, id) where id = %s", [key]
             )
 
 
@@ -472,10 +473,10 @@ async def _add_memories(conn, held: Held, world: World) -> None:
 
 async def _add_encounters_and_keys(conn, held: Held, world: World) -> None:
     await conn.cursor().executemany(
-        "insert into encounters values (%s, %s, %s, %s, 1, 0, 0, 0, 0, now())",
+        "insert into interactions values (%s, %s, %s, %s, 1, 0, 0, 0, 0, now())",
         [
             (held.org_id, made_id("conversation", number), held.accounts[agent], held.accounts[met])
-            for number, agent, met in world.encounters
+            for number, agent, met in world.interactions
         ],
     )
     await conn.cursor().executemany(
@@ -490,7 +491,7 @@ async def _add_encounters_and_keys(conn, held: Held, world: World) -> None:
 
 async def _add_notes(conn, held: Held, world: World) -> None:
     await conn.cursor().executemany(
-        "insert into activity_log (org_id, id, viewer_id, action, outcome, subject_ids)"
+        "insert into audit_log (org_id, id, viewer_id, action, outcome, subject_ids)"
         " values (%s, %s, %s, 'search', 'done', %s)",
         [
             (
@@ -545,23 +546,23 @@ KEYS = {
     "messages": "id",
     "timeline": "id",
     "message_audience": "message_id, participant_id",
-    "revisions": "message_id",
+    "message_revisions": "message_id",
     "message_embeddings": "message_id",
     "replies": "id",
     "rooms": "id",
     "participants": "id",
-    "identities": "participant_id",
-    "merges": "participant_id, person_id",
+    "platform_accounts": "participant_id",
+    "participant_merges": "participant_id, person_id",
     "conversations": "id",
-    "placements": "message_id, conversation_id",
+    "conversation_messages": "message_id, conversation_id",
     "memories": "id",
     "memory_sources": "memory_id, message_id",
     "memory_participants": "memory_id, participant_id",
-    "encounters": "conversation_id, agent_id, participant_id",
+    "interactions": "conversation_id, agent_id, participant_id",
     "receipts": "id",
-    "activity_log": "id",
-    "activity": "room_id, participant_id",
-    "work": "subject_id",
+    "audit_log": "id",
+    "room_activity": "room_id, participant_id",
+    "work_queue": "subject_id",
     "api_keys": "id",
     "erased_accounts": "org_id",
     "erased_names": "org_id",
@@ -727,29 +728,29 @@ class Truth:
             return viewer == self.app.operator
 
         return {
-            **dict.fromkeys(("messages", "timeline", "message_audience", "revisions"), by_message),
+            **dict.fromkeys(("messages", "timeline", "message_audience", "message_revisions"), by_message),
             "message_embeddings": by_message,
             "replies": lambda key: self._can_see_reply(key, facts),
             "rooms": lambda key: can_see_room(self.rooms[key], facts),
             "memberships": lambda *key: can_see_membership(self._presence(*key), facts),
-            **dict.fromkeys(("participants", "identities"), by_participant),
-            "merges": lambda key, person: self._can_see_merge(key, person, facts, known),
+            **dict.fromkeys(("participants", "platform_accounts"), by_participant),
+            "participant_merges": lambda key, person: self._can_see_merge(key, person, facts, known),
             "conversations": lambda key: can_see_conversation(self.conversations[key], facts),
             **dict.fromkeys(("memories", "memory_sources"), by_memory),
             "memory_participants": lambda key, one: by_memory(key) and one in known,
-            "encounters": lambda where, agent, met: can_see_interaction(
+            "interactions": lambda where, agent, met: can_see_interaction(
                 agent, facts, conversation=self.conversations[where], knows=met in known
             ),
-            **dict.fromkeys(("receipts", "activity_log"), by_owner),
+            **dict.fromkeys(("receipts", "audit_log"), by_owner),
             **dict.fromkeys(
                 (
-                    "activity",
-                    "work",
+                    "room_activity",
+                    "work_queue",
                     "api_keys",
                     "erased_accounts",
                     "erased_names",
                     "erased_ranges",
-                    "placements",
+                    "conversation_messages",
                 ),
                 by_operator,
             ),
@@ -787,7 +788,7 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
     spoken = dict(
         await _rows(
             admin,
-            "select message_id, spoken_by from placements p join conversations c"
+            "select message_id, prior_authors from conversation_messages p join conversations c"
             " on c.org_id = p.org_id and c.id = p.conversation_id"
             " where p.org_id = %s and c.sensitivity = 'sensitive'",
             [app.org_id],
@@ -808,10 +809,10 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
         app=app,
         rows=await _everything(admin, "where org_id = %s", [app.org_id]),
         kinds=dict(await rows("id, kind from participants")),
-        accounts=dict(await rows("account_id, participant_id from identities")),
-        persons=dict(await rows("participant_id, person_id from merges")),
+        accounts=dict(await rows("account_id, participant_id from platform_accounts")),
+        persons=dict(await rows("participant_id, person_id from participant_merges")),
         rooms=rooms,
-        listed={key for key, told_at in await rows("id, members_at from rooms") if told_at is not None},
+        listed={key for key, told_at in await rows("id, member_list_at from rooms") if told_at is not None},
         messages=messages,
         presences=[
             Membership(room=rooms[room], participant_id=who, period=Period(joined_at=joined, left_at=left))
@@ -827,9 +828,7 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
         ],
         places={
             key: (sent, order, key)
-            for key, sent, order, erased_at in await rows(
-                "id, sent_at, native_order, erased_at from messages"
-            )
+            for key, sent, order, erased_at in await rows("id, sent_at, sequence, erased_at from messages")
             if erased_at is None
         },
         conversations={
@@ -837,10 +836,10 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
                 org_id=app.org_id,
                 messages=[messages[one] for one in held],
                 is_sensitive=sensitivity == "sensitive",
-                prior_speakers=frozenset(spoken_by),
+                prior_speakers=frozenset(prior_authors),
             )
-            for key, sensitivity, spoken_by, held in await rows(
-                "id, sensitivity, spoken_by, array(select message_id from placements p"
+            for key, sensitivity, prior_authors, held in await rows(
+                "id, sensitivity, prior_authors, array(select message_id from conversation_messages p"
                 " where p.org_id = conversations.org_id and p.conversation_id = conversations.id)"
                 " from conversations"
             )
@@ -859,7 +858,7 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
             )
         },
         owners=dict(
-            [*await rows("id, viewer_id from receipts"), *await rows("id, viewer_id from activity_log")]
+            [*await rows("id, viewer_id from receipts"), *await rows("id, viewer_id from audit_log")]
         ),
         external_ids={key: external_id for key, _, _, _, _, external_id, _ in said},
         embedded={key for (key,) in await rows("message_id from message_embeddings")},
@@ -925,7 +924,7 @@ def _derived_seen(world: World, told: Truth, seen: Rows) -> dict:
         "merges": {
             account: person
             for account, person in world.merges.items()
-            if (told.accounts[account], made_id("person", person)) in seen["merges"]
+            if (told.accounts[account], made_id("person", person)) in seen["participant_merges"]
         },
         "conversations": [
             one
@@ -946,11 +945,12 @@ def _derived_seen(world: World, told: Truth, seen: Rows) -> dict:
             for one in world.memories
             if (made_id("memory", one.number),) in seen["memories"]
         ],
-        "encounters": [
+        "interactions": [
             (number, *pair)
-            for number, *pair in world.encounters
-            if (made_id("conversation", number), *(told.accounts[one] for one in pair)) in seen["encounters"]
+            for number, *pair in world.interactions
+            if (made_id("conversation", number), *(told.accounts[one] for one in pair))
+            in seen["interactions"]
         ],
-        "lines": notes("activity_log", "line", world.lines),
+        "lines": notes("audit_log", "line", world.lines),
         "receipts": notes("receipts", "receipt", world.receipts),
     }

@@ -27,12 +27,12 @@ def test_answers_are_judged_by_what_they_cite():
         replace(TRAP, id="q5"),
     ]
     run = [
-        Answered(question_id="q1", answered=True, tier="room", cited=("m7", "m1")),
-        Answered(question_id="q2", answered=True, tier="history", cited=("m8",)),
-        Answered(question_id="q3", answered=False, tier="none", cited=()),
+        Answered(question_id="q1", answered=True, stage="room", cited=("m7", "m1")),
+        Answered(question_id="q2", answered=True, stage="history", cited=("m8",)),
+        Answered(question_id="q3", answered=False, stage="none", cited=()),
         # What misleads is no evidence.
-        Answered(question_id="q4", answered=True, tier="room", cited=("m1",)),
-        Answered(question_id="q5", answered=False, tier="none", cited=()),
+        Answered(question_id="q4", answered=True, stage="room", cited=("m1",)),
+        Answered(question_id="q5", answered=False, stage="none", cited=()),
     ]
     assert score_answers(questions, run) == {
         "answered": {"when answerable": 0.6667, "when not": 0.5},
@@ -41,7 +41,7 @@ def test_answers_are_judged_by_what_they_cite():
             "of all answers": 0.3333,
             "messages cited": 1.3333,
         },
-        "tiers": {
+        "stages": {
             "when answerable": {"room": 1, "history": 1, "none": 1},
             "when not": {"room": 1, "none": 1},
         },
@@ -51,12 +51,12 @@ def test_answers_are_judged_by_what_they_cite():
 def test_answerable_questions_without_known_evidence_judge_nothing():
     question = replace(QUESTION, evidence_message_ids=())
     report = score_answers(
-        [question], [Answered(question_id="q1", answered=True, tier="room", cited=("m1",))]
+        [question], [Answered(question_id="q1", answered=True, stage="room", cited=("m1",))]
     )
     assert report["cites evidence"]["of answers to answerable questions"] is None
     assert report["answered"] == {"when answerable": 1.0, "when not": None}
 
 
 def test_no_answers_at_all_cite_nothing():
-    report = score_answers([TRAP], [Answered(question_id="q4", answered=False, tier="none", cited=())])
+    report = score_answers([TRAP], [Answered(question_id="q4", answered=False, stage="none", cited=())])
     assert set(report["cites evidence"].values()) == {None}

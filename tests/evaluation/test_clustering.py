@@ -138,7 +138,7 @@ def test_a_message_in_two_conversations_is_refused():
     assert score_conversations(gold("ab"), predicted=twice)["exact F"] == 1
 
 
-partings = st.lists(st.integers(0, 4), min_size=2, max_size=14)
+supersession_overrides = st.lists(st.integers(0, 4), min_size=2, max_size=14)
 
 
 def groups_of(labels: list[int]) -> list[str]:
@@ -148,7 +148,7 @@ def groups_of(labels: list[int]) -> list[str]:
     ]
 
 
-@given(partings, st.randoms(use_true_random=False))
+@given(supersession_overrides, st.randoms(use_true_random=False))
 def test_figures_stay_within_bounds_and_do_not_depend_on_names_or_order(labels, chance):
     found = groups_of(labels)
     shuffled = chance.sample(labels, len(labels))

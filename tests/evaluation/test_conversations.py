@@ -22,7 +22,7 @@ def said(
         body="",
         sent_at=datetime(2024, 5, 1, 9, tzinfo=UTC),
         precision="min",
-        native_order=0,
+        sequence=0,
         edited_at=None,
         redacted_at=None,
         reply_to=None,

@@ -138,7 +138,7 @@ async def test_search_is_measured_before_and_after_a_switch_side_by_side(app, fo
     ]
     assert found["values"]["ours by small"] == found["values"]["ours"] == 1
     assert found["best_baseline"] != "ours by small"
-    assert (await several.generations.status())[0].provider == "small"
+    assert (await several.embedding_versions.status())[0].provider == "small"
 
 
 async def test_a_question_of_one_room_is_asked_in_another(app, folder):
@@ -173,8 +173,8 @@ async def test_questions_are_answered_too_where_that_is_wanted(app, folder):
         "retrieval", benchmark(app, folder, "retrieval", options=Options(answers=True)), now=NOW
     )
     told = outcome.report["answers"]
-    assert sum(told["tiers"]["when answerable"].values()) == 2
-    assert sum(told["tiers"]["when not"].values()) == 1
+    assert sum(told["stages"]["when answerable"].values()) == 2
+    assert sum(told["stages"]["when not"].values()) == 1
     assert all(line["answered"] in {True, False} for line in outcome.predictions)
     assert told["answered"]["when answerable"] == outcome.report["answered"]["when_answerable"]
 
@@ -195,7 +195,7 @@ async def test_an_answer_from_a_memory_cites_what_that_rests_on(app, folder):
         )
     ).report
     told = report["answers"]
-    assert told["tiers"]["when answerable"] == {"memories": 1}
+    assert told["stages"]["when answerable"] == {"memories": 1}
     assert told["cites evidence"]["of answers to answerable questions"] == 1.0
 
 

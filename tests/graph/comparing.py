@@ -23,11 +23,11 @@ def viewers(app: App, told: Facts) -> list[Viewer]:
     return [app.operator, *(Viewer(org_id=app.org_id, participant_id=key) for key in sorted(ids))]
 
 
-async def compare(app: App, told: Facts, *, by: str = "postgresql", withheld: Sequence[UUID] = ()) -> int:
+async def compare(app: App, told: Facts, *, by: str = "postgresql", restrictions: Sequence[UUID] = ()) -> int:
     """Do nothing if every answer is the plain one; return how many of them were not empty."""
     answered = 0
     for number, viewer in enumerate(viewers(app, told)):
-        seen = told.seen(viewer, withheld=withheld)
+        seen = told.seen(viewer, restrictions=restrictions)
         for limit in (MANY, FEW) if number < TRIED_WITH_FEW else (MANY,):
             asking = Asking(graph=app.graph, seen=seen, limit=limit, by=by)
             await asking.of_bots()
@@ -48,15 +48,21 @@ class Asking:
 
     async def of_bots(self) -> None:
         seen, viewer, most = self.seen, self.seen.viewer, self.limit
-        said = self._found(await self.graph.said_by_bots(viewer, limit=most))
+        said = self._found(await self.graph.messages_by_agents(viewer, limit=most))
         assert [one.id for one in said] == seen.said_by(seen.bots())[:most]
-        known = self._found(await self.graph.known_by_bots(viewer, limit=most))
+        known = self._found(await self.graph.memories_of_agents(viewer, limit=most))
         assert [one.id for one in known] == seen.known_by(seen.bots(), STATED)[:most]
 
     async def of_somebody(self, one: UUID) -> None:
         seen, viewer, most, graph = self.seen, self.seen.viewer, self.limit, self.graph
         if one not in seen.known:
-            for call in (graph.said_by, graph.known_by, graph.known_about, graph.talked_to, graph.near):
+            for call in (
+                graph.said_by,
+                graph.known_by,
+                graph.memories_about,
+                graph.conversation_partners,
+                graph.near,
+            ):
                 with pytest.raises(NotFound):
                     await call(viewer, str(one))
             return
@@ -65,22 +71,22 @@ class Asking:
         assert [one.id for one in said] == seen.said_by(people)[:most]
         known = self._found(await graph.known_by(viewer, str(one), limit=most))
         assert [one.id for one in known] == seen.known_by(people, STATED)[:most]
-        about = self._found(await graph.known_about(viewer, str(one), limit=most))
+        about = self._found(await graph.memories_about(viewer, str(one), limit=most))
         assert [one.id for one in about] == seen.known_by(people, {"subject"})[:most]
-        talks = self._found(await graph.talked_to(viewer, str(one), limit=most))
-        assert _counted(talks) == _counted(seen.talked_to(people)[:most])
+        talks = self._found(await graph.conversation_partners(viewer, str(one), limit=most))
+        assert _counted(talks) == _counted(seen.conversation_partners(people)[:most])
         near = self._found(await graph.near(viewer, str(one), limit=most))
         assert [(one.id, one.label, one.score) for one in near] == seen.near(people, most)
 
     async def of_conversation(self, one: UUID) -> None:
         seen, viewer, most, graph = self.seen, self.seen.viewer, self.limit, self.graph
         if not seen.is_followed(one):
-            for call in (graph.present_in, graph.memories_for):
+            for call in (graph.participants_of, graph.memories_for):
                 with pytest.raises(NotFound):
                     await call(viewer, str(one))
             return
-        present = self._found(await graph.present_in(viewer, str(one), limit=most))
-        assert _counted(present) == _counted(seen.present_in(one)[:most])
+        present = self._found(await graph.participants_of(viewer, str(one), limit=most))
+        assert _counted(present) == _counted(seen.participants_of(one)[:most])
         weighed = seen.memories_for(one)[:most]
         kinds: dict[str, list[UUID]] = {}
         for memory in weighed:
@@ -93,8 +99,8 @@ class Asking:
         if self.by == "postgresql":
             # Nobody but the operator is told who found it.
             assert told.answered_by in {"postgresql", None}
-        self.answered += told.answered_by in {self.by, None} and bool(told.found)
-        return told.found
+        self.answered += told.answered_by in {self.by, None} and bool(told.items)
+        return told.items
 
 
 def _counted(found: Sequence[Any]) -> list[tuple[UUID, int, Any]]:

@@ -117,8 +117,8 @@ class Facts:
     #: Child, parent and method of each edge.
     edges: Sequence[tuple[UUID, UUID, str]]
 
-    def seen(self, viewer: Viewer, *, withheld: Iterable[UUID] = ()) -> "Seen":
-        return Seen(facts=self, viewer=viewer, withheld=frozenset(withheld))
+    def seen(self, viewer: Viewer, *, restrictions: Iterable[UUID] = ()) -> "Seen":
+        return Seen(facts=self, viewer=viewer, restrictions=frozenset(restrictions))
 
 
 async def facts(admin: psycopg.AsyncConnection, app: App) -> Facts:
@@ -131,7 +131,7 @@ async def facts(admin: psycopg.AsyncConnection, app: App) -> Facts:
         roles={*await rows("memory_id, participant_id, role from memory_participants")},
         tags={*await rows("memory_id, tag from memory_tags")},
         sources={*await rows("memory_id, message_id from memory_sources")},
-        placed={*await rows("conversation_id, message_id from placements")},
+        placed={*await rows("conversation_id, message_id from conversation_messages")},
         kinds={
             key: kind
             for key, kind, status in await rows("id, kind, status from memories")
@@ -148,18 +148,18 @@ class Seen:
     facts: Facts
     viewer: Viewer
     #: Messages that wishes keep from them.
-    withheld: frozenset[UUID]
+    restrictions: frozenset[UUID]
 
     @property
     def messages(self) -> set[UUID]:
         told = self.facts.truth
-        visible = told.visible(self.viewer) - told.redacted - self.withheld
+        visible = told.visible(self.viewer) - told.redacted - self.restrictions
         return {key for key in visible if told.messages[key].kind in SAID}
 
     @property
     def memories(self) -> set[UUID]:
         told, seen = self.facts.truth, self.facts.truth.facts(self.viewer)
-        kept = {key for key, message in self.facts.sources if message in self.withheld}
+        kept = {key for key, message in self.facts.sources if message in self.restrictions}
         return {key for key in self.facts.kinds if can_see_memory(told.memories[key], seen)} - kept
 
     @property
@@ -188,7 +188,7 @@ class Seen:
         named = {key for key, who, role in self.facts.roles if who in people & self.known and role in roles}
         return sorted(named & self.memories, reverse=True)
 
-    def talked_to(self, people: set[UUID]) -> list[ParticipantCount]:
+    def conversation_partners(self, people: set[UUID]) -> list[ParticipantCount]:
         told, talks = self.facts.truth, Counter[UUID]()
         last: dict[UUID, datetime] = {}
         for child, parent in self._answers():
@@ -210,7 +210,7 @@ class Seen:
 
     def _answers(self) -> set[tuple[UUID, UUID]]:
         """What each message answers: by its own word, or else the root of its thread."""
-        visible = self.facts.truth.visible(self.viewer) - self.withheld
+        visible = self.facts.truth.visible(self.viewer) - self.restrictions
         counting: dict[UUID, UUID] = {}
         for method in ("thread", "explicit"):
             counting |= {
@@ -238,7 +238,7 @@ class Seen:
         near = {key for key, *_ in self._near(people)}
         org_id = self.facts.truth.app.org_id
         counts: dict[str, dict[UUID, int]] = {
-            "User": {one.participant_id: one.count for one in self.talked_to(people)[:limit]},
+            "User": {one.participant_id: one.count for one in self.conversation_partners(people)[:limit]},
             "Memory": {one.memory_id: one.count for one in self.memories_near(people)[:limit]},
             "Tag": Counter(tag_id(org_id, tag) for key, tag in self.facts.tags if key in near),
         }
@@ -249,7 +249,7 @@ class Seen:
         ]
         return sorted(scored, key=lambda node: (-node[2], node[1], node[0]))[:limit]
 
-    def present_in(self, conversation: UUID) -> list[ParticipantCount]:
+    def participants_of(self, conversation: UUID) -> list[ParticipantCount]:
         told = self.facts.truth
         held = [key for where, key in self.facts.placed if where == conversation and key in self.messages]
         counted = Counter(told.messages[key].author_id for key in held)
@@ -266,7 +266,9 @@ class Seen:
         )
 
     def memories_for(self, conversation: UUID) -> list[RelatedMemory]:
-        people = {key for one in self.present_in(conversation) for key in self.accounts(one.participant_id)}
+        people = {
+            key for one in self.participants_of(conversation) for key in self.accounts(one.participant_id)
+        }
         held = {key for where, key in self.facts.placed if where == conversation}
         resting = {key for key, message in self.facts.sources if message in held} & self.memories
         topic = {tag for key, tag in self.facts.tags if key in resting}

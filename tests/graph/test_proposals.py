@@ -30,7 +30,7 @@ generated = settings(
 async def lied_to(app: App, admin: psycopg.AsyncConnection) -> tuple[App, Liar]:
     """Return the same org, opened where a liar holds the copy that is read."""
     await admin.execute(
-        "insert into projections (org_id, target, copy) values (%s, 'neo4j', 'lies')", [app.org_id]
+        "insert into projections (org_id, target, index_name) values (%s, 'neo4j', 'lies')", [app.org_id]
     )
     servers = LyingServers()
     servers.liar = Liar(app)
@@ -71,7 +71,7 @@ async def test_an_answer_says_who_found_it(talking: App, admin):
 
     told = await asked.graph.said_by(asked.operator, "ana")
 
-    assert ([one.external_id for one in told.found], told.answered_by, told.degraded) == (
+    assert ([one.external_id for one in told.items], told.answered_by, told.degraded) == (
         ["one"],
         "neo4j",
         (),
@@ -89,7 +89,7 @@ async def test_where_too_little_is_left_of_what_a_copy_proposes_the_database_ans
 
     told = await asked.graph.said_by(asked.operator, "ana", limit=1)
 
-    assert ([one.external_id for one in told.found], told.answered_by) == (["one"], "postgresql")
+    assert ([one.external_id for one in told.items], told.answered_by) == (["one"], "postgresql")
 
 
 async def test_a_copy_that_is_away_is_told_of_and_left_alone_for_a_while(talking: App, admin):
@@ -99,13 +99,13 @@ async def test_a_copy_that_is_away_is_told_of_and_left_alone_for_a_while(talking
     liar.is_down = True
 
     for _ in range(3):
-        told = await asked.graph.said_by_bots(asked.operator)
-        assert [one.external_id for one in told.found] == ["three"]
+        told = await asked.graph.messages_by_agents(asked.operator)
+        assert [one.external_id for one in told.items] == ["three"]
         assert (told.answered_by, told.degraded) == ("postgresql", ("neo4j is unavailable",))
     assert liar.asked == 1
 
     liar.is_down, seconds[0] = False, BREAKER_SECONDS + 1
-    told = await asked.graph.said_by_bots(asked.operator)
+    told = await asked.graph.messages_by_agents(asked.operator)
     assert (told.answered_by, told.degraded) == ("neo4j", ())
 
 
@@ -119,13 +119,13 @@ async def test_a_copy_that_lags_is_not_asked_and_of_a_server_that_fails_it_is_to
             "update projections set failing_since = now() where org_id = %s", [talking.org_id]
         )
     await admin.execute(
-        "insert into work (org_id, stage, subject_id, asked_at) values (%s, 'neo4j', %s, now() - interval '1 minute')",
+        "insert into work_queue (org_id, queue, subject_id, asked_at) values (%s, 'neo4j', %s, now() - interval '1 minute')",
         [talking.org_id, talking.org_id],
     )
 
     told = await asked.graph.said_by(asked.operator, "bo")
 
-    assert ([one.external_id for one in told.found], told.answered_by, told.degraded) == (
+    assert ([one.external_id for one in told.items], told.answered_by, told.degraded) == (
         ["two"],
         "postgresql",
         ("neo4j is unavailable",) if is_failing else (),

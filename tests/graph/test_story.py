@@ -110,15 +110,16 @@ async def test_what_a_wish_keeps_is_part_of_no_answer(app: App, told: Facts, adm
     [(wished, room)] = await rows(admin, app, "id, room_id from messages where external_id = 'm1'")
     wish = made_id("line", 1)
     await admin.execute(
-        "insert into wishes (org_id, id, room_id, message_id, author_id, kind, heard_by, heard_at)"
+        "insert into privacy_requests (org_id, id, room_id, message_id, author_id, kind, detected_by, detected_at)"
         " values (%s, %s, %s, %s, %s, 'forget', 'rules', now())",
         [app.org_id, wish, room, wished, told.truth.accounts["ben"]],
     )
     await admin.execute(
-        "insert into withheld (org_id, message_id, wish_id) values (%s, %s, %s)", [app.org_id, wished, wish]
+        "insert into restricted_messages (org_id, message_id, request_id) values (%s, %s, %s)",
+        [app.org_id, wished, wish],
     )
 
-    assert await compare(app, told, withheld=[wished]) > 100
+    assert await compare(app, told, restrictions=[wished]) > 100
 
 
 async def rows(admin: psycopg.AsyncConnection, app: App, columns: str) -> list[tuple]:
@@ -126,7 +127,9 @@ async def rows(admin: psycopg.AsyncConnection, app: App, columns: str) -> list[t
 
 
 async def talks(app: App, viewer: Viewer, who: str) -> list[tuple[str, int, datetime]]:
-    return [(one.name, one.count, one.last) for one in (await app.graph.talked_to(viewer, who)).found]
+    return [
+        (one.name, one.count, one.last) for one in (await app.graph.conversation_partners(viewer, who)).items
+    ]
 
 
 async def test_talks_count_only_replies_both_ends_of_which_are_seen(app: App, told: Facts):
@@ -137,18 +140,18 @@ async def test_talks_count_only_replies_both_ends_of_which_are_seen(app: App, to
 
 
 async def test_accounts_of_one_person_are_asked_about_together(app: App, told: Facts):
-    about = await app.graph.known_about(app.operator, "cleo")
-    assert [one.id for one in about.found] == [made_id("memory", 5), made_id("memory", 4)]
+    about = await app.graph.memories_about(app.operator, "cleo")
+    assert [one.id for one in about.items] == [made_id("memory", 5), made_id("memory", 4)]
     # Ana has never met Zed: neither by name nor by what is remembered is she told of that account.
     ana = told.truth.viewer("ana")
-    assert (await app.graph.known_about(ana, "cleo")).found == []
+    assert (await app.graph.memories_about(ana, "cleo")).items == []
     with pytest.raises(NotFound):
-        await app.graph.known_about(ana, "zed")
+        await app.graph.memories_about(ana, "zed")
 
 
 async def test_what_is_near_has_the_words_that_the_viewer_may_read(app: App, told: Facts):
     near = await app.graph.near(told.truth.viewer("cleo"), "ana")
-    assert [(one.label, one.text, one.score) for one in near.found] == [
+    assert [(one.label, one.text, one.score) for one in near.items] == [
         ("Memory", "village recollection0", 1.0),
         ("Tag", "tea", 1.0),
         ("User", "Ben", 1.0),
@@ -158,7 +161,7 @@ async def test_what_is_near_has_the_words_that_the_viewer_may_read(app: App, tol
 async def test_memories_for_a_conversation_come_by_kind(app: App, told: Facts):
     conversation = str(made_id("conversation", 0))
     told_of = await app.graph.memories_for(told.truth.viewer("ana"), conversation)
-    assert [(one.kind, [memory.id for memory in one.memories]) for one in told_of.found] == [
+    assert [(one.kind, [memory.id for memory in one.memories]) for one in told_of.items] == [
         ("fact", [made_id("memory", 0)]),
         ("observation", [made_id("memory", 6), made_id("memory", 7)]),
         ("preference", [made_id("memory", 5), made_id("memory", 3)]),
@@ -168,35 +171,35 @@ async def test_memories_for_a_conversation_come_by_kind(app: App, told: Facts):
 
 async def test_what_rests_on_a_notice_alone_is_for_those_who_may_read_that(app: App, told: Facts):
     for account, numbers in (("ana", [7, 6]), ("pip", [7, 6]), ("ben", [6]), ("cleo", [6])):
-        about = await app.graph.known_about(told.truth.viewer(account), "pip")
-        assert [one.id for one in about.found] == [made_id("memory", number) for number in numbers], account
+        about = await app.graph.memories_about(told.truth.viewer(account), "pip")
+        assert [one.id for one in about.items] == [made_id("memory", number) for number in numbers], account
     for who in ("ana", "ben"):
-        said = [one.id for one in (await app.graph.said_by(app.operator, who)).found]
+        said = [one.id for one in (await app.graph.said_by(app.operator, who)).items]
         assert not {told.truth.messages[key].kind for key in said} & {"system"}
 
 
 async def test_whoever_may_not_see_all_of_a_conversation_learns_nothing_of_it(app: App, told: Facts):
     attic = str(made_id("conversation", 1))
     for account in ("ben", "cleo", "pip"):
-        for call in (app.graph.present_in, app.graph.memories_for):
+        for call in (app.graph.participants_of, app.graph.memories_for):
             with pytest.raises(NotFound):
                 await call(told.truth.viewer(account), attic)
-    present = await app.graph.present_in(told.truth.viewer("ana"), attic)
-    assert [(one.name, one.count) for one in present.found] == [("Ana", 3), ("Pip", 1), ("Ben", 1)]
+    present = await app.graph.participants_of(told.truth.viewer("ana"), attic)
+    assert [(one.name, one.count) for one in present.items] == [("Ana", 3), ("Pip", 1), ("Ben", 1)]
 
 
 async def test_nobody_reads_as_another_and_no_limit_is_none(app: App, told: Facts):
-    ben = app.acting(told.truth.viewer("ben"))
+    ben = app.impersonate(told.truth.viewer("ben"))
     with pytest.raises(NotAllowed):
         await ben.graph.said_by(told.truth.viewer("ana"), "ana")
-    for call in (ben.graph.said_by, ben.graph.talked_to, ben.graph.near):
+    for call in (ben.graph.said_by, ben.graph.conversation_partners, ben.graph.near):
         with pytest.raises(BadInput, match="limit"):
             await call(told.truth.viewer("ben"), "ana", limit=0)
 
 
 async def test_the_log_says_what_was_shown(app: App, told: Facts):
     ben = told.truth.viewer("ben")
-    found = (await app.graph.said_by(ben, "pip")).found
+    found = (await app.graph.said_by(ben, "pip")).items
     [line] = [one for one in await app.log(ben) if one.action == "ask graph"]
     assert set(line.subject_ids) == {told.truth.accounts["pip"], *(one.id for one in found)}
     assert isinstance(line.id, UUID)

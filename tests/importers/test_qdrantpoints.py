@@ -1,4 +1,4 @@
-"""Memories kept in Qdrant read back as the exchanges they were, whichever way their points hold them."""
+"""Memories kept in Qdrant read back as the threads they were, whichever way their points hold them."""
 
 import copy
 import json
@@ -92,8 +92,8 @@ def told(messages: Iterable[IncomingMessage]) -> list[tuple[Any, ...]]:
     )
 
 
-async def exchanges(app: App) -> list[list[tuple[Any, ...]]]:
-    found = await app.exchanges(app.operator, "harbour")
+async def threads(app: App) -> list[list[tuple[Any, ...]]]:
+    found = await app.threads(app.operator, "harbour")
     return [
         [
             (
@@ -101,11 +101,11 @@ async def exchanges(app: App) -> list[list[tuple[Any, ...]]]:
                 one.author_kind,
                 one.body,
                 one.sent_at,
-                *(edge.method for edge in exchange.replies if edge.child_id == one.id),
+                *(edge.method for edge in thread.replies if edge.child_id == one.id),
             )
-            for one in exchange.messages
+            for one in thread.messages
         ]
-        for exchange in found
+        for thread in found
     ]
 
 
@@ -129,7 +129,7 @@ async def test_both_shapes_read_back_as_the_same_exchanges(app: App, open_app, t
     assert first.stored == second.stored == {"added": 6, "unchanged": 0, "revised": 0, "redacted": 0}
     assert first.resolved == second.resolved == 3
     assert (first.dangling, first.skipped) == (0, ())
-    assert await exchanges(app) == await exchanges(other) == as_told()
+    assert await threads(app) == await threads(other) == as_told()
 
 
 async def test_the_share_of_messages_from_pairs_is_counted_as_they_are_imported(
@@ -140,8 +140,8 @@ async def test_the_share_of_messages_from_pairs_is_counted_as_they_are_imported(
     await app.import_path(saved(tmp_path / "old.json", apart()))
     await other.import_path(saved(tmp_path / "old.json", apart()))
     # Two of three questions, each with its answer, came as pairs first.
-    assert (await app.operations.numbers()).counts.legacy_share == pytest.approx(2 / 3)
-    assert (await other.operations.numbers()).counts.legacy_share == 0.0
+    assert (await app.monitoring.statistics()).counts.legacy_share == pytest.approx(2 / 3)
+    assert (await other.monitoring.statistics()).counts.legacy_share == 0.0
 
 
 async def test_the_same_talk_in_both_shapes_and_twice_is_there_once(app: App, tmp_path: Path):
@@ -149,7 +149,7 @@ async def test_the_same_talk_in_both_shapes_and_twice_is_there_once(app: App, tm
     for again in (pairs(), apart()):
         report = await app.import_path(saved(tmp_path / "again.jsonl", lines(again)))
         assert report.stored == {"added": 0, "unchanged": 6, "revised": 0, "redacted": 0}
-    assert await exchanges(app) == as_told()
+    assert await threads(app) == as_told()
 
 
 async def test_of_a_pair_one_message_can_go_without_leaving_its_words_with_the_other(read: Read, write):

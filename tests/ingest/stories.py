@@ -177,19 +177,19 @@ def stories(draw: st.DrawFn) -> Story:
 
 STATE = {
     "messages": """
-        select rooms.external_id, messages.external_id, messages.kind, identities.account_id,
-          identities.persona, author_name, author_kind, body, sent_at, native_order, edited_at,
+        select rooms.external_id, messages.external_id, messages.kind, platform_accounts.account_id,
+          platform_accounts.persona, author_name, author_kind, body, sent_at, sequence, edited_at,
           redacted_at is not null, reactions, metadata, raw
         from messages
         join rooms on rooms.org_id = messages.org_id and rooms.id = room_id
-        join identities on identities.org_id = messages.org_id and participant_id = author_id
+        join platform_accounts on platform_accounts.org_id = messages.org_id and participant_id = author_id
         where messages.org_id = %s""",
-    "revisions": """
-        select rooms.external_id, messages.external_id, written_at, revisions.body
-        from revisions
-        join messages on messages.org_id = revisions.org_id and messages.id = message_id
+    "message_revisions": """
+        select rooms.external_id, messages.external_id, written_at, message_revisions.body
+        from message_revisions
+        join messages on messages.org_id = message_revisions.org_id and messages.id = message_id
         join rooms on rooms.org_id = messages.org_id and rooms.id = room_id
-        where revisions.org_id = %s""",
+        where message_revisions.org_id = %s""",
     "replies": """
         select rooms.external_id, child.external_id, parent.external_id, parent_external_id, method, confidence
         from replies
@@ -203,35 +203,35 @@ STATE = {
         from message_audience
         join messages on messages.org_id = message_audience.org_id and messages.id = message_id
         join rooms on rooms.org_id = messages.org_id and rooms.id = room_id
-        join identities on identities.org_id = message_audience.org_id
-          and identities.participant_id = message_audience.participant_id
+        join platform_accounts on platform_accounts.org_id = message_audience.org_id
+          and platform_accounts.participant_id = message_audience.participant_id
         where message_audience.org_id = %s""",
     "memberships": """
         select rooms.external_id, account_id, persona, joined_at::text, left_at, implied
         from memberships
         join rooms on rooms.org_id = memberships.org_id and rooms.id = room_id
-        join identities on identities.org_id = memberships.org_id
-          and identities.participant_id = memberships.participant_id
+        join platform_accounts on platform_accounts.org_id = memberships.org_id
+          and platform_accounts.participant_id = memberships.participant_id
         where memberships.org_id = %s""",
-    "activity": """
+    "room_activity": """
         select rooms.external_id, account_id, persona, message_count, first_at, last_at
-        from activity
-        join rooms on rooms.org_id = activity.org_id and rooms.id = room_id
-        join identities on identities.org_id = activity.org_id
-          and identities.participant_id = activity.participant_id
-        where activity.org_id = %s""",
+        from room_activity
+        join rooms on rooms.org_id = room_activity.org_id and rooms.id = room_id
+        join platform_accounts on platform_accounts.org_id = room_activity.org_id
+          and platform_accounts.participant_id = room_activity.participant_id
+        where room_activity.org_id = %s""",
     "rooms": "select external_id, name, kind, topic, visibility from rooms where org_id = %s",
     "participants": """
         select account_id, persona, name, kind
         from participants
-        join identities on identities.org_id = participants.org_id and participant_id = participants.id
+        join platform_accounts on platform_accounts.org_id = participants.org_id and participant_id = participants.id
         where participants.org_id = %s""",
-    "work": """
-        select rooms.external_id, messages.external_id, stage
-        from work
-        join messages on messages.org_id = work.org_id and messages.id = subject_id
+    "work_queue": """
+        select rooms.external_id, messages.external_id, queue
+        from work_queue
+        join messages on messages.org_id = work_queue.org_id and messages.id = subject_id
         join rooms on rooms.org_id = messages.org_id and rooms.id = room_id
-        where work.org_id = %s""",
+        where work_queue.org_id = %s""",
 }
 
 

@@ -51,7 +51,7 @@ class Orgs:
         )
 
     def close(self) -> None:
-        self.loop.run_until_complete(self.admin.execute("delete from roomlore.work"))
+        self.loop.run_until_complete(self.admin.execute("delete from roomlore.work_queue"))
         self.loop.run_until_complete(self.admin.close())
         self.loop.run_until_complete(self.db.close())
         self.loop.close()
@@ -138,7 +138,9 @@ async def test_writers_in_different_rooms_that_name_the_same_people_do_not_block
 
     for round_ in range(3):
         await asyncio.gather(*(app.ingest_batch(batch(number + 10 * round_)) for number in range(8)))
-    assert await rows(admin, "select sum(message_count) from activity where org_id = %s", app) == [(720,)]
+    assert await rows(admin, "select sum(message_count) from room_activity where org_id = %s", app) == [
+        (720,)
+    ]
 
 
 WRITER = """
@@ -186,10 +188,10 @@ async def test_a_killed_writer_leaves_whole_batches_and_all_that_it_acknowledged
     )
     assert {count for _, count in batches} == {100}
     assert len(batches) >= acknowledged
-    assert await rows(admin, "select count(*) from work where org_id = %s and stage = 'embed'", app) == [
-        (100 * len(batches),)
-    ]
-    assert await rows(admin, "select sum(message_count) from activity where org_id = %s", app) == [
+    assert await rows(
+        admin, "select count(*) from work_queue where org_id = %s and queue = 'embed'", app
+    ) == [(100 * len(batches),)]
+    assert await rows(admin, "select sum(message_count) from room_activity where org_id = %s", app) == [
         (100 * len(batches),)
     ]
 
@@ -280,7 +282,7 @@ async def test_a_record_of_another_author_is_left_out_and_leaves_no_trace(app: A
     assert await rows(
         admin, "select author_name, body from messages where org_id = %s and external_id = '1'", app
     ) == [("Ana", "hello")]
-    assert await rows(admin, "select count(*) from revisions where org_id = %s", app) == [(0,)]
+    assert await rows(admin, "select count(*) from message_revisions where org_id = %s", app) == [(0,)]
     assert await rows(admin, "select count(*) from replies where org_id = %s", app) == [(0,)]
 
 
@@ -305,7 +307,7 @@ async def test_a_removal_waits_for_an_edit_that_is_arriving_and_leaves_nothing_o
     assert removal is not None
     await removal
     assert [one.body for one in await app.messages(app.operator, "general")] == ["", "takes the room's lock"]
-    assert await rows(admin, "select body from revisions where org_id = %s", app) == []
+    assert await rows(admin, "select body from message_revisions where org_id = %s", app) == []
 
 
 async def test_a_removed_message_keeps_no_earlier_text(app: App, admin: psycopg.AsyncConnection):
@@ -314,7 +316,7 @@ async def test_a_removed_message_keeps_no_earlier_text(app: App, admin: psycopg.
     late = Revision(message_id=message_id, written_at=at(1), body="a secret word")
     kept = await app.db.change(app.org_id, lambda conn: add_revisions(conn, app.org_id, [late]))
     assert kept == 0
-    assert await rows(admin, "select body from revisions where org_id = %s", app) == []
+    assert await rows(admin, "select body from message_revisions where org_id = %s", app) == []
 
 
 async def test_who_turns_out_to_be_an_agent_was_one_all_along(app: App, admin):

@@ -100,7 +100,7 @@ async def test_what_may_be_private_is_closed_and_the_report_says_what_that_rests
     ],
 )  # fmt: skip
 async def test_whoever_imports_decides(app: App, server: Path, wanted: Any, changed: Any):
-    report = await app.import_path(server, wish=wish(**wanted))
+    report = await app.import_path(server, options=wish(**wanted))
     assert told(report) == ASSUMED | changed
     assert await audiences(app) == {name: audience for name, (audience, _) in (ASSUMED | changed).items()}
 
@@ -115,7 +115,7 @@ async def test_whoever_imports_decides(app: App, server: Path, wanted: Any, chan
 )
 async def test_a_room_named_wrongly_keeps_everything_out(app: App, server: Path, wanted: Any, why: str):
     with pytest.raises(BadInput, match=why):
-        await app.import_path(server, wish=wish(**wanted))
+        await app.import_path(server, options=wish(**wanted))
     assert await audiences(app) == {}
 
 
@@ -131,7 +131,7 @@ async def test_one_name_in_two_servers_is_named_with_its_server(app: App, tmp_pa
         one = channel(number, "general") | {"guild": {"id": number, "name": name}}
         (tmp_path / f"{number}.json").write_text(json.dumps(one))
     with pytest.raises(BadInput, match=r"Harbour/general \(91\), Island/general \(92\)"):
-        await app.import_path(tmp_path, wish=wish(open=frozenset({"general"})))
+        await app.import_path(tmp_path, options=wish(open=frozenset({"general"})))
     await app.import_path(tmp_path)
     with pytest.raises(BadInput, match=r"(?s)Harbour/general.*Island/general"):
         await app.messages(app.operator, "general")
@@ -146,17 +146,17 @@ async def test_rooms_that_may_be_private_are_asked_about_once_and_only_these(app
         asked.append(one.name)
         return "open" if one.name == "staff" else "members"
 
-    report = await app.import_path(server, wish=wish(ask=ask))
+    report = await app.import_path(server, options=wish(ask=ask))
     assert told(report) == ASSUMED | {"staff": ("open", "chosen"), "budget": ("members", "chosen")}
-    await app.import_path(server, wish=wish(ask=ask))
+    await app.import_path(server, options=wish(ask=ask))
     assert asked == ["staff", "budget"]
 
 
 @pytest.mark.parametrize("later", [{"assume": "open"}, {"open": frozenset({"staff", "secret plans"})}, {}])
 async def test_no_later_import_opens_anything(app: App, server: Path, later: Any):
-    await app.import_path(server, wish=wish(members=frozenset({"general"})))
+    await app.import_path(server, options=wish(members=frozenset({"general"})))
     before = await audiences(app)
-    report = await app.import_path(server, wish=wish(**later))
+    report = await app.import_path(server, options=wish(**later))
     assert await audiences(app) == before == dict.fromkeys(before, "members")
     assert told(report)["general"] == ("members", "before")
     opened = room("general", visibility="open")
@@ -169,7 +169,7 @@ async def test_no_later_import_opens_anything(app: App, server: Path, later: Any
 @pytest.mark.parametrize("later", [{"assume": "members"}, {"members": frozenset({"general"})}])
 async def test_a_later_import_may_close(app: App, server: Path, later: Any):
     await app.import_path(server)
-    report = await app.import_path(server, wish=wish(**later))
+    report = await app.import_path(server, options=wish(**later))
     assert (await audiences(app))["general"] == "members"
     [general] = [one for one in report.audiences if one.name == "general"]
     assert general.why.startswith("closed now")
@@ -193,7 +193,7 @@ async def test_single_records_open_no_direct_room(app: App, described: Any, visi
 async def test_a_direct_room_that_is_stated_to_be_open_is_refused(app: App):
     with pytest.raises(BadInput, match="a direct room is never open"):
         await app.ingest(message(room=room(kind="dm", visibility="open")))
-    taken = await app.intake.records(
+    taken = await app.intake.add_messages(
         [
             {
                 "id": "1",

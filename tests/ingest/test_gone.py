@@ -120,9 +120,9 @@ async def test_an_edit_or_another_edge_adds_nothing_to_a_hole(app: App, admin):
         ]
     )
     for table in (
-        "revisions",
+        "message_revisions",
         "replies",
-        "work where subject_id in (select id from messages where body = '')",
+        "work_queue where subject_id in (select id from messages where body = '')",
     ):
         count = f"select count(*) from {table} {'and' if ' where ' in table else 'where'} org_id = %s"
         assert await (await admin.execute(count, [app.org_id])).fetchone() == (0,), table
@@ -180,7 +180,7 @@ async def test_whoever_came_back_is_named_by_what_is_said_since_only(app: App, a
 @pytest.mark.usefixtures("no_grace")
 async def test_what_a_room_would_not_keep_is_not_taken_in(app: App):
     await app.ingest_batch([message("1", sent_at=datetime.now(UTC)), message("1", room=room("other"))])
-    await app.erasure.keep("general", timedelta(days=1))
+    await app.erasure.set_retention("general", timedelta(days=1))
     fresh, old = datetime.now(UTC) - timedelta(hours=23), datetime.now(UTC) - timedelta(hours=25)
     accepted = await app.ingest_batch(
         [
@@ -191,5 +191,5 @@ async def test_what_a_room_would_not_keep_is_not_taken_in(app: App):
         ]
     )
     assert [(one.where, one.reason) for one in accepted.skipped] == [("2", TOO_OLD_REASON)]
-    await app.erasure.keep("general", None)
+    await app.erasure.set_retention("general", None)
     assert (await app.ingest_batch([message("2", sent_at=old)])).skipped == []

@@ -82,7 +82,7 @@ async def test_the_report_counts_what_was_found_and_stored(app: App, export: Pat
     assert told == FOUND | {
         "secrets_stripped": 1,
         "stored": stored,
-        "wishes": {"carried_out": 0, "proposed": 0},
+        "privacy_requests": {"carried_out": 0, "proposed": 0},
     }
     assert {skipped.where for skipped in report.skipped} == {
         f"chat.jsonl line {place}" for place in (3, 6, 8)
@@ -97,7 +97,10 @@ async def test_a_dry_run_writes_nothing_and_reports_the_same(app: App, export: P
     wet = (await app.import_path(export)).as_json()
     assert dry.pop("stored") is None
     assert wet.pop("stored") is not None
-    assert (dry.pop("wishes"), wet.pop("wishes")) == (None, {"carried_out": 0, "proposed": 0})
+    assert (dry.pop("privacy_requests"), wet.pop("privacy_requests")) == (
+        None,
+        {"carried_out": 0, "proposed": 0},
+    )
     assert dry == wet
 
 
@@ -140,14 +143,14 @@ async def test_two_texts_under_one_id_are_reported_and_the_first_stays(app: App,
 
 
 async def test_a_person_may_say_who_is_an_agent(app: App, export: Path):
-    report = await app.import_path(export, wish=ImportOptions(agents=frozenset({"Helper"})))
+    report = await app.import_path(export, options=ImportOptions(agents=frozenset({"Helper"})))
     assert report.authors == {"agent": 1, "human": 1, "system": 1}
     assert [one.name for one in await app.participants(app.operator) if one.is_bot] == ["Helper"]
 
 
 async def test_a_person_may_say_so_later(app: App, export: Path):
     await app.import_path(export)
-    await app.import_path(export, wish=ImportOptions(agents=frozenset({"ana"})))
+    await app.import_path(export, options=ImportOptions(agents=frozenset({"ana"})))
     assert [one.name for one in await app.participants(app.operator) if one.is_bot] == ["ana"]
 
 
@@ -177,7 +180,9 @@ async def test_cancelling_leaves_whole_batches_and_running_again_completes(app: 
     again = await app.import_path(path)
     assert again.stored == {"added": count - BATCH, "unchanged": BATCH, "revised": 0, "redacted": 0}
     row = await (
-        await admin.execute("select count(*) from work where org_id = %s and stage = 'embed'", [app.org_id])
+        await admin.execute(
+            "select count(*) from work_queue where org_id = %s and queue = 'embed'", [app.org_id]
+        )
     ).fetchone()
     assert row == (count,)
 

@@ -84,9 +84,9 @@ async def test_a_room_without_a_list_and_an_open_one_end_nobodys_presence(app: A
     await app.ingest(told(1, "ana", "bob"))
     await app.ingest(message("2", room=room(visibility="members")))
     listed = (IncomingMembership(author=author("ana")),)
-    await app.room_management.open("general")
+    await app.room_admin.open("general")
     await app.ingest(message("3", room=room(members=listed)))
-    await app.room_management.close("general")
+    await app.room_admin.close("general")
     assert await read(app, "bob") == ["1", "2", "3"]
 
 

@@ -45,14 +45,16 @@ async def test_a_failed_batch_leaves_nothing_in_the_staging_table(app: App, db: 
 async def test_of_a_batch_half_known_only_the_new_half_makes_work_and_edges(app: App, admin):
     known = [message(str(number)) for number in range(3)]
     await app.ingest_batch(known)
-    await admin.execute("delete from work where org_id = %s", [app.org_id])
+    await admin.execute("delete from work_queue where org_id = %s", [app.org_id])
     new = [message(str(number), reply_to=str(number - 1)) for number in range(3, 6)]
 
     accepted = await app.ingest_batch(known + new)
 
     assert {key[1] for key in accepted.added} == {"3", "4", "5"}
     queued = await (
-        await admin.execute("select subject_id from work where org_id = %s and stage = 'embed'", [app.org_id])
+        await admin.execute(
+            "select subject_id from work_queue where org_id = %s and queue = 'embed'", [app.org_id]
+        )
     ).fetchall()
     assert {row[0] for row in queued} == set(accepted.added.values())
     edges = await (

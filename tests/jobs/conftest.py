@@ -37,4 +37,4 @@ def _empty(cluster: Cluster) -> Generator[None]:
     """Leave no messages to the next test, whose worker would embed them."""
     yield
     with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
-        conn.execute("truncate roomlore.orgs, roomlore.work cascade")
+        conn.execute("truncate roomlore.orgs, roomlore.work_queue cascade")

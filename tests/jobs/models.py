@@ -62,14 +62,16 @@ async def vectors(admin: psycopg.AsyncConnection[Any], app: App) -> dict[str, se
 
 async def states(admin: psycopg.AsyncConnection[Any], app: App) -> dict[str, str]:
     """Return which model is in which state."""
-    rows = await admin.execute("select state, provider from generations where org_id = %s", [app.org_id])
+    rows = await admin.execute(
+        "select state, provider from embedding_versions where org_id = %s", [app.org_id]
+    )
     return dict(await rows.fetchall())
 
 
 async def waiting(admin: psycopg.AsyncConnection[Any], app: App) -> dict[str, int]:
     """Return how much waits to be embedded, by stage."""
     rows = await admin.execute(
-        "select stage, count(*) from work where org_id = %s and stage in ('embed', 'reembed') group by stage",
+        "select queue, count(*) from work_queue where org_id = %s and queue in ('embed', 'reembed') group by queue",
         [app.org_id],
     )
     return dict(await rows.fetchall())

@@ -1,4 +1,4 @@
-"""Busy rooms made up by chance, and what untangling left of them, free of ids."""
+"""Busy rooms made up by chance, and what disentanglement left of them, free of ids."""
 
 import random
 from collections.abc import Sequence
@@ -56,8 +56,8 @@ def _words(chance: random.Random, people: Sequence[str]) -> str:
     return chance.choice(ANSWERS).format(chance.choice(people).title(), thing)
 
 
-async def untangled(admin: Any, app: App) -> dict[str, Any]:
-    """Return what untangling left: edges, and conversations as sets of external ids with all that is said of them."""
+async def disentangled(admin: Any, app: App) -> dict[str, Any]:
+    """Return what disentanglement left: edges, and conversations as sets of external ids with all that is said of them."""
     edges = await admin.execute(
         "select child.external_id, parent.external_id, method, confidence from replies"
         " join messages child on child.id = child_id left join messages parent on parent.id = parent_id"
@@ -65,12 +65,12 @@ async def untangled(admin: Any, app: App) -> dict[str, Any]:
         [app.org_id],
     )
     talks = await admin.execute(
-        "select array_agg(messages.external_id order by messages.external_id), label, sensitivity, boundary,"
-        " conversations.opened_at, last_at, conversations.quiet_after"
-        " from conversations left join placements on conversation_id = conversations.id"
+        "select array_agg(messages.external_id order by messages.external_id), label, sensitivity, split_reason,"
+        " conversations.opened_at, last_at, conversations.idle_timeout"
+        " from conversations left join conversation_messages on conversation_id = conversations.id"
         " left join messages on messages.id = message_id"
-        " where conversations.org_id = %s group by conversations.id, label, sensitivity, boundary,"
-        " conversations.opened_at, last_at, conversations.quiet_after",
+        " where conversations.org_id = %s group by conversations.id, label, sensitivity, split_reason,"
+        " conversations.opened_at, last_at, conversations.idle_timeout",
         [app.org_id],
     )
     return {

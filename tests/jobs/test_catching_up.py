@@ -119,18 +119,20 @@ async def test_what_is_said_to_nobody_is_never_missing(app: App, db: Database, a
             message("5", "x", deleted=True),
         ]
     )
-    await admin.execute("delete from work")
+    await admin.execute("delete from work_queue")
     await EmbeddingWorker(db=db, embedder=Other()).begin(None)
-    rows = await admin.execute("select external_id from work join messages on messages.id = subject_id")
+    rows = await admin.execute("select external_id from work_queue join messages on messages.id = subject_id")
     assert await rows.fetchall() == [("4",)]
 
 
 async def test_asking_for_what_is_missing_leaves_waiting_work_as_it_is(app: App, db: Database, admin):
     await app.ingest(message("1", "apples"))
-    await admin.execute("update work set failures = 1, error = 'OSError', due_at = now() + interval '1 h'")
+    await admin.execute(
+        "update work_queue set failures = 1, error = 'OSError', due_at = now() + interval '1 h'"
+    )
     await EmbeddingWorker(db=db, embedder=Other()).begin(None)
     rows = await admin.execute(
-        "select failures, error, due_at > now(), version from work where stage = 'embed'"
+        "select failures, error, due_at > now(), version from work_queue where queue = 'embed'"
     )
     assert await rows.fetchall() == [(1, "OSError", True, 1)]
 
@@ -156,22 +158,22 @@ async def test_a_worker_that_starts_fills_in_what_every_org_misses(open_app: Ope
     assert (await models(admin))["other-384"] == ["a", "b"]
 
 
-async def set_aside(app: App, db: Database) -> EmbeddingWorker:
+async def dead_lettered(app: App, db: Database) -> EmbeddingWorker:
     """Leave two kinds of work set aside, and return the worker that did it."""
     texts = ["poison one", "poison two", "venom", "fine"]
     await app.ingest_batch([message(str(n), text) for n, text in enumerate(texts)])
     worker = EmbeddingWorker(db=db, embedder=Broken())
-    assert (await runner.drain(worker, policy=QUICK)).set_aside == 3
+    assert (await runner.drain(worker, policy=QUICK)).dead_lettered == 3
     return worker
 
 
 async def test_what_was_set_aside_can_be_tried_again(app: App, db: Database, open_app: OpenApp, admin):
-    await set_aside(app, db)
+    await dead_lettered(app, db)
     assert await (await open_app("other")).retry() == 0
     assert (await app.drain()).done == 0
     assert await app.retry(every_org=True) == 3
     rows = await admin.execute(
-        "select attempts, failures, error, set_aside_at from work where stage = 'embed'"
+        "select attempts, failures, error, dead_lettered_at from work_queue where queue = 'embed'"
     )
     assert await rows.fetchall() == [(0, 0, None, None)] * 3
     assert (await app.drain()).done == 3
@@ -179,19 +181,21 @@ async def test_what_was_set_aside_can_be_tried_again(app: App, db: Database, ope
 
 
 async def test_set_aside_work_does_not_make_a_search_wait_for_it(app: App, db: Database):
-    await set_aside(app, db)
+    await dead_lettered(app, db)
     assert (await app.search(app.operator, "fine")).degraded == ()
 
 
 async def test_doctor_names_what_was_set_aside_by_kind_and_the_cure(app: App, db: Database, cluster: Cluster):
-    await set_aside(app, db)
+    await dead_lettered(app, db)
     [finding] = [one for one in await examined(cluster) if one.name == "work"]
-    assert finding.detail == "0 texts to embed, 1 room to untangle, 3 set aside (2 ValueError, 1 TypeError)"
+    assert (
+        finding.detail == "0 texts to embed, 1 room to disentangle, 3 set aside (2 ValueError, 1 TypeError)"
+    )
     assert not finding.is_well
     assert finding.cure.endswith("roomlore worker --drain --retry")
     await app.retry()
     [finding] = [one for one in await examined(cluster) if one.name == "work"]
-    assert finding.detail == "3 texts to embed, 1 room to untangle, 0 set aside"
+    assert finding.detail == "3 texts to embed, 1 room to disentangle, 0 set aside"
     assert finding.is_well
     assert finding.cure == "run: roomlore worker --drain"
 
@@ -202,8 +206,10 @@ async def examined(cluster: Cluster) -> Sequence[doctor.CheckResult]:
 
 
 async def test_the_note_of_a_failure_quotes_nobody(app: App, db: Database, admin):
-    await set_aside(app, db)
-    rows = await (await admin.execute("select work::text from work where stage = 'embed'")).fetchall()
+    await dead_lettered(app, db)
+    rows = await (
+        await admin.execute("select work_queue::text from work_queue where queue = 'embed'")
+    ).fetchall()
     assert len(rows) == 3
     assert not any("poison" in row or "venom" in row for (row,) in rows)
 

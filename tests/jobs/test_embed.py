@@ -209,18 +209,18 @@ async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Data
     await app.ingest_batch([*said(20), message("77", "poison")])
     worker = EmbeddingWorker(db=db, embedder=Watched(poison="poison"))
     drained = await runner.drain(worker, policy=QUICK)
-    assert (drained.done, drained.set_aside) == (20, 1)
+    assert (drained.done, drained.dead_lettered) == (20, 1)
     assert len(await embedded(admin, app)) == 20
     row = await (
         await admin.execute(
-            "select failures, error, set_aside_at is null from work where org_id = %s and stage = 'embed'",
+            "select failures, error, dead_lettered_at is null from work_queue where org_id = %s and queue = 'embed'",
             [app.org_id],
         )
     ).fetchone()
     assert row == (3, "ValueError", False)
     # Once the text is another, it is tried again.
     await app.ingest(message("77", "harmless", edited_at=at(100)))
-    assert (await runner.drain(worker, policy=QUICK)).set_aside == 0
+    assert (await runner.drain(worker, policy=QUICK)).dead_lettered == 0
     assert len(await embedded(admin, app)) == 21
 
 
@@ -234,7 +234,8 @@ async def test_a_missing_model_stops_the_worker_and_costs_no_attempt(app: App, d
         await runner.drain(EmbeddingWorker(db=db, embedder=Missing()), policy=QUICK)
     rows = await (
         await admin.execute(
-            "select attempts, due_at <= now() from work where org_id = %s and stage = 'embed'", [app.org_id]
+            "select attempts, due_at <= now() from work_queue where org_id = %s and queue = 'embed'",
+            [app.org_id],
         )
     ).fetchall()
     assert rows == [(0, True)] * 3
@@ -289,7 +290,9 @@ async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, db: Databas
     while not row[0]:
         await asyncio.sleep(0.01)
         row = await (
-            await admin.execute("select count(*) from work where attempts > 0 and org_id = %s", [app.org_id])
+            await admin.execute(
+                "select count(*) from work_queue where attempts > 0 and org_id = %s", [app.org_id]
+            )
         ).fetchone() or (0,)
     process.send_signal(signal.SIGKILL)
     await process.communicate()
@@ -342,7 +345,7 @@ async def test_a_missed_notification_is_made_up_for_by_the_poll(app: App, db: Da
     await app.ingest(message("1", "later"))
     # Not due yet when the worker looks first, and no notification says when it is.
     await admin.execute(
-        "update work set due_at = now() + interval '0.3 seconds' where org_id = %s", [app.org_id]
+        "update work_queue set due_at = now() + interval '0.3 seconds' where org_id = %s", [app.org_id]
     )
     stop, woken = asyncio.Event(), asyncio.Event()
     worker = runner.run(
@@ -371,7 +374,7 @@ async def test_cancelling_gives_everything_back_at_once(open_app: OpenApp, db: D
         await working
     assert working.cancelled()
     rows = await (
-        await admin.execute("select attempts, due_at <= now() from work where stage = 'embed'")
+        await admin.execute("select attempts, due_at <= now() from work_queue where queue = 'embed'")
     ).fetchall()
     assert rows == [(0, True)] * 20
 

@@ -78,7 +78,7 @@ def talk(body=HOME, where="general", *, start=0.0) -> list[IncomingMessage]:
 
 async def hear(app: App, said: Sequence[IncomingMessage]) -> None:
     assert not (await app.ingest_batch(said)).skipped
-    await app.untangle()
+    await app.disentangle()
 
 
 async def draw(app: App, extractor=None, *, now=LATER, **fields) -> WriteResult:
@@ -126,7 +126,7 @@ async def test_what_somebody_says_of_themselves_is_remembered_with_the_words_it_
     assert (written.conversations, written.messages, written.added) == (1, 2, 1)
     assert await known(admin, app) == ["Ana lives in Porto."]
     rows = await admin.execute(
-        "select external_id, substr(body, quote_start + 1, quote_end - quote_start), drawn_by, slot"
+        "select external_id, substr(body, quote_start + 1, quote_end - quote_start), extracted_by, attribute"
         " from memory_sources join memories on memories.id = memory_id join messages on messages.id = message_id"
         " where memories.org_id = %s",
         [app.org_id],
@@ -143,7 +143,7 @@ async def test_what_somebody_says_of_themselves_is_remembered_with_the_words_it_
 async def test_one_that_still_goes_on_waits(app: App, admin):
     await hear(app, talk())
     [found] = await app.conversations.all(app.operator)
-    quiet_at = at(0.1) + found.quiet_after
+    quiet_at = at(0.1) + found.idle_timeout
     assert await worker(app).next(app.org_id, now=quiet_at - timedelta(seconds=1)) is None
     assert await worker(app).next(app.org_id, now=quiet_at) is not None
     assert await known(admin, app) == ["Ana lives in Porto."]
@@ -153,7 +153,7 @@ async def test_one_of_a_room_that_is_still_to_be_gone_through_waits(app: App):
     await hear(app, talk())
     await app.ingest_batch([says("3", "by the way", minute=0.2)])
     assert await worker(app).next(app.org_id, now=LATER) is None
-    await app.untangle()
+    await app.disentangle()
     assert await worker(app).next(app.org_id, now=LATER) is not None
 
 
@@ -168,7 +168,7 @@ async def test_one_is_gone_through_once_for_each_state(app: App, admin):
         disentanglement.mark_dirty, org_id=app.org_id, room_id=found.room_id, since=at(-1), until=at(1)
     )
     await app.db.change(app.org_id, again)
-    await app.untangle()
+    await app.disentangle()
     assert await draw(app, extractor) == WriteResult()
     assert await everything(admin, app) == before
     assert len(extractor.given) == 1
@@ -179,7 +179,7 @@ async def test_going_through_all_of_it_again_changes_nothing(app: App, admin):
     await draw(app)
     before = await everything(admin, app)
     assert len(await known(admin, app)) == 2
-    extracted = await app.extracting.extract()
+    extracted = await app.extraction.extract()
     assert (extracted.conversations, extracted.added, extracted.released) == (3, 0, 0)
     assert await everything(admin, app) == before
 
@@ -271,9 +271,9 @@ async def test_what_rests_on_a_removed_message_goes_at_once_and_is_not_drawn_aga
     await (app.erasure.redact(gone) if how == "redact" else app.erasure.message(gone))
     assert await known(admin, app) == ["Ana notes: two."]
     # Nor is a digest left, from which the words could be guessed.
-    kept = await admin.execute("select drawn_state from conversations where org_id = %s", [app.org_id])
+    kept = await admin.execute("select extraction_state from conversations where org_id = %s", [app.org_id])
     assert await kept.fetchall() == [(None,)]
-    await app.untangle()
+    await app.disentangle()
     await draw(app, scripted())
     assert await known(admin, app) == ["Ana notes: two."]
 
@@ -284,7 +284,7 @@ async def test_what_others_said_as_well_is_drawn_again_when_one_source_goes(app:
     assert await known(admin, app) == ["Ana notes: one."]
     await app.erasure.message(await message_id(app, "general-1"))
     assert await known(admin, app) == []
-    await app.untangle()
+    await app.disentangle()
     await draw(app, scripted())
     assert await known(admin, app) == ["Ana notes: one."]
     rows = await admin.execute(
@@ -298,7 +298,7 @@ async def test_nothing_is_drawn_of_an_erased_person(app: App, admin):
     await hear(app, [*talk(), says("3", EDITOR, BO, minute=0.2, reply_to="general-1")])
     await draw(app)
     await app.erasure.person("ana")
-    await app.untangle()
+    await app.disentangle()
     await draw(app)
     assert await known(admin, app) == ["Bo prefers tabs over spaces."]
 
@@ -309,7 +309,7 @@ async def test_a_message_that_is_moved_takes_along_what_rests_on_it(app: App, ad
     await draw(app, scripted())
     before = await known(admin, app)
     await app.conversations.split([await message_id(app, "general-2")], "Apart")
-    await app.untangle()
+    await app.disentangle()
     extractor = scripted()
     assert (await draw(app, extractor)).conversations == 2
     assert await known(admin, app) == before
@@ -323,14 +323,14 @@ async def test_marking_a_conversation_hides_what_was_drawn_from_it_at_once(app: 
     cy = await app.viewer("cy")
     assert [one.content for one in await app.memories.all(cy)] == ["Ana notes: one."]
     [found] = await app.conversations.all(app.operator, room="general")
-    await app.conversations.mark(str(found.id), "sensitive")
+    await app.conversations.set_sensitivity(str(found.id), "sensitive")
     assert await app.memories.all(cy) == []
-    await app.untangle()
+    await app.disentangle()
     await draw(app, scripted())
     assert await app.memories.all(cy) == []
     assert await known(admin, app, what="sensitivity") == ["sensitive"]
-    await app.conversations.mark(str(found.id), "normal")
-    await app.untangle()
+    await app.conversations.set_sensitivity(str(found.id), "normal")
+    await app.disentangle()
     await draw(app, scripted())
     assert [one.content for one in await app.memories.all(cy)] == ["Ana notes: one."]
 
@@ -351,14 +351,14 @@ async def test_what_changes_meanwhile_is_left_for_the_next_time(app: App, admin,
             case "erased":
                 await app.erasure.message(await message_id(app, "general-1"))
             case "marked":
-                await app.conversations.mark(str(found.id), "sensitive")
+                await app.conversations.set_sensitivity(str(found.id), "sensitive")
             case _:
                 await app.erasure.person("ana")
 
     written = await worker(app, scripted(meanwhile=change)).next(app.org_id, now=LATER)
     assert written == WriteResult()
     assert await known(admin, app) == []
-    await app.untangle()
+    await app.disentangle()
     await draw(app, scripted())
     assert ("Ana notes: one." in await known(admin, app)) == (what in {"said more", "marked"})
 
@@ -369,16 +369,17 @@ async def test_what_changes_meanwhile_is_left_for_the_next_time(app: App, admin,
 async def test_one_that_breaks_the_extractor_is_set_aside_and_the_rest_goes_on(app: App, admin, caplog):
     await hear(app, [*talk("note: one"), *talk("poison", "other", start=300)])
     assert (await draw(app, scripted())).added == 1
-    counts = (await app.operations.numbers()).counts.extracted
-    assert (counts.done, counts.waiting, counts.set_aside) == (2, 0, 1)
+    counts = (await app.monitoring.statistics()).counts.extracted
+    assert (counts.done, counts.waiting, counts.dead_lettered) == (2, 0, 1)
     assert "RuntimeError" in caplog.text
     assert "poison" not in caplog.text
     errors = await admin.execute(
-        "select draw_error from conversations where org_id = %s and draw_error is not null", [app.org_id]
+        "select extraction_error from conversations where org_id = %s and extraction_error is not null",
+        [app.org_id],
     )
     assert await errors.fetchall() == [("RuntimeError",)]
     assert await app.retry() == 1
-    assert (await app.operations.numbers()).counts.extracted.waiting == 1
+    assert (await app.monitoring.statistics()).counts.extracted.waiting == 1
     await hear(app, [replace(talk("x", "other", start=300)[0], body="note: cured", edited_at=at(400))])
     await draw(app, scripted())
     assert await known(admin, app) == ["Ana notes: cured.", "Ana notes: one."]
@@ -393,7 +394,7 @@ async def test_what_cannot_be_written_is_set_aside_alone(app: App, admin):
     await hear(app, [*talk("note: one"), *talk("note: bad", "other", start=300)])
     await draw(app, Crooked(given=[], people=[]))
     assert await known(admin, app) == ["Ana notes: one."]
-    assert (await app.operations.numbers()).counts.extracted.set_aside == 1
+    assert (await app.monitoring.statistics()).counts.extracted.dead_lettered == 1
 
 
 async def test_workers_side_by_side_remember_everything_once(app: App, admin):
@@ -467,19 +468,19 @@ async def test_on_demand_it_does_not_wait_until_nobody_speaks_any_more(app: App,
     other = [replace(one, sent_at=now + timedelta(seconds=n)) for n, one in enumerate(talk(EDITOR, "other"))]
     await app.ingest_batch([*fresh, *other])
     assert await worker(app).next(app.org_id, now=now) is None
-    extracted = await app.extracting.extract("general")
+    extracted = await app.extraction.extract("general")
     assert (extracted.conversations, extracted.messages, extracted.added) == (1, 2, 1)
     assert await known(admin, app) == ["Ana lives in Porto."]
     [found] = await app.conversations.all(app.operator, room="other")
-    assert (await app.extracting.extract(str(found.id))).added == 1
-    assert (await app.extracting.extract("message:other-1")).added == 0
+    assert (await app.extraction.extract(str(found.id))).added == 1
+    assert (await app.extraction.extract("message:other-1")).added == 0
 
 
 async def test_how_far_it_has_come_is_told_for_each_room(app: App):
     await hear(app, [*talk(), *talk(EDITOR, "other", start=300)])
     await draw(app, batch=1, now=at(1))
     await worker(app, batch=1).next(app.org_id, now=LATER)
-    numbers = await app.operations.numbers()
+    numbers = await app.monitoring.statistics()
     by_room = {one.external_id: one.counts.extracted for one in numbers.rooms}
     assert (by_room["other"].done, by_room["other"].waiting) == (2, 0)
     assert (by_room["general"].done, by_room["general"].waiting) == (0, 1)
@@ -490,7 +491,7 @@ async def test_how_far_it_has_come_is_told_for_each_room(app: App):
 async def test_what_waits_is_found_through_an_index_among_very_many(app: App, admin):
     await hear(app, talk())
     await admin.execute(
-        "insert into conversations (org_id, id, room_id, boundary, opened_at, last_at, quiet_after, drawn_state)"
+        "insert into conversations (org_id, id, room_id, split_reason, opened_at, last_at, idle_timeout, extraction_state)"
         " select org_id, gen_random_uuid(), id, 'first', now(), now() - n * interval '1 second', interval '1 second', 'x'"
         " from rooms, generate_series(1, 20000) n where org_id = %s",
         [app.org_id],
@@ -510,7 +511,7 @@ async def test_one_that_is_closed_is_drawn_at_once_and_opened_by_what_is_said_la
     [found] = await app.conversations.all(app.operator)
     closed = await app.conversations.close(str(found.id))
     assert not closed.is_open_at(closed.last_at)
-    await app.untangle()
+    await app.disentangle()
     soon = closed.last_at + timedelta(seconds=1)
     assert (await draw(app, scripted(), now=soon)).added == 1
     await hear(app, [says("3", "note: two", minute=0.2, reply_to="general-1")])
@@ -524,22 +525,24 @@ async def test_only_those_who_may_arrange_conversations_close_them(app: App):
     await hear(app, [*talk(), says("9", "beep", author("pip", kind="agent"), minute=0.2)])
     [found] = [one for one in await app.conversations.all(app.operator) if one.message_count > 1]
     with pytest.raises(NotAllowed):
-        await app.acting(replace(await app.viewer("pip"), role="agent")).conversations.close(str(found.id))
+        await app.impersonate(replace(await app.viewer("pip"), role="agent")).conversations.close(
+            str(found.id)
+        )
     with pytest.raises(NotFound):
         await app.conversations.close("0000-no-such")
 
 
 async def test_only_an_operator_has_memories_drawn_or_reads_what_was_asked(app: App):
     await hear(app, talk())
-    ana = app.acting(await app.viewer("ana"))
+    ana = app.impersonate(await app.viewer("ana"))
     with pytest.raises(NotAllowed):
-        await ana.extracting.extract()
+        await ana.extraction.extract()
     with pytest.raises(NotAllowed):
-        await ana.extracting.readings()
+        await ana.extraction.llm_calls()
 
 
 @pytest.mark.parametrize("where", ["nowhere", "00000000", "message:nothing"])
 async def test_a_place_that_is_not_there_is_said_so(app: App, where):
     await hear(app, talk())
     with pytest.raises(NotFound):
-        await app.extracting.extract(where)
+        await app.extraction.extract(where)

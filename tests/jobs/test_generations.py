@@ -48,11 +48,11 @@ async def told(app: App, count: int = 4) -> None:
 
 
 def renewing(app: App, **fields) -> EmbeddingVersionWorker:
-    return EmbeddingVersionWorker(db=app.db, models=app.generations.models, queue="reembed", **fields)
+    return EmbeddingVersionWorker(db=app.db, models=app.embedding_versions.models, queue="reembed", **fields)
 
 
 def embedding(app: App, **fields) -> EmbeddingVersionWorker:
-    return EmbeddingVersionWorker(db=app.db, models=app.generations.models, queue="embed", **fields)
+    return EmbeddingVersionWorker(db=app.db, models=app.embedding_versions.models, queue="embed", **fields)
 
 
 async def found(app: App, question: str) -> tuple[list[str], tuple[str, ...]]:
@@ -63,7 +63,7 @@ async def found(app: App, question: str) -> tuple[list[str], tuple[str, ...]]:
 async def test_a_switch_to_other_dimensions_embeds_everything_and_then_is_searched_by(both: App, admin):
     await told(both)
 
-    asked = await both.generations.switch(SMALL)
+    asked = await both.embedding_versions.switch(SMALL)
 
     assert (asked.provider, asked.is_done, asked.waiting) == (SMALL, False, 4)
     assert await states(admin, both) == {"current": "default", "next": SMALL}
@@ -79,21 +79,21 @@ async def test_a_switch_to_other_dimensions_embeds_everything_and_then_is_search
 
 async def test_going_on_with_a_switch_by_hand_tells_how_far_it_has_come(both: App):
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     batches: list[int] = []
 
-    done = await both.generations.finish(batches.append)
+    done = await both.embedding_versions.finish(batches.append)
 
     assert (done.provider, done.is_done, done.waiting) == (SMALL, True, 0)
     assert sum(batches) == 4
-    current, previous = await both.generations.status()
+    current, previous = await both.embedding_versions.status()
     assert (current.state, current.provider, current.model, current.dimensions) == (
         "current",
         SMALL,
         NEW,
         SHORT,
     )
-    assert (previous.state, previous.provider, previous.done, previous.wanted) == (
+    assert (previous.state, previous.provider, previous.done, previous.total) == (
         "previous",
         "default",
         4,
@@ -102,7 +102,7 @@ async def test_going_on_with_a_switch_by_hand_tells_how_far_it_has_come(both: Ap
 
 
 async def test_nothing_to_embed_is_a_switch_at_once(both: App, admin):
-    asked = await both.generations.switch(SMALL)
+    asked = await both.embedding_versions.switch(SMALL)
     assert asked.is_done
     assert await states(admin, both) == {"current": SMALL, "previous": "default"}
 
@@ -110,12 +110,12 @@ async def test_nothing_to_embed_is_a_switch_at_once(both: App, admin):
 async def test_the_same_again_changes_nothing_and_another_one_is_refused(both: App, admin, old, new):
     third = served(both, old, small=new, third=Moody(32))
     await told(third)
-    await third.generations.switch(SMALL)
-    assert (await third.generations.switch(SMALL)).waiting == 4
+    await third.embedding_versions.switch(SMALL)
+    assert (await third.embedding_versions.switch(SMALL)).waiting == 4
     with pytest.raises(Conflict, match="model revert"):
-        await third.generations.switch("third")
+        await third.embedding_versions.switch("third")
     with pytest.raises(BadInput, match="default, small, third"):
-        await third.generations.switch("fourth")
+        await third.embedding_versions.switch("fourth")
     assert await states(admin, third) == {"current": "default", "next": SMALL}
 
 
@@ -123,21 +123,25 @@ async def test_a_model_that_cannot_be_had_is_not_switched_to(app: App, admin, tm
     await told(app)
     app.settings = replace(app.settings, embeddings={"empty": tmp_path})
     with pytest.raises(ModelUnavailable, match=r"model\.onnx"):
-        await app.generations.switch("empty")
+        await app.embedding_versions.switch("empty")
     assert await states(admin, app) == {}
 
 
 async def test_only_an_operator_chooses(both: App):
     await told(both)
-    ana = both.acting(await both.viewer("ana"))
-    for call in (ana.generations.switch(SMALL), ana.generations.back(), ana.generations.status()):
+    ana = both.impersonate(await both.viewer("ana"))
+    for call in (
+        ana.embedding_versions.switch(SMALL),
+        ana.embedding_versions.back(),
+        ana.embedding_versions.status(),
+    ):
         with pytest.raises(NotAllowed):
             await call
 
 
 async def test_what_is_said_and_edited_meanwhile_is_embedded_by_both(both: App, admin):
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     await both.ingest(message("7", "cherries are dark"))
     await both.ingest(message("0", "apples are yellow", edited_at=at(50)))
     assert await waiting(admin, both) == {"embed": 2, "reembed": 5}
@@ -151,7 +155,7 @@ async def test_what_is_said_and_edited_meanwhile_is_embedded_by_both(both: App, 
 
 async def test_what_went_meanwhile_has_no_vector_of_either(both: App, admin):
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     worker = renewing(both, batch=1)
     await runner.step(worker, only_org=both.org_id)
     await both.erasure.redact("0")
@@ -166,7 +170,7 @@ async def test_what_went_meanwhile_has_no_vector_of_either(both: App, admin):
 
 async def test_an_erasure_while_the_next_vector_is_made_leaves_none(both: App, admin, new: Moody):
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     begun, go = asyncio.Event(), asyncio.Event()
     ready = asyncio.get_running_loop()
     plain = new.embed
@@ -187,14 +191,14 @@ async def test_an_erasure_while_the_next_vector_is_made_leaves_none(both: App, a
 
 async def test_a_vector_of_a_model_that_was_given_up_meanwhile_is_not_written(both: App, admin):
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     worker = renewing(both)
     held = await worker._current_version(both.org_id)
     assert held is not None
     embedder = await worker._worker(both.org_id, held)
     async with both.db.system_connection() as conn:
         tasks = await runner._take(conn, worker, both.org_id, policy=runner.DRAIN_POLICY)
-    await both.generations.back()
+    await both.embedding_versions.back()
 
     await embedder.do(both.org_id, tasks)
 
@@ -204,7 +208,7 @@ async def test_a_vector_of_a_model_that_was_given_up_meanwhile_is_not_written(bo
 
 async def test_an_old_vector_that_comes_after_the_switch_is_left_out_and_made_anew(both: App, admin):
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     await both.ingest(message("7", "cherries are dark"))
     late = embedding(both)
     held = await late._current_version(both.org_id)
@@ -212,7 +216,7 @@ async def test_an_old_vector_that_comes_after_the_switch_is_left_out_and_made_an
     embedder = await late._worker(both.org_id, held)
     async with both.db.system_connection() as conn:
         tasks = await runner._take(conn, late, both.org_id, policy=runner.DRAIN_POLICY)
-    await both.generations.finish()
+    await both.embedding_versions.finish()
     assert (await states(admin, both))["current"] == SMALL
 
     await embedder.do(both.org_id, tasks)
@@ -224,28 +228,28 @@ async def test_an_old_vector_that_comes_after_the_switch_is_left_out_and_made_an
 
 async def test_back_while_it_is_filled_gives_it_up_and_drops_its_vectors(both: App, admin):
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     await runner.step(renewing(both, batch=2), only_org=both.org_id)
 
-    gone = await both.generations.back()
+    gone = await both.embedding_versions.back()
 
     assert gone.provider is None
     assert await states(admin, both) == {"current": "default"}
     assert set(await vectors(admin, both)) == {OLD}
     assert await waiting(admin, both) == {}
     with pytest.raises(Conflict, match="none to go back to"):
-        await both.generations.back()
+        await both.embedding_versions.back()
 
 
 async def test_back_after_a_switch_fills_what_the_model_before_lacks(both: App, admin):
     await told(both)
-    await both.generations.switch(SMALL)
-    await both.generations.finish()
+    await both.embedding_versions.switch(SMALL)
+    await both.embedding_versions.finish()
     await both.ingest(message("7", "cherries are dark"))
     await both.drain()
     assert "7" not in (await vectors(admin, both))[OLD]
 
-    asked = await both.generations.back()
+    asked = await both.embedding_versions.back()
 
     assert (asked.provider, asked.waiting) == ("default", 1)
     await both.drain()
@@ -256,13 +260,13 @@ async def test_back_after_a_switch_fills_what_the_model_before_lacks(both: App, 
 
 async def test_giving_up_to_go_back_keeps_the_vectors_of_the_model_before(both: App, admin):
     await told(both)
-    await both.generations.switch(SMALL)
-    await both.generations.finish()
+    await both.embedding_versions.switch(SMALL)
+    await both.embedding_versions.finish()
     await both.ingest(message("7", "cherries are dark"))
     await both.drain()
-    await both.generations.back()
+    await both.embedding_versions.back()
 
-    await both.generations.back()
+    await both.embedding_versions.back()
 
     assert await states(admin, both) == {"current": SMALL, "previous": "default"}
     assert (await vectors(admin, both))[OLD] == {"0", "1", "2", "3"}
@@ -272,8 +276,8 @@ async def test_the_model_before_the_one_before_goes_with_its_vectors(both: App, 
     third = served(both, old, small=new, third=Moody(32))
     await told(third)
     for name in (SMALL, "third"):
-        await third.generations.switch(name)
-        await third.generations.finish()
+        await third.embedding_versions.switch(name)
+        await third.embedding_versions.finish()
     assert await states(admin, third) == {"current": "third", "previous": SMALL}
     assert set(await vectors(admin, third)) == {NEW, "fake-hash-32"}
 
@@ -284,18 +288,18 @@ async def test_a_model_by_another_name_is_switched_to_at_once_and_finds_the_same
     questions = ["red apples", "what is blue?", "figs"]
     before = [(await twin.search(twin.operator, one)).hits for one in questions]
 
-    assert (await twin.generations.switch("twin")).is_done
+    assert (await twin.embedding_versions.switch("twin")).is_done
 
     assert [(await twin.search(twin.operator, one)).hits for one in questions] == before
     assert set(await vectors(admin, twin)) == {OLD}
-    await twin.generations.back()
+    await twin.embedding_versions.back()
     assert set(await vectors(admin, twin)) == {OLD}
     assert [(await twin.search(twin.operator, one)).hits for one in questions] == before
 
 
 async def test_while_the_next_model_is_away_the_current_one_goes_on(both: App, admin, new: Moody):
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     new.is_away = True
     await both.ingest(message("7", "cherries are dark"))
 
@@ -305,7 +309,7 @@ async def test_while_the_next_model_is_away_the_current_one_goes_on(both: App, a
     assert "7" in (await vectors(admin, both))[OLD]
     hits, degraded = await found(both, "dark cherries")
     assert (hits[0], degraded) == ("7", (ONE_AWAY,))
-    status = {one.state: one for one in await both.generations.status()}
+    status = {one.state: one for one in await both.embedding_versions.status()}
     assert status["next"].failing_since is not None
     assert status["next"].error == "embedding model: the connection failed"
     assert status["next"].waiting == 5
@@ -316,7 +320,7 @@ async def test_while_the_next_model_is_away_the_current_one_goes_on(both: App, a
 
 async def test_while_the_current_model_is_away_the_next_one_fills_and_finds(both: App, admin, old: Moody):
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     await runner.step(renewing(both), only_org=both.org_id)
     old.is_away = True
     await both.ingest(message("7", "cherries are dark"))
@@ -333,7 +337,7 @@ async def test_while_the_current_model_is_away_the_next_one_fills_and_finds(both
 
 async def test_what_only_the_next_model_knows_is_found_by_meaning_beside_the_rest(both: App, old: Moody):
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     old.poison = "Ana: cherries"
     await both.ingest(message("7", "cherries are dark"))
     await runner.drain(embedding(both), only_org=both.org_id)
@@ -349,14 +353,14 @@ async def test_what_only_the_next_model_knows_is_found_by_meaning_beside_the_res
 async def test_what_the_next_model_cannot_embed_holds_up_nothing_and_is_told(both: App, admin, new: Moody):
     new.poison = "Ana: plums"
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
 
     drained = await both.drain()
 
-    assert drained.set_aside == 1
+    assert drained.dead_lettered == 1
     assert await states(admin, both) == {"current": SMALL, "previous": "default"}
-    current, _ = await both.generations.status()
-    assert (current.done, current.wanted, current.set_aside) == (3, 4, 1)
+    current, _ = await both.embedding_versions.status()
+    assert (current.done, current.total, current.dead_lettered) == (3, 4, 1)
     assert (await found(both, "plums are blue"))[0][0] == "2", "it is still found by its words"
     new.poison = None
     assert await both.retry() == 1
@@ -367,13 +371,13 @@ async def test_what_the_next_model_cannot_embed_holds_up_nothing_and_is_told(bot
 async def test_a_model_that_refuses_most_of_what_is_said_does_not_take_over(both: App, admin, new: Moody):
     new.poison = "s are"
     await told(both)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
 
     await both.drain()
 
     assert await states(admin, both) == {"current": "default", "next": SMALL}
     assert (await found(both, "red apples"))[0][0] == "0"
-    _, coming = await both.generations.status()
+    _, coming = await both.embedding_versions.status()
     assert coming.error == "it embedded 0 of 4 texts"
     new.poison = None
     await both.retry()
@@ -383,9 +387,9 @@ async def test_a_model_that_refuses_most_of_what_is_said_does_not_take_over(both
 
 async def test_a_worker_with_another_default_takes_no_vectors_before_it_has_made_others(both: App, admin):
     await told(both)
-    await both.generations.switch(SMALL)
-    await both.generations.finish()
-    await both.generations.back()
+    await both.embedding_versions.switch(SMALL)
+    await both.embedding_versions.finish()
+    await both.embedding_versions.back()
     await both.drain()
     other = served(both, Moody(32), small=Moody())
 
@@ -397,10 +401,10 @@ async def test_a_worker_with_another_default_takes_no_vectors_before_it_has_made
 
 async def test_a_switch_that_is_asked_for_again_while_it_ends_keeps_what_was_before(both: App, admin):
     await told(both)
-    await both.generations.switch(SMALL)
-    models = both.generations.models
+    await both.embedding_versions.switch(SMALL)
+    models = both.embedding_versions.models
     looked = await models.versions(both.org_id)
-    await both.generations.finish()
+    await both.embedding_versions.finish()
 
     # What was read before the switch ended is written after it.
     class Late(type(models)):
@@ -413,7 +417,9 @@ async def test_a_switch_that_is_asked_for_again_while_it_ends_keeps_what_was_bef
             return looked
 
     asked: list[object] = []
-    late = replace(both.generations, models=Late(**{key: getattr(models, key) for key in models.__slots__}))
+    late = replace(
+        both.embedding_versions, models=Late(**{key: getattr(models, key) for key in models.__slots__})
+    )
     again = await late.switch(SMALL)
 
     assert again.is_done
@@ -429,8 +435,8 @@ async def test_one_worker_serves_orgs_by_different_models_and_waits_for_none(ope
     first, second = [served(await open_app(name), old, small=new) for name in ("first", "second")]
     await told(first)
     await told(second)
-    await second.generations.switch(SMALL)
-    await second.generations.finish()
+    await second.embedding_versions.switch(SMALL)
+    await second.embedding_versions.finish()
     old.is_away = True
     for one in (first, second):
         await one.ingest(message("7", "cherries are dark"))
@@ -467,7 +473,7 @@ async def test_a_running_worker_switches_by_itself(both: App, admin):
     stop = asyncio.Event()
     running = asyncio.create_task(both.run_worker(stop))
     try:
-        await both.generations.switch(SMALL)
+        await both.embedding_versions.switch(SMALL)
         async with asyncio.timeout(60):
             while (await states(admin, both)).get("current") != SMALL:  # noqa: ASYNC110  the server has no event
                 await asyncio.sleep(0.02)
@@ -500,7 +506,7 @@ async def main():
     db = await Database.connect(sys.argv[1], size=4)
     app = App(db=db, org_id=uuid.UUID(sys.argv[2]), settings=Settings(), _embedder=FakeEmbedder(),
               _model_cache=ModelCache(provided={"small": Slow(64)}))
-    worker = EmbeddingVersionWorker(db=db, models=app.generations.models, queue="reembed", batch=16)
+    worker = EmbeddingVersionWorker(db=db, models=app.embedding_versions.models, queue="reembed", batch=16)
     await runner.drain(worker, only_org=app.org_id)
 
 asyncio.run(main())
@@ -512,7 +518,7 @@ async def test_a_worker_killed_in_the_middle_of_a_switch_loses_nothing(
     both: App, cluster: Cluster, admin: psycopg.AsyncConnection
 ):
     await told(both, 100)
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", KILLED, cluster.app_dsn, str(both.org_id), stdout=asyncio.subprocess.PIPE
     )
@@ -523,7 +529,7 @@ async def test_a_worker_killed_in_the_middle_of_a_switch_loses_nothing(
     assert (await states(admin, both))["current"] == "default"
     assert (await found(both, "red apples"))[0]
     # Leases end by themselves; the test does not wait for that.
-    await admin.execute("update work set due_at = now() where stage = 'reembed'")
+    await admin.execute("update work_queue set due_at = now() where queue = 'reembed'")
 
     await both.drain()
 
@@ -586,8 +592,8 @@ async def test_at_every_moment_a_search_finds_what_it_found_before(
 async def _deed(app: App, deed: str) -> None:
     match deed:
         case "switch":
-            await app.generations.switch(SMALL)
+            await app.embedding_versions.switch(SMALL)
         case "back":
-            await app.generations.back()
+            await app.embedding_versions.back()
         case _:
-            await app.generations.finish()
+            await app.embedding_versions.finish()

@@ -16,33 +16,41 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 MONTH = timedelta(days=30)
 YEAR = timedelta(days=365)
-WAITING = RetentionPolicy(keep_for=MONTH, before=YEAR, starts_at=NOW + DAY / 2)
+WAITING = RetentionPolicy(retention_period=MONTH, before=YEAR, starts_at=NOW + DAY / 2)
 
 
 @pytest.mark.parametrize(
-    ("held", "keep_for", "expected"),
+    ("held", "retention_period", "expected"),
     [
-        (RetentionPolicy(keep_for=None), MONTH, RetentionPolicy(keep_for=MONTH, starts_at=NOW + DAY)),
         (
-            RetentionPolicy(keep_for=YEAR),
+            RetentionPolicy(retention_period=None),
             MONTH,
-            RetentionPolicy(keep_for=MONTH, before=YEAR, starts_at=NOW + DAY),
+            RetentionPolicy(retention_period=MONTH, starts_at=NOW + DAY),
         ),
-        (RetentionPolicy(keep_for=MONTH), MONTH, RetentionPolicy(keep_for=MONTH)),
-        (RetentionPolicy(keep_for=MONTH), YEAR, RetentionPolicy(keep_for=YEAR)),
-        (RetentionPolicy(keep_for=MONTH), None, RetentionPolicy(keep_for=None)),
+        (
+            RetentionPolicy(retention_period=YEAR),
+            MONTH,
+            RetentionPolicy(retention_period=MONTH, before=YEAR, starts_at=NOW + DAY),
+        ),
+        (RetentionPolicy(retention_period=MONTH), MONTH, RetentionPolicy(retention_period=MONTH)),
+        (RetentionPolicy(retention_period=MONTH), YEAR, RetentionPolicy(retention_period=YEAR)),
+        (RetentionPolicy(retention_period=MONTH), None, RetentionPolicy(retention_period=None)),
         # Said again while it waits, it waits no longer than before; made shorter, it waits anew.
         (WAITING, MONTH, WAITING),
-        (WAITING, 2 * MONTH, RetentionPolicy(keep_for=2 * MONTH, before=YEAR, starts_at=NOW + DAY / 2)),
-        (WAITING, DAY, RetentionPolicy(keep_for=DAY, before=YEAR, starts_at=NOW + DAY)),
-        (WAITING, YEAR, RetentionPolicy(keep_for=YEAR)),
-        (WAITING, None, RetentionPolicy(keep_for=None)),
+        (
+            WAITING,
+            2 * MONTH,
+            RetentionPolicy(retention_period=2 * MONTH, before=YEAR, starts_at=NOW + DAY / 2),
+        ),
+        (WAITING, DAY, RetentionPolicy(retention_period=DAY, before=YEAR, starts_at=NOW + DAY)),
+        (WAITING, YEAR, RetentionPolicy(retention_period=YEAR)),
+        (WAITING, None, RetentionPolicy(retention_period=None)),
     ],
 )
 def test_only_a_shorter_time_waits(
-    held: RetentionPolicy, keep_for: timedelta | None, expected: RetentionPolicy
+    held: RetentionPolicy, retention_period: timedelta | None, expected: RetentionPolicy
 ):
-    assert change_policy(held, keep_for, now=NOW, grace=DAY) == expected
+    assert change_policy(held, retention_period, now=NOW, grace=DAY) == expected
 
 
 async def left(app: App) -> list[str]:
@@ -61,16 +69,16 @@ async def test_nothing_goes_within_the_day_and_what_was_announced_goes_after_it(
     ages = {"old": 40 * DAY, "soon": MONTH - DAY / 2, "new": DAY}
     said = {name: now - age for name, age in ages.items()}
     await app.ingest_batch([message(name, sent_at=at) for name, at in said.items()])
-    seen = await app.erasure.keep("general", MONTH, dry_run=True)
+    seen = await app.erasure.set_retention("general", MONTH, dry_run=True)
     [room] = await app.rooms(app.operator)
-    assert (room.keep_for, room.retention_starts_at) == (None, None)
-    told = await app.erasure.keep("general", MONTH)
+    assert (room.retention_period, room.retention_starts_at) == (None, None)
+    told = await app.erasure.set_retention("general", MONTH)
     # What grows too old during the day counts, too.
     assert (told.messages, told.oldest_at, told.newest_at) == (2, said["old"], said["soon"])
     assert (seen.messages, seen.is_dry_run, told.is_dry_run) == (2, True, False)
     assert told.starts_at is not None
     assert abs(told.starts_at - now - DAY) < timedelta(minutes=10)
-    assert [(one.keep_for, one.retention_starts_at) for one in await app.rooms(app.operator)] == [
+    assert [(one.retention_period, one.retention_starts_at) for one in await app.rooms(app.operator)] == [
         (MONTH, told.starts_at)
     ]
 
@@ -80,7 +88,7 @@ async def test_nothing_goes_within_the_day_and_what_was_announced_goes_after_it(
     assert (await app.ingest_batch([message("older", sent_at=now - 50 * DAY)])).skipped == []
 
     await let_grace_end(app, admin)
-    [receipt] = await app.erasure.expire()
+    [receipt] = await app.erasure.erase_expired()
     assert [(one.what, one.count) for one in receipt.removed if one.what == "messages"] == [("messages", 2)]
     assert await left(app) == ["soon", "new"]
     late = await app.ingest_batch([message("older", sent_at=now - 50 * DAY)])
@@ -92,31 +100,32 @@ async def test_what_a_room_kept_before_holds_until_the_shorter_time_begins(app: 
     await app.ingest_batch([message("a", sent_at=now - 2 * YEAR), message("b", sent_at=now - 2 * MONTH)])
     with monkeypatch.context() as patch:
         patch.setattr("roomlore.domain.retention.GRACE", timedelta(0))
-        await app.erasure.keep("general", YEAR)
-    await app.erasure.keep("general", MONTH)
-    await app.erasure.expire()
+        await app.erasure.set_retention("general", YEAR)
+    await app.erasure.set_retention("general", MONTH)
+    await app.erasure.erase_expired()
     assert await left(app) == ["b"]
 
 
 async def test_it_can_be_taken_back_for_good(app: App, admin: psycopg.AsyncConnection):
     await app.ingest(message("1"))
-    await app.erasure.keep("general", DAY)
-    assert (await app.erasure.keep("general", None)).starts_at is None
+    await app.erasure.set_retention("general", DAY)
+    assert (await app.erasure.set_retention("general", None)).starts_at is None
     await check_nothing_waits(app, admin)
-    assert await app.erasure.expire() == []
+    assert await app.erasure.erase_expired() == []
     assert await left(app) == ["1"]
 
 
 async def check_nothing_waits(app: App, admin: psycopg.AsyncConnection) -> None:
     rows = await admin.execute(
-        "select keep_for, kept_for_before, retention_starts_at from rooms where org_id = %s", [app.org_id]
+        "select retention_period, previous_retention_period, retention_starts_at from rooms where org_id = %s",
+        [app.org_id],
     )
     assert await rows.fetchall() == [(None, None, None)]
 
 
 async def test_nobody_but_an_operator_learns_what_would_go(app: App):
     await app.ingest(message("1"))
-    member = app.acting(await app.viewer("ana"))
+    member = app.impersonate(await app.viewer("ana"))
     for dry_run in (True, False):
         with pytest.raises(NotAllowed):
-            await member.erasure.keep("general", DAY, dry_run=dry_run)
+            await member.erasure.set_retention("general", DAY, dry_run=dry_run)

@@ -41,7 +41,7 @@ async def build(app: App, graph: Graph, name: str = "1") -> str:
     await graph.prepare(copy, dimensions=0)
     await app.db.change(
         app.org_id,
-        lambda conn: projections.start_rebuild(conn, app.org_id, "neo4j", NewIndex(copy=copy)),
+        lambda conn: projections.start_rebuild(conn, app.org_id, "neo4j", NewIndex(index_name=copy)),
     )
     return copy
 
@@ -89,7 +89,7 @@ async def test_a_graph_holds_who_said_what_where_to_whom_and_what_is_remembered(
     assert {edge.target_id for edge in graph[ana_id].edges if edge.kind == "MEMBER_OF"} == rooms.keys()
     said = {node.properties["sent_at"]: node for node in graph.values() if node.label == "Message"}
     first, second, whisper = said[iso(0)], said[iso(1)], said[iso(3)]
-    assert first.properties["native_order"] == 7
+    assert first.properties["sequence"] == 7
     assert first.properties["author_id"] == str(ana_id)
     assert whisper.properties["audience"] == (str(pip_id),)
     assert "audience" not in first.properties
@@ -141,7 +141,7 @@ async def test_a_copy_kept_up_with_any_story_is_what_a_fresh_one_would_be(
     for number, batch in enumerate(story.batches):
         await app.ingest_batch(batch)
         if number % 2:
-            await app.untangle()
+            await app.disentangle()
             await drained(app, graph)
     await app.drain()
     await drained(app, graph)
@@ -185,7 +185,7 @@ async def lived(app: App, seed: int) -> None:
             by=who,
             about=("dee", who),
             tags=frozenset({"printers", who}),
-            slot="things",
+            attribute="things",
         )
 
 
@@ -265,7 +265,7 @@ async def erase_stretch(app: App, _chance: random.Random, said: list) -> None:
 async def put_aside(app: App, _chance: random.Random, _said: list) -> None:
     for node in sorted(await of_label(app, "Memory"), key=lambda node: node.id)[:1]:
         if node.properties["is_active"]:
-            await app.memories.forget(str(node.id))
+            await app.memories.archive(str(node.id))
         else:
             await app.memories.restore(str(node.id))
 
@@ -329,7 +329,7 @@ async def test_one_deed_after_the_other_reaches_the_graph(app: App) -> None:
     for deed in chance.sample(DEEDS, len(DEEDS)):
         await deed(app, chance, said)
         if chance.random() < 0.5:
-            await app.untangle()
+            await app.disentangle()
             await runner.step(worker_of(app, graph))
     await app.drain()
     await drained(app, graph)
@@ -401,7 +401,7 @@ async def test_whoever_always_writes_holds_up_no_copy(app: App) -> None:
         await worker.advance_build(app.org_id)
 
     (held,) = await app.db.change(app.org_id, lambda conn: projections.all_projections(conn, app.org_id))
-    assert (held.copy is not None, held.next_copy) == (True, None)
+    assert (held.index_name is not None, held.next_index_name) == (True, None)
     backlog = await app.db.change(app.org_id, lambda conn: projections.backlog(conn, app.org_id, "neo4j"))
     assert backlog.waiting, "there is always something left to write"
 
@@ -434,11 +434,12 @@ async def take_apart(app: App, conversation_id: UUID) -> list[tuple]:
 
     async def work(conn: psycopg.AsyncConnection) -> None:
         rows = await conn.execute(
-            "delete from placements where conversation_id = %s returning message_id", [conversation_id]
+            "delete from conversation_messages where conversation_id = %s returning message_id",
+            [conversation_id],
         )
         ids = [row[0] for row in await rows.fetchall()]
         rows = await conn.execute(
-            "delete from conversations where id = %s returning room_id, opened_at, last_at, quiet_after",
+            "delete from conversations where id = %s returning room_id, opened_at, last_at, idle_timeout",
             [conversation_id],
         )
         held.extend([(ids,), *await rows.fetchall()])
@@ -453,12 +454,12 @@ async def put_together(app: App, conversation_id: UUID, held: list[tuple]) -> No
 
     async def work(conn: psycopg.AsyncConnection) -> None:
         await conn.execute(
-            "insert into conversations (org_id, id, boundary, room_id, opened_at, last_at, quiet_after)"
+            "insert into conversations (org_id, id, split_reason, room_id, opened_at, last_at, idle_timeout)"
             " values (%s, %s, 'first', %s, %s, %s, %s)",
             [app.org_id, conversation_id, *facts],
         )
         await conn.execute(
-            "insert into placements (org_id, message_id, conversation_id) select %s, unnest(%s::uuid[]), %s",
+            "insert into conversation_messages (org_id, message_id, conversation_id) select %s, unnest(%s::uuid[]), %s",
             [app.org_id, ids, conversation_id],
         )
         await projections.enqueue_nodes(conn, app.org_id, [conversation_id])
@@ -485,7 +486,7 @@ async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, admin: psyc
     killed.cancel()
     await asyncio.gather(killed, return_exceptions=True)
     # As if it had not even given back what it had taken, and its lease had run out.
-    await admin.execute("update roomlore.work set due_at = now() where org_id = %s", [app.org_id])
+    await admin.execute("update roomlore.work_queue set due_at = now() where org_id = %s", [app.org_id])
     graph.go = None
 
     await drained(app, graph)
@@ -508,7 +509,7 @@ async def test_everything_is_asked_for_in_portions_and_goes_on_where_somebody_wa
         [held] = await projections.all_projections(conn, app.org_id)
         assert held.next_since is None
         assert (await projections.backlog(conn, app.org_id, "neo4j")).waiting == 20
-        asked = await conn.execute("select count(*) from work where stage = 'neo4j' and version = 0")
+        asked = await conn.execute("select count(*) from work_queue where queue = 'neo4j' and version = 0")
         assert await asked.fetchone() is not None
 
     await careful.advance_build(app.org_id)
@@ -517,7 +518,7 @@ async def test_everything_is_asked_for_in_portions_and_goes_on_where_somebody_wa
     await assert_same(app, graph, copy)
     async with app.db.read_transaction(app.operator) as conn:
         [held] = await projections.all_projections(conn, app.org_id)
-    assert (held.copy, held.next_copy) == (copy, None)
+    assert (held.index_name, held.next_index_name) == (copy, None)
 
 
 async def test_where_an_org_has_points_only_nobody_asks_for_nodes_and_the_other_way_round(app: App) -> None:
@@ -528,8 +529,8 @@ async def test_where_an_org_has_points_only_nobody_asks_for_nodes_and_the_other_
     await lived(app, 5)
 
     async with app.db.read_transaction(app.operator) as conn:
-        rows = await conn.execute("select distinct stage from work where stage in ('qdrant', 'neo4j')")
-        assert [stage for (stage,) in await rows.fetchall()] == ["neo4j"]
+        rows = await conn.execute("select distinct queue from work_queue where queue in ('qdrant', 'neo4j')")
+        assert [queue for (queue,) in await rows.fetchall()] == ["neo4j"]
 
 
 async def test_points_are_written_while_the_graph_is_away(app: App) -> None:
@@ -539,7 +540,7 @@ async def test_points_are_written_while_the_graph_is_away(app: App) -> None:
     copy = await build(app, graph)
     points = f"{index_prefix(app.org_id)}points"
     await shelf.prepare(points, dimensions=384)
-    planned = NewIndex(copy=points, model="fake-hash-384", dimensions=384)
+    planned = NewIndex(index_name=points, model="fake-hash-384", dimensions=384)
     await app.db.change(
         app.org_id, lambda conn: projections.start_rebuild(conn, app.org_id, "qdrant", planned)
     )

@@ -47,7 +47,7 @@ def slow_for(monkeypatch: pytest.MonkeyPatch) -> Generator[SlowFor]:
 
 
 async def listened(app: App) -> Coverage:
-    return (await app.operations.numbers()).counts.listened
+    return (await app.monitoring.statistics()).counts.privacy_checked
 
 
 async def recalled(app: App) -> set[str]:
@@ -72,37 +72,37 @@ async def test_what_is_slow_once_is_stored_at_once_waits_in_sight_and_is_heard_b
     await asked(app)
     assert [one.body for one in await app.messages(app.operator, "general")][-1] == REQUEST
     assert await recalled(app) == {"1"}
-    assert await app.wishes.all(app.operator) == []
+    assert await app.privacy_requests.all(app.operator) == []
     waits = await listened(app)
-    assert (waits.done, waits.waiting, waits.set_aside) == (2, 1, 0)
+    assert (waits.done, waits.waiting, waits.dead_lettered) == (2, 1, 0)
     assert waits.oldest_at is not None
 
     await app.drain()
     assert await recalled(app) == set()
-    [wish] = await app.wishes.all(app.operator)
+    [wish] = await app.privacy_requests.all(app.operator)
     assert (wish.status, wish.body) == ("active", REQUEST)
-    assert {one.external_id for one in wish.covers} == {"1", "3"}
-    assert await listened(app) == Coverage(done=3, waiting=0, set_aside=0, oldest_at=None)
+    assert {one.external_id for one in wish.covered_messages} == {"1", "3"}
+    assert await listened(app) == Coverage(done=3, waiting=0, dead_lettered=0, oldest_at=None)
 
 
 async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_when_asked(app: App, slow_for):
     slow_for(3)
     await asked(app)
     drained = await again(app)
-    assert (drained.done, drained.set_aside) == (0, 1)
-    assert (await listened(app)).set_aside == 1
-    assert [(one.stage, one.error) for one in (await app.operations.state()).failures] == [
-        ("listen", privacy_requests.DetectionTookTooLong.__name__)
+    assert (drained.done, drained.dead_lettered) == (0, 1)
+    assert (await listened(app)).dead_lettered == 1
+    assert [(one.queue, one.error) for one in (await app.monitoring.job_state()).failures] == [
+        ("privacy_requests", privacy_requests.DetectionTookTooLong.__name__)
     ]
     # Nothing is hidden meanwhile, and nothing else waits for it.
     assert await recalled(app) == {"1"}
-    assert (await app.drain()).set_aside == 1
-    assert await app.wishes.all(app.operator) == []
+    assert (await app.drain()).dead_lettered == 1
+    assert await app.privacy_requests.all(app.operator) == []
 
     assert await app.retry() == 1
     await again(app)
     assert await recalled(app) == set()
-    assert (await listened(app)).set_aside == 0
+    assert (await listened(app)).dead_lettered == 0
 
 
 async def test_a_running_worker_listens_again(app: App, slow_for):
@@ -117,7 +117,7 @@ async def test_an_edit_is_listened_to_in_place_of_what_was_said_before(app: App,
     await asked(app)
     await again(app)
     await app.intake.edit("3", "never mind")
-    assert await listened(app) == Coverage(done=3, waiting=0, set_aside=0, oldest_at=None)
+    assert await listened(app) == Coverage(done=3, waiting=0, dead_lettered=0, oldest_at=None)
     assert await recalled(app) == {"1"}
 
 
@@ -133,7 +133,7 @@ async def test_what_is_edited_while_it_is_listened_to_is_heard_as_it_stands(app:
 
     monkeypatch.setattr(privacy_requests, "screen", meanwhile)
     await again(app)
-    assert await app.wishes.all(app.operator) == []
+    assert await app.privacy_requests.all(app.operator) == []
     assert await recalled(app) == {"1"}
 
 
@@ -142,12 +142,12 @@ async def test_what_was_erased_is_listened_to_no_more(app: App, slow_for):
     await asked(app)
     await app.erasure.message("3")
     assert (await listened(app)).waiting == 0
-    assert (await again(app)).set_aside == 0
+    assert (await again(app)).dead_lettered == 0
 
 
 async def test_where_none_is_heard_nothing_waits(app: App, slow_for):
     slow_for(9)
-    await app.wishes.set_mode("off")
+    await app.privacy_requests.set_mode("off")
     await asked(app)
     assert (await listened(app)).waiting == 0
 
@@ -155,15 +155,15 @@ async def test_where_none_is_heard_nothing_waits(app: App, slow_for):
 async def test_several_texts_wait_each_for_itself_and_the_others_are_heard_when_they_come(app: App, slow_for):
     slow_for(1)
     await app.ingest_batch([*TOLD, ASKED, message("4", "please forget what I said", author=BO)])
-    assert {one.body for one in await app.wishes.all(app.operator)} == {"please forget what I said"}
+    assert {one.body for one in await app.privacy_requests.all(app.operator)} == {"please forget what I said"}
     await app.drain()
-    assert len(await app.wishes.all(app.operator)) == 2
+    assert len(await app.privacy_requests.all(app.operator)) == 2
 
 
 async def test_the_page_of_operations_tells_of_what_could_not_be_listened_to(app: App, slow_for):
     slow_for(9)
     await asked(app)
-    key = (await app.keys.make("operator", name="a key")).key
+    key = (await app.keys.create("operator", name="a key")).key
     async with visiting(app, key) as visitor:
         assert "1 message could not be checked for requests in time" in " ".join(
             (await visitor.page("/ops")).split()

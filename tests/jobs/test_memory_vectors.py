@@ -106,7 +106,7 @@ async def test_what_is_put_aside_loses_vector_and_work_and_gets_them_back(both: 
     assert await waiting(admin, both) == {"embed": 1}
 
     for one in (known, fresh):
-        await both.memories.forget(str(one.id))
+        await both.memories.archive(str(one.id))
 
     assert (await remembered(admin, both), await waiting(admin, both)) == ({}, {})
     await both.drain()
@@ -143,7 +143,7 @@ async def test_an_erasure_leaves_neither_vector_nor_work(both: App, admin, how):
 async def test_whoever_erases_their_words_is_not_told_how_many_memories_had_vectors(both: App):
     await made(both)
     await both.drain()
-    ana = both.acting(await both.viewer("ana"))
+    ana = both.impersonate(await both.viewer("ana"))
     receipt = await ana.erasure.message("1")
     assert {one.what for one in receipt.removed} == {"messages", "embeddings"}
 
@@ -153,7 +153,7 @@ async def test_what_goes_while_its_vector_is_made_has_none(both: App, admin, how
     known = await made(both)
 
     async def change() -> None:
-        await (both.erasure.message("1") if how == "erased" else both.memories.forget(str(known.id)))
+        await (both.erasure.message("1") if how == "erased" else both.memories.archive(str(known.id)))
 
     await held_up(both, change)
     assert (await remembered(admin, both), await waiting(admin, both)) == ({}, {})
@@ -163,7 +163,7 @@ async def test_what_is_put_aside_and_restored_while_its_vector_is_made_gets_one_
     known = await made(both)
 
     async def change() -> None:
-        await both.memories.forget(str(known.id))
+        await both.memories.archive(str(known.id))
         await both.memories.restore(str(known.id))
 
     await held_up(both, change)
@@ -183,7 +183,7 @@ async def test_a_switch_takes_memories_along(both: App, admin):
     await made(both)
     await both.drain()
 
-    asked = await both.generations.switch(SMALL)
+    asked = await both.embedding_versions.switch(SMALL)
 
     assert asked.waiting == 4
     await made(both, COFFEE)
@@ -191,19 +191,19 @@ async def test_a_switch_takes_memories_along(both: App, admin):
     await both.drain()
     assert (await states(admin, both))["current"] == SMALL
     assert await remembered(admin, both) == {OLD: {TEA, COFFEE}, NEW: {TEA, COFFEE}}
-    current, previous = await both.generations.status()
-    assert (current.done, current.wanted, previous.done, previous.wanted) == (5, 5, 5, 5)
+    current, previous = await both.embedding_versions.status()
+    assert (current.done, current.total, previous.done, previous.total) == (5, 5, 5, 5)
     assert await waiting(admin, both) == {}
 
 
 async def test_giving_a_switch_up_drops_the_vectors_of_memories_too(both: App, admin):
     await made(both)
     await both.drain()
-    await both.generations.switch(SMALL)
-    worker = replace(both.generations._worker, batch=8)
+    await both.embedding_versions.switch(SMALL)
+    worker = replace(both.embedding_versions._worker, batch=8)
     await runner.step(worker, only_org=both.org_id)
     assert await remembered(admin, both) == {OLD: {TEA}, NEW: {TEA}}
-    await both.generations.back()
+    await both.embedding_versions.back()
     assert await remembered(admin, both) == {OLD: {TEA}}
 
 
@@ -212,9 +212,9 @@ async def test_a_memory_that_the_next_model_refuses_holds_up_nothing(both: App, 
     await made(both)
     new.poison = "skipper"
     await both.drain()
-    await both.generations.switch(SMALL)
+    await both.embedding_versions.switch(SMALL)
     drained = await both.drain()
-    assert drained.set_aside == 1
+    assert drained.dead_lettered == 1
     assert (await states(admin, both))["current"] == SMALL
     assert await remembered(admin, both) == {OLD: {TEA}}
     new.poison = None
@@ -227,8 +227,8 @@ async def test_vectors_of_a_model_before_the_one_before_go_with_those_of_message
     third = served(both, old, small=new, third=Moody(32))
     await made(third)
     for name in (SMALL, "third"):
-        await third.generations.switch(name)
-        await third.generations.finish()
+        await third.embedding_versions.switch(name)
+        await third.embedding_versions.finish()
     assert set(await remembered(admin, third)) == {NEW, "fake-hash-32"}
 
 

@@ -48,9 +48,9 @@ class Scripted:
     name: str = "scripted"
     timeout: timedelta = timedelta(seconds=5)
 
-    async def answer(self, _, material, **__):
-        self.shown.append(material)
-        answer = self.answers(material)
+    async def answer(self, _, prompt, **__):
+        self.shown.append(prompt)
+        answer = self.answers(prompt)
         return await answer if isinstance(answer, Awaitable) else answer
 
 
@@ -71,7 +71,7 @@ def talk(where="general", *, start=0, count=3, people=("ana", "bo"), **fields) -
 
 async def hear(app: App, said: list[IncomingMessage]) -> None:
     assert not (await app.ingest_batch(said)).skipped
-    await app.untangle()
+    await app.disentangle()
 
 
 def namer(app: App, language_model=None, **fields) -> TitleWorker:
@@ -80,7 +80,7 @@ def namer(app: App, language_model=None, **fields) -> TitleWorker:
 
 async def labels(admin, app: App) -> list[tuple[str, str]]:
     rows = await admin.execute(
-        "select label, conversations.label_by from conversations where org_id = %s order by opened_at, label",
+        "select label, conversations.label_source from conversations where org_id = %s order by opened_at, label",
         [app.org_id],
     )
     return await rows.fetchall()
@@ -129,8 +129,8 @@ async def test_one_that_is_still_open_is_not_sent(app: App):
     last = at(0.2)
     [found] = await app.conversations.all(app.operator)
     for now, became in [
-        (last + found.quiet_after - timedelta(seconds=1), "nothing"),
-        (last + found.quiet_after, "named"),
+        (last + found.idle_timeout - timedelta(seconds=1), "nothing"),
+        (last + found.idle_timeout, "named"),
     ]:
         assert await namer(app, language_model).next(app.org_id, now=now) == became
 
@@ -151,7 +151,7 @@ async def test_a_sensitive_one_is_never_sent(app: App):
     discreet = replace(talk("other")[1], body="this toner is strictly confidential")
     await hear(app, [*talk(), talk("other")[0], discreet, talk("other")[2]])
     marked = await app.conversations.all(app.operator, room="general")
-    await app.conversations.mark(str(marked[0].id), "sensitive")
+    await app.conversations.set_sensitivity(str(marked[0].id), "sensitive")
     language_model = Scripted()
     assert (await backlog(app)).waiting == 0
     assert await namer(app, language_model).next(app.org_id, now=LATER) == "nothing"
@@ -165,7 +165,7 @@ async def test_one_of_a_room_that_is_still_to_be_gone_through_is_not_sent(app: A
     await app.ingest_batch([told])
     language_model = Scripted()
     assert await namer(app, language_model).next(app.org_id, now=LATER) == "nothing"
-    await app.untangle()
+    await app.disentangle()
     assert await namer(app, language_model).next(app.org_id, now=LATER) == "nothing"
     assert language_model.shown == []
 
@@ -232,7 +232,7 @@ async def test_going_through_a_room_again_changes_nothing_and_costs_no_call(app:
         disentanglement.mark_dirty, org_id=app.org_id, room_id=found.room_id, since=at(-1), until=at(1)
     )
     await app.db.change(app.org_id, again)
-    assert (await app.untangle()).done == 3
+    assert (await app.disentangle()).done == 3
     assert await labels(admin, app) == before
     assert await namer(app, language_model).next(app.org_id, now=LATER) == "nothing"
     assert len(language_model.shown) == 1
@@ -251,9 +251,9 @@ async def test_a_redacted_message_takes_the_title_away_at_once(app: App, admin):
     await app.erasure.redact(await message_id(app, "general-1"))
     assert await labels(admin, app) == [("", "words")]
     # Nor is a digest left, from which the words could be guessed.
-    kept = await admin.execute("select asked_state from conversations where org_id = %s", [app.org_id])
+    kept = await admin.execute("select title_state from conversations where org_id = %s", [app.org_id])
     assert await kept.fetchall() == [("",)]
-    await app.untangle()
+    await app.disentangle()
     language_model = Scripted()
     assert await namer(app, language_model).next(app.org_id, now=LATER) == "named"
     assert language_model.shown[0].count("cellar") == 1
@@ -268,7 +268,7 @@ async def test_an_erased_person_is_in_no_title(app: App, admin):
         ],
     )
     await app.ingest(message("20", "hi", author=author("mira"), room=room("hall")))
-    await app.untangle()
+    await app.disentangle()
     language_model = Scripted(lambda _: json.dumps({"title": "Toner for Mira"}))
     assert await namer(app, language_model).next(app.org_id, now=LATER) == "named"
     await app.erasure.person("mira")
@@ -279,12 +279,12 @@ async def test_what_a_person_called_it_stays(app: App, admin):
     await hear(app, talk())
     [found] = await app.conversations.all(app.operator)
     await app.conversations.rename(str(found.id), "The usual")
-    await app.untangle()
+    await app.disentangle()
     language_model = Scripted()
     assert await namer(app, language_model).next(app.org_id, now=LATER) == "nothing"
     assert await labels(admin, app) == [("The usual", "person")]
     await app.conversations.rename(str(found.id), "")
-    await app.untangle()
+    await app.disentangle()
     assert await namer(app, language_model).next(app.org_id, now=LATER) == "named"
     await app.conversations.rename(str(found.id), "The usual")
     assert await labels(admin, app) == [("The usual", "person")]
@@ -306,7 +306,7 @@ async def test_what_changes_during_a_call_is_not_overwritten(app: App, admin, wh
             case "renamed":
                 await app.conversations.rename(str(found.id), "The usual")
             case "marked":
-                await app.conversations.mark(str(found.id), "sensitive")
+                await app.conversations.set_sensitivity(str(found.id), "sensitive")
             case _:
                 await app.erasure.message("general-1")
         return json.dumps({"title": "Fresh toner"})
@@ -497,7 +497,7 @@ FAILING = {
     "huge": http(b" " * 3_000_000),
     "no completion": http("{}"),
     "nothing": b"",
-    "silence": 30.0,
+    "idle": 30.0,
 }
 
 
@@ -596,7 +596,7 @@ async def test_a_drain_with_a_server_in_trouble_does_everything_else(app: App, s
     server.says = lambda _: http("{}", status="500 Internal Server Error")
     await app.ingest_batch([*talk(), *talk("more", start=300)])
     drained = await app.drain()
-    assert (drained.done, drained.untangled, drained.set_aside) == (6, 6, 0)
+    assert (drained.done, drained.disentangled, drained.dead_lettered) == (6, 6, 0)
     assert len(server.asked) == 1
 
 
@@ -628,7 +628,7 @@ async def test_an_outage_is_told_to_whoever_runs_it(app: App, monkeypatch):
 
 async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(app: App):
     await app.ingest_batch([*talk(), message("x", "hm", room=room("hall"), sent_at=at(9))])
-    await app.untangle()
+    await app.disentangle()
 
     async def speak() -> str:
         forget = "please forget what I said about the toner"
@@ -639,7 +639,7 @@ async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(a
     worker = namer(app, language_model)
     assert await worker.next(app.org_id, now=LATER) == "changed"
     assert not any(one.label == "Fresh toner" for one in await app.conversations.all(app.operator))
-    await app.untangle()
+    await app.disentangle()
     while await worker.next(app.org_id, now=LATER + DAY) not in {"nothing", "failed"}:
         pass
     assert not any("out of toner again" in shown for shown in language_model.shown[1:])

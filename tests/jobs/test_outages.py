@@ -68,7 +68,7 @@ async def vectors(app: App) -> int:
 
 async def queue(admin: psycopg.AsyncConnection, columns: str) -> list[tuple]:
     return await (
-        await admin.execute(f"select {columns} from work where stage = 'embed' order by subject_id")
+        await admin.execute(f"select {columns} from work_queue where queue = 'embed' order by subject_id")
     ).fetchall()
 
 
@@ -208,7 +208,7 @@ async def test_an_error_of_the_server_that_is_no_outage_counts_as_a_failure(app:
 
     await app.ingest(message("1", "one"))
     drained = await runner.drain(Deadlocked(db=db, embedder=FakeEmbedder()), policy=QUICK)
-    assert drained.set_aside == 1
+    assert drained.dead_lettered == 1
     assert await queue(admin, "failures, error") == [(3, "DeadlockDetected")]
 
 
@@ -216,7 +216,7 @@ async def taken_and_lost(db: Database, admin: psycopg.AsyncConnection) -> list[T
     """Take a batch as a worker does that is killed at once."""
     async with db.system_connection() as conn:
         tasks = await runner._take(conn, embedding(db), None, policy=QUICK)
-    await admin.execute("update work set due_at = now()")
+    await admin.execute("update work_queue set due_at = now()")
     return tasks
 
 
@@ -233,7 +233,7 @@ async def test_five_kills_cost_good_work_none_of_its_attempts(app: App, db: Data
             return await super().do(org_id, tasks)
 
     drained = await runner.drain(Flaky(db=db, embedder=FakeEmbedder()), policy=QUICK)
-    assert (drained.done, drained.set_aside) == (1, 0)
+    assert (drained.done, drained.dead_lettered) == (1, 0)
 
 
 async def test_what_ends_every_worker_is_soon_taken_alone_and_then_set_aside(app: App, db: Database, admin):
@@ -251,7 +251,9 @@ async def test_what_ends_every_worker_is_soon_taken_alone_and_then_set_aside(app
             )
     assert batches[:3] == [20, 20, 20]
     assert set(batches[3:]) == {1}
-    assert await queue(admin, "subject_id, error, set_aside_at is not null") == [(poison, "Unfinished", True)]
+    assert await queue(admin, "subject_id, error, dead_lettered_at is not null") == [
+        (poison, "Unfinished", True)
+    ]
 
 
 async def test_suspects_never_share_a_batch_with_others(app: App, db: Database, admin):

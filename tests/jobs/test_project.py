@@ -33,7 +33,7 @@ async def build(app: App, shelf: Shelf, name: str) -> str:
     """Say that a copy is to be built, and return what it is called."""
     copy = f"{index_prefix(app.org_id)}{name}"
     await shelf.prepare(copy, dimensions=384)
-    planned = NewIndex(copy=copy, model=MODEL, dimensions=384)
+    planned = NewIndex(index_name=copy, model=MODEL, dimensions=384)
     await app.db.change(
         app.org_id,
         lambda conn: projections.start_rebuild(conn, app.org_id, "qdrant", planned),
@@ -62,7 +62,7 @@ async def test_a_first_copy_is_built_of_what_was_there_and_kept_up_with_what_com
     await projection.drain(worker_of(app, shelf))
 
     held = await state(app)
-    assert (held.copy, held.next_copy) == (copy, None)
+    assert (held.index_name, held.next_index_name) == (copy, None)
     assert on(shelf, copy) == await expected(app, MODEL) != {}
     assert any(point.vector is not None for point in shelf.held_copies[copy].values())
     assert any(point.reply_to is not None for point in shelf.held_copies[copy].values())
@@ -128,12 +128,12 @@ async def test_a_new_copy_is_built_beside_the_old_one_which_is_read_until_it_is_
     )
     await app.drain()
 
-    assert (await state(app)).copy == first
+    assert (await state(app)).index_name == first
     assert set(shelf.held_copies) == {first, second}
 
     await projection.drain(worker)
 
-    assert (await state(app)).copy == second
+    assert (await state(app)).index_name == second
     assert set(shelf.held_copies) == {second}
     assert on(shelf, second) == await expected(app, MODEL)
 
@@ -156,7 +156,7 @@ async def test_what_a_slow_transaction_adds_that_never_heard_of_the_copy_is_in_i
         draining = asyncio.create_task(projection.drain(worker, waiting=told_of_it.set))
         await asyncio.wait_for(told_of_it.wait(), 30)
     await draining
-    assert (await state(app)).next_copy is None
+    assert (await state(app)).next_index_name is None
 
 
 async def test_a_subject_that_changes_while_it_is_written_is_written_again_and_never_twice_at_once(
@@ -201,8 +201,8 @@ async def test_what_the_server_never_takes_is_set_aside_and_the_rest_goes_throug
     assert on(shelf, copy) == wanted
     async with app.db.read_transaction(app.operator) as conn:
         backlog = await projections.backlog(conn, app.org_id, "qdrant")
-    assert (backlog.waiting, backlog.set_aside) == (0, 1)
-    assert (await state(app)).copy == copy
+    assert (backlog.waiting, backlog.dead_lettered) == (0, 1)
+    assert (await state(app)).index_name == copy
 
 
 async def test_while_the_server_is_down_nothing_is_lost_or_blamed_on_what_was_to_be_written(app: App) -> None:
@@ -225,7 +225,7 @@ async def test_while_the_server_is_down_nothing_is_lost_or_blamed_on_what_was_to
     async with app.db.read_transaction(app.operator) as conn:
         backlog = await projections.backlog(conn, app.org_id, "qdrant")
     assert backlog.waiting == 1
-    assert backlog.set_aside == 0
+    assert backlog.dead_lettered == 0
     assert backlog.lag_seconds > 0
     shelf.is_down = False
     await projection.drain(worker)
@@ -248,9 +248,9 @@ async def test_a_server_that_lost_everything_is_filled_anew_even_while_a_copy_is
 
     await worker.advance_build(app.org_id)
 
-    assert (await state(app)).copy is None, "the database answers until there is a copy again"
+    assert (await state(app)).index_name is None, "the database answers until there is a copy again"
     await projection.drain(worker)
-    copy = (await state(app)).copy
+    copy = (await state(app)).index_name
     assert copy is not None
     assert on(shelf, copy) == await expected(app, MODEL)
 
@@ -288,7 +288,7 @@ async def test_what_killed_its_workers_ten_times_leaves_the_copy_when_it_is_eras
     gone = min(on(shelf, copy))
     await admin.execute(
         """
-        insert into roomlore.work (org_id, stage, subject_id, attempts, set_aside_at)
+        insert into roomlore.work_queue (org_id, queue, subject_id, attempts, dead_lettered_at)
         values (%s, 'qdrant', %s, 10, now())
         """,
         [app.org_id, gone],
@@ -316,7 +316,9 @@ async def test_what_somebody_else_finished_meanwhile_is_written_once_more(
     # Its lease ran out: another worker took the message, erased by then, removed it from the copy and finished.
     held = next(point for point in shelf.held_copies[copy].values() if point.sent_at == said[2].sent_at)
     await app.erasure.message(str(held.id))
-    await admin.execute("delete from roomlore.work where org_id = %s and stage = 'qdrant'", [app.org_id])
+    await admin.execute(
+        "delete from roomlore.work_queue where org_id = %s and queue = 'qdrant'", [app.org_id]
+    )
     del shelf.held_copies[copy][held.id]
 
     shelf.go.set()

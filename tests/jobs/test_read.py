@@ -49,9 +49,9 @@ class Scripted:
     name: str = "scripted"
     timeout: timedelta = timedelta(seconds=5)
 
-    async def answer(self, _, material, **__):
-        self.shown.append(material)
-        answer = self.answers(material)
+    async def answer(self, _, prompt, **__):
+        self.shown.append(prompt)
+        answer = self.answers(prompt)
         return await answer if isinstance(answer, Awaitable) else answer
 
 
@@ -106,9 +106,9 @@ async def test_what_a_language_model_finds_stands_beside_what_rules_find(app: Ap
     assert len(language_model.shown) == 1
     assert f"m2 [p1 Ana]: {SAID[1]}" in language_model.shown[0]
     rows = await admin.execute(
-        "select external_id, substr(body, quote_start + 1, quote_end - quote_start), drawn_by"
+        "select external_id, substr(body, quote_start + 1, quote_end - quote_start), extracted_by"
         " from memory_sources join messages on messages.id = message_id"
-        " where messages.org_id = %s and drawn_by <> 'rules'",
+        " where messages.org_id = %s and extracted_by <> 'rules'",
         [app.org_id],
     )
     assert await rows.fetchall() == [("general-2", "Tea beats coffee, every morning", "scripted")]
@@ -121,7 +121,7 @@ async def test_what_both_find_is_one_memory(app: App, admin):
     assert await reader(app, Scripted(lambda _: stating(same))).next(app.org_id, now=LATER) == "read"
     assert await known(admin, app) == ["Ana lives in Porto."]
     before = await everything(admin, app)
-    await app.extracting.extract()
+    await app.extraction.extract()
     assert await everything(admin, app) == before
 
 
@@ -129,15 +129,15 @@ async def test_what_a_language_model_found_stays_when_rules_go_through_it_again(
     await hear(app, talk())
     await reader(app).next(app.org_id, now=LATER)
     await draw(app)
-    await app.extracting.extract()
+    await app.extraction.extract()
     assert FOUND in await known(admin, app)
 
 
 async def test_a_sensitive_one_is_never_sent(app: App):
     await hear(app, [*talk(), *talk("other", start=300, said=(*SAID, "keep this between us"))])
     [found] = await app.conversations.all(app.operator, room="general")
-    await app.conversations.mark(str(found.id), "sensitive")
-    await app.untangle()
+    await app.conversations.set_sensitivity(str(found.id), "sensitive")
+    await app.disentangle()
     language_model = Scripted()
     assert await reader(app, language_model).next(app.org_id, now=LATER) == "nothing"
     assert (await backlog(app)).waiting == 0
@@ -149,7 +149,7 @@ async def test_one_of_a_room_that_is_still_to_be_gone_through_is_not_sent(app: A
     await app.ingest_batch([replace(talk()[1], body="keep this between us", edited_at=at(1))])
     language_model = Scripted()
     assert await reader(app, language_model).next(app.org_id, now=LATER) == "nothing"
-    await app.untangle()
+    await app.disentangle()
     assert await reader(app, language_model).next(app.org_id, now=LATER) == "nothing"
     assert language_model.shown == []
 
@@ -197,7 +197,7 @@ async def test_the_same_words_elsewhere_are_not_asked_about_again(app: App, admi
     assert [await worker.next(app.org_id, now=LATER) for _ in range(3)] == ["read", "read", "nothing"]
     assert len(language_model.shown) == 1
     assert (await backlog(app)).calls_today == 1
-    found = await app.extracting.readings()
+    found = await app.extraction.llm_calls()
     assert sorted(one.is_repeated for one in found) == [False, True]
     rows = await admin.execute(
         "select external_id from memory_sources join messages on messages.id = message_id"
@@ -217,7 +217,7 @@ async def test_of_a_long_conversation_what_has_not_changed_is_not_asked_about_ag
     await hear(app, [message("more", "and one thing more", sent_at=at(4), reply_to="general-1")])
     assert await reader(app, language_model).next(app.org_id, now=LATER) == "read"
     assert len(language_model.shown) == portions + 1
-    assert len(await app.extracting.readings("message:more")) == portions
+    assert len(await app.extraction.llm_calls("message:more")) == portions
 
 
 # The trace
@@ -230,18 +230,18 @@ async def test_what_was_sent_and_what_became_of_the_answer_is_told_to_operators(
     server.says = lambda _: http(json.dumps({"choices": [choice], "usage": usage}))
     await hear(app, talk())
     await reader(app, over_http(server)).next(app.org_id, now=LATER)
-    [one] = await app.extracting.readings("message:general-2")
+    [one] = await app.extraction.llm_calls("message:general-2")
     assert one.language_model == "small"
     assert (one.sent_tokens, one.answer_tokens) == (321, 45)
-    assert SAID[1] in one.material
-    assert one.material == server.asked[0]["messages"][1]["content"]
+    assert SAID[1] in one.prompt
+    assert one.prompt == server.asked[0]["messages"][1]["content"]
     assert one.answer == stating(statement(), invented)
     assert one.answered_at is not None
-    assert [(each["is_kept"], each["reason"]) for each in one.verdicts] == [
+    assert [(each["is_kept"], each["reason"]) for each in one.results] == [
         (True, ""),
         (False, "it says more than its quotes"),
     ]
-    assert await app.extracting.readings() == [one]
+    assert await app.extraction.llm_calls() == [one]
 
 
 @pytest.mark.parametrize("how", ["redact", "erase", "edit", "range", "person", "named"])
@@ -250,7 +250,7 @@ async def test_what_shows_a_message_that_goes_goes_with_it(app: App, admin, how)
     await hear(app, [*said, message("20", "hi", author=author("mira"), room=room("hall"))])
     while await reader(app).next(app.org_id, now=LATER) != "nothing":
         pass
-    assert len(await app.extracting.readings()) == 1
+    assert len(await app.extraction.llm_calls()) == 1
     gone = await message_id(app, "general-2")
     match how:
         case "redact":
@@ -265,8 +265,8 @@ async def test_what_shows_a_message_that_goes_goes_with_it(app: App, admin, how)
             await app.erasure.person("bo")
         case _:
             await app.erasure.person("mira")
-    assert await app.extracting.readings() == []
-    left = await admin.execute("select count(*) from reading_messages where org_id = %s", [app.org_id])
+    assert await app.extraction.llm_calls() == []
+    left = await admin.execute("select count(*) from llm_call_messages where org_id = %s", [app.org_id])
     assert await left.fetchone() == (0,)
 
 
@@ -286,7 +286,7 @@ async def test_what_changes_during_a_call_makes_the_answer_count_for_nothing(app
             case "edited":
                 await app.ingest_batch([replace(talk()[1], body="Coffee, then.", edited_at=at(2))])
             case _:
-                await app.conversations.mark(str(found.id), "sensitive")
+                await app.conversations.set_sensitivity(str(found.id), "sensitive")
         return stating()
 
     assert await reader(app, Scripted(lambda _: change())).next(app.org_id, now=LATER) == "changed"
@@ -322,7 +322,7 @@ async def test_a_day_has_so_many_calls_for_an_org_and_for_each_room(app: App):
         await reader(app, language_model, calls_of_room=1).next(app.org_id, now=LATER + DAY) for _ in range(3)
     ]
     assert became == ["read", "read", "nothing"]
-    assert (await app.operations.numbers()).readings.waiting == 1
+    assert (await app.monitoring.statistics()).llm_calls.waiting == 1
 
 
 async def test_titles_and_statements_have_calls_of_their_own(app: App, server):
@@ -344,7 +344,7 @@ async def test_calls_that_are_not_answered_come_seldom_and_are_seen(app: App):
     seen = await backlog(app)
     assert (seen.waiting, seen.calls_today, seen.failures) == (2, 1, 1)
     assert (seen.next_try_at, seen.error) == (LATER + timedelta(seconds=5), "the server answered 500")
-    [failed] = await app.extracting.readings()
+    [failed] = await app.extraction.llm_calls()
     assert (failed.answer, failed.error) == (None, "the server answered 500")
     # Another one is asked about first: it might have been the reason.
     language_model.answers = lambda _: stating()
@@ -382,7 +382,7 @@ FAILING = {
     "huge": http(b" " * 3_000_000),
     "no completion": http("{}"),
     "nothing": b"",
-    "silence": 30.0,
+    "idle": 30.0,
 }
 
 
@@ -392,9 +392,9 @@ async def test_nothing_of_a_hostile_answer_is_kept_and_the_rules_find_theirs(app
     server.says = lambda _: completion(HOSTILE[what])
     assert await reader(app, over_http(server)).next(app.org_id, now=LATER) == "read"
     assert await known(admin, app) == []
-    [one] = await app.extracting.readings()
-    assert one.verdicts
-    assert all(each["reason"] and not each["is_kept"] for each in one.verdicts)
+    [one] = await app.extraction.llm_calls()
+    assert one.results
+    assert all(each["reason"] and not each["is_kept"] for each in one.results)
     assert "ghp_0123" not in str(one)
     await draw(app)
     assert await known(admin, app) == ["Ana lives in Porto."]
@@ -436,8 +436,8 @@ async def test_on_demand_it_is_asked_at_once_and_as_often_as_it_may(app: App, se
     for where in ("one", "two"):
         said = tuple(f"{where}: {text}" for text in SAID)
         await app.ingest_batch([replace(one, sent_at=now) for one in talk(where, said=said)])
-    extracted = await app.extracting.extract()
-    assert (extracted.read, extracted.unread) == (1, 1)
-    again = await app.extracting.extract()
-    assert (again.read, again.unread, again.added) == (1, 1, 0)
+    extracted = await app.extraction.extract()
+    assert (extracted.llm_extracted, extracted.llm_failed) == (1, 1)
+    again = await app.extraction.extract()
+    assert (again.llm_extracted, again.llm_failed, again.added) == (1, 1, 0)
     assert len(server.asked) == 1

@@ -54,12 +54,12 @@ async def test_a_real_server_is_asked_and_keeps_the_shape(app: App, admin, url):
         calls_of_room=5,
     )
     assert await worker.next(app.org_id, now=LATER) == "read"
-    [one] = await app.extracting.readings()
+    [one] = await app.extraction.llm_calls()
     assert one.answer is not None
     assert one.answer.lstrip().startswith("{")
     assert one.sent_tokens
     assert one.answer_tokens
-    assert all(each["is_kept"] or each["reason"] for each in one.verdicts)
+    assert all(each["is_kept"] or each["reason"] for each in one.results)
     await draw(app)
     assert "Ana lives in Porto." in await known(admin, app)
     assert (await backlog(app)).failures == 0

@@ -21,7 +21,7 @@ MOVED = statement("Ana has moved over to Lyon now.", "I have moved over to Lyon 
 
 
 def answering(*statements: Any) -> str:
-    return json.dumps({"wishes": [], "statements": statements})
+    return json.dumps({"requests": [], "statements": statements})
 
 
 def later(where="general", *, said=(LYON,), start=MONTH, **fields: Any):
@@ -51,7 +51,7 @@ async def test_what_it_says_of_a_slot_takes_the_place_of_what_rules_found(app: A
     await draw(app)
     assert await known(admin, app) == ["Ana lives in Paris."]
     await hear(app, later())
-    await read(app, answering(MOVED | {"slot": "home"}))
+    await read(app, answering(MOVED | {"attribute": "home"}))
     assert await known(admin, app) == [MOVED["content"]]
     [old] = await app.memories.all(app.operator, statuses=["deprecated"])
     assert old.content == "Ana lives in Paris."
@@ -63,16 +63,16 @@ async def test_said_before_it_is_history_at_once(app: App, admin):
     await hear(app, later(said=(PARIS,)))
     await draw(app, now=LATER + timedelta(days=60))
     await hear(app, talk(said=(LYON,)))
-    await read(app, answering(MOVED | {"slot": "home"}))
+    await read(app, answering(MOVED | {"attribute": "home"}))
     assert await known(admin, app) == ["Ana lives in Paris."]
 
 
-@pytest.mark.parametrize("slot", [None, "", "employer", "shoe size"])
-async def test_without_a_slot_that_fits_both_stand(app: App, admin, slot):
+@pytest.mark.parametrize("attribute", [None, "", "employer", "shoe size"])
+async def test_without_a_slot_that_fits_both_stand(app: App, admin, attribute):
     await hear(app, talk(said=(PARIS,)))
     await draw(app)
     await hear(app, later())
-    await read(app, answering(MOVED | {"slot": slot}))
+    await read(app, answering(MOVED | {"attribute": attribute}))
     assert await known(admin, app) == [MOVED["content"], "Ana lives in Paris."]
 
 
@@ -108,11 +108,11 @@ async def test_what_stands_is_shown_and_what_repeats_it_takes_its_place_undoably
     [old] = await app.memories.all(app.operator, statuses=["deprecated"])
     [new] = await app.memories.all(app.operator)
     assert old.superseded_by == new.id
-    why = await app.memories.why(app.operator, str(new.id))
+    why = await app.memories.provenance(app.operator, str(new.id))
     assert [one.id for one in why.predecessors] == [old.id]
     await app.memories.restore(str(old.id))
     before = await everything(admin, app)
-    await app.extracting.extract()
+    await app.extraction.extract()
     await read(app, answering(SAME | {"same_as": label}))
     assert len(await known(admin, app)) == 2
     assert await known(admin, app) == [old.content, new.content]
@@ -212,8 +212,8 @@ async def test_what_a_wish_covers_is_asserted_sensitive_or_put_aside_is_not_show
     await app.ingest_batch(
         [message("f", "please forget what I said about green tea", author=author("ana"), sent_at=at(20_000))]
     )
-    await app.memories.forget(str(by["Ana prefers black coffee."].id))
-    await app.conversations.mark("message:d2", "sensitive")
+    await app.memories.archive(str(by["Ana prefers black coffee."].id))
+    await app.conversations.set_sensitivity("message:d2", "sensitive")
     text = await shown_to(
         app, later(said=("I prefer everything: tea, coffee, cocoa, milk and water, I drink.",))
     )
@@ -226,7 +226,7 @@ async def test_a_trace_goes_with_the_words_that_a_memory_in_it_rests_on(app: App
     await told_of_tea(app)
     await hear(app, later("hall", said=(INSTEAD_SAID,)))
     await read(app, answering())
-    assert sum("<remembered>" in one.material for one in await app.extracting.readings()) == 1
+    assert sum("<remembered>" in one.prompt for one in await app.extraction.llm_calls()) == 1
     match how:
         case "redact":
             await app.erasure.redact(await message_id(app, "general-1"))
@@ -236,7 +236,7 @@ async def test_a_trace_goes_with_the_words_that_a_memory_in_it_rests_on(app: App
             await app.ingest_batch([replace(talk(said=("I drink.",))[0], edited_at=at(2))])
         case _:
             await app.erasure.person("ana")
-    assert not any("tea to coffee" in one.material for one in await app.extracting.readings())
+    assert not any("tea to coffee" in one.prompt for one in await app.extraction.llm_calls())
 
 
 @pytest.mark.parametrize("how", ["redact", "wish"])
@@ -256,7 +256,7 @@ async def test_what_goes_during_the_call_takes_the_answer_along(app: App, admin,
     worker = reader(app, Scripted(lambda _: change()))
     assert await worker.next(app.org_id, now=LATER + timedelta(days=60)) == "changed"
     assert INSTEAD["content"] not in await known(admin, app)
-    assert not any(label in one.material for one in await app.extracting.readings())
+    assert not any(label in one.prompt for one in await app.extraction.llm_calls())
 
 
 # An answer that is taken again
@@ -272,12 +272,12 @@ async def test_an_answer_that_knew_of_what_is_not_shown_here_is_not_taken(app: A
     [tea] = await app.memories.all(app.operator)
     await hear(app, later("hall", said=(f"{MORNING} Tea to coffee in the mornings?",)))
     assert len((await read(app, answering(ECHO))).shown) == 1
-    await app.memories.forget(str(tea.id))
+    await app.memories.archive(str(tea.id))
     await hear(app, later("yard", start=1.5 * MONTH, said=(f"{MORNING} Tea to coffee in the mornings?",)))
     assert len((await read(app, answering())).shown) == 1
     await app.erasure.redact(await message_id(app, "general-1"))
     rows = await admin.execute(
-        "select concat_ws(' ', material, answer, verdicts) from readings where org_id = %s", [app.org_id]
+        "select concat_ws(' ', prompt, answer, results) from llm_calls where org_id = %s", [app.org_id]
     )
     assert not any("I prefer tea" in row[0] for row in await rows.fetchall())
 
@@ -287,9 +287,9 @@ async def test_an_answer_that_knew_of_the_same_is_taken_and_goes_with_it(app: Ap
     lines = (f"{MORNING} Tea to coffee in the mornings?",)
     await hear(app, [*later("hall", said=lines), *later("yard", start=1.5 * MONTH, said=lines)])
     assert len((await read(app, answering(ECHO))).shown) == 1
-    assert sum(one.is_repeated for one in await app.extracting.readings()) == 1
+    assert sum(one.is_repeated for one in await app.extraction.llm_calls()) == 1
     await app.erasure.redact(await message_id(app, "general-1"))
-    assert await app.extracting.readings() == []
+    assert await app.extraction.llm_calls() == []
 
 
 async def test_an_answer_that_knew_of_what_a_wish_covers_by_now_is_not_taken(app: App):
@@ -303,4 +303,4 @@ async def test_an_answer_that_knew_of_what_a_wish_covers_by_now_is_not_taken(app
     [hall] = await app.conversations.all(app.operator, room="hall")
     await reader(app, asked).extract(app.org_id, [hall.id], now=LATER + timedelta(days=60))
     assert len(asked.shown) == 1
-    assert [one.answer for one in await app.extracting.readings(str(hall.id))] == [answering()]
+    assert [one.answer for one in await app.extraction.llm_calls(str(hall.id))] == [answering()]

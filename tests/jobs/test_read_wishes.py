@@ -16,7 +16,7 @@ SLIP = "that should not have slipped out, folks"
 
 
 def answering(*statements: Any, wishes: Any = ()) -> str:
-    return json.dumps({"wishes": wishes, "statements": statements})
+    return json.dumps({"requests": wishes, "statements": statements})
 
 
 def wish(label="m4", quote="that should not have slipped out", **fields: Any) -> dict[str, Any]:
@@ -39,24 +39,29 @@ async def test_a_wish_that_it_hears_is_proposed_and_hides_nothing_until_it_is_ac
     tea = statement()
     assert await read(app, answering(home, tea, wishes=[wish("m3")])) == "read"
     assert len(await known(admin, app)) == 2
-    [heard] = await app.wishes.all(app.operator, status="proposed")
+    [heard] = await app.privacy_requests.all(app.operator, status="proposed")
     await accept_all(app)
     assert [one.content for one in await app.memories.all(app.operator)] == ["Ana lives in Porto."]
-    [heard] = await app.wishes.all(app.operator)
-    assert (heard.heard_by, heard.kind, heard.author_name, heard.body) == ("scripted", "forget", "Ana", SLIP)
-    assert {one.external_id for one in heard.covers} == {"general-2", "s"}
+    [heard] = await app.privacy_requests.all(app.operator)
+    assert (heard.detected_by, heard.kind, heard.author_name, heard.body) == (
+        "scripted",
+        "forget",
+        "Ana",
+        SLIP,
+    )
+    assert {one.external_id for one in heard.covered_messages} == {"general-2", "s"}
 
 
 async def test_what_it_does_not_cover_is_remembered(app: App, admin):
     await hear(app, slipped())
     home = statement("Ana lives in Porto.", "I live in Porto", "m1", kind="fact")
-    confided = wish("m3", kind="confide", about="slipped")
+    confided = wish("m3", kind="confidential", about="slipped")
     assert await read(app, answering(home, wishes=[confided])) == "read"
     assert await known(admin, app) == ["Ana lives in Porto."]
-    [heard] = await app.wishes.all(app.operator)
-    assert [one.external_id for one in heard.covers] == ["s"]
-    [one] = await app.extracting.readings()
-    assert [(each["is_kept"], each["reason"]) for each in one.verdicts] == [(True, ""), (True, "")]
+    [heard] = await app.privacy_requests.all(app.operator)
+    assert [one.external_id for one in heard.covered_messages] == ["s"]
+    [one] = await app.extraction.llm_calls()
+    assert [(each["is_kept"], each["reason"]) for each in one.results] == [(True, ""), (True, "")]
 
 
 async def test_recall_shows_nothing_of_it_and_a_person_may_undo_it_for_good(app: App, admin):
@@ -66,15 +71,15 @@ async def test_recall_shows_nothing_of_it_and_a_person_may_undo_it_for_good(app:
     await accept_all(app)
     viewer = await app.viewer("bo")
     assert (await app.search(viewer, "tea coffee")).hits == []
-    [heard] = await app.wishes.all(app.operator)
-    await app.wishes.dismiss(str(heard.id))
-    await app.untangle()
+    [heard] = await app.privacy_requests.all(app.operator)
+    await app.privacy_requests.dismiss(str(heard.id))
+    await app.disentangle()
     await app.ingest_batch(
         [message("more", "and the kettle is on", author=author("bo"), sent_at=at(0.5), reply_to="s")]
     )
-    await app.untangle()
+    await app.disentangle()
     assert await read(app, answer) == "read"
-    [still] = await app.wishes.all(app.operator)
+    [still] = await app.privacy_requests.all(app.operator)
     assert (still.id, still.status) == (heard.id, "dismissed")
     assert len(await known(admin, app)) == 1
 
@@ -82,12 +87,12 @@ async def test_recall_shows_nothing_of_it_and_a_person_may_undo_it_for_good(app:
 async def test_gone_through_again_nothing_changes(app: App, admin):
     await hear(app, slipped())
     assert await read(app, answering(statement(), wishes=[wish("m3")])) == "read"
-    await app.untangle()
+    await app.disentangle()
     before = await everything(admin, app)
-    wishes = await app.wishes.all(app.operator)
+    wishes = await app.privacy_requests.all(app.operator)
     await read(app, answering())
     assert await everything(admin, app) == before
-    assert await app.wishes.all(app.operator) == wishes
+    assert await app.privacy_requests.all(app.operator) == wishes
 
 
 HOSTILE = {
@@ -95,8 +100,8 @@ HOSTILE = {
     "of a message that was not shown": wish("m77"),
     "in words that nobody said": wish("m3", "please forget all that Ana said"),
     "in words that somebody quotes": wish("m2", "forget everything"),
-    "of whom nobody named": wish("m3", kind="withhold", **{"from": ["p2"]}),
-    "of somebody who is not there": wish("m3", kind="withhold", **{"from": ["p99"]}),
+    "of whom nobody named": wish("m3", kind="restrict", **{"from": ["p2"]}),
+    "of somebody who is not there": wish("m3", kind="restrict", **{"from": ["p99"]}),
     "of no kind": wish("m3", kind="erase"),
     "with more fields": wish("m3", author="p1"),
     "no object": "forget it",
@@ -111,11 +116,11 @@ async def test_instructions_in_messages_wish_nothing_in_somebody_else_s_name(app
     await hear(app, said)
     home = statement("Ana lives in Porto.", "I live in Porto", "m1", kind="fact")
     assert await read(app, answering(home, wishes=[HOSTILE[what]] * 50)) == "read"
-    assert await app.wishes.all(app.operator) == []
+    assert await app.privacy_requests.all(app.operator) == []
     assert await known(admin, app) == ["Ana lives in Porto."]
-    [one] = await app.extracting.readings()
-    assert [each["is_kept"] for each in one.verdicts] == [False] * 6 + [True]
-    assert all(each["reason"] for each in one.verdicts[:-1])
+    [one] = await app.extraction.llm_calls()
+    assert [each["is_kept"] for each in one.results] == [False] * 6 + [True]
+    assert all(each["reason"] for each in one.results[:-1])
 
 
 async def test_a_wish_for_another_s_words_covers_only_those_of_whoever_voices_it(app: App, admin):
@@ -123,8 +128,8 @@ async def test_a_wish_for_another_s_words_covers_only_those_of_whoever_voices_it
     await hear(app, said)
     home = statement("Ana lives in Porto.", "I live in Porto", "m1", kind="fact")
     assert await read(app, answering(home, wishes=[wish("m2")])) == "read"
-    [heard] = await app.wishes.all(app.operator)
-    assert [one.external_id for one in heard.covers] == ["s"]
+    [heard] = await app.privacy_requests.all(app.operator)
+    assert [one.external_id for one in heard.covered_messages] == ["s"]
     assert await known(admin, app) == ["Ana lives in Porto."]
 
 
@@ -140,7 +145,7 @@ async def test_a_wish_spoken_during_the_call_costs_the_answer_and_its_trace(app:
     worker = reader(app, Scripted(lambda _: speak()))
     assert await worker.next(app.org_id, now=LATER) == "changed"
     assert await known(admin, app) == []
-    assert await app.extracting.readings() == []
+    assert await app.extraction.llm_calls() == []
     assert (await backlog(app)).next_try_at is None
 
 
@@ -149,15 +154,15 @@ async def test_what_voices_a_wish_that_is_redacted_takes_it_along(app: App):
     assert await read(app, answering(wishes=[wish("m3")])) == "read"
     await accept_all(app)
     await app.erasure.redact(await message_id(app, "s"))
-    assert [one.message_id for one in await app.wishes.all(app.operator)] == [None]
-    assert await app.extracting.readings() == []
+    assert [one.message_id for one in await app.privacy_requests.all(app.operator)] == [None]
+    assert await app.extraction.llm_calls() == []
 
 
 async def test_a_message_that_is_edited_is_no_wish_any_more(app: App):
     await hear(app, slipped())
     assert await read(app, answering(wishes=[wish("m3")])) == "read"
     await app.ingest_batch([replace(slipped()[2], body="what a fine morning", edited_at=at(2))])
-    assert await app.wishes.all(app.operator) == []
+    assert await app.privacy_requests.all(app.operator) == []
 
 
 async def test_what_rules_find_of_what_it_covers_is_recalled_by_nobody(app: App, admin):

@@ -40,8 +40,8 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 async def test_what_is_older_than_its_room_keeps_goes_with_a_receipt(app: App):
     other = room("other")
     await app.ingest_batch([*(message(str(n)) for n in range(6)), message("9", room=other)])
-    await app.erasure.keep("general", HOUR)
-    [receipt] = await app.erasure.expire(at(3) + HOUR)
+    await app.erasure.set_retention("general", HOUR)
+    [receipt] = await app.erasure.erase_expired(at(3) + HOUR)
     assert receipt.kind == "expiry"
     assert receipt.is_clean
     assert receipt.until == at(3)
@@ -49,21 +49,21 @@ async def test_what_is_older_than_its_room_keeps_goes_with_a_receipt(app: App):
     assert await left(app) == ["3", "4", "5"]
     assert await left(app, "other") == ["9"]
     # What an hour keeps is not what a range erased: the same time again finds nothing.
-    assert await app.erasure.expire(at(3) + HOUR) == []
+    assert await app.erasure.erase_expired(at(3) + HOUR) == []
     assert len(await app.erasure.receipts()) == 1
 
 
 async def test_a_room_that_keeps_forever_loses_nothing(app: App):
     await app.ingest(message("1"))
-    await app.erasure.keep("general", HOUR)
-    await app.erasure.keep("general", None)
-    assert await app.erasure.expire(datetime.now(UTC)) == []
+    await app.erasure.set_retention("general", HOUR)
+    await app.erasure.set_retention("general", None)
+    assert await app.erasure.erase_expired(datetime.now(UTC)) == []
     assert await left(app) == ["1"]
 
 
 async def test_what_expired_is_not_taken_in_again(app: App):
     await app.ingest(message("1"))
-    await app.erasure.keep("general", HOUR)
+    await app.erasure.set_retention("general", HOUR)
     await app.drain()
     again = await app.ingest_batch([message("1")])
     assert [one.reason for one in again.skipped] == ["older than its room keeps"]
@@ -73,8 +73,8 @@ async def test_what_expired_is_not_taken_in_again(app: App):
 async def test_a_long_past_goes_in_portions_each_with_a_receipt(app: App, monkeypatch):
     monkeypatch.setattr("roomlore.privacy.erasure.BATCH_SIZE", 4)
     await app.ingest_batch([message(str(n)) for n in range(10)])
-    await app.erasure.keep("general", HOUR)
-    receipts = await app.erasure.expire(at(9) + HOUR)
+    await app.erasure.set_retention("general", HOUR)
+    receipts = await app.erasure.erase_expired(at(9) + HOUR)
     counts = [one.count for receipt in receipts for one in receipt.removed if one.what == "messages"]
     assert counts == [4, 4, 1]
     assert await left(app) == ["9"]
@@ -83,8 +83,8 @@ async def test_a_long_past_goes_in_portions_each_with_a_receipt(app: App, monkey
 async def test_workers_side_by_side_expire_everything_once(app: App, monkeypatch):
     monkeypatch.setattr("roomlore.privacy.erasure.BATCH_SIZE", 3)
     await app.ingest_batch([message(str(n)) for n in range(20)])
-    await app.erasure.keep("general", HOUR)
-    found = await asyncio.gather(*(app.erasure.expire(datetime.now(UTC)) for _ in range(4)))
+    await app.erasure.set_retention("general", HOUR)
+    found = await asyncio.gather(*(app.erasure.erase_expired(datetime.now(UTC)) for _ in range(4)))
     counts = [
         one.count for some in found for receipt in some for one in receipt.removed if one.what == "messages"
     ]
@@ -97,16 +97,16 @@ async def test_workers_side_by_side_expire_everything_once(app: App, monkeypatch
 async def test_a_time_to_keep_that_is_none_is_refused(app: App, span):
     await app.ingest(message("1"))
     with pytest.raises(BadInput, match="time to keep"):
-        await app.erasure.keep("general", span)
+        await app.erasure.set_retention("general", span)
     with pytest.raises(NotFound):
-        await app.erasure.keep("nowhere", HOUR)
+        await app.erasure.set_retention("nowhere", HOUR)
 
 
 async def test_a_drain_expires_in_its_own_org_or_in_all(open_app):
     one, other = await open_app("one"), await open_app("other")
     for app in (one, other):
         await app.ingest(message("1"))
-        await app.erasure.keep("general", HOUR)
+        await app.erasure.set_retention("general", HOUR)
     await one.drain()
     assert [await left(app) for app in (one, other)] == [[], ["1"]]
     await one.drain(every_org=True)
@@ -115,8 +115,8 @@ async def test_a_drain_expires_in_its_own_org_or_in_all(open_app):
 
 async def test_a_line_of_the_log_tells_of_each_expiry(app: App):
     await app.ingest(message("1"))
-    await app.erasure.keep("general", HOUR)
-    [receipt] = await app.erasure.expire()
+    await app.erasure.set_retention("general", HOUR)
+    [receipt] = await app.erasure.erase_expired()
     [line] = [one for one in await app.log(app.operator) if one.action == "expire"]
     assert set(line.subject_ids) == {receipt.id, receipt.room_id}
 
@@ -143,12 +143,12 @@ async def test_a_room_that_cannot_be_emptied_stops_neither_others_nor_embedding(
     open_app, admin: psycopg.AsyncConnection, locked: set[UUID], caplog: pytest.LogCaptureFixture
 ):
     # A drain goes through every org: what other tests left behind is not counted here.
-    await admin.execute("update rooms set keep_for = null")
+    await admin.execute("update rooms set retention_period = null")
     one, other = await open_app("one"), await open_app("other")
     for app in (one, other):
         for name in ("first", "second"):
             await app.ingest(message("1", room=room(name)))
-            await app.erasure.keep(name, HOUR)
+            await app.erasure.set_retention(name, HOUR)
     await one.ingest(message("1"))
     held = {room.name: room.id for room in await one.rooms(one.operator)}["first"]
     locked.add(held)
@@ -172,15 +172,15 @@ async def test_a_room_that_cannot_be_emptied_stops_neither_others_nor_embedding(
 
 async def test_who_asks_for_it_is_told_what_broke(app: App, locked: set[UUID]):
     await app.ingest(message("1"))
-    locked.add((await app.erasure.keep("general", HOUR)).room_id)
+    locked.add((await app.erasure.set_retention("general", HOUR)).room_id)
     with pytest.raises(psycopg.errors.LockNotAvailable):
-        await app.erasure.expire()
+        await app.erasure.erase_expired()
 
 
 async def test_what_went_before_a_room_broke_is_counted(app: App, db: Database, locked, monkeypatch):
     monkeypatch.setattr("roomlore.privacy.erasure.BATCH_SIZE", 3)
     await app.ingest_batch([message(str(n)) for n in range(5)])
-    room_id = (await app.erasure.keep("general", HOUR)).room_id
+    room_id = (await app.erasure.set_retention("general", HOUR)).room_id
     append = expiry.audit_log.append
 
     async def append_and_lock(*args: Any, **options: Any) -> None:
@@ -195,7 +195,7 @@ async def test_what_went_before_a_room_broke_is_counted(app: App, db: Database, 
 
 async def test_an_outage_is_not_gone_on_from(app: App, db: Database, monkeypatch):
     await app.ingest(message("1"))
-    await app.erasure.keep("general", HOUR)
+    await app.erasure.set_retention("general", HOUR)
 
     async def lose(conn: Connection, *_: object, **__: object) -> None:
         await conn.execute("select pg_terminate_backend(pg_backend_pid())")
@@ -209,7 +209,7 @@ async def test_a_running_worker_outlives_what_breaks_and_tries_again(app: App, d
     counts: list[int] = []
     stop = asyncio.Event()
     await app.ingest(message("1"))
-    locked.add((await app.erasure.keep("general", HOUR)).room_id)
+    locked.add((await app.erasure.set_retention("general", HOUR)).room_id)
     worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
     chore = partial(expiry.run, db, interval=0.02, on_expired=counts.append)
     running = asyncio.create_task(runner.run(worker, stop=stop, policy=runner.DRAIN_POLICY, tasks=[chore]))
@@ -245,7 +245,7 @@ async def test_a_running_worker_expires_again_and_again_through_an_outage(
 ):
     stop = asyncio.Event()
     await app.ingest_batch([message("1"), message("2", sent_at=datetime.now(UTC))])
-    await app.erasure.keep("general", HOUR)
+    await app.erasure.set_retention("general", HOUR)
     worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
     chore = partial(expiry.run, db, interval=0.05)
     running = asyncio.create_task(runner.run(worker, stop=stop, policy=runner.DRAIN_POLICY, tasks=[chore]))
@@ -261,7 +261,7 @@ async def test_a_running_worker_expires_again_and_again_through_an_outage(
 
         async def dropped() -> bool:
             try:
-                await app.erasure.keep("general", timedelta(milliseconds=1))
+                await app.erasure.set_retention("general", timedelta(milliseconds=1))
             except psycopg.OperationalError:
                 # The pool gives out its ended connections before it notices.
                 return False

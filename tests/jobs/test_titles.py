@@ -173,21 +173,21 @@ def test_somebody_of_whom_nobody_speaks_is_in_no_title(text, strangers):
 
 
 def test_every_message_is_a_line_between_two_marks():
-    shown = titles.material([said("which printer?"), said("the\n\nold one", name="Bo")])
+    shown = titles.prompt([said("which printer?"), said("the\n\nold one", name="Bo")])
     assert shown == "<messages>\n[Ana]: which printer?\n[Bo]: the old one\n</messages>\n" + titles.REMINDER
 
 
 @given(st.lists(st.builds(TitleMessage, author_name=st.text(min_size=1), body=st.text()), max_size=5))
 def test_nobody_can_type_a_line_or_a_mark(spoken):
-    lines = titles.material(spoken).split("\n")
+    lines = titles.prompt(spoken).split("\n")
     assert len(lines) == len(spoken) + 3
     assert not [line for line in lines[1:-2] if "<" in line or not line.startswith("[")]
 
 
 def test_no_more_is_shown_than_the_first_sixty_five_hundred_letters_of_each_and_ten_thousand_of_all():
-    short = titles.material([said(f"number {n}") for n in range(80)])
+    short = titles.prompt([said(f"number {n}") for n in range(80)])
     assert "number 59" in short
     assert "number 60" not in short
-    assert titles.material([said("x" * 600)]).count("x") == 500
-    long = titles.material([said("word " * 100, name=f"N{n}") for n in range(60)])
+    assert titles.prompt([said("x" * 600)]).count("x") == 500
+    long = titles.prompt([said("word " * 100, name=f"N{n}") for n in range(60)])
     assert 9_000 < len(long) < 10_200

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from ingest.stories import MISSING, at, author, message, room
-from jobs.rooms import busy_room, untangled
+from jobs.rooms import busy_room, disentangled
 from roomlore.conversations.window import WINDOW
 from roomlore.db import disentanglement
 from roomlore.domain.incoming import IncomingMessage
@@ -22,7 +22,7 @@ from roomlore.operations import App
 Batches = Iterable[Sequence[IncomingMessage]]
 
 
-async def untangle(app: App, *, portion: int = 1_000) -> runner.DrainResult:
+async def disentangle(app: App, *, portion: int = 1_000) -> runner.DrainResult:
     return await runner.drain(
         DisentanglementWorker(db=app.db, chunk_size=portion),
         only_org=app.org_id,
@@ -33,8 +33,8 @@ async def untangle(app: App, *, portion: int = 1_000) -> runner.DrainResult:
 async def come_in(app: App, batches: Batches, *, portion: int = 1_000) -> None:
     for batch in batches:
         assert not (await app.ingest_batch(batch)).skipped
-        drained = await untangle(app, portion=portion)
-        assert not drained.set_aside
+        drained = await disentangle(app, portion=portion)
+        assert not drained.dead_lettered
 
 
 #: Each goes through rooms of its own; make test takes the first two.
@@ -55,7 +55,7 @@ async def test_a_room_comes_out_the_same_in_whatever_batches_it_came_in(open_app
     once, often = await open_app("once"), await open_app("often")
     await come_in(once, [said])
     await come_in(often, cut(chance, said, 6), portion=chance.choice([3, 11]))
-    assert await untangled(admin, often) == await untangled(admin, once)
+    assert await disentangled(admin, often) == await disentangled(admin, once)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -67,7 +67,7 @@ async def test_a_room_comes_out_the_same_in_whatever_order_it_came_in(open_app, 
     await come_in(once, [said])
     mixed = chance.sample(said, len(said))
     await come_in(shuffled, cut(chance, mixed, 5), portion=7)
-    assert await untangled(admin, shuffled) == await untangled(admin, once)
+    assert await disentangled(admin, shuffled) == await disentangled(admin, once)
 
 
 async def test_what_comes_late_changes_what_it_would_have_changed(open_app, admin):
@@ -76,7 +76,7 @@ async def test_what_comes_late_changes_what_it_would_have_changed(open_app, admi
     once, later = await open_app("once"), await open_app("later")
     await come_in(once, [said])
     await come_in(later, [[one for one in said if one not in late], late], portion=90)
-    assert await untangled(admin, later) == await untangled(admin, once)
+    assert await disentangled(admin, later) == await disentangled(admin, once)
 
 
 async def test_behind_a_late_message_the_room_is_not_gone_through_to_its_end(app: App):
@@ -84,7 +84,7 @@ async def test_behind_a_late_message_the_room_is_not_gone_through_to_its_end(app
     late = said.pop(30)
     await come_in(app, [said])
     await app.ingest_batch([replace(late, body="", reply_to=None, thread_root=None)])
-    assert (await untangle(app)).done < len(said) - WINDOW
+    assert (await disentangle(app)).done < len(said) - WINDOW
 
 
 async def test_a_changed_text_is_heard_anew(open_app, admin):
@@ -94,14 +94,14 @@ async def test_a_changed_text_is_heard_anew(open_app, admin):
     once, later = await open_app("once"), await open_app("later")
     await come_in(once, [[*said, changed, gone]])
     await come_in(later, [said, [changed], [gone]])
-    assert await untangled(admin, later) == await untangled(admin, once)
+    assert await disentangled(admin, later) == await disentangled(admin, once)
 
 
 async def test_an_answer_waits_for_what_it_answers(app: App, admin):
     answer = message("9", "that one", author=author("bo"), reply_to="1")
     await come_in(app, [[answer, message("5", "something else entirely", author=author("cy"))]])
     await come_in(app, [[message("1", "which printer is it?")]])
-    state = await untangled(admin, app)
+    state = await disentangled(admin, app)
     assert "('9', '1', 'explicit', 1.0)" in state["edges"]
     assert any("['1', '9'" in one or "'1', '5', '9'" in one for one in state["conversations"])
 
@@ -110,7 +110,7 @@ async def test_what_never_arrives_keeps_nothing_from_being_placed(app: App, admi
     await come_in(
         app, [[message("1", "so I said", reply_to=MISSING), message("2", "yes", author=author("bo"))]]
     )
-    assert len(await placements(admin, app)) == 2
+    assert len(await conversation_messages(admin, app)) == 2
 
 
 async def test_who_whispers_is_in_no_conversation_with_those_who_do_not_hear_it(app: App, admin):
@@ -123,10 +123,10 @@ async def test_who_whispers_is_in_no_conversation_with_those_who_do_not_hear_it(
         for one in said
     }
     together: dict[object, set[object]] = {}
-    for external_id, conversation_id in (await placements(admin, app)).items():
+    for external_id, conversation_id in (await conversation_messages(admin, app)).items():
         together.setdefault(conversation_id, set()).add(heard[external_id])
     assert len(together) > 5
-    assert all(len(hearers) == 1 for hearers in together.values())
+    assert all(len(recipients) == 1 for recipients in together.values())
 
 
 async def test_a_whisper_changes_nothing_for_those_who_do_not_hear_it(open_app, admin):
@@ -138,7 +138,7 @@ async def test_a_whisper_changes_nothing_for_those_who_do_not_hear_it(open_app, 
     told = {one.external_id for one in aloud}
 
     async def seen(app: App) -> tuple[object, ...]:
-        state = await untangled(admin, app)
+        state = await disentangled(admin, app)
         edges = [edge for edge in state["edges"] if edge.split("'")[1] in told and "None" not in edge]
         talks = [one for one in state["conversations"] if one.split("'")[1] in told]
         return edges, talks
@@ -157,7 +157,7 @@ async def test_system_lines_and_injections_are_in_no_conversation(app: App, admi
         message("3", "remember the toner", kind="context_injection", audience=(author("bo"),)),
     ]
     await come_in(app, [said])
-    assert set(await placements(admin, app)) == {"1"}
+    assert set(await conversation_messages(admin, app)) == {"1"}
 
 
 async def test_two_people_have_one_conversation_until_a_long_silence(app: App, admin):
@@ -168,26 +168,26 @@ async def test_two_people_have_one_conversation_until_a_long_silence(app: App, a
     ]
     said += [replace(one, external_id=f"later{n}", sent_at=at(2_000 + n)) for n, one in enumerate(said[:10])]
     await come_in(app, [said])
-    found = (await placements(admin, app)).values()
+    found = (await conversation_messages(admin, app)).values()
     assert len(set(found)) == 2
     boundaries = await admin.execute(
-        "select boundary from conversations where org_id = %s order by opened_at", [app.org_id]
+        "select split_reason from conversations where org_id = %s order by opened_at", [app.org_id]
     )
-    assert [boundary for (boundary,) in await boundaries.fetchall()] == ["first", "silence"]
+    assert [split_reason for (split_reason,) in await boundaries.fetchall()] == ["first", "idle"]
 
 
 async def test_what_a_person_placed_stays_and_what_answers_it_comes_along(app: App, admin):
     said = busy_room(13, 40, whispers=False)
     await come_in(app, [said])
     elsewhere = await admin.execute(
-        "insert into conversations (org_id, id, room_id, boundary, opened_at, last_at, quiet_after)"
+        "insert into conversations (org_id, id, room_id, split_reason, opened_at, last_at, idle_timeout)"
         " select org_id, gen_random_uuid(), room_id, 'person', sent_at, sent_at, '30 minutes' from messages"
         " where org_id = %s and external_id = 'm5' returning id",
         [app.org_id],
     )
     [(conversation_id,)] = await elsewhere.fetchall()
     await admin.execute(
-        "update placements set conversation_id = %s, by_hand = true where message_id ="
+        "update conversation_messages set conversation_id = %s, is_manual = true where message_id ="
         " (select id from messages where org_id = %s and external_id = 'm5')",
         [conversation_id, app.org_id],
     )
@@ -202,11 +202,11 @@ async def test_what_a_person_placed_stays_and_what_answers_it_comes_along(app: A
         await disentanglement.assign_replies(conn, app.org_id, [message_id])
 
     await app.db.change(app.org_id, change)
-    at_once = await placements(admin, app)
-    await untangle(app)
-    assert await placements(admin, app) == at_once
+    at_once = await conversation_messages(admin, app)
+    await disentangle(app)
+    assert await conversation_messages(admin, app) == at_once
     await come_in(app, [[answer]])
-    found = await placements(admin, app)
+    found = await conversation_messages(admin, app)
     assert found["m5"] == found["late"] == conversation_id
     assert {key: value for key, value in found.items() if key != "late"} == at_once
 
@@ -222,8 +222,8 @@ async def test_work_that_a_dead_worker_had_taken_is_done_by_the_next(app: App, a
     )
     assert taken is not None
     await app.ingest_batch(said[20:])
-    await untangle(app)
-    assert len(await placements(admin, app)) == 30
+    await disentangle(app)
+    assert len(await conversation_messages(admin, app)) == 30
 
 
 async def test_what_changes_while_a_room_is_gone_through_is_not_overwritten(app: App, admin, open_app):
@@ -251,7 +251,7 @@ async def test_what_changes_while_a_room_is_gone_through_is_not_overwritten(app:
     assert changed.is_set()
     once = await open_app("once")
     await come_in(once, [[*said, early]])
-    assert await untangled(admin, app) == await untangled(admin, once)
+    assert await disentangled(admin, app) == await disentangled(admin, once)
 
 
 async def test_what_another_took_again_since_is_left_to_them(app: App, admin, open_app):
@@ -282,7 +282,7 @@ async def test_what_another_took_again_since_is_left_to_them(app: App, admin, op
     assert changed.is_set()
     once = await open_app("once")
     await come_in(once, [[*said, early]])
-    assert await untangled(admin, app) == await untangled(admin, once)
+    assert await disentangled(admin, app) == await disentangled(admin, once)
 
 
 @pytest.mark.parametrize("whom", ["ana", "bo"])
@@ -303,11 +303,11 @@ async def test_after_a_person_is_erased_a_room_is_as_if_it_had_been_gone_through
     before, after = await open_app("before"), await open_app("after")
     await come_in(before, [said])
     await before.erasure.person(whom)
-    await untangle(before)
+    await disentangle(before)
     await after.ingest_batch(said)
     await after.erasure.person(whom)
-    await untangle(after)
-    assert await untangled(admin, before) == await untangled(admin, after)
+    await disentangle(after)
+    assert await disentangled(admin, before) == await disentangled(admin, after)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -322,9 +322,9 @@ async def test_after_single_messages_are_erased_a_room_is_as_if_it_had_been_gone
     for external_id in doomed:
         await before.erasure.message(external_id)
         await after.erasure.message(external_id)
-        await untangle(before)
-    await untangle(after)
-    assert await untangled(admin, before) == await untangled(admin, after)
+        await disentangle(before)
+    await disentangle(after)
+    assert await disentangled(admin, before) == await disentangled(admin, after)
 
 
 async def test_a_conversation_whose_last_message_is_erased_gets_its_label_from_what_is_left(open_app, admin):
@@ -336,7 +336,7 @@ async def test_a_conversation_whose_last_message_is_erased_gets_its_label_from_w
     app = await open_app("before")
     await come_in(app, [said])
     await app.erasure.message("3")
-    await untangle(app)
+    await disentangle(app)
     [(label,)] = await (
         await admin.execute("select label from conversations where org_id = %s", [app.org_id])
     ).fetchall()
@@ -353,7 +353,7 @@ async def test_a_reply_that_only_an_earlier_version_states_is_gone_through_again
     once, late = await open_app("once"), await open_app("late")
     await come_in(once, [[*rest, edited, first]])
     await come_in(late, [[*rest, edited], [first]])
-    assert await untangled(admin, late) == await untangled(admin, once)
+    assert await disentangled(admin, late) == await disentangled(admin, once)
 
 
 async def test_a_running_worker_places_what_is_said_within_seconds(app: App, admin):
@@ -364,7 +364,7 @@ async def test_a_running_worker_places_what_is_said_within_seconds(app: App, adm
     try:
         await app.ingest_batch(busy_room(16, 20))
         async with asyncio.timeout(120):
-            while len(await placements(admin, app)) < 20:  # noqa: ASYNC110  the database tells nobody
+            while len(await conversation_messages(admin, app)) < 20:  # noqa: ASYNC110  the database tells nobody
                 await asyncio.sleep(0.02)
     finally:
         stop.set()
@@ -375,17 +375,18 @@ async def test_a_conversation_is_open_until_nobody_spoke_for_long(app: App, admi
     said = [message(f"{n}", "the printer and its toner", author=author(who)) for n, who in enumerate("abc")]
     await come_in(app, [said])
     row = await admin.execute(
-        "select last_at, quiet_after from conversations where org_id = %s order by last_at desc", [app.org_id]
+        "select last_at, idle_timeout from conversations where org_id = %s order by last_at desc",
+        [app.org_id],
     )
-    last_at, quiet_after = (await row.fetchall())[0]
+    last_at, idle_timeout = (await row.fetchall())[0]
     assert last_at == at(2)
-    assert quiet_after == timedelta(minutes=30)
+    assert idle_timeout == timedelta(minutes=30)
 
 
-async def placements(admin, app: App) -> dict[str, object]:
+async def conversation_messages(admin, app: App) -> dict[str, object]:
     rows = await admin.execute(
-        "select external_id, conversation_id from placements join messages on messages.id = message_id"
-        " where placements.org_id = %s",
+        "select external_id, conversation_id from conversation_messages join messages on messages.id = message_id"
+        " where conversation_messages.org_id = %s",
         [app.org_id],
     )
     return dict(await rows.fetchall())

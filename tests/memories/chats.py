@@ -105,7 +105,7 @@ def is_right(found: Claim, expected: Mapping[str, Any], case: Case) -> bool:
         found.kind in _any(expected["kind"])
         and found.author_id == person(expected["author"])
         and (found.kind not in {"fact", "preference"} or found.subject_ids == about)
-        and ("slot" not in expected or found.slot in _any(expected["slot"]))
+        and ("attribute" not in expected or found.attribute in _any(expected["attribute"]))
         and expected["must_contain"].casefold() in found.content.casefold()
         and ("tag" not in expected or expected["tag"] in found.tags)
         and (

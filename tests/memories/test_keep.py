@@ -50,7 +50,7 @@ async def test_concurrent_writers_store_one_memory_with_all_sources(told):
         )
     )
     assert len({one.memory_id for one in done}) == 1
-    assert sorted(one.outcome for one in done) == ["added", *["same"] * 5, *["united"] * 2]
+    assert sorted(one.outcome for one in done) == ["added", *["merged"] * 2, *["same"] * 5]
     [memory] = await now(told)
     assert len(memory.source_ids) == 3
 
@@ -60,7 +60,7 @@ async def test_an_equal_claim_adds_sources_tags_and_confidence(told):
     again = await kept(
         told, "ana lives in lisbon", "4", by="bo", confidence=0.5, importance=4, tags=frozenset({"town"})
     )
-    assert (again.memory_id, again.outcome) == (first.memory_id, "united")
+    assert (again.memory_id, again.outcome) == (first.memory_id, "merged")
     [memory] = await now(told)
     assert memory.content == HOMES["1"]
     assert memory.confidence == pytest.approx(0.8)
@@ -137,7 +137,7 @@ async def test_another_audience_has_another_memory(told):
 @pytest.mark.parametrize("order", list(permutations("123")))
 async def test_the_newest_value_is_active_in_any_order(told, order):
     for said in order:
-        await kept(told, HOMES[said], said, slot="home")
+        await kept(told, HOMES[said], said, attribute="home")
     assert await standing(told) == {HOMES["3"]}
     history = {one.content: one for one in await now(told, statuses=STATUSES)}
     assert history[HOMES["1"]].superseded_by == history[HOMES["2"]].id
@@ -148,32 +148,32 @@ async def test_the_newest_value_is_active_in_any_order(told, order):
 
 
 async def test_an_agents_claim_never_supersedes_an_own_statement(told):
-    await kept(told, HOMES["1"], "1", slot="home")
-    await kept(told, HOMES["2"], "5", by="pip", slot="home")
+    await kept(told, HOMES["1"], "1", attribute="home")
+    await kept(told, HOMES["2"], "5", by="pip", attribute="home")
     assert await standing(told) == {HOMES["1"], HOMES["2"]}
-    await kept(told, HOMES["3"], "3", slot="home")
-    await kept(told, HOMES["2"], "6", by="pop", slot="home")
+    await kept(told, HOMES["3"], "3", attribute="home")
+    await kept(told, HOMES["2"], "6", by="pop", attribute="home")
     assert await standing(told) == {HOMES["3"], HOMES["2"]}
 
 
 async def test_another_slot_person_or_audience_does_not_supersede(told):
-    await kept(told, HOMES["1"], "1", slot="home")
-    await kept(told, "Ana works in Porto.", "2", slot="workplace")
-    await kept(told, "Bo lives in Porto.", "4", by="bo", about=("bo",), slot="home")
+    await kept(told, HOMES["1"], "1", attribute="home")
+    await kept(told, "Ana works in Porto.", "2", attribute="workplace")
+    await kept(told, "Bo lives in Porto.", "4", by="bo", about=("bo",), attribute="home")
     await tell(told, message("r", "in red", room=closed("red", ANA, BO), author=ANA, sent_at=at(8)))
-    await kept(told, HOMES["2"], "r", slot="home")
+    await kept(told, HOMES["2"], "r", attribute="home")
     assert len(await now(told)) == 4
 
 
 async def test_a_restored_value_is_not_superseded_again(told):
-    await kept(told, HOMES["1"], "1", slot="home")
-    await kept(told, HOMES["2"], "2", slot="home")
+    await kept(told, HOMES["1"], "1", attribute="home")
+    await kept(told, HOMES["2"], "2", attribute="home")
     [old] = await now(told, statuses=["deprecated"])
     await told.memories.restore(str(old.id))
     for said in "12":
-        assert (await kept(told, HOMES[said], said, slot="home")).outcome == "same"
+        assert (await kept(told, HOMES[said], said, attribute="home")).outcome == "same"
     assert await standing(told) == {HOMES["1"], HOMES["2"]}
-    await kept(told, HOMES["3"], "3", slot="home")
+    await kept(told, HOMES["3"], "3", attribute="home")
     assert await standing(told) == {HOMES["3"]}
     [newest] = await now(told)
     with pytest.raises(BadInput, match="stands as it is"):
@@ -181,15 +181,15 @@ async def test_a_restored_value_is_not_superseded_again(told):
 
 
 async def test_an_archived_memory_is_not_extracted_again(told):
-    await kept(told, HOMES["1"], "1", slot="home")
-    await kept(told, HOMES["2"], "2", slot="home")
+    await kept(told, HOMES["1"], "1", attribute="home")
+    await kept(told, HOMES["2"], "2", attribute="home")
     [memory] = await now(told)
-    gone = await told.memories.forget(str(memory.id))
+    gone = await told.memories.archive(str(memory.id))
     assert gone.status == "archived"
     assert await standing(told) == set()
     for question in ("Where does Ana live in Porto?", "Where does Ana live in Lisbon?"):
         assert (await told.ask(told.operator, question)).memories == []
-    assert (await kept(told, HOMES["2"], "2", slot="home")).outcome == "same"
+    assert (await kept(told, HOMES["2"], "2", attribute="home")).outcome == "same"
     assert await standing(told) == set()
     await told.memories.restore(str(memory.id))
     assert await standing(told) == {HOMES["2"]}
@@ -199,9 +199,9 @@ async def test_an_archived_memory_is_not_extracted_again(told):
 
 
 async def test_a_memory_that_is_no_longer_extracted_is_dropped_unless_it_has_other_sources(told):
-    only = await kept(told, HOMES["1"], "1", slot="home")
-    both = await kept(told, HOMES["2"], "2", slot="home")
-    await kept(told, HOMES["2"], "3", slot="home")
+    only = await kept(told, HOMES["1"], "1", attribute="home")
+    both = await kept(told, HOMES["2"], "2", attribute="home")
+    await kept(told, HOMES["2"], "3", attribute="home")
     messages = {one.source_ids[0] for one in await now(told, statuses=STATUSES)}
     gone = await told.db.change(
         told.org_id,
@@ -235,9 +235,9 @@ async def test_an_asserted_memory_is_never_dropped(told):
 
 async def test_merged_accounts_share_values_until_they_are_split(told):
     await tell(told, message("h", "from home", author=author("ana_home"), sent_at=at(9)))
-    await kept(told, HOMES["1"], "1", slot="home")
+    await kept(told, HOMES["1"], "1", attribute="home")
     await kept(told, "Ana keeps bees.", "2")
-    await kept(told, HOMES["2"], "h", by="ana_home", about=("ana_home",), slot="home")
+    await kept(told, HOMES["2"], "h", by="ana_home", about=("ana_home",), attribute="home")
     await kept(told, "Ana keeps bees.", "h", by="ana_home", about=("ana_home",))
     await told.people.merge("ana", "ana_home")
     assert sorted(one.content for one in await now(told)) == ["Ana keeps bees.", HOMES["2"]]
@@ -247,22 +247,22 @@ async def test_merged_accounts_share_values_until_they_are_split(told):
 
 
 async def test_archived_memories_are_visible_only_to_the_people_concerned(told):
-    await kept(told, HOMES["1"], "1", slot="home")
-    await kept(told, HOMES["2"], "2", slot="home")
+    await kept(told, HOMES["1"], "1", attribute="home")
+    await kept(told, HOMES["2"], "2", attribute="home")
     [memory] = await now(told)
-    await told.memories.forget(str(memory.id))
+    await told.memories.archive(str(memory.id))
     for name, seen in (("ana", 2), ("bo", 0), ("pip", 0)):
         viewer = await told.viewer(name)
         assert len(await now(told, viewer, statuses=STATUSES)) == seen
-        assert len(await told.memories.resting_on(viewer, "2")) == seen // 2
+        assert len(await told.memories.derived_from(viewer, "2")) == seen // 2
         assert await now(told, viewer, as_of=at(30)) == []
 
 
 async def test_an_assertion_about_a_sensitive_conversation_is_sensitive(told):
-    await told.untangle()
+    await told.disentangle()
     [conversation] = {one.id for one in await told.conversations.all(told.operator)}
     early = await told.memories.remember("They talk.", sources=["1"])
-    await told.conversations.mark(str(conversation), sensitivity="sensitive")
+    await told.conversations.set_sensitivity(str(conversation), sensitivity="sensitive")
     late = await told.memories.remember("They talk a lot.", sources=["1"])
     seen = {one.id: one.sensitivity for one in await now(told)}
     assert seen == {early.id: "sensitive", late.id: "sensitive"}

@@ -49,12 +49,12 @@ async def test_the_subjects_own_statement_is_not_superseded_by_a_repetition(told
 
 
 async def test_a_replacement_takes_the_slot(told):
-    await kept(told, HOMES["1"], "1", slot="home")
-    second = await kept(told, HOMES["2"], "2", slot="home")
+    await kept(told, HOMES["1"], "1", attribute="home")
+    second = await kept(told, HOMES["2"], "2", attribute="home")
     await kept(told, "Ana has settled in Faro.", "3", replaces=second.memory_id, **BY)
     assert await standing(told) == {"Ana has settled in Faro."}
     # What was said of it before does not come back with the next one.
-    await kept(told, "Ana lives in Evora.", "3", slot="home")
+    await kept(told, "Ana lives in Evora.", "3", attribute="home")
     assert HOMES["1"] not in await standing(told)
     assert HOMES["2"] not in await standing(told)
 
@@ -98,15 +98,15 @@ async def test_later_members_keep_what_they_saw(app):
     assert await standing(app) == {FOND, COFFEE}
 
 
-@pytest.mark.parametrize("how", ["a person's", "withheld", "sensitive"])
+@pytest.mark.parametrize("how", ["a person's", "restricted_messages", "sensitive"])
 async def test_a_link_that_became_invalid_is_ignored(told, admin, how):
     first = await kept(told, TEA, "1", **BY)
     if how == "a person's":
         await told.memories.remember(TEA, sources=["2"], about=["ana"])
-    elif how == "withheld":
+    elif how == "restricted_messages":
         await tell(told, message("f", "please forget that", author=ANA, sent_at=at(9), reply_to="1"))
     else:
-        await told.conversations.mark("message:1", "sensitive")
+        await told.conversations.set_sensitivity("message:1", "sensitive")
     later = [message(key, "later on", author=ANA, sent_at=at(9_000)) for key in ("5", "6")]
     await tell(told, *later)
     await kept(told, FOND, "5", repeats=first.memory_id, **BY)
@@ -119,16 +119,16 @@ async def test_a_link_that_became_invalid_is_ignored(told, admin, how):
 
 async def test_an_archived_memory_is_not_replaced(told):
     first = await kept(told, TEA, "1", **BY)
-    await told.memories.forget(str(first.memory_id))
+    await told.memories.archive(str(first.memory_id))
     await kept(told, COFFEE, "2", replaces=first.memory_id, **BY)
     [held] = await now(told, statuses=["archived"])
     assert (held.id, held.superseded_by) == (first.memory_id, None)
 
 
 async def test_links_to_another_slot_are_ignored(told):
-    home = await kept(told, HOMES["1"], "1", slot="home")
-    await kept(told, "Ana works in Porto.", "2", slot="employer", replaces=home.memory_id, **BY)
-    await kept(told, "Ana toils in Porto.", "3", slot="employer", repeats=home.memory_id, **BY)
+    home = await kept(told, HOMES["1"], "1", attribute="home")
+    await kept(told, "Ana works in Porto.", "2", attribute="employer", replaces=home.memory_id, **BY)
+    await kept(told, "Ana toils in Porto.", "3", attribute="employer", repeats=home.memory_id, **BY)
     assert HOMES["1"] in await standing(told)
 
 

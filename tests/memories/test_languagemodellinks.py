@@ -24,7 +24,7 @@ def remembered(
             "id": MemoryId(UUID("0199aaaa-0000-7000-8000-0000deadbeef")),
             "kind": "preference",
             "content": content,
-            "slot": None,
+            "attribute": None,
             "subject_id": None if about is None else person(about).id,
             "source_ids": [MessageId(UUID(int=77))],
         }
@@ -47,7 +47,7 @@ def claimed(body: str, content: str, *known: ExistingMemory, **claims: Any) -> t
 
 
 @pytest.mark.parametrize(
-    ("body", "content", "slot"),
+    ("body", "content", "attribute"),
     [
         ("I live in Porto", "Ana lives in Porto.", "home"),
         ("I now live in Porto", "Ana now lives in Porto.", "home"),
@@ -67,41 +67,41 @@ def claimed(body: str, content: str, *known: ExistingMemory, **claims: Any) -> t
         ("my favorite colour is red", "Ana's favorite colour is red.", "favourite colour"),
     ],
 )
-def test_a_stated_value_has_its_slot(body, content, slot):
-    claim = FAVOURITE if slot.startswith(FAVOURITE) else slot
-    statement, reason = claimed(body, content, slot=claim)
-    assert (statement.slot, reason) == (slot, "")
+def test_a_stated_value_has_its_slot(body, content, attribute):
+    claim = FAVOURITE if attribute.startswith(FAVOURITE) else attribute
+    statement, reason = claimed(body, content, attribute=claim)
+    assert (statement.attribute, reason) == (attribute, "")
 
 
 @pytest.mark.parametrize(
     ("body", "content", "claims"),
     [
-        ("I live in Porto", "Ana lives in Porto.", {"slot": "shoe size"}),
-        ("I live in Porto", "Ana lives in Porto.", {"slot": "employer"}),
-        ("I live in Porto", "Ana lives in Porto.", {"slot": "home", "kind": "lesson"}),
-        ("I live in Porto", "Ana lives in Porto.", {"slot": "home", "subjects": []}),
-        ("I live in Porto", "Ana lives in Porto.", {"slot": 3}),
-        ("I never live in Porto", "Ana never lives in Porto.", {"slot": "home"}),
-        ("I lived in Porto", "Ana lived in Porto.", {"slot": "home"}),
-        ("I will move to Porto", "Ana will move to Porto.", {"slot": "home"}),
-        ("I want to live in Porto", "Ana wants to live in Porto.", {"slot": "home"}),
-        ("I moved to Porto in 2019", "Ana moved to Porto in 2019.", {"slot": "home"}),
-        ("I moved to Porto years ago", "Ana moved to Porto years ago.", {"slot": "home"}),
-        ("I moved to the backend team", "Ana moved to the backend team.", {"slot": "home"}),
-        ("I work at night", "Ana works at night.", {"slot": "employer"}),
-        ("I am from work", "Ana is from work.", {"slot": "job"}),
-        ("my editor is crashing", "Ana's editor is crashing.", {"slot": "editor"}),
-        ("I am vegan during Lent", "Ana is vegan during Lent.", {"slot": "diet"}),
+        ("I live in Porto", "Ana lives in Porto.", {"attribute": "shoe size"}),
+        ("I live in Porto", "Ana lives in Porto.", {"attribute": "employer"}),
+        ("I live in Porto", "Ana lives in Porto.", {"attribute": "home", "kind": "lesson"}),
+        ("I live in Porto", "Ana lives in Porto.", {"attribute": "home", "subjects": []}),
+        ("I live in Porto", "Ana lives in Porto.", {"attribute": 3}),
+        ("I never live in Porto", "Ana never lives in Porto.", {"attribute": "home"}),
+        ("I lived in Porto", "Ana lived in Porto.", {"attribute": "home"}),
+        ("I will move to Porto", "Ana will move to Porto.", {"attribute": "home"}),
+        ("I want to live in Porto", "Ana wants to live in Porto.", {"attribute": "home"}),
+        ("I moved to Porto in 2019", "Ana moved to Porto in 2019.", {"attribute": "home"}),
+        ("I moved to Porto years ago", "Ana moved to Porto years ago.", {"attribute": "home"}),
+        ("I moved to the backend team", "Ana moved to the backend team.", {"attribute": "home"}),
+        ("I work at night", "Ana works at night.", {"attribute": "employer"}),
+        ("I am from work_queue", "Ana is from work_queue.", {"attribute": "job"}),
+        ("my editor is crashing", "Ana's editor is crashing.", {"attribute": "editor"}),
+        ("I am vegan during Lent", "Ana is vegan during Lent.", {"attribute": "diet"}),
     ],
 )
 def test_an_unproven_slot_is_dropped(body, content, claims):
     statement, reason = claimed(body, content, **claims)
-    assert statement.slot is None
+    assert statement.attribute is None
     assert reason
 
 
 def test_rules_and_language_models_share_the_slots():
-    of_rules = {form.slot for form in _ALL_FORMS if form.slot not in {None, "thing"}}
+    of_rules = {form.attribute for form in _ALL_FORMS if form.attribute not in {None, "thing"}}
     assert of_rules <= set(ATTRIBUTES)
     assert all(attribute_named(name) == name for name in ATTRIBUTES if name != FAVOURITE)
     with pytest.raises(ValueError, match="shoe size"):
@@ -148,12 +148,14 @@ def test_an_invalid_link_is_dropped(content, known, claims):
 
 
 def test_a_value_of_another_slot_is_not_replaced():
-    held = remembered("Ana lives in Porto.", kind="fact", slot="home")
-    statement, reason = claimed("I work at Acme", "Ana works at Acme.", held, slot="employer", replaces=LABEL)
-    assert (statement.slot, statement.replaces) == ("employer", None)
-    assert "another slot" in reason
-    moved, reason = claimed("I moved to Lyon", "Ana moved to Lyon.", held, slot="home", replaces=LABEL)
-    assert (moved.slot, moved.replaces, reason) == ("home", held.id, "")
+    held = remembered("Ana lives in Porto.", kind="fact", attribute="home")
+    statement, reason = claimed(
+        "I work at Acme", "Ana works at Acme.", held, attribute="employer", replaces=LABEL
+    )
+    assert (statement.attribute, statement.replaces) == ("employer", None)
+    assert "another attribute" in reason
+    moved, reason = claimed("I moved to Lyon", "Ana moved to Lyon.", held, attribute="home", replaces=LABEL)
+    assert (moved.attribute, moved.replaces, reason) == ("home", held.id, "")
 
 
 def test_a_claim_about_another_person_replaces_nothing():

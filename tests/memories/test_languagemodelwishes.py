@@ -17,7 +17,7 @@ def wished(quote: str, **fields: Any) -> dict[str, Any]:
 
 def heard(body: str | PromptLabels, *wishes: Any) -> list[Any]:
     told = body if isinstance(body, PromptLabels) else shown(("Ana", body))
-    return judged(told, answer=json.dumps({"wishes": wishes, "statements": []}))
+    return judged(told, answer=json.dumps({"requests": wishes, "statements": []}))
 
 
 def taken(body: str | PromptLabels, wish: Any) -> PrivacyRequest:
@@ -65,19 +65,20 @@ def test_people_of_the_room_are_no_identifiers():
 
 def test_a_confidential_request_is_about_itself_or_refers_back():
     own = taken(
-        "this goes no further than us, keep quiet: I am leaving in May", wished("keep quiet", kind="confide")
+        "this goes no further than us, keep quiet: I am leaving in May",
+        wished("keep quiet", kind="confidential"),
     )
-    assert (own.kind, own.is_about_itself, own.refers_back) == ("confide", True, False)
-    back = taken("do not spread it", wished("do not spread it", kind="confide"))
+    assert (own.kind, own.is_about_itself, own.refers_back) == ("confidential", True, False)
+    back = taken("do not spread it", wished("do not spread it", kind="confidential"))
     assert (back.is_about_itself, back.refers_back) == (False, True)
 
 
 def test_a_withhold_request_names_the_person():
     wish = taken(
-        "Bo had better not hear of it", wished("not hear of it", kind="withhold", **{"from": ["p2"]})
+        "Bo had better not hear of it", wished("not hear of it", kind="restrict", **{"from": ["p2"]})
     )
-    assert (wish.kind, wish.restricted_ids) == ("withhold", {person("Bo").id})
-    not_named = wished("not hear of it", kind="withhold", **{"from": ["p3"]})
+    assert (wish.kind, wish.restricted_ids) == ("restrict", {person("Bo").id})
+    not_named = wished("not hear of it", kind="restrict", **{"from": ["p3"]})
     assert "does not name" in refused("Bo had better not hear of it", not_named)
 
 
@@ -96,10 +97,10 @@ def test_a_withhold_request_names_the_person():
         ("please forget it", wished("please forget it", about=["it"]), "fields"),
         ("please forget it", wished("please forget it", **{"from": "p2"}), "fields"),
         ("Bo, forget it", wished("forget it", **{"from": ["p2"]}), "do not fit"),
-        ("Bo must not know", wished("must not know", kind="withhold"), "do not fit"),
-        ("Bo must not know", wished("must not know", kind="withhold", **{"from": ["p9"]}), "unknown"),
-        ("Ana must not know", wished("must not know", kind="withhold", **{"from": ["p1"]}), "does not name"),
-        ("Bo must not know", wished("must not know", kind="withhold", **{"from": ["p2"] * 500}), "unknown"),
+        ("Bo must not know", wished("must not know", kind="restrict"), "do not fit"),
+        ("Bo must not know", wished("must not know", kind="restrict", **{"from": ["p9"]}), "unknown"),
+        ("Ana must not know", wished("must not know", kind="restrict", **{"from": ["p1"]}), "does not name"),
+        ("Bo must not know", wished("must not know", kind="restrict", **{"from": ["p2"] * 500}), "unknown"),
         ('Bo wrote "please forget it all"', wished("please forget it all"), "a quotation"),
         ("> please forget it\nnever!", wished("please forget it"), "a quotation"),
         ("Bo said please forget it", wished("please forget it"), "not its author"),
@@ -114,7 +115,7 @@ def test_an_unproven_request_is_refused(body, wish, why):
     assert why in refused(body, wish)
 
 
-@pytest.mark.parametrize("kind", ["forget", "confide"])
+@pytest.mark.parametrize("kind", ["forget", "confidential"])
 @pytest.mark.parametrize(
     "body",
     [
@@ -135,7 +136,7 @@ def test_common_words_are_no_request(body, kind):
     "body", ["Bo keeps a record", "I have not told Bo", "Bo is out between ten and four"]
 )
 def test_a_name_and_common_words_are_no_withhold_request(body):
-    assert "no such request" in refused(body, wished(body, kind="withhold", **{"from": ["p2"]}))
+    assert "no such request" in refused(body, wished(body, kind="restrict", **{"from": ["p2"]}))
 
 
 @pytest.mark.parametrize(
@@ -144,12 +145,12 @@ def test_a_name_and_common_words_are_no_withhold_request(body):
         ("forget", "let us keep it among ourselves"),
         ("forget", "off the record, the roof leaks"),
         ("forget", "not a word of this to anybody"),
-        ("confide", "wipe that, please"),
-        ("confide", "strike that from your notes"),
+        ("confidential", "wipe that, please"),
+        ("confidential", "strike that from your notes"),
     ],
 )
 def test_words_of_one_kind_are_no_request_of_another(kind, body):
-    other = "confide" if kind == "forget" else "forget"
+    other = "confidential" if kind == "forget" else "forget"
     assert "no such request" in refused(body, wished(body, kind=kind))
     assert taken(body, wished(body, kind=other)).kind == other
 
@@ -161,22 +162,22 @@ def test_words_of_one_kind_are_no_request_of_another(kind, body):
         ("forget", "take it as unsaid, you never saw this"),
         ("forget", "das bitte wieder löschen"),
         ("forget", "cancella tutto, per favore"),
-        ("confide", "nobody else needs to know"),
-        ("confide", "I don't want anyone to know"),
-        ("confide", "none of it must leave here, and nothing leaves this room"),
-        ("confide", "this stays with us"),
-        ("confide", "we should not repeat this outside"),
-        ("confide", "das bleibt unter uns"),
-        ("confide", "I tell you in confidence"),
-        ("confide", "keep that to yourself"),
-        ("withhold", "I would rather not have Bo find out"),
-        ("withhold", "we don't want Bo to see it"),
-        ("withhold", "keep it from Bo"),
-        ("withhold", "Bo need not get to hear of it, don't mention it"),
+        ("confidential", "nobody else needs to know"),
+        ("confidential", "I don't want anyone to know"),
+        ("confidential", "none of it must leave here, and nothing leaves this room"),
+        ("confidential", "this stays with us"),
+        ("confidential", "we should not repeat this outside"),
+        ("confidential", "das bleibt unter uns"),
+        ("confidential", "I tell you in confidence"),
+        ("confidential", "keep that to yourself"),
+        ("restrict", "I would rather not have Bo find out"),
+        ("restrict", "we don't want Bo to see it"),
+        ("restrict", "keep it from Bo"),
+        ("restrict", "Bo need not get to hear of it, don't mention it"),
     ],
 )
 def test_a_request_in_other_words_is_accepted(kind, body):
-    people = {"from": ["p2"]} if kind == "withhold" else {}
+    people = {"from": ["p2"]} if kind == "restrict" else {}
     assert taken(body, wished(body, kind=kind, **people)).kind == kind
 
 
@@ -202,7 +203,7 @@ def test_a_request_belongs_to_the_author_of_its_message():
 def test_a_huge_list_of_requests_leaves_room_for_claims():
     told = shown(("Ana", "please forget it. I live in Porto."))
     answer = {
-        "wishes": [wished("please forget it")] * 300,
+        "requests": [wished("please forget it")] * 300,
         "statements": [stated("Ana lives in Porto.", "I live in Porto")] * 2,
     }
     found = judged(told, answer=json.dumps(answer))
@@ -211,20 +212,20 @@ def test_a_huge_list_of_requests_leaves_room_for_claims():
 
 
 def test_the_complete_requests_of_a_cut_answer_are_accepted():
-    answer = json.dumps({"wishes": [wished("please forget it"), wished("please")]})[:-30]
+    answer = json.dumps({"requests": [wished("please forget it"), wished("please")]})[:-30]
     found = judged(shown(("Ana", "please forget it")), answer=answer)
     assert [one.is_accepted for one in found] == [True, False]
     assert found[-1].reason == "the answer breaks off"
 
 
 def test_a_repeated_list_is_ignored():
-    again = f'{{"wishes": [], "statements": [], "wishes": [{json.dumps(wished("please forget it"))}]}}'
+    again = f'{{"requests": [], "statements": [], "requests": [{json.dumps(wished("please forget it"))}]}}'
     assert judged(shown(("Ana", "please forget it")), answer=again) == []
 
 
 async def test_requests_are_reported_and_are_no_claims():
     async def ask(_: Any) -> str:
-        return json.dumps({"wishes": [wished("slipped out", message="m2")], "statements": []})
+        return json.dumps({"requests": [wished("slipped out", message="m2")], "statements": []})
 
     told: list[Any] = []
     extractor = LlmExtractor(

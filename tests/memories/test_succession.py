@@ -19,7 +19,7 @@ def value(number: int, *, day: int, standing: int = 2) -> AttributeValue:
         id=UUID(int=number),
         digest=f"d{number}",
         said_at=moment,
-        native_order=0,
+        sequence=0,
         quote_start=0,
         recorded_at=moment,
         superseded_by=None,

@@ -54,7 +54,7 @@ async def told(app: App, tell_once: TellOnce) -> App:
 
 
 async def acting(app: App, name: str) -> App:
-    return app.acting(await app.viewer(name))
+    return app.impersonate(await app.viewer(name))
 
 
 async def remember(app: App, name: str, content: str, **details):
@@ -67,12 +67,12 @@ async def met(app: App, agent: str = "pip", *, by: str | None = None) -> dict:
 
 
 async def counts(admin, app: App) -> list:
-    query = "select * from encounters where org_id = %s order by agent_id, participant_id"
+    query = "select * from interactions where org_id = %s order by agent_id, participant_id"
     return await (await admin.execute(query, [app.org_id])).fetchall()
 
 
 async def shown(app: App, *, by: str = "pip", where: str = "general", **more) -> list[str]:
-    block = await app.agents.block(await app.viewer(by), where, **more)
+    block = await app.agents.memory_section(await app.viewer(by), where, **more)
     return [line.text for line in block.lines]
 
 
@@ -92,7 +92,7 @@ async def test_what_people_made_of_somebodys_words_counts_and_what_agents_did_do
     assert (found["Ana"].confirmed, found["Ana"].corrected) == (0, 1)
     assert (found["Bo"].confirmed, found["Bo"].corrected) == (1, 0)
     assert found["Bo"].trust > found["Cy"].trust > found["Ana"].trust
-    assert found["Ana"].why
+    assert found["Ana"].reasons
 
 
 async def test_going_through_a_room_again_counts_nothing_twice(told, admin):
@@ -281,7 +281,7 @@ async def test_what_is_about_the_topic_comes_first_and_of_the_rest_only_what_is_
         "Pumps stand in the cellar",
         "Never mix acids",
     ]
-    block = await told.agents.block(pip, "general", topic="the cellar", present=[])
+    block = await told.agents.memory_section(pip, "general", topic="the cellar", present=[])
     assert "The cellar floods" in [line.text for line in block.lines]
     reasons = {one.label: one.reason for one in block.explain() if one.included}
     [acids] = [line.label for line in block.lines if line.text == "Never mix acids"]
@@ -328,7 +328,7 @@ async def test_importance_comes_first_then_recency_and_after_thirty_days_less_co
 
 async def test_a_block_shows_what_the_agent_knows_of_the_occasion(learnt):
     pip = await learnt.viewer("pip")
-    block = await learnt.agents.block(pip, "general", topic="printer toner", present=["ana"])
+    block = await learnt.agents.memory_section(pip, "general", topic="printer toner", present=["ana"])
     assert [(line.section, line.text) for line in block.lines] == [
         ("insights", "Printers fail on Mondays"),
         ("learnings", "Toner goes on the shelf"),
@@ -345,18 +345,18 @@ async def test_by_default_a_block_is_about_the_conversation_and_those_who_take_p
 
 async def test_only_an_agent_has_a_block_and_reads_its_own(learnt):
     with pytest.raises(BadInput, match="Ana: is no agent"):
-        await learnt.agents.block(await learnt.viewer("ana"), "general")
+        await learnt.agents.memory_section(await learnt.viewer("ana"), "general")
     with pytest.raises(BadInput, match="an operator: is no agent"):
-        await learnt.agents.block(learnt.operator, "general")
+        await learnt.agents.memory_section(learnt.operator, "general")
     with pytest.raises(NotAllowed):
-        await (await acting(learnt, "pop")).agents.block(await learnt.viewer("pip"), "general")
+        await (await acting(learnt, "pop")).agents.memory_section(await learnt.viewer("pip"), "general")
     with pytest.raises(BadInput, match="budget"):
-        await learnt.agents.block(await learnt.viewer("pip"), "general", budget=0)
+        await learnt.agents.memory_section(await learnt.viewer("pip"), "general", budget=0)
 
 
 async def test_operators_read_as_any_agent_and_an_agent_as_itself_only(learnt):
     pip = await learnt.viewer("pip")
-    assert await learnt.agents.reader("pip") == await learnt.acting(pip).agents.reader("Pip") == pip
+    assert await learnt.agents.reader("pip") == await learnt.impersonate(pip).agents.reader("Pip") == pip
     for name in ("ana", "pop"):
         with pytest.raises(NotAllowed):
             await (await acting(learnt, name)).agents.reader("pip")
@@ -368,16 +368,16 @@ async def test_a_context_shows_an_agent_its_block_within_the_budget_and_nobody_e
     context = await learnt.context(await learnt.viewer("pip"), "general", budget=600)
     assert to_text(context).startswith("[What Pip remembers]\n")
     assert to_openai(context)[0]["content"].startswith("[What Pip remembers]\n")
-    assert context.block.tokens <= 150
+    assert context.memory_section.tokens <= 150
     assert (
-        context.block.tokens + sum(line.tokens for line in context.lines)
+        context.memory_section.tokens + sum(line.tokens for line in context.lines)
         == context.tokens
         <= context.budget
         == 600
     )
     for viewer in (learnt.operator, await learnt.viewer("ana")):
         plain = await learnt.context(viewer, "general", budget=600)
-        assert plain.block is None
+        assert plain.memory_section is None
         assert plain.tokens <= plain.budget == 600
         assert "remembers" not in to_text(plain)
 
@@ -413,7 +413,7 @@ async def test_a_block_is_kept_for_five_minutes(learnt, monkeypatch):
     monkeypatch.setattr("roomlore.operations.agents.datetime", Later)
     assert await shown(learnt) == first
     assert asked(learnt) == (3, 1)
-    assert (await learnt.operations.numbers()).blocks.rate == 1 / 3
+    assert (await learnt.monitoring.statistics()).blocks.rate == 1 / 3
 
 
 async def test_a_block_is_not_held_when_its_time_is_over(learnt, monkeypatch):
@@ -466,7 +466,7 @@ async def test_no_block_outlives_what_it_shows(learnt, change):
                 learnt, "pip", "It was ink", kind="insight", supersedes=str(held[gone].id), sources=["m1"]
             )
         case "put aside":
-            await learnt.memories.forget(str(held[gone].id))
+            await learnt.memories.archive(str(held[gone].id))
         case "wished":
             await learnt.ingest(said(7, ANA, "please delete what I said about the printer driver"))
         case "redacted":
@@ -501,7 +501,7 @@ async def test_no_block_outlives_a_membership(app):
 
     async def narrow(conn):
         await conn.execute(
-            "update memberships set joined_at = %s where participant_id = (select participant_id from identities where account_id = 'pip')",
+            "update memberships set joined_at = %s where participant_id = (select participant_id from platform_accounts where account_id = 'pip')",
             [NOON + timedelta(minutes=2)],
         )
 

@@ -86,7 +86,7 @@ async def test_an_answer_is_written_wherever_and_whenever_it_is_asked(told, serv
     for viewer in (app.operator, await app.viewer("bo")):
         answer = await app.ask(viewer, QUESTION, **narrowed)
 
-        assert answer.tier == ("room" if "room" in narrowed else "history")
+        assert answer.stage == ("room" if "room" in narrowed else "history")
         assert (answer.note, answer.written_by) == ("", "small")
         assert answer.text == "The ferry leaves at nine. [#m1]"
 
@@ -102,7 +102,7 @@ async def test_an_answer_is_written_from_memories_and_what_they_took_the_place_o
 
     answer = await app.ask(app.operator, question)
 
-    assert (answer.tier, answer.note, answer.written_by) == ("memories", "", "small")
+    assert (answer.stage, answer.note, answer.written_by) == ("memories", "", "small")
     assert list(answer.citations.values()) == [new.id]
     assert [one.id for one in answer.memories[0].superseded] == [old.id]
 
@@ -111,7 +111,7 @@ async def test_quotation_is_kept_to_where_that_is_wanted_or_nothing_is_known(tol
     app = with_model(told, server)
 
     assert words(await asked(app, quote=True)) == [f"[Ana]: {SAID}"]
-    assert not (await app.ask(app.operator, "who painted the quincunx zebra")).is_known
+    assert not (await app.ask(app.operator, "who painted the quincunx zebra")).is_answered
     assert server.asked == []
 
 
@@ -209,7 +209,7 @@ async def test_what_was_erased_while_the_language_model_was_asked_is_not_told(to
     monkeypatch.setattr(llm_quota, "reset_answer_failures", erase_first)
     answer = await asked(app)
 
-    assert not answer.is_known
+    assert not answer.is_answered
     assert (answer.written_by, answer.hits) == ("quotation", [])
     assert "nine" not in answer.text
 

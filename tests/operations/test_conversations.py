@@ -72,7 +72,7 @@ async def talks(app: App) -> Ids:
 
 
 async def acting(app: App, account: str) -> App:
-    return app.acting(await app.viewer(account))
+    return app.impersonate(await app.viewer(account))
 
 
 async def labels(app: App, account: str, where: str | None = None) -> list[str]:
@@ -82,12 +82,12 @@ async def labels(app: App, account: str, where: str | None = None) -> list[str]:
 async def standing(admin: psycopg.AsyncConnection, app: App) -> dict[str, tuple[str, bool]]:
     """Where each message stands and whether by hand."""
     rows = await admin.execute(
-        "select messages.external_id, conversation_id::text, by_hand from placements"
-        " join messages on messages.org_id = placements.org_id and messages.id = message_id"
-        " where placements.org_id = %s",
+        "select messages.external_id, conversation_id::text, is_manual from conversation_messages"
+        " join messages on messages.org_id = conversation_messages.org_id and messages.id = message_id"
+        " where conversation_messages.org_id = %s",
         [app.org_id],
     )
-    return {key: (held, by_hand) for key, held, by_hand in await rows.fetchall()}
+    return {key: (held, is_manual) for key, held, is_manual in await rows.fetchall()}
 
 
 async def seen_by(app: App, account: str) -> set[str]:
@@ -105,9 +105,9 @@ async def test_conversations_are_listed_newest_first_with_who_takes_part(app: Ap
     found = await app.conversations.all(app.operator)
     assert [one.label for one in found] == ["salary", "chairs", "to cy", "what", "psst", "ferry", "apples"]
     ferry = found[-2]
-    assert (str(ferry.id), ferry.message_count, ferry.boundary) == (talks["ferry"], 3, "first")
+    assert (str(ferry.id), ferry.message_count, ferry.split_reason) == (talks["ferry"], 3, "first")
     assert (ferry.opened_at, ferry.last_at) == (at(1), at(5))
-    assert [(one.name, one.kind, one.message_count) for one in ferry.talkers] == [
+    assert [(one.name, one.kind, one.message_count) for one in ferry.participants] == [
         ("Ana", "human", 2),
         ("Bo", "human", 1),
     ]
@@ -126,9 +126,9 @@ async def test_who_whispered_before_anybody_spoke_is_not_listed_first_for_that(a
     for number, (name, rest) in enumerate([("zoe", hushed), ("kim", {}), ("zoe", {})]):
         said = message(f"pier{number}", "the pier", author=who[name], room=where, sent_at=at(number), **rest)
         await app.ingest(said)
-    await app.untangle()
+    await app.disentangle()
     [openly] = [one for one in await app.conversations.all(app.operator, "pier") if one.message_count == 2]
-    assert [one.name for one in openly.talkers] == ["Kim", "Zoe"]
+    assert [one.name for one in openly.participants] == ["Kim", "Zoe"]
 
 
 async def test_a_conversation_is_meant_by_its_id_by_how_it_begins_and_by_a_message_in_it(
@@ -235,22 +235,22 @@ async def test_moving_a_message_takes_along_what_answers_it_but_not_what_a_perso
 
 @pytest.mark.usefixtures("talks")
 async def test_a_worker_leaves_what_a_person_did_as_it_is(app: App, admin):
-    await app.untangle()
+    await app.disentangle()
     await app.conversations.move("2", "message:3")
     made = await app.conversations.split(["5"], "Our trip")
     await app.conversations.split(["30"])
     await app.conversations.merge("message:20", "message:30")
-    before = {key: held for key, (held, by_hand) in (await standing(admin, app)).items() if by_hand}
+    before = {key: held for key, (held, is_manual) in (await standing(admin, app)).items() if is_manual}
     assert {"2", "5", "30"} <= before.keys()
     # What was said at the time is gone through once more, and then something new.
-    await app.untangle()
+    await app.disentangle()
     await app.ingest(message("13", "two tickets then", author=BO, room=SQUARE, reply_to="5"))
-    await app.untangle()
+    await app.disentangle()
     after = await standing(admin, app)
     assert {key: after[key] for key in before} == {key: (held, True) for key, held in before.items()}
     assert after["13"] == (str(made.id), False)
     found, _ = await app.conversations.read(app.operator, str(made.id))
-    assert (found.label, found.is_named, found.boundary) == ("Our trip", True, "person")
+    assert (found.label, found.is_named, found.split_reason) == ("Our trip", True, "person")
 
 
 async def test_the_last_message_moved_out_of_a_conversation_ends_it(app: App, talks: Ids):
@@ -261,9 +261,9 @@ async def test_the_last_message_moved_out_of_a_conversation_ends_it(app: App, ta
 
 async def test_a_split_makes_a_conversation_of_messages_of_several(app: App, talks: Ids, admin):
     made = await app.conversations.split(["2", "3"], "  Ferry\n and   apples ")
-    assert (made.label, made.is_named, made.boundary) == ("Ferry and apples", True, "person")
+    assert (made.label, made.is_named, made.split_reason) == ("Ferry and apples", True, "person")
     assert (made.message_count, made.opened_at, made.last_at) == (4, at(2), at(5))
-    assert {talker.name for talker in made.talkers} == {"Ana", "Bo", "Cy", "Eve"}
+    assert {talker.name for talker in made.participants} == {"Ana", "Bo", "Cy", "Eve"}
     held = await standing(admin, app)
     assert {key: held[key] for key in "12345"} == {
         "1": (talks["ferry"], False),
@@ -321,13 +321,13 @@ async def test_what_cannot_be_in_a_conversation_is_refused_with_the_reason(app: 
         (app.conversations.move("6", talks["ferry"]), "notices and injected"),
         (app.conversations.move("7", talks["ferry"]), "notices and injected"),
         (app.conversations.move("4", talks["ferry"]), "was erased"),
-        (app.conversations.move("14", talks["ferry"]), "not untangled yet"),
+        (app.conversations.move("14", talks["ferry"]), "not disentangled yet"),
         (app.conversations.split([]), "at least one"),
         (app.conversations.split(["1"] * 201), "at most"),
         (app.conversations.split(["1"], "x" * 101), "longer than 100"),
         (app.conversations.rename(talks["ferry"], "x" * 101), "longer than 100"),
         (app.conversations.rename(talks["ferry"], "\u202e"), "printable"),
-        (app.conversations.mark(talks["ferry"], "secret"), "must be one of"),
+        (app.conversations.set_sensitivity(talks["ferry"], "secret"), "must be one of"),
     ):
         with pytest.raises(BadInput, match=why):
             await change
@@ -359,17 +359,17 @@ async def test_a_name_stays_until_it_is_taken_back(app: App, talks: Ids):
 
 async def test_a_name_given_by_a_person_survives_the_worker(app: App):
     await app.ingest_batch(STORY)
-    await app.untangle()
+    await app.disentangle()
     named = await app.conversations.rename("message:3", "Fruit")
     await app.ingest(message("15", "green ones", author=CY, room=SQUARE, reply_to="3"))
-    await app.untangle()
+    await app.disentangle()
     found, said = await app.conversations.read(app.operator, str(named.id))
     assert (found.label, found.is_named) == ("Fruit", True)
     assert "15" in marks(said)
 
 
 async def test_a_sensitive_conversation_is_for_those_who_were_there(app: App, talks: Ids):
-    marked = await (await acting(app, "cy")).conversations.mark(talks["apples"], "sensitive")
+    marked = await (await acting(app, "cy")).conversations.set_sensitivity(talks["apples"], "sensitive")
     assert marked.sensitivity == "sensitive"
     # Ana was a member by then, Cy and Eve spoke in it, and Dee did neither.
     seeing = {account: await seen_by(app, account) for account in ("ana", "cy", "dee", "eve")}
@@ -380,7 +380,7 @@ async def test_a_sensitive_conversation_is_for_those_who_were_there(app: App, ta
     assert (await app.conversations.move("3", talks["ferry"])).sensitivity == "sensitive"
     assert str(made.id) in await seen_by(app, "eve")
     assert str(made.id) not in await seen_by(app, "dee")
-    assert (await app.conversations.mark(str(made.id), "normal")).sensitivity == "normal"
+    assert (await app.conversations.set_sensitivity(str(made.id), "normal")).sensitivity == "normal"
     assert str(made.id) in await seen_by(app, "dee")
 
 
@@ -391,10 +391,10 @@ async def test_marking_hides_a_conversation_from_nobody_who_spoke_in_it_and_they
     apples = talks["apples"]
     eve, cy = await acting(app, "eve"), await acting(app, "cy")
     assert apples in await seen_by(app, "dee")
-    await cy.conversations.mark(apples, "sensitive")
+    await cy.conversations.set_sensitivity(apples, "sensitive")
     assert apples not in await seen_by(app, "dee")
     assert apples in await seen_by(app, "eve")
-    assert (await eve.conversations.mark(apples, "normal")).sensitivity == "normal"
+    assert (await eve.conversations.set_sensitivity(apples, "normal")).sensitivity == "normal"
     assert apples in await seen_by(app, "dee")
 
 
@@ -402,14 +402,14 @@ async def test_who_has_not_spoken_in_a_conversation_does_not_say_how_sensitive_i
     dee, cy = await acting(app, "dee"), await acting(app, "cy")
     assert talks["apples"] in await seen_by(app, "dee")
     with pytest.raises(NotAllowed, match="spoke"):
-        await dee.conversations.mark(talks["apples"], "sensitive")
+        await dee.conversations.set_sensitivity(talks["apples"], "sensitive")
     # What an operator said stands, also against those who spoke.
-    await app.conversations.mark(talks["apples"], "sensitive")
+    await app.conversations.set_sensitivity(talks["apples"], "sensitive")
     with pytest.raises(NotAllowed, match="operator"):
-        await cy.conversations.mark(talks["apples"], "normal")
+        await cy.conversations.set_sensitivity(talks["apples"], "normal")
     assert talks["apples"] not in await seen_by(app, "dee")
     # Another account of somebody who spoke is theirs.
-    await app.conversations.mark(talks["apples"], "normal")
+    await app.conversations.set_sensitivity(talks["apples"], "normal")
     await app.people.merge("cy", "dee")
     assert talks["apples"] in await seen_by(app, "dee")
 
@@ -417,7 +417,7 @@ async def test_who_has_not_spoken_in_a_conversation_does_not_say_how_sensitive_i
 async def test_only_operators_take_messages_into_or_out_of_a_sensitive_conversation(app: App, talks: Ids):
     """Bo spoke in the ferry's alone: put into another one by Cy, it would be gone for him, and he could not undo that."""
     cy, ferry, apples = await acting(app, "cy"), talks["ferry"], talks["apples"]
-    await cy.conversations.mark(apples, "sensitive")
+    await cy.conversations.set_sensitivity(apples, "sensitive")
     for arrange in (
         partial(cy.conversations.merge, apples, ferry),
         partial(cy.conversations.merge, ferry, apples),
@@ -430,24 +430,24 @@ async def test_only_operators_take_messages_into_or_out_of_a_sensitive_conversat
     assert {ferry, apples} <= await seen_by(app, "cy")
     assert ferry in await seen_by(app, "bo")
     # Of conversations that are not sensitive everybody arranges what they see.
-    await cy.conversations.mark(apples, "normal")
+    await cy.conversations.set_sensitivity(apples, "normal")
     assert str((await cy.conversations.merge(apples, ferry)).id) in await seen_by(app, "bo")
 
 
 async def test_an_operator_merges_a_conversation_into_a_sensitive_one(app: App, talks: Ids):
-    await app.conversations.mark(talks["apples"], "sensitive")
+    await app.conversations.set_sensitivity(talks["apples"], "sensitive")
     assert (await app.conversations.merge(talks["apples"], talks["ferry"])).sensitivity == "sensitive"
 
 
 async def test_nobody_comes_into_a_sensitive_conversation_by_speaking_in_it(app: App, talks: Ids):
-    await (await acting(app, "cy")).conversations.mark(talks["apples"], "sensitive")
+    await (await acting(app, "cy")).conversations.set_sensitivity(talks["apples"], "sensitive")
     kept = await app.memories.remember("Apples are cheap.", sources=["3"])
     await app.ingest(message("51", "cheap, are they?", author=DEE, room=SQUARE, reply_to="3", sent_at=at(60)))
     [said] = await ids_of(app, ["51"])
 
     async def answer(conn) -> None:
         await conn.execute(
-            "insert into placements (org_id, message_id, conversation_id) values (%s, %s, %s)",
+            "insert into conversation_messages (org_id, message_id, conversation_id) values (%s, %s, %s)",
             [app.org_id, said, talks["apples"]],
         )
 
@@ -458,7 +458,7 @@ async def test_nobody_comes_into_a_sensitive_conversation_by_speaking_in_it(app:
         viewer = await app.viewer(account)
         assert bool([one for one in await app.memories.all(viewer) if one.id == kept.id]) == sees
     with pytest.raises(NotFound):
-        await (await acting(app, "dee")).conversations.mark(talks["apples"], "normal")
+        await (await acting(app, "dee")).conversations.set_sensitivity(talks["apples"], "normal")
 
 
 async def test_what_was_asserted_meanwhile_is_as_sensitive_as_its_conversation_is_now(app: App, talks: Ids):
@@ -467,10 +467,10 @@ async def test_what_was_asserted_meanwhile_is_as_sensitive_as_its_conversation_i
 
     await app.memories.remember("Before.", sources=["3"])
     await app.memories.remember("For who was there.", sources=["3"], sensitive=True)
-    await app.conversations.mark(talks["apples"], "sensitive")
+    await app.conversations.set_sensitivity(talks["apples"], "sensitive")
     await app.memories.remember("Meanwhile.", sources=["3"])
     assert set((await held()).values()) == {"sensitive"}
-    await app.conversations.mark(talks["apples"], "normal")
+    await app.conversations.set_sensitivity(talks["apples"], "normal")
     assert await held() == {"Before.": "normal", "For who was there.": "sensitive", "Meanwhile.": "normal"}
 
 
@@ -509,7 +509,7 @@ def attacks(app: App, conversation: str, message: str) -> dict[str, object]:
         "merge into": lambda: own.merge(conversation, "message:1"),
         "merge by message": lambda: own.merge("message:1", f"message:{message}"),
         "rename": lambda: own.rename(conversation, "mine now"),
-        "mark": lambda: own.mark(conversation, "normal"),
+        "mark": lambda: own.set_sensitivity(conversation, "normal"),
     }
 
 
@@ -554,7 +554,7 @@ async def test_whoever_reads_a_message_and_not_its_conversation_learns_nothing_o
     for read in (dee.read(viewer, "message:31"), dee.read(viewer, "message:32")):
         with pytest.raises(NotFound):
             await read
-    # Not yet untangled, or not for her: it is one answer.
+    # Not yet disentangled, or not for her: it is one answer.
     for change in (dee.move, lambda word, _: dee.split([word])):
         told = [
             (await error_of(change(word, talks["chairs"])))[1].replace(word, "…") for word in ("31", "32")
@@ -569,7 +569,7 @@ async def test_whoever_reads_a_message_and_not_its_conversation_learns_nothing_o
 async def test_another_orgs_conversation_is_nothing(app: App, talks: Ids, open_app):
     other = await open_app("other")
     await other.ingest_batch(STORY[:3])
-    await other.untangle()
+    await other.disentangle()
     [message_id] = map(str, await ids_of(app, ["3"]))
     for attack in attacks(other, talks["apples"], message_id).values():
         assert (await error_of(attack()))[0] is NotFound
@@ -590,7 +590,7 @@ async def test_members_arrange_what_they_see_and_agents_do_not(app: App, talks: 
         pip.conversations.split(["30"]),
         pip.conversations.merge(talks["chairs"], talks["salary"]),
         pip.conversations.rename(talks["chairs"], "mine"),
-        pip.conversations.mark(talks["chairs"], "sensitive"),
+        pip.conversations.set_sensitivity(talks["chairs"], "sensitive"),
         pip.conversations.rename(str(uuid4()), "mine"),
     ):
         with pytest.raises(NotAllowed):
@@ -635,9 +635,9 @@ def elsewhere(app: App, admin, monkeypatch):
         async def meanwhile(conn, org_id) -> None:
             monkeypatch.setattr(keep_out, really)
             await admin.execute(
-                "update placements set conversation_id = %s from messages"
-                " where messages.org_id = placements.org_id and messages.id = message_id"
-                " and placements.org_id = %s and external_id = %s",
+                "update conversation_messages set conversation_id = %s from messages"
+                " where messages.org_id = conversation_messages.org_id and messages.id = message_id"
+                " and conversation_messages.org_id = %s and external_id = %s",
                 [conversation, app.org_id, mark],
             )
             await really(conn, org_id)
@@ -665,7 +665,7 @@ async def test_what_changes_between_looking_and_changing_is_looked_at_again(
     with pytest.raises(BadInput, match="meanwhile"):
         await calls[change]()
     assert await held() == {**await held(), "33": (table, False), "20": (talks["chairs"], False)}
-    assert not any(by_hand for _, by_hand in (await held()).values())
+    assert not any(is_manual for _, is_manual in (await held()).values())
     assert "mine" not in await labels(app, "ana")
 
 
@@ -674,7 +674,7 @@ async def test_what_a_person_does_while_a_worker_thinks_is_not_undone_by_what_it
     app: App, admin, monkeypatch, change: str
 ):
     await app.ingest_batch(STORY)
-    await app.untangle()
+    await app.disentangle()
     first = str((await app.conversations.split(["3"], "Apples")).id)
     other = str((await app.conversations.split(["1"])).id)
     await app.ingest(message("16", "and pears", author=CY, room=SQUARE, reply_to="4"))
@@ -691,21 +691,21 @@ async def test_what_a_person_does_while_a_worker_thinks_is_not_undone_by_what_it
         return disentangle_chunk(*args, **more)
 
     monkeypatch.setattr("roomlore.jobs.disentanglement.disentangle_chunk", thinking)
-    await app.untangle()
+    await app.disentangle()
     held = await standing(admin, app)
     assert held["1" if change == "merge" else "2"] == (str(made[0].id), True)
     assert {held[key][0] for key in ("3", "4", "16")} == {first}
-    assert (await app.waiting("untangle")).waiting == 0
+    assert (await app.waiting("disentangle")).waiting == 0
 
 
 async def test_who_came_later_learns_nothing_of_the_pace_before(app: App, talks: Ids):
     def seen(found):
-        return {str(one.id): (one.boundary, one.quiet_after) for one in found}
+        return {str(one.id): (one.split_reason, one.idle_timeout) for one in found}
 
     late, early = await app.viewer("dee"), await app.viewer("ana")
     told = seen(await app.conversations.all(late, "attic"))
     assert talks["chairs"] in told
     assert set(told.values()) == {(None, None)}
     known = seen(await app.conversations.all(early, "attic"))
-    assert all(boundary and quiet_after for boundary, quiet_after in known.values())
-    assert all(boundary for boundary, _ in seen(await app.conversations.all(late, "square")).values())
+    assert all(split_reason and idle_timeout for split_reason, idle_timeout in known.values())
+    assert all(split_reason for split_reason, _ in seen(await app.conversations.all(late, "square")).values())

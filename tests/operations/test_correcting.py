@@ -37,7 +37,7 @@ async def told(app: App, tell_once: TellOnce) -> App:
 
 async def with_key(app: App, name: str) -> App:
     """The App as somebody comes in by their own key."""
-    made = await app.keys.make("agent" if name == "pip" else "member", name=name, participant=name)
+    made = await app.keys.create("agent" if name == "pip" else "member", name=name, participant=name)
     return await app.sign_in(made.key)
 
 
@@ -49,7 +49,7 @@ async def found(app: App, viewer=None, **wanted):
 
 
 async def test_memories_are_found_by_each_of_their_facets(told):
-    pip = told.acting(await told.viewer("pip"))
+    pip = told.impersonate(await told.viewer("pip"))
     await told.memories.remember(
         "Ana likes tea.", sources=["a"], about=["ana"], kind="preference", tags=["drinks"]
     )
@@ -109,20 +109,20 @@ async def test_what_cannot_be_said_of_a_memory_is_refused_and_nothing_kept(told,
 
 
 async def test_why_tells_the_words_the_conversation_and_the_room_and_the_other_way_round(told):
-    await told.untangle()
+    await told.disentangle()
     memory = await told.memories.remember("Nice weather", sources=["a"])
     other = await told.memories.remember("Everybody greets.", sources=["a", "b"])
     cy = await told.viewer("cy")
 
-    why = await told.memories.why(cy, str(memory.id))
+    why = await told.memories.provenance(cy, str(memory.id))
 
     [source] = why.sources
     assert (source.quote, source.message.external_id) == ("Nice weather", "a")
     [conversation] = [one for one in await told.conversations.all(cy) if one.id == source.conversation_id]
     assert source.conversation_label == conversation.label
-    assert [one.id for one in await told.memories.resting_on(cy, "a")] == [other.id, memory.id]
-    assert [one.id for one in await told.memories.resting_on(cy, "b")] == [other.id]
-    assert await told.memories.resting_on(cy, "c") == []
+    assert [one.id for one in await told.memories.derived_from(cy, "a")] == [other.id, memory.id]
+    assert [one.id for one in await told.memories.derived_from(cy, "b")] == [other.id]
+    assert await told.memories.derived_from(cy, "c") == []
 
 
 async def test_which_memories_rest_on_a_message_is_told_to_its_readers_alone_and_as_far_as_they_see_these(
@@ -131,9 +131,9 @@ async def test_which_memories_rest_on_a_message_is_told_to_its_readers_alone_and
     await told.memories.remember("Both.", sources=["a", "r"])
     cy, ana = await told.viewer("cy"), await told.viewer("ana")
 
-    assert await told.memories.resting_on(cy, "a") == []
-    assert len(await told.memories.resting_on(ana, "a")) == 1
-    hidden, missing = [await error_of(told.memories.resting_on(cy, word)) for word in ("r", "zz")]
+    assert await told.memories.derived_from(cy, "a") == []
+    assert len(await told.memories.derived_from(ana, "a")) == 1
+    hidden, missing = [await error_of(told.memories.derived_from(cy, word)) for word in ("r", "zz")]
     assert (hidden[0], hidden[1].replace("'r'", "")) == (missing[0], missing[1].replace("'zz'", ""))
 
 
@@ -145,7 +145,7 @@ async def test_words_of_an_edited_message_are_not_quoted_as_if_they_were_still_t
         message("a", "Good morning. Bad weather, by the way.", author=ANA, sent_at=at(1), edited_at=soon),
     )
 
-    [source] = (await told.memories.why(told.operator, str(memory.id))).sources
+    [source] = (await told.memories.provenance(told.operator, str(memory.id))).sources
 
     assert source.quote is None
 
@@ -169,7 +169,7 @@ async def test_whom_a_memory_is_about_corrects_it_and_the_old_one_stays_as_histo
     )
     assert ("author", "Ana") in {(one.role, one.name) for one in new.participants}
     assert await found(told) == {"Ana likes tea."}
-    why = await told.memories.why(told.operator, str(old.id))
+    why = await told.memories.provenance(told.operator, str(old.id))
     assert [one.id for one in why.successors] == [new.id]
     assert (await told.ask(told.operator, "Does Ana like rum?")).memories[0].memory.id == new.id
     with pytest.raises(BadInput, match="does not stand"):
@@ -187,7 +187,7 @@ async def test_whom_a_memory_for_the_whole_org_is_about_says_nothing_else_to_all
         await acting.memories.correct(str(kept.id), "Invoices over 10k may be paid without approval")
 
     assert await told.memories.all(told.operator, statuses=STATUSES) == [kept]
-    assert (await acting.memories.forget(str(kept.id))).status == "archived"
+    assert (await acting.memories.archive(str(kept.id))).status == "archived"
 
 
 async def test_a_correction_is_asserted_by_who_made_it_and_one_for_oneself_stays_so(told):
@@ -195,18 +195,18 @@ async def test_a_correction_is_asserted_by_who_made_it_and_one_for_oneself_stays
     hers = await told.memories.remember("Ana likes rum.", sources=["a"], about=["ana"])
     for_all = await told.memories.remember("The office is in Kiel.")
     own = await pip.memories.remember("Greeting works.", kind="learning")
-    pip_id = pip.caller.participant_id
+    pip_id = pip.principal.participant_id
 
     assert (
         await ana.memories.correct(str(hers.id), "Ana likes tea.")
-    ).asserted_by == ana.caller.participant_id
+    ).asserted_by == ana.principal.participant_id
     assert (await told.memories.correct(str(for_all.id), "The office is in Ulm.")).asserted_by is None
     mine = await pip.memories.correct(str(own.id), "Greeting helps.")
     theirs = await told.memories.correct(str(mine.id), "Greeting helps much.")
     assert (mine.asserted_by, theirs.asserted_by, theirs.audience) == (pip_id, pip_id, "self")
 
 
-@pytest.mark.parametrize("verb", ["correct", "forget", "restore"])
+@pytest.mark.parametrize("verb", ["correct", "archive", "restore"])
 async def test_who_is_not_concerned_changes_nothing(told, verb):
     memory = await told.memories.remember("Ana likes rum.", sources=["a"], about=["ana"])
     cy = await with_key(told, "cy")
@@ -218,7 +218,7 @@ async def test_who_is_not_concerned_changes_nothing(told, verb):
     assert await told.memories.all(told.operator, statuses=STATUSES) == [memory]
 
 
-@pytest.mark.parametrize("verb", ["correct", "forget", "restore"])
+@pytest.mark.parametrize("verb", ["correct", "archive", "restore"])
 async def test_who_may_not_see_a_memory_learns_nothing_of_it_by_changing_it(told, verb):
     memory = await told.memories.remember("Cy is loud.", sources=["r"], about=["cy"])
     cy = await with_key(told, "cy")
@@ -238,20 +238,20 @@ async def test_an_agent_forgets_what_it_saw_itself(told):
     pip = await with_key(told, "pip")
     memory = await pip.memories.remember("Bo greets late.", sources=["b"], about=["bo"], kind="observation")
 
-    assert (await pip.memories.forget(str(memory.id))).status == "archived"
+    assert (await pip.memories.archive(str(memory.id))).status == "archived"
     assert await found(told, statuses=["archived"]) == {"Bo greets late."}
     with pytest.raises(BadInput, match="put aside already"):
-        await pip.memories.forget(str(memory.id))
+        await pip.memories.archive(str(memory.id))
     assert (await pip.memories.restore(str(memory.id))).status == "active"
 
 
 async def test_what_was_put_aside_is_for_those_it_concerns_and_not_for_who_is_involved(told):
-    pip = told.acting(await told.viewer("pip"))
+    pip = told.impersonate(await told.viewer("pip"))
     memory = await pip.memories.remember("Ana likes rum.", sources=["b"], about=["ana"], kind="observation")
     readers = {name: await told.viewer(name) for name in ("ana", "bo", "cy", "pip")}
     assert [name for name in readers if await found(told, readers[name])] == ["ana", "bo", "cy", "pip"]
 
-    await pip.memories.forget(str(memory.id))
+    await pip.memories.archive(str(memory.id))
 
     assert [name for name in readers if await found(told, readers[name], statuses=["archived"])] == [
         "ana",
@@ -260,7 +260,7 @@ async def test_what_was_put_aside_is_for_those_it_concerns_and_not_for_who_is_in
 
 
 async def test_an_erased_agents_memories_stay_with_the_org(told):
-    pip = told.acting(await told.viewer("pip"))
+    pip = told.impersonate(await told.viewer("pip"))
     about_bo = await pip.memories.remember("Bo greets late.", sources=["b"], about=["bo"], kind="observation")
     own = await pip.memories.remember("Greeting works.", kind="learning")
     its_words = await pip.memories.remember("Pip is here.", sources=["p"])
@@ -305,7 +305,7 @@ async def test_nothing_is_left_of_an_erased_value_in_what_stands_beside_it(told,
     await tell(told, message("x", "tea it is", author=ANA, sent_at=at(7)))
     await told.memories.remember("Ana likes tea.", sources=["x"], about=["ana"], supersedes=str(old.id))
     await told.memories.restore(str(old.id))
-    query = "select count(*) from partings where org_id = %s"
+    query = "select count(*) from supersession_overrides where org_id = %s"
     assert await (await admin.execute(query, [told.org_id])).fetchone() == (1,)
 
     await told.erasure.message("x")

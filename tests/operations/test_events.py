@@ -117,12 +117,12 @@ async def test_memories_are_told_as_they_are_kept_and_changed(app: App) -> None:
     stream = await listen(app, "bo")
 
     kept = await app.memories.remember("the village has a mill", sources=["m1"])
-    await app.memories.forget(str(kept.id))
+    await app.memories.archive(str(kept.id))
     await app.memories.restore(str(kept.id))
 
     found = await told(stream, app)
     assert [(one.kind, list(one.subjects)) for one in found] == [
-        ("memory.kept", [kept.id]),
+        ("memory.added", [kept.id]),
         ("memory.changed", [kept.id]),
         ("memory.changed", [kept.id]),
     ]
@@ -130,7 +130,7 @@ async def test_memories_are_told_as_they_are_kept_and_changed(app: App) -> None:
 
 async def test_conversations_are_told_as_they_change(app: App) -> None:
     await village(app)
-    await app.untangle()
+    await app.disentangle()
     [one, *_] = await app.conversations.all(app.operator, "square")
     stream = await listen(app, "bo")
 
@@ -182,11 +182,11 @@ async def test_of_a_batch_each_is_told_what_they_may_read(app: App) -> None:
 
 
 async def settled_village(app: App, *, whispers: bool = True) -> App:
-    """Tell the story and what is said aloud after it, with or without what is whispered in the square; untangled."""
+    """Tell the story and what is said aloud after it, with or without what is whispered in the square; disentangled."""
     story = [one for one in STORY if whispers or one.external_id != "m10"]
     later = [say(number, EVE if number % 2 else BO, SQUARE) for number in range(13, 17)]
     await app.ingest_batch([*story, *later])
-    await app.untangle()
+    await app.disentangle()
     return app
 
 
@@ -221,7 +221,7 @@ async def test_who_hears_no_whisper_is_told_of_no_conversation_for_one(app: App,
     eve, everything = await listen(app, "eve"), await listen(app)
 
     await whispered(app)
-    await app.untangle()
+    await app.disentangle()
 
     assert await told(eve, app) == []
     # It was something that changes.
@@ -236,7 +236,7 @@ async def test_untangling_that_changes_nothing_is_not_told(app: App) -> None:
     await app.db.change(
         app.org_id, lambda conn: disentanglement.mark_messages_dirty(conn, app.org_id, [first.id])
     )
-    await app.untangle()
+    await app.disentangle()
 
     assert await told(stream, app) == []
 
@@ -245,14 +245,14 @@ async def test_conversations_are_told_when_they_get_messages_and_are_called_othe
     await settled_village(app)
     stream = await listen(app, "eve")
     await app.ingest(say(17, BO, SQUARE))
-    await app.untangle()
+    await app.disentangle()
     found = await told(stream, app)
     assert kinds(found) == ["message.added", "conversation.changed"]
 
     stream = await listen(app, "eve")
     for number in (1, 2, 3, 13, 14, 15, 16, 17):
         await app.intake.edit(f"m{number}", "the baker's oven is on fire, the baker's oven burns")
-    await app.untangle()
+    await app.disentangle()
     found = await told(stream, app, number=998)
     assert kinds(found)[-1] == "conversation.changed"
 
@@ -265,9 +265,9 @@ async def test_the_events_of_a_village_are_the_same_where_nobody_whispers(app: A
         for number, whispered in enumerate((edit_whisper, whisper_late, redact_whisper, erase_whisper), 20):
             if whispers:
                 await whispered(org)
-                await org.untangle()
+                await org.disentangle()
             await org.ingest(say(number, BO if number % 2 else EVE, SQUARE))
-            await org.untangle()
+            await org.disentangle()
 
     loud, still = [await told(stream, org) for stream, org in zip(streams, (app, quiet), strict=True)]
 
@@ -281,7 +281,7 @@ async def test_a_whisper_that_goes_from_a_conversation_of_everybody_is_told_to_n
     await settled_village(app)
     answer = say(17, ANA, SQUARE, kind="whisper", audience=(BO,))
     await app.ingest(replace(answer, external_id="answer", reply_to="m16"))
-    await app.untangle()
+    await app.disentangle()
     eve = await listen(app, "eve")
 
     await app.erasure.message("answer")
@@ -317,9 +317,9 @@ async def test_what_a_wish_keeps_from_somebody_is_not_told_to_them(app: App) -> 
     secret = await app.ingest(
         say(60, ANA, SQUARE, body="village word60: the mill burns. Don't tell Eve about this.")
     )
-    [wish] = await app.wishes.all(app.operator)
-    await app.wishes.accept(str(wish.id))
-    before = (await changes_of(app))[-1]
+    [wish] = await app.privacy_requests.all(app.operator)
+    await app.privacy_requests.apply(str(wish.id))
+    before = (await outbox_of(app))[-1]
 
     for who, sees in (("bo", True), ("eve", False)):
         stream = await listen(app, who, after=str(uuid7_before(before)))
@@ -348,7 +348,7 @@ async def test_what_happens_in_another_org_is_not_told(app: App, open_app) -> No
 # Nothing is passed by, nothing told twice
 
 
-async def changes_of(app: App) -> list[outbox.Change]:
+async def outbox_of(app: App) -> list[outbox.Change]:
     async with app.db.read_transaction(app.operator) as conn:
         return await outbox.read_after(conn, app.org_id, Cursor(), limit=1_000)
 
@@ -428,8 +428,8 @@ async def test_what_is_more_than_one_change_holds_is_noted_as_several_and_each_o
     await app.db.change(app.org_id, work)
 
     for kind in ("message.added", "message.revised"):
-        sizes = [len(one.subject_ids) for one in await changes_of(app) if one.kind == kind]
-        named = [each for one in await changes_of(app) if one.kind == kind for each in one.subject_ids]
+        sizes = [len(one.subject_ids) for one in await outbox_of(app) if one.kind == kind]
+        named = [each for one in await outbox_of(app) if one.kind == kind for each in one.subject_ids]
         assert sorted(sizes) == [5, 10, 10, 10]
         assert sorted(named) == sorted(said)
     assert kinds(await told(stream, app)) == ["message.revised"] * 4
@@ -638,7 +638,7 @@ async def test_a_room_that_is_not_seen_is_not_there(app: App) -> None:
 async def test_a_key_that_is_revoked_ends_its_stream(app: App, monkeypatch) -> None:
     await village(app)
     monkeypatch.setattr(module, "POLL_SECONDS", 0.05)
-    made = await app.keys.make("member", name="eve's", participant="eve")
+    made = await app.keys.create("member", name="eve's", participant="eve")
     let_in = await app.sign_in(made.key)
     stream = let_in.events(let_in.access.principal)
     await stream.start()
@@ -679,7 +679,7 @@ async def test_a_memory_that_a_conversation_makes_sensitive_is_told(app: App) ->
     } or {None}
     stream = await listen(app)
 
-    await app.conversations.mark(str(one), "sensitive")
+    await app.conversations.set_sensitivity(str(one), "sensitive")
 
     assert await of_kind(app, "memory.changed", stream) == {kept.id}
 
@@ -706,19 +706,19 @@ async def test_what_is_erased_is_named_in_no_change_but_as_a_hole(app: App) -> N
     await app.erasure.message("m4")
     await app.erasure.range("square")
 
-    named = {one.kind: set(one.subject_ids) for one in await changes_of(app)}
-    assert all(one.subject_ids for one in await changes_of(app))
+    named = {one.kind: set(one.subject_ids) for one in await outbox_of(app)}
+    assert all(one.subject_ids for one in await outbox_of(app))
     assert not any(ids & (gone | {held.id}) for ids in named.values())
     assert {kind for kind, ids in named.items() if hole in ids} == {"message.erased"}
 
 
 async def test_a_dry_run_leaves_the_changes_as_they_are(app: App) -> None:
     await village(app)
-    before = await changes_of(app)
+    before = await outbox_of(app)
 
     await app.erasure.range("square", dry_run=True)
 
-    assert await changes_of(app) == before
+    assert await outbox_of(app) == before
 
 
 async def test_changes_are_kept_for_a_while(app: App) -> None:
@@ -726,9 +726,9 @@ async def test_changes_are_kept_for_a_while(app: App) -> None:
     now = datetime.now(UTC)
 
     await expire_everywhere(app.db, now=now + timedelta(days=29), only_org=app.org_id)
-    assert await changes_of(app)
+    assert await outbox_of(app)
     await expire_everywhere(app.db, now=now + timedelta(days=31), only_org=app.org_id)
-    assert await changes_of(app) == []
+    assert await outbox_of(app) == []
 
 
 async def test_no_viewer_reads_the_changes_themselves(app: App) -> None:

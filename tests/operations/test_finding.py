@@ -71,7 +71,7 @@ async def told(app: App, tell_once: TellOnce) -> App:
 
 @pytest.fixture
 async def worked(told: App) -> App:
-    """The story embedded and untangled."""
+    """The story embedded and disentangled."""
     await told.drain()
     return told
 
@@ -253,17 +253,17 @@ async def test_a_question_about_what_an_unknown_or_an_invisible_participant_said
     for name in ("Dee", "Eve"):
         searched = await told.search(cy, form.format(name))
         asked = await told.ask(cy, form.format(name))
-        assert searched.read == asked.read
-        assert searched.read is not None
-        assert searched.read.unknown == [name]
+        assert searched.applied_filters == asked.applied_filters
+        assert searched.applied_filters is not None
+        assert searched.applied_filters.unknown == [name]
         reads = [
-            repr(searched.read).replace(name, "X"),
-            searched.read.unknown_names_note().replace(name, "X"),
+            repr(searched.applied_filters).replace(name, "X"),
+            searched.applied_filters.unknown_names_note().replace(name, "X"),
         ]
         answers.append((all_ids(searched.hits), asked.text.replace(name, "X"), reads))
     assert answers[0] == answers[1]
     # Of whom Bo may know, he reads.
-    read = (await told.search(await told.viewer("bo"), form.format("Dee"))).read
+    read = (await told.search(await told.viewer("bo"), form.format("Dee"))).applied_filters
     assert read is not None
     assert read.by == ["Dee"]
 
@@ -274,9 +274,9 @@ async def test_a_question_about_what_an_unknown_or_an_invisible_participant_said
 async def test_a_question_for_what_somebody_said_is_looked_for_in_what_they_said(told: App):
     searched = await told.search(told.operator, "what did Bo say about the lantern?")
     assert [found_ids(hit) for hit in searched.hits] == [["b1"]]
-    assert searched.read is not None
-    assert (searched.read.by, searched.read.words) == (["Bo"], "the lantern")
-    assert searched.read.summary() == "by Bo"
+    assert searched.applied_filters is not None
+    assert (searched.applied_filters.by, searched.applied_filters.words) == (["Bo"], "the lantern")
+    assert searched.applied_filters.summary() == "by Bo"
 
     assert await found(told, "what did bots say about the village?") == {"p1", "p2"}
     assert await found(told, "what did I say about the village?", viewer="cy") == {"c1", "c2"}
@@ -289,14 +289,18 @@ async def test_others_words_are_not_given_for_those_of_somebody_unknown(told: Ap
         "Nobody called \u201cZork\u201d is known here",
     )
     answer = await told.ask(told.operator, question)
-    assert answer.is_known
+    assert answer.is_answered
     first, *quoted = answer.text.splitlines()
     assert first.startswith(remark)
     assert [line.partition(" [")[2] for line in quoted] == ["Bo]: village the lantern is in the mill"]
-    assert answer.read is not None
-    assert (answer.read.unknown, answer.read.by, answer.read.words) == (["Zork"], [], question)
+    assert answer.applied_filters is not None
+    assert (answer.applied_filters.unknown, answer.applied_filters.by, answer.applied_filters.words) == (
+        ["Zork"],
+        [],
+        question,
+    )
     nothing = await told.ask(told.operator, "what did Zork say about opera singers?")
-    assert not nothing.is_known
+    assert not nothing.is_answered
     assert nothing.text.startswith("I don't have this information.")
     assert remark in nothing.text
 
@@ -312,24 +316,30 @@ async def test_of_several_of_whom_one_is_unknown_that_one_is_told_and_everybody_
     ):
         reader = told.operator if viewer is None else await told.viewer(viewer)
         searched = await told.search(reader, question)
-        assert searched.read is not None
-        assert (searched.read.unknown, searched.read.by, searched.read.words) == (["Zork"], [], question)
+        assert searched.applied_filters is not None
+        assert (
+            searched.applied_filters.unknown,
+            searched.applied_filters.by,
+            searched.applied_filters.words,
+        ) == (["Zork"], [], question)
 
 
 async def test_whoever_is_somebody_unsaid_is_not_unknown(told: App):
     for who in ("anyone in the mill", "the others", "people here"):
-        assert (await told.search(told.operator, f"what did {who} say about the ferry?")).read is None
+        assert (
+            await told.search(told.operator, f"what did {who} say about the ferry?")
+        ).applied_filters is None
 
 
 async def test_a_time_narrows_where_whoever_is_named_is_unknown(told: App):
     searched = await told.search(told.operator, "what did Zork say last week about the village?", as_of=LAST)
-    assert searched.read is not None
-    assert searched.read.summary() == "since 2024-03-04, before 2024-03-11"
-    assert searched.read.unknown == ["Zork"]
+    assert searched.applied_filters is not None
+    assert searched.applied_filters.summary() == "since 2024-03-04, before 2024-03-11"
+    assert searched.applied_filters.unknown == ["Zork"]
 
 
 async def test_nobody_is_the_operator_who_asks_for_what_they_said(told: App):
-    assert (await told.search(told.operator, "what did I say about the lantern?")).read is None
+    assert (await told.search(told.operator, "what did I say about the lantern?")).applied_filters is None
 
 
 async def test_of_all_who_are_called_so_everything_is_looked_through(told: App):
@@ -350,9 +360,9 @@ async def test_a_question_for_a_time_is_looked_for_in_that_time(told: App):
         told.operator, "what was said last week about the village?", room="square", as_of=LAST, limit=50
     )
     assert {key for hit in searched.hits for key in found_ids(hit)} == {"a1", "b1", "p1"}
-    assert searched.read is not None
-    assert searched.read.summary() == "since 2024-03-04, before 2024-03-11"
-    assert (searched.read.since, searched.read.until) == (day(4, 0), day(11, 0))
+    assert searched.applied_filters is not None
+    assert searched.applied_filters.summary() == "since 2024-03-04, before 2024-03-11"
+    assert (searched.applied_filters.since, searched.applied_filters.until) == (day(4, 0), day(11, 0))
 
 
 async def test_what_is_named_goes_before_what_the_question_says(told: App):
@@ -365,17 +375,17 @@ async def test_what_is_named_goes_before_what_the_question_says(told: App):
     # Nothing is read at all.
     assert await found(told, question, filters=Filters(literal=True), **where) > {"b1", "p1", "c2"}
     literal = await told.search(told.operator, question, filters=Filters(literal=True))
-    assert literal.read is None
+    assert literal.applied_filters is None
 
 
 async def test_where_what_was_read_leaves_nothing_the_result_says_what_it_was(told: App):
     searched = await told.search(told.operator, "what did bots say last month about the ferry?", as_of=LAST)
     assert searched.hits == []
-    assert searched.read is not None
-    assert searched.read.summary() == "by agents, since 2024-02-01, before 2024-03-01"
+    assert searched.applied_filters is not None
+    assert searched.applied_filters.summary() == "by agents, since 2024-02-01, before 2024-03-01"
     answer = await told.ask(told.operator, "what did bots say last month about the ferry?", as_of=LAST)
-    assert not answer.is_known
-    assert answer.read == searched.read
+    assert not answer.is_answered
+    assert answer.applied_filters == searched.applied_filters
 
 
 # Everything that somebody said
@@ -421,19 +431,19 @@ async def test_what_was_taken_back_is_not_listed(told: App):
 
 async def test_asked_for_all_that_somebody_said_the_answer_recites_it(told: App):
     answer = await told.ask(told.operator, "what did bots say?")
-    assert answer.is_known
-    assert answer.tier == "history"
+    assert answer.is_answered
+    assert answer.stage == "history"
     assert words(answer) == [
         "[Pip (bot)]: village the build is green",
         "[Pip (bot)]: village the build is red",
     ]
     assert {hit.best.external_id for hit in answer.hits} == {"p1", "p2"}
     first = await told.ask(told.operator, "what did bots say?", room="square")
-    assert (first.tier, words(first)) == ("room", ["[Pip (bot)]: village the build is red"])
+    assert (first.stage, words(first)) == ("room", ["[Pip (bot)]: village the build is red"])
     elsewhere = await told.ask(told.operator, "what did bots say?", room="attic")
     assert [step.outcome for step in elsewhere.trace] == ["empty", "answered"]
     nothing = await told.ask(told.operator, "what did bots say last month?", as_of=LAST)
-    assert not nothing.is_known
+    assert not nothing.is_answered
     assert nothing.text.startswith("I don't have this information.")
 
 
@@ -489,7 +499,7 @@ async def test_of_a_long_question_the_first_words_find_memories(told: App):
 async def test_nobody_reads_more_exchanges_than_a_search_finds(limit, told: App):
     ana = await told.viewer("a_work")
     for call in (told.search, told.similar):
-        with pytest.raises(BadInput, match="limit: must be at least 1 and at most 1,000 exchanges"):
+        with pytest.raises(BadInput, match="limit: must be at least 1 and at most 1,000 threads"):
             await call(ana, WORD, limit=limit)
         assert (await call(ana, WORD, limit=MOST_FOUND)).hits
 

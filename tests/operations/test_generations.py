@@ -45,7 +45,7 @@ def opened(app: App, settings: Settings, **fields: Any) -> App:
 
 async def held(admin: Any, app: App) -> str:
     rows = await admin.execute(
-        "select string_agg(to_jsonb(g)::text, ' ') from generations g where org_id = %s", [app.org_id]
+        "select string_agg(to_jsonb(g)::text, ' ') from embedding_versions g where org_id = %s", [app.org_id]
     )
     return str(await rows.fetchall())
 
@@ -102,10 +102,10 @@ async def test_an_org_is_switched_to_a_model_behind_an_address(
     await tiny.ingest_batch([message("1", "apples are red"), message("2", "pears are green")])
     await tiny.drain()
 
-    await tiny.generations.switch("tiny")
+    await tiny.embedding_versions.switch("tiny")
     await tiny.drain()
 
-    current, previous = await tiny.generations.status()
+    current, previous = await tiny.embedding_versions.status()
     assert (current.provider, current.model, current.dimensions, current.done) == ("tiny", "http/tiny", 32, 2)
     assert previous.provider == "default"
     assert (await tiny.search(tiny.operator, "red apples")).hits[0].best.external_id == "1"
@@ -121,7 +121,7 @@ async def test_whoever_starts_while_the_model_is_away_works_and_says_so(app: App
 
     drained = await alone.drain()
 
-    assert drained.untangled == 1
+    assert drained.disentangled == 1
     assert len(drained.unembedded) == 1
     assert (await alone.waiting()).waiting == 1
     found = await alone.search(alone.operator, "apples")
@@ -157,7 +157,7 @@ async def test_a_switch_to_a_model_that_is_away_is_refused_and_begins_nothing(
     env = named(tmp_path, tiny={"url": server.url, "model": "tiny", "key_from": "TINY_KEY"})
     tiny = opened(app, from_environment(env), _embedder=FakeEmbedder())
     with pytest.raises(ModelUnavailable) as refused:
-        await tiny.generations.switch("tiny")
+        await tiny.embedding_versions.switch("tiny")
     assert KEY not in str(refused.value)
     assert await held(admin, tiny) == "[(None,)]"
 
@@ -168,7 +168,7 @@ async def test_a_model_that_this_process_does_not_know_stops_nobody(app: App, se
     tiny = opened(app, from_environment(env), _embedder=FakeEmbedder())
     await tiny.ingest(message("1", "apples are red"))
     await tiny.drain()
-    await tiny.generations.switch("tiny")
+    await tiny.embedding_versions.switch("tiny")
     await tiny.drain()
     await app.ingest(message("2", "pears are green"))
 
@@ -176,7 +176,7 @@ async def test_a_model_that_this_process_does_not_know_stops_nobody(app: App, se
 
     assert drained.unembedded == ["tiny: no embedding model is called 'tiny' here"]
     assert (await app.search(app.operator, "pears")).degraded == ("no embedding model",)
-    assert (await app.generations.status())[0].error == "no embedding model is called 'tiny' here"
+    assert (await app.embedding_versions.status())[0].error == "no embedding model is called 'tiny' here"
 
 
 async def test_an_org_leaves_a_model_that_is_called_nothing_any_more(app: App, server, tmp_path):
@@ -185,13 +185,13 @@ async def test_an_org_leaves_a_model_that_is_called_nothing_any_more(app: App, s
     tiny = opened(app, from_environment(env), _embedder=FakeEmbedder())
     await tiny.ingest(message("1", "apples are red"))
     await tiny.drain()
-    await tiny.generations.switch("tiny")
+    await tiny.embedding_versions.switch("tiny")
     await tiny.drain()
 
-    await app.generations.switch("default")
+    await app.embedding_versions.switch("default")
     await app.drain()
 
-    assert [(one.state, one.provider) for one in await app.generations.status()] == [
+    assert [(one.state, one.provider) for one in await app.embedding_versions.status()] == [
         ("current", "default"),
         ("previous", "tiny"),
     ]
@@ -225,18 +225,18 @@ async def test_after_a_switch_the_copy_is_built_anew_with_the_new_vectors(
     copied, shelf = copied_to_a_shelf(app, monkeypatch)
     await copied.ingest_batch([message("1", "apples are red"), message("2", "pears are green")])
     await copied.drain()
-    await copied.projecting.rebuild("qdrant")
-    await copied.generations.switch("other")
-    assert (await copied.projecting.status())[0].model == "fake-hash-384"
+    await copied.projections.rebuild("qdrant")
+    await copied.embedding_versions.switch("other")
+    assert (await copied.projections.status())[0].model == "fake-hash-384"
 
     await copied.drain()
 
-    [status] = await copied.projecting.status()
+    [status] = await copied.projections.status()
     assert (status.is_ready, status.is_building, status.model) == (True, False, "other-384")
-    assert (await copied.projecting.diff("qdrant")).count == 0
-    await copied.generations.back()
+    assert (await copied.projections.diff("qdrant")).count == 0
+    await copied.embedding_versions.back()
     await copied.drain()
-    assert (await copied.projecting.status())[0].model == "fake-hash-384"
+    assert (await copied.projections.status())[0].model == "fake-hash-384"
     assert len(shelf.held_copies) == 1
 
 
@@ -246,18 +246,18 @@ async def test_a_copy_that_is_dropped_while_another_one_is_made_ready_does_not_c
     copied, shelf = copied_to_a_shelf(app, monkeypatch)
     await copied.ingest(message("1", "apples are red"))
     await copied.drain()
-    await copied.projecting.rebuild("qdrant")
-    await copied.generations.switch("other")
+    await copied.projections.rebuild("qdrant")
+    await copied.embedding_versions.switch("other")
     prepare = shelf.prepare
 
     async def prepare_while_it_is_dropped(copy: str, *, dimensions: int) -> None:
         monkeypatch.setattr(shelf, "prepare", prepare)
-        await copied.projecting.drop("qdrant")
+        await copied.projections.drop("qdrant")
         await prepare(copy, dimensions=dimensions)
 
     monkeypatch.setattr(shelf, "prepare", prepare_while_it_is_dropped)
 
     await copied.drain()
 
-    assert await copied.projecting.status() == []
+    assert await copied.projections.status() == []
     assert shelf.held_copies == {}

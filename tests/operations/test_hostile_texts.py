@@ -109,7 +109,7 @@ async def test_others_are_answered_while_dashes_and_a_restriction_come_in(app: A
     await app.ingest(message("0", "hello"))
     async with watched() as watch:
         for key, body in (("1", DASHES), ("2", REVOKING), ("3", DASHES), ("4", REVOKING)):
-            reads = await reads_while(app, app.intake.records([record(key, body, by=f"p{key}")]))
+            reads = await reads_while(app, app.intake.add_messages([record(key, body, by=f"p{key}")]))
             assert reads > 0
     assert watch.longest < LONGEST_PAUSE
     stored = await app.messages(app.operator, "general")
@@ -118,9 +118,9 @@ async def test_others_are_answered_while_dashes_and_a_restriction_come_in(app: A
 
 async def test_others_are_answered_while_dots_come_in_and_are_worked_on(app: App):
     async with watched() as watch:
-        await app.intake.records([record(str(place), DOTS) for place in range(1, 11)])
+        await app.intake.add_messages([record(str(place), DOTS) for place in range(1, 11)])
         await reads_while(app, app.drain())
-        await reads_while(app, app.extracting.extract())
+        await reads_while(app, app.extraction.extract())
     assert watch.longest < LONGEST_PAUSE
 
 

@@ -47,7 +47,7 @@ async def told(app: App, tell_once: TellOnce) -> App:
 
 
 async def key_for(app: App, role: str, **fields: Any) -> NewKey:
-    return await app.keys.make(role, name=f"{role}'s", participant=HOLDERS[role], **fields)
+    return await app.keys.create(role, name=f"{role}'s", participant=HOLDERS[role], **fields)
 
 
 async def holder(app: App, role: str) -> App:
@@ -86,7 +86,7 @@ async def test_invalid_keys_are_refused_with_the_same_error(
     told: App, open_app: OpenApp, admin: psycopg.AsyncConnection
 ):
     other = await key_for(elsewhere := await village(await open_app("elsewhere")), "member")
-    valid, revoked, expired = [await key_for(told, "member", lasts=timedelta(days=1)) for _ in range(3)]
+    valid, revoked, expired = [await key_for(told, "member", valid_for=timedelta(days=1)) for _ in range(3)]
     await told.keys.revoke(str(revoked.id))
     await admin.execute(
         "update api_keys set created_at = now() - interval '2 days', expires_at = now() - interval '1 second'"
@@ -131,7 +131,7 @@ async def test_a_second_revocation_changes_nothing(told: App):
 
 
 async def test_keys_are_listed_newest_first(told: App):
-    first = await key_for(told, "member", lasts=timedelta(days=90))
+    first = await key_for(told, "member", valid_for=timedelta(days=90))
     second = await key_for(told, "operator")
 
     assert [key.id for key in await told.keys.all()] == [second.id, first.id]
@@ -151,14 +151,14 @@ async def test_keys_are_listed_newest_first(told: App):
         ("member", {"participant": "pip"}),
         ("boss", {"participant": "ana"}),
         *(("operator", {"name": name}) for name in (" ", "a\0b", "a\ud800", "x" * 201, "rlk_" + "a" * 64)),
-        *(("operator", {"lasts": span}) for span in (timedelta(0), timedelta(days=-1), timedelta.max)),
+        *(("operator", {"valid_for": span}) for span in (timedelta(0), timedelta(days=-1), timedelta.max)),
     ],
 )
 async def test_a_key_that_makes_no_sense_is_not_made(told: App, role: Any, fields: dict[str, Any]):
     with pytest.raises(BadInput):
-        await told.keys.make(role, **{"name": "phone", **fields})
+        await told.keys.create(role, **{"name": "phone", **fields})
     with pytest.raises(NotFound):
-        await told.keys.make("member", name="phone", participant="nobody")
+        await told.keys.create("member", name="phone", participant="nobody")
     assert await told.keys.all() == []
 
 
@@ -276,7 +276,7 @@ async def test_an_operator_s_key_reads_as_anybody_of_its_org_only(
                     await read(app, viewer)
                 assert (await log_lines(admin, app))[-1][:2] == (action, "refused")
         with pytest.raises(NotAllowed):
-            app.acting(elsewhere.operator)
+            app.impersonate(elsewhere.operator)
     assert not [line for line in await log_lines(admin, elsewhere) if line[0] in READS]
 
 
@@ -296,7 +296,7 @@ async def test_a_forged_viewer_gives_no_rights(told: App, admin: psycopg.AsyncCo
     assert await read_by(told, await told.viewer("ana")) == await read_by(app, forged)
     assert (await log_lines(admin, told))[-1][3] == caller.key_id
     with pytest.raises(NotAllowed):
-        app.acting(forged)
+        app.impersonate(forged)
 
 
 def export(folder: Path) -> Path:
@@ -309,7 +309,7 @@ def export(folder: Path) -> Path:
 
 
 async def revoke_one(app: App) -> None:
-    key = await keyless(app).keys.make("operator", name="to be revoked")
+    key = await keyless(app).keys.create("operator", name="to be revoked")
     await app.keys.revoke(str(key.id))
 
 
@@ -331,7 +331,7 @@ CHANGES: dict[str, tuple[str, Callable[[App, Path], Awaitable[Any]]]] = {
     "drain": ("work", lambda app, _: app.drain()),
     "retry": ("retry work", lambda app, _: app.retry()),
     "count work": ("count work", lambda app, _: app.waiting()),
-    "make key": ("make key", lambda app, _: app.keys.make("operator", name="another")),
+    "make key": ("make key", lambda app, _: app.keys.create("operator", name="another")),
     "list keys": ("list keys", lambda app, _: app.keys.all()),
     "revoke key": ("revoke key", lambda app, _: revoke_one(app)),
     "merge": ("merge", lambda app, _: app.people.merge("bo", "cy")),
@@ -343,7 +343,7 @@ CHANGES: dict[str, tuple[str, Callable[[App, Path], Awaitable[Any]]]] = {
 async def test_a_member_says_nothing_in_rooms(told: App):
     member = await holder(told, "member")
     before = await told.messages(told.operator, "square")
-    kind, text = await error_of(member.intake.say("square", "good morning"))
+    kind, text = await error_of(member.intake.send("square", "good morning"))
     assert (kind, "another key" in text) == (NotAllowed, True)
     assert await told.messages(told.operator, "square") == before
 

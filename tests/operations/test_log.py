@@ -35,7 +35,7 @@ async def ids(admin: psycopg.AsyncConnection, app: App) -> dict[str, UUID]:
     query = (
         "select external_id, id from rooms where org_id = %(org)s"
         " union all select external_id, id from messages where org_id = %(org)s"
-        " union all select account_id, participant_id from identities where org_id = %(org)s"
+        " union all select account_id, participant_id from platform_accounts where org_id = %(org)s"
     )
     return dict(await (await admin.execute(query, {"org": app.org_id})).fetchall())
 
@@ -72,7 +72,7 @@ READS: list[tuple[str, Read, list[str] | None]] = [
 async def test_every_read_leaves_one_line_with_what_it_showed(told: App, admin: psycopg.AsyncConnection):
     names = {our_id: name for name, our_id in (await ids(admin, told)).items()}
     ana = await told.viewer("ana")
-    made = await told.keys.make("member", name="phone", participant="ana")
+    made = await told.keys.create("member", name="phone", participant="ana")
     let_in = await told.sign_in(made.key)
 
     for app, viewer, key_id in ((told, ana, None), (let_in, let_in.access.principal, made.id)):
@@ -113,9 +113,9 @@ async def test_every_read_of_what_is_not_there_or_not_for_the_viewer_leaves_one_
 async def test_every_change_leaves_one_line_with_what_it_changed(
     told: App, admin: psycopg.AsyncConnection, tmp_path: Path
 ):
-    key = await told.keys.make("operator", name="bridge")
+    key = await told.keys.create("operator", name="bridge")
     app = await told.sign_in(key.key)
-    made = await app.keys.make("member", name="phone", participant="ana")
+    made = await app.keys.create("member", name="phone", participant="ana")
     export = tmp_path / "said.jsonl"
     record = {
         "schema": "roomlore.message/1",
@@ -158,7 +158,7 @@ async def test_a_change_that_cannot_be_leaves_a_refused_line(told: App, admin: p
         ("merge", told.people.merge("ana", "nobody")),
         ("merge", told.people.merge("ana", "pip")),
         ("split", told.people.split("ana")),
-        ("make key", told.keys.make("member", name="phone", participant="nobody")),
+        ("make key", told.keys.create("member", name="phone", participant="nobody")),
         ("revoke key", told.keys.revoke("ffffffff")),
     ):
         before = await log_lines(admin, told)
@@ -211,8 +211,8 @@ async def test_no_line_holds_anything_that_was_said_asked_or_is_called(
         *(app.messages(app.operator, nowhere), app.viewer(nobody), app.people.merge(name, nobody)),
         *(app.people.accounts(app.operator, whom), app.people.merge(name, "eve"), app.people.split("eve")),
         *(
-            app.keys.make("agent", name=key_name, participant=other),
-            app.keys.make("agent", name="x", participant=whom),
+            app.keys.create("agent", name=key_name, participant=other),
+            app.keys.create("agent", name="x", participant=whom),
         ),
         *(app.import_path(path), app.keys.revoke(whom), app.drain()),
     ]
@@ -221,7 +221,7 @@ async def test_no_line_holds_anything_that_was_said_asked_or_is_called(
     dump = "\n".join(
         row[0]
         for row in await (
-            await admin.execute("select t::text from activity_log as t where org_id = %s", [app.org_id])
+            await admin.execute("select t::text from audit_log as t where org_id = %s", [app.org_id])
         ).fetchall()
     )
 
@@ -242,13 +242,13 @@ async def test_no_line_holds_anything_that_was_said_asked_or_is_called(
 @pytest.mark.parametrize(
     "statement",
     [
-        "update activity_log set action = 'nothing'",
-        "update activity_log set at = now()",
-        "delete from activity_log",
-        "truncate activity_log",
-        "drop table activity_log",
-        "alter table activity_log disable row level security",
-        "insert into activity_log select * from activity_log on conflict (org_id, id) do update set action = 'x'",
+        "update audit_log set action = 'nothing'",
+        "update audit_log set at = now()",
+        "delete from audit_log",
+        "truncate audit_log",
+        "drop table audit_log",
+        "alter table audit_log disable row level security",
+        "insert into audit_log select * from audit_log on conflict (org_id, id) do update set action = 'x'",
     ],
 )
 async def test_nobody_changes_or_removes_a_line_not_even_the_operator(
@@ -267,7 +267,7 @@ async def test_nobody_adds_a_line_under_anothers_name_or_of_another_org(told: Ap
     elsewhere = await village(await open_app("elsewhere"))
     ana, bo = await told.viewer("ana"), await told.viewer("bo")
     statement = (
-        "insert into activity_log (org_id, id, viewer_id, action, outcome)"
+        "insert into audit_log (org_id, id, viewer_id, action, outcome)"
         " values (%s, gen_random_uuid(), %s, 'search', 'done')"
     )
 
@@ -299,7 +299,7 @@ async def test_a_change_whose_line_cannot_be_written_does_not_happen(
     for change in (
         lambda: told.ingest(say(30, ANA, SQUARE)),
         lambda: told.people.merge("ana", "ana_home"),
-        lambda: told.keys.make("operator", name="bridge"),
+        lambda: told.keys.create("operator", name="bridge"),
     ):
         async with unwritable(admin, told):
             with pytest.raises(psycopg.errors.CheckViolation):
@@ -314,12 +314,12 @@ async def test_a_change_whose_line_cannot_be_written_does_not_happen(
 async def unwritable(admin: psycopg.AsyncConnection, app: App) -> AsyncGenerator[None]:
     """Let no line of the org be added."""
     await admin.execute(
-        f"alter table activity_log add constraint full_up check (org_id <> '{app.org_id}') not valid"
+        f"alter table audit_log add constraint full_up check (org_id <> '{app.org_id}') not valid"
     )
     try:
         yield
     finally:
-        await admin.execute("alter table activity_log drop constraint full_up")
+        await admin.execute("alter table audit_log drop constraint full_up")
 
 
 # Who sees what
@@ -361,7 +361,7 @@ async def test_a_person_sees_the_lines_of_every_account(told: App):
 async def test_lines_about_an_id_are_those_that_name_it(told: App, admin: psycopg.AsyncConnection):
     name = await ids(admin, told)
     ana = await told.viewer("ana")
-    made = await told.keys.make("operator", name="bridge")
+    made = await told.keys.create("operator", name="bridge")
     let_in = await told.sign_in(made.key)
     await told.messages(ana, "attic")
     await let_in.search(let_in.operator, "word7")
@@ -408,11 +408,11 @@ async def test_the_newest_lines_come_first_and_no_more_than_asked(told: App):
 async def test_whoever_acts_for_another_is_named_with_the_key_they_came_with(
     told: App, admin: psycopg.AsyncConnection
 ):
-    made = await told.keys.make("operator", name="bridge")
+    made = await told.keys.create("operator", name="bridge")
     let_in = await told.sign_in(made.key)
     ana = await let_in.viewer("ana")
 
-    acting = let_in.acting(ana)
+    acting = let_in.impersonate(ana)
     await acting.rooms(ana)
     assert (await log_lines(admin, told))[-1][:4] == ("list rooms", "done", ana.participant_id, made.id)
     with pytest.raises(NotAllowed):

@@ -51,14 +51,14 @@ async def told(app, tell_once):
 
 
 async def acting(app, name):
-    return app.acting(await app.viewer(name))
+    return app.impersonate(await app.viewer(name))
 
 
 async def recalls(app, viewer, memory) -> bool:
     """Whether the viewer is shown a memory, by listing as by asking why."""
     listed = memory.id in {one.id for one in await app.memories.all(viewer)}
     try:
-        provenance = await app.memories.why(viewer, str(memory.id))
+        provenance = await app.memories.provenance(viewer, str(memory.id))
     except NotFound:
         assert not listed
         return False
@@ -242,7 +242,7 @@ async def test_no_other_org_recalls_it(told, open_app):
 
     assert await other.memories.all(other.operator) == []
     with pytest.raises(NotFound):
-        await other.memories.why(other.operator, str(memory.id))
+        await other.memories.provenance(other.operator, str(memory.id))
 
 
 # What may not be seen is not there
@@ -253,9 +253,9 @@ async def test_a_memory_that_may_not_be_seen_and_one_that_is_missing_get_the_sam
     cy, missing = await told.viewer("cy"), str(uuid4())
 
     with pytest.raises(NotFound) as hidden:
-        await told.memories.why(cy, str(memory.id))
+        await told.memories.provenance(cy, str(memory.id))
     with pytest.raises(NotFound) as nothing:
-        await told.memories.why(cy, missing)
+        await told.memories.provenance(cy, missing)
 
     assert str(hidden.value).replace(str(memory.id), missing) == str(nothing.value)
 
@@ -265,12 +265,12 @@ async def test_what_is_no_id_means_no_memory(told, word):
     await told.memories.remember("Something.")
 
     with pytest.raises(NotFound):
-        await told.memories.why(told.operator, word)
+        await told.memories.provenance(told.operator, word)
 
 
 async def test_the_beginning_of_an_id_means_a_memory_while_it_means_only_one(told):
     first = await told.memories.remember("One.")
-    assert (await told.memories.why(told.operator, str(first.id)[:9])).memory == first
+    assert (await told.memories.provenance(told.operator, str(first.id)[:9])).memory == first
 
     second = await told.memories.remember("Two.")
     common = "".join(
@@ -279,7 +279,7 @@ async def test_the_beginning_of_an_id_means_a_memory_while_it_means_only_one(tol
         if str(second.id).startswith(str(first.id)[: place + 1])
     )
     with pytest.raises(BadInput, match=str(second.id)):
-        await told.memories.why(told.operator, common)
+        await told.memories.provenance(told.operator, common)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ async def test_participants_are_called_as_the_viewer_knows_them(told):
 
     async def called(name):
         viewer = told.operator if name is None else await told.viewer(name)
-        return roles((await told.memories.why(viewer, str(memory.id))).memory)
+        return roles((await told.memories.provenance(viewer, str(memory.id))).memory)
 
     assert await called(None) == {("involved", "Ana The Great")}
     assert await called("pip") == {("involved", "Ana The Great")}
@@ -364,7 +364,7 @@ async def test_participants_are_called_as_the_viewer_knows_them(told):
 @pytest.mark.parametrize("way", ["named by the operator", "by key"])
 async def test_a_member_may_not_remember(told, admin, way):
     if way == "by key":
-        member = await told.sign_in((await told.keys.make("member", name="phone", participant="bo")).key)
+        member = await told.sign_in((await told.keys.create("member", name="phone", participant="bo")).key)
     else:
         member = await acting(told, "bo")
 
@@ -389,7 +389,7 @@ async def test_an_agent_that_was_erased_remembers_nothing(told, admin):
 
 
 async def test_an_agent_s_key_remembers_as_the_agent_and_reads_as_it_alone(told):
-    pip = await told.sign_in((await told.keys.make("agent", name="pip", participant="pip")).key)
+    pip = await told.sign_in((await told.keys.create("agent", name="pip", participant="pip")).key)
 
     memory = await pip.memories.remember("Ana is kind.", sources=["hi-ana"])
 
@@ -399,7 +399,7 @@ async def test_an_agent_s_key_remembers_as_the_agent_and_reads_as_it_alone(told)
         with pytest.raises(NotAllowed):
             await pip.memories.all(viewer)
         with pytest.raises(NotAllowed):
-            await pip.memories.why(viewer, str(memory.id))
+            await pip.memories.provenance(viewer, str(memory.id))
 
 
 # What it says of whom
@@ -493,7 +493,7 @@ async def test_provenance_names_the_room_of_each_source_where_the_viewer_may_see
     memory = await told.memories.remember("Ana told Bo.", sources=["psst", "hi-ana"])
 
     async def sources(viewer):
-        provenance = await told.memories.why(viewer, str(memory.id))
+        provenance = await told.memories.provenance(viewer, str(memory.id))
         return [(source.message.external_id, source.room_name) for source in provenance.sources]
 
     assert await sources(await told.viewer("ana")) == [("hi-ana", "general"), ("psst", "red")]
@@ -598,7 +598,7 @@ async def test_a_memory_is_outdated_once_a_source_says_something_else(told):
 
     await tell(told, message("hi-ana", "goodbye", author=ANA, edited_at=soon))
 
-    assert (await told.memories.why(await told.viewer("cy"), str(memory.id))).memory.is_outdated
+    assert (await told.memories.provenance(await told.viewer("cy"), str(memory.id))).memory.is_outdated
     assert (await told.memories.remember("Ana says hello.", sources=["hi-ana", "hi-bo"])).is_outdated
     fresh = await told.memories.remember("Ana says goodbye.", sources=["hi-ana"])
     assert [one.is_outdated for one in await told.memories.all(told.operator)] == [False, True]
@@ -660,12 +660,12 @@ async def test_a_memory_goes_with_any_of_its_sources(told, removal):
 
 
 async def test_the_log_says_who_remembered_and_recalled_what_by_ids_alone(told, admin):
-    pip = await told.sign_in((await told.keys.make("agent", name="pip", participant="pip")).key)
+    pip = await told.sign_in((await told.keys.create("agent", name="pip", participant="pip")).key)
     memory = await pip.memories.remember("Quincunx.", sources=["hi-ana"], about=["bo"])
     await pip.memories.all(pip.access.principal, about="bo")
-    await pip.memories.why(pip.access.principal, str(memory.id))
+    await pip.memories.provenance(pip.access.principal, str(memory.id))
     with pytest.raises(NotFound):
-        await pip.memories.why(pip.access.principal, "feedfacefeed")
+        await pip.memories.provenance(pip.access.principal, "feedfacefeed")
 
     lines = await told.log(told.operator, subject=memory.id)
     assert {(line.action, line.outcome) for line in lines} == {
@@ -679,7 +679,7 @@ async def test_the_log_says_who_remembered_and_recalled_what_by_ids_alone(told, 
     refused = [line for line in await told.log(told.operator) if line.outcome == "refused"]
     assert [line.action for line in refused] == ["why"]
     dumped = await (
-        await admin.execute("select activity_log::text from activity_log where org_id = %s", [told.org_id])
+        await admin.execute("select audit_log::text from audit_log where org_id = %s", [told.org_id])
     ).fetchall()
     assert not any("quincunx" in text.lower() or "feedface" in text for (text,) in dumped)
 

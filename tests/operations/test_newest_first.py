@@ -40,7 +40,7 @@ async def out_of_order(app: App) -> None:
     for name, minute in (("late", LATE), ("early", EARLY)):
         accepted = await app.ingest_batch(said(name, minute))
         assert accepted.skipped == []
-        pip = app.acting(await app.viewer("pip"))
+        pip = app.impersonate(await app.viewer("pip"))
         await app.memories.remember(f"{name} fact", sources=[f"{name}1"], about=["ana"])
         await pip.memories.remember(f"{name} lesson", sources=[f"{name}2"], kind="lesson", about=["pip"])
     # Both rest on the same words too, and one takes the place of both of these.
@@ -85,13 +85,13 @@ async def timeline(app: App) -> list[str]:
     return begun(one.message.body for one in found[::-1])
 
 
-async def exchanges(app: App) -> list[str]:
-    return begun(one.root.body for one in await app.exchanges(app.operator, "yard"))
+async def threads(app: App) -> list[str]:
+    return begun(one.root.body for one in await app.threads(app.operator, "yard"))
 
 
 async def page_of_exchanges(app: App) -> list[str]:
     found = await Timeline(access=app.access).threads(app.operator, "yard", limit=10)
-    return begun(one.root.body for one in found.exchanges)
+    return begun(one.root.body for one in found.threads)
 
 
 async def conversations(app: App) -> list[str]:
@@ -115,7 +115,7 @@ async def everything_said(app: App) -> list[str]:
 
 
 async def wishes(app: App) -> list[str]:
-    found = await app.wishes.all(app.operator)
+    found = await app.privacy_requests.all(app.operator)
     return ["late" if "late" in one.body else "early" for one in found]
 
 
@@ -140,28 +140,28 @@ async def shelf(app: App) -> list[str]:
 
 
 async def resting_on(app: App) -> list[str]:
-    found = await app.memories.resting_on(app.operator, "late1")
+    found = await app.memories.derived_from(app.operator, "late1")
     return begun(one.content for one in found if "shared" in one.content)
 
 
 async def said_by(app: App) -> list[str]:
-    return begun(one.body for one in (await app.graph.said_by(app.operator, "ana")).found)
+    return begun(one.body for one in (await app.graph.said_by(app.operator, "ana")).items)
 
 
-async def said_by_bots(app: App) -> list[str]:
-    return begun(one.body for one in (await app.graph.said_by_bots(app.operator)).found)
+async def messages_by_agents(app: App) -> list[str]:
+    return begun(one.body for one in (await app.graph.messages_by_agents(app.operator)).items)
 
 
 async def known_by(app: App) -> list[str]:
-    return begun(one.content for one in (await app.graph.known_by(app.operator, "pip")).found)
+    return begun(one.content for one in (await app.graph.known_by(app.operator, "pip")).items)
 
 
-async def known_by_bots(app: App) -> list[str]:
-    return begun(one.content for one in (await app.graph.known_by_bots(app.operator)).found)
+async def memories_of_agents(app: App) -> list[str]:
+    return begun(one.content for one in (await app.graph.memories_of_agents(app.operator)).items)
 
 
-async def known_about(app: App) -> list[str]:
-    return begun(one.content for one in (await app.graph.known_about(app.operator, "pip")).found)
+async def memories_about(app: App) -> list[str]:
+    return begun(one.content for one in (await app.graph.memories_about(app.operator, "pip")).items)
 
 
 Listing = Callable[[App], Awaitable[list[str]]]
@@ -172,9 +172,9 @@ LISTS: Mapping[str, Listing] = {
     "RoomDirectory.page": page_of_rooms,
     "History.messages": messages,
     "Conversations.timeline": timeline,
-    "App.exchanges": exchanges,
+    "App.threads": threads,
     "App.messages": messages,
-    "History.exchanges": exchanges,
+    "History.threads": threads,
     "History.conversation": one_conversation,
     "Timeline.threads": page_of_exchanges,
     "Conversations.all": conversations,
@@ -183,15 +183,15 @@ LISTS: Mapping[str, Listing] = {
     "Memories.all": memories,
     "Memories.all of what rests on nothing": stated,
     "MemoryBrowser.list_page": shelf,
-    "Memories.resting_on": resting_on,
+    "Memories.derived_from": resting_on,
     "GraphQueries.said_by": said_by,
-    "GraphQueries.said_by_bots": said_by_bots,
+    "GraphQueries.messages_by_agents": messages_by_agents,
     "GraphQueries.known_by": known_by,
-    "GraphQueries.known_by_bots": known_by_bots,
-    "GraphQueries.known_about": known_about,
+    "GraphQueries.memories_of_agents": memories_of_agents,
+    "GraphQueries.memories_about": memories_about,
 }
 #: What Roomlore itself did, listed by when it did so: nothing of it is imported.
-DONE = {"Erasures.receipts", "Extraction.readings", "App.log", "History.log", "Keys.all"}
+DONE = {"Erasures.receipts", "Extraction.llm_calls", "App.log", "History.log", "Keys.all"}
 SAYS_SO = re.compile("newest first|most recently active first|eturn the newest (messages|threads|memories)")
 
 
@@ -218,7 +218,7 @@ async def test_a_page_of_memories_goes_on_behind_one_that_is_gone(told: App):
     browsing = MemoryBrowser(access=told.access)
     first = await browsing.list_page(told.operator, limit=1, kinds=["fact", "lesson"])
     rest = await browsing.list_page(told.operator, before=first.next, kinds=["fact", "lesson"])
-    await told.memories.forget(str(first.memories[0].memory.id))
+    await told.memories.archive(str(first.memories[0].memory.id))
     again = await browsing.list_page(told.operator, before=first.next, kinds=["fact", "lesson"])
     assert [one.memory.id for one in again.memories] == [one.memory.id for one in rest.memories]
 

@@ -1,4 +1,4 @@
-"""What the operator watches, and rooms that embed exchanges: one rule says which messages have a vector."""
+"""What the operator watches, and rooms that embed threads: one rule says which messages have a vector."""
 
 import asyncio
 import threading
@@ -44,7 +44,7 @@ async def wanted(admin: psycopg.AsyncConnection, app: App) -> list[str]:
 
 
 async def signed_in_as(app: App, role: Role) -> App:
-    return await app.sign_in((await app.keys.make(role, name="a key", participant="ana")).key)
+    return await app.sign_in((await app.keys.create(role, name="a key", participant="ana")).key)
 
 
 async def settle(app: App, *external_ids: str) -> None:
@@ -69,10 +69,10 @@ TOLD = (
 async def test_a_room_of_exchanges_embeds_what_opens_one_and_back_again_everything(app: App, admin):
     await tell(app, *TOLD)
     assert await vectors(admin, app) == ["1", "2", "3", "4"]
-    change = await app.operations.embed("general", "exchange")
+    change = await app.monitoring.set_embedding_policy("general", "thread")
     assert (change.dropped, change.wanted) == (1, 0)
     assert await vectors(admin, app) == await wanted(admin, app) == ["1", "2", "4"]
-    change = await app.operations.embed("general", "message")
+    change = await app.monitoring.set_embedding_policy("general", "message")
     assert (change.dropped, change.wanted) == (0, 1)
     await app.drain()
     assert await vectors(admin, app) == ["1", "2", "3", "4"]
@@ -80,7 +80,7 @@ async def test_a_room_of_exchanges_embeds_what_opens_one_and_back_again_everythi
 
 async def test_answers_are_found_with_their_question_and_words_still_find_each(app: App):
     await app.ingest_batch(TOLD)
-    await app.operations.embed("general", "exchange")
+    await app.monitoring.set_embedding_policy("general", "thread")
     await app.drain()
     found = await app.search(app.operator, "thanks")
     assert ["2", "3"] in all_ids(found.hits)
@@ -94,7 +94,7 @@ async def test_an_answer_that_is_found_later_loses_its_vector_and_one_that_is_no
     app: App, admin
 ):
     await tell(app, *TOLD)
-    await app.operations.embed("general", "exchange")
+    await app.monitoring.set_embedding_policy("general", "thread")
     await find(admin, app, "2", "1")
     await settle(app, "2")
     assert await vectors(admin, app) == await wanted(admin, app) == ["1", "4"]
@@ -108,7 +108,7 @@ async def test_an_answer_that_is_found_later_loses_its_vector_and_one_that_is_no
 async def test_what_answers_a_message_that_has_changed_is_settled_with_it(app: App, admin):
     await tell(app, *TOLD)
     await find(admin, app, "2", "1")
-    await app.operations.embed("general", "exchange")
+    await app.monitoring.set_embedding_policy("general", "thread")
     assert await vectors(admin, app) == ["1", "4"]
     await app.ingest(replace(TOLD[0], body="the lantern is gone", edited_at=at(9)))
     await settle(app, "1")
@@ -128,7 +128,7 @@ async def test_a_vector_that_is_being_made_is_not_written_once_its_message_is_fo
     app: App, db: Database, admin
 ):
     await app.ingest_batch(TOLD)
-    await app.operations.embed("general", "exchange")
+    await app.monitoring.set_embedding_policy("general", "thread")
     embedder = Watched(go=threading.Event())
     working = asyncio.create_task(runner.step(EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
@@ -143,7 +143,7 @@ async def test_a_vector_that_is_being_made_is_not_written_once_its_message_is_fo
 
 async def test_a_message_that_was_passed_over_while_its_edge_went_is_embedded(app: App, db: Database, admin):
     await app.ingest_batch(TOLD)
-    await app.operations.embed("general", "exchange")
+    await app.monitoring.set_embedding_policy("general", "thread")
     await find(admin, app, "2", "1")
     embedder = Watched(go=threading.Event())
     await app.ingest_batch([replace(TOLD[1], body="in the cellar", edited_at=at(9))])
@@ -171,7 +171,7 @@ async def test_nothing_is_carried_by_what_has_no_words_or_others_hear(app: App, 
         message("7", "why?", reply_to="6"),
     ]
     await tell(app, *told)
-    await app.operations.embed("general", "exchange")
+    await app.monitoring.set_embedding_policy("general", "thread")
     assert await vectors(admin, app) == ["2", "3", "5", "7"]
 
 
@@ -182,7 +182,7 @@ async def test_in_any_reply_graph_each_message_has_a_vector_or_stands_in_an_exch
 ):
     app = await open_app("carried")
     await app.ingest_batch(list(graph(edges)))
-    await app.operations.embed("general", "exchange")
+    await app.monitoring.set_embedding_policy("general", "thread")
     await app.drain()
     held = await vectors(admin, app)
     assert held == await wanted(admin, app)
@@ -203,12 +203,12 @@ async def test_only_an_operator_says_what_a_room_embeds_and_the_log_has_it(app: 
     await tell(app, *TOLD)
     member = await signed_in_as(app, "member")
     with pytest.raises(NotAllowed):
-        await member.operations.embed("general", "exchange")
-    with pytest.raises(BadInput, match="must be one of message, exchange"):
-        await app.operations.embed("general", "nothing")  # pyright: ignore[reportArgumentType]
+        await member.monitoring.set_embedding_policy("general", "thread")
+    with pytest.raises(BadInput, match="must be one of message, thread"):
+        await app.monitoring.set_embedding_policy("general", "nothing")  # pyright: ignore[reportArgumentType]
     with pytest.raises(NotFound):
-        await app.operations.embed("attic", "exchange")
-    await app.operations.embed("general", "exchange")
+        await app.monitoring.set_embedding_policy("attic", "thread")
+    await app.monitoring.set_embedding_policy("general", "thread")
     line, *_ = await app.log(app.operator, limit=1)
     [general] = await app.rooms(app.operator)
     assert (line.action, line.outcome, list(line.subject_ids)) == ("set embedding", "done", [general.id])
@@ -224,51 +224,51 @@ async def test_numbers_tell_of_each_room_and_of_all_how_messages_stand_and_how_f
     old = {"metadata": {"platform": {"legacy_pair": "7"}}}
     told = [message("7", "first", room=attic, **old), message("8", "second", room=attic, reply_to="7", **old)]
     await tell(app, *TOLD, *told, message("9", "third", room=attic, author=CY))
-    await app.operations.embed("attic", "exchange")
-    numbers = await app.operations.numbers()
+    await app.monitoring.set_embedding_policy("attic", "thread")
+    numbers = await app.monitoring.statistics()
     general, attic_numbers = numbers.rooms
     assert (general.name, general.embedding_policy, general.counts.messages) == ("general", "message", 4)
-    assert (general.counts.share_in_exchanges, general.counts.exchange_size) == (0.5, 2.0)
+    assert (general.counts.share_in_threads, general.counts.mean_thread_size) == (0.5, 2.0)
     assert (general.counts.vectors, general.counts.vectors_saved, general.counts.legacy_share) == (4, 0, 0.0)
     assert (attic_numbers.counts.vectors, attic_numbers.counts.vectors_saved) == (2, 1)
     assert attic_numbers.counts.legacy_share == pytest.approx(2 / 3)
-    assert numbers.counts.messages == numbers.counts.looked_at == 7
-    assert numbers.counts.share_in_exchanges == pytest.approx(4 / 7)
+    assert numbers.counts.messages == numbers.counts.sampled == 7
+    assert numbers.counts.share_in_threads == pytest.approx(4 / 7)
     assert (numbers.counts.vectors, numbers.counts.vectors_saved) == (6, 1)
     assert (numbers.counts.embedded.done, numbers.counts.embedded.waiting) == (6, 0)
-    assert numbers.counts.untangled.done == 7
+    assert numbers.counts.disentangled.done == 7
     assert numbers.counts.embedded.oldest_at is None
 
 
 async def test_the_numbers_of_nothing_are_nothing(app: App):
-    numbers = await app.operations.numbers()
+    numbers = await app.monitoring.statistics()
     assert (numbers.counts.messages, numbers.rooms, numbers.latencies) == (0, [], [])
-    assert numbers.counts.share_in_exchanges is None
-    assert numbers.counts.exchange_size is None
+    assert numbers.counts.share_in_threads is None
+    assert numbers.counts.mean_thread_size is None
 
 
 async def test_a_stopped_worker_is_seen_by_what_waits_and_since_when(app: App, admin):
     await app.ingest_batch(TOLD)
     await admin.execute(
-        "update work set asked_at = now() - interval '3 hours' where org_id = %s and stage = 'embed'",
+        "update work_queue set asked_at = now() - interval '3 hours' where org_id = %s and queue = 'embed'",
         [app.org_id],
     )
     await app.ingest(message("5", "later"))
-    counts = (numbers := await app.operations.numbers()).counts
-    assert (counts.embedded.done, counts.embedded.waiting, counts.untangled.waiting) == (0, 5, 1)
+    counts = (numbers := await app.monitoring.statistics()).counts
+    assert (counts.embedded.done, counts.embedded.waiting, counts.disentangled.waiting) == (0, 5, 1)
     assert counts.embedded.oldest_at is not None
     assert numbers.at - counts.embedded.oldest_at >= timedelta(hours=3)
-    assert counts.untangled.oldest_at is not None
-    assert numbers.at - counts.untangled.oldest_at < timedelta(hours=1)
-    await admin.execute("update work set set_aside_at = now() where org_id = %s", [app.org_id])
-    counts = (await app.operations.numbers()).counts
-    assert (counts.embedded.waiting, counts.embedded.set_aside, counts.embedded.oldest_at) == (0, 5, None)
+    assert counts.disentangled.oldest_at is not None
+    assert numbers.at - counts.disentangled.oldest_at < timedelta(hours=1)
+    await admin.execute("update work_queue set dead_lettered_at = now() where org_id = %s", [app.org_id])
+    counts = (await app.monitoring.statistics()).counts
+    assert (counts.embedded.waiting, counts.embedded.dead_lettered, counts.embedded.oldest_at) == (0, 5, None)
 
 
 async def test_how_long_reads_take_is_told_by_what_the_room_embeds(app: App, admin):
     attic = room("attic")
     await tell(app, *TOLD, message("9", "third", room=attic))
-    await app.operations.embed("attic", "exchange")
+    await app.monitoring.set_embedding_policy("attic", "thread")
     for _ in range(3):
         await app.search(app.operator, "lantern", room="general")
     await app.search(app.operator, "third", room="attic")
@@ -276,29 +276,29 @@ async def test_how_long_reads_take_is_told_by_what_the_room_embeds(app: App, adm
     await app.ask(app.operator, "lantern")
     await app.context(app.operator, "general")
     await app.messages(app.operator, "general")
-    found = (await app.operations.numbers()).latencies
+    found = (await app.monitoring.statistics()).latencies
     assert [(one.action, one.format, one.reads) for one in found] == [
         ("ask", "several", 1),
         ("context", "message", 1),
-        ("search", "exchange", 1),
         ("search", "message", 3),
         ("search", "several", 1),
+        ("search", "thread", 1),
     ]
     assert all(0 < one.p50_ms <= one.p95_ms for one in found)
     await admin.execute(
-        "update activity_log set took_ms = 7 where org_id = %s and took_ms is not null", [app.org_id]
+        "update audit_log set took_ms = 7 where org_id = %s and took_ms is not null", [app.org_id]
     )
-    found = (await app.operations.numbers()).latencies
+    found = (await app.monitoring.statistics()).latencies
     assert {(one.p50_ms, one.p95_ms) for one in found} == {(7.0, 7.0)}
 
 
 async def test_numbers_are_the_operators_alone_and_of_one_org(app: App, open_app):
     await tell(app, *TOLD)
     other = await open_app("other")
-    assert (await other.operations.numbers()).counts.messages == 0
+    assert (await other.monitoring.statistics()).counts.messages == 0
     member = await signed_in_as(app, "member")
     with pytest.raises(NotAllowed):
-        await member.operations.numbers()
+        await member.monitoring.statistics()
 
 
 # Copies and embedding models
@@ -317,17 +317,17 @@ def writer(app: App, shelf: Shelf) -> ProjectionWorker:
 
 async def test_each_room_tells_how_many_of_its_messages_wait_for_each_copy(app: App, shelf: Shelf, admin):
     await tell(app, *TOLD)
-    numbers = await app.operations.numbers()
-    assert (numbers.copies, numbers.counts.projected) == ([], [])
-    await app.projecting.rebuild("qdrant")
-    [copied] = (await app.operations.numbers()).counts.projected
+    numbers = await app.monitoring.statistics()
+    assert (numbers.projections, numbers.counts.projected) == ([], [])
+    await app.projections.rebuild("qdrant")
+    [copied] = (await app.monitoring.statistics()).counts.projected
     assert (copied.target, copied.done, copied.waiting, copied.oldest_at) == ("qdrant", 4, 0, None)
     await tell(app, message("7", "first", room=room("attic")), message("8", "second", room=room("attic")))
     await admin.execute(
-        "update work set asked_at = now() - interval '3 hours' where org_id = %s and stage = 'qdrant'",
+        "update work_queue set asked_at = now() - interval '3 hours' where org_id = %s and queue = 'qdrant'",
         [app.org_id],
     )
-    numbers = await app.operations.numbers()
+    numbers = await app.monitoring.statistics()
     by_room = {one.name: one.counts.projected for one in numbers.rooms}
     [attic], [general] = by_room["attic"], by_room["general"]
     assert (attic.done, attic.waiting) == (0, 2)
@@ -336,31 +336,31 @@ async def test_each_room_tells_how_many_of_its_messages_wait_for_each_copy(app: 
     assert numbers.at - attic.oldest_at >= timedelta(hours=3)
     [every] = numbers.counts.projected
     assert (every.done, every.waiting, every.oldest_at) == (4, 2, attic.oldest_at)
-    [copy] = numbers.copies
-    assert (copy.copy, copy.next_copy) == (next(iter(shelf.held_copies)), None)
-    assert (copy.is_ready, copy.is_building, copy.waiting, copy.to_build) == (True, False, 2, None)
+    [copy] = numbers.projections
+    assert (copy.index_name, copy.next_index_name) == (next(iter(shelf.held_copies)), None)
+    assert (copy.is_ready, copy.is_building, copy.waiting, copy.remaining) == (True, False, 2, None)
     assert copy.lag_seconds >= 3 * 3600
     await projection.drain(writer(app, shelf), only_org=app.org_id)
-    assert (await app.operations.numbers()).counts.projected[0].waiting == 0
+    assert (await app.monitoring.statistics()).counts.projected[0].waiting == 0
 
 
 async def test_a_hole_that_is_still_to_go_from_a_copy_makes_no_message_less_written(app: App, shelf: Shelf):
     await tell(app, *TOLD)
-    await app.projecting.rebuild("qdrant")
+    await app.projections.rebuild("qdrant")
     # Nothing answers it, so nothing else is to be written anew.
     await app.erasure.message("4")
-    numbers = await app.operations.numbers()
+    numbers = await app.monitoring.statistics()
     [projected] = numbers.counts.projected
     assert (numbers.counts.messages, projected.done, projected.waiting) == (3, 3, 1)
     assert numbers.rooms[0].counts.projected == [projected]
     await app.erasure.redact("3")
     # A message it stays, and is counted as one.
-    numbers = await app.operations.numbers()
+    numbers = await app.monitoring.statistics()
     [projected] = numbers.counts.projected
     assert numbers.counts.messages == 3
     assert projected.done == 3 - (projected.waiting - 1)
     await projection.drain(writer(app, shelf), only_org=app.org_id)
-    [projected] = (await app.operations.numbers()).counts.projected
+    [projected] = (await app.monitoring.statistics()).counts.projected
     assert (projected.done, projected.waiting) == (3, 0)
 
 
@@ -368,62 +368,62 @@ async def test_a_copy_that_is_being_built_tells_how_far_it_is(app: App, shelf: S
     await tell(app, *TOLD)
     worker = writer(app, shelf)
     await worker.build(app.org_id, model="fake-hash-384", dimensions=384)
-    numbers = await app.operations.numbers()
-    [copy], [projected] = numbers.copies, numbers.counts.projected
-    assert (copy.is_ready, copy.is_building, copy.to_build) == (False, True, None)
-    assert copy.next_copy in shelf.held_copies
+    numbers = await app.monitoring.statistics()
+    [copy], [projected] = numbers.projections, numbers.counts.projected
+    assert (copy.is_ready, copy.is_building, copy.remaining) == (False, True, None)
+    assert copy.next_index_name in shelf.held_copies
     # What it is to hold was not even asked for.
     assert (projected.done, projected.waiting) == (None, 0)
     await worker.advance_build(app.org_id)
-    numbers = await app.operations.numbers()
-    [copy], [projected] = numbers.copies, numbers.counts.projected
-    assert (copy.to_build, projected.done, projected.waiting) == (4, 0, 4)
+    numbers = await app.monitoring.statistics()
+    [copy], [projected] = numbers.projections, numbers.counts.projected
+    assert (copy.remaining, projected.done, projected.waiting) == (4, 0, 4)
     await projection.drain(worker, only_org=app.org_id)
-    [copy] = (await app.operations.numbers()).copies
-    assert (copy.is_ready, copy.next_copy, copy.to_build) == (True, None, None)
+    [copy] = (await app.monitoring.statistics()).projections
+    assert (copy.is_ready, copy.next_index_name, copy.remaining) == (True, None, None)
 
 
 @pytest.mark.slow
 async def test_a_server_that_fails_is_seen_with_since_when_and_what_it_would_not_take(app: App, shelf: Shelf):
     await tell(app, *TOLD)
-    await app.projecting.rebuild("qdrant")
+    await app.projections.rebuild("qdrant")
     told_of = await app.ingest(message("5", "later"))
     shelf.is_down = True
     with pytest.raises(BackendUnavailable):
         await projection.drain(writer(app, shelf), only_org=app.org_id)
-    [copy] = (await app.operations.numbers()).copies
+    [copy] = (await app.monitoring.statistics()).projections
     assert (copy.error, copy.waiting) == ("the shelf fell down", 1)
     assert copy.failing_since is not None
     shelf.is_down, shelf.poison = False, {told_of}
     await projection.drain(writer(app, shelf), only_org=app.org_id)
-    numbers = await app.operations.numbers()
-    assert (numbers.copies[0].failing_since, numbers.copies[0].set_aside) == (None, 1)
-    assert (numbers.counts.projected[0].waiting, numbers.counts.projected[0].set_aside) == (0, 1)
+    numbers = await app.monitoring.statistics()
+    assert (numbers.projections[0].failing_since, numbers.projections[0].dead_lettered) == (None, 1)
+    assert (numbers.counts.projected[0].waiting, numbers.counts.projected[0].dead_lettered) == (0, 1)
 
 
 async def test_numbers_tell_of_the_models_by_which_is_searched_and_of_how_they_fail(app: App, admin):
     old, new = Moody(384), Moody()
     both = served(app, old, small=new)
     await both.ingest_batch(TOLD)
-    [current] = (await both.operations.numbers()).embedding
+    [current] = (await both.monitoring.statistics()).embedding
     assert (current.state, current.provider, current.model, current.dimensions) == (
         "current", "default", "fake-hash-384", 384,
     )  # fmt: skip
-    assert (current.wanted, current.done, current.waiting, current.since) == (4, 0, 4, None)
+    assert (current.total, current.done, current.waiting, current.since) == (4, 0, 4, None)
     old.is_away = True
     await both.drain()
-    [current] = (await both.operations.numbers()).embedding
+    [current] = (await both.monitoring.statistics()).embedding
     assert (current.error, current.since) == ("embedding model: the connection failed", None)
     assert current.failing_since is not None
     old.is_away = False
     await both.drain()
-    [current] = (await both.operations.numbers()).embedding
+    [current] = (await both.monitoring.statistics()).embedding
     assert (current.failing_since, current.done, current.waiting) == (None, 4, 0)
     # Nobody chose it, and nothing says so.
-    rows = await admin.execute("select count(*) from generations where org_id = %s", [app.org_id])
+    rows = await admin.execute("select count(*) from embedding_versions where org_id = %s", [app.org_id])
     assert await rows.fetchall() == [(0,)]
-    await both.generations.switch("small")
-    current, coming = (await both.operations.numbers()).embedding
+    await both.embedding_versions.switch("small")
+    current, coming = (await both.monitoring.statistics()).embedding
     assert (current.state, current.done, coming.state, coming.provider) == ("current", 4, "next", "small")
     assert (coming.dimensions, coming.done, coming.waiting) == (64, 0, 4)
 
@@ -433,9 +433,9 @@ async def test_a_default_that_nobody_chose_nor_loaded_here_is_known_by_the_vecto
     await app.drain()
     # As another process sees it.
     fresh = replace(app, _embedder=None, _model_cache=ModelCache())
-    [current] = (await fresh.operations.numbers()).embedding
+    [current] = (await fresh.monitoring.statistics()).embedding
     assert (current.model, current.dimensions) == ("fake-hash-384", 384)
-    assert (current.wanted, current.done, current.waiting) == (4, 4, 0)
+    assert (current.total, current.done, current.waiting) == (4, 4, 0)
 
 
 async def test_a_switch_away_from_a_default_that_fails_keeps_what_it_was(app: App):
@@ -446,9 +446,9 @@ async def test_a_switch_away_from_a_default_that_fails_keeps_what_it_was(app: Ap
     old.is_away = True
     await both.ingest(message("5", "later"))
     await both.drain()
-    await both.generations.switch("small")
+    await both.embedding_versions.switch("small")
     await both.drain()
-    current, before = await both.generations.status()
+    current, before = await both.embedding_versions.status()
     assert (current.provider, current.done) == ("small", 5)
     assert (before.state, before.provider, before.model, before.dimensions) == (
         "previous", "default", "fake-hash-384", 384,

@@ -20,8 +20,8 @@ async def parted(app: App, tell_once: TellOnce) -> tuple[App, App]:
     await app.ingest(say(20, PAL, SQUARE, body="Pal's own."))
     await app.memories.remember("Pal handles billing", about=["pal"])
     await app.people.merge("pip", "pal")
-    pip = app.acting(await app.viewer("pip"))
-    assert len(pip.caller.accounts) == 1
+    pip = app.impersonate(await app.viewer("pip"))
+    assert len(pip.principal.accounts) == 1
     await app.people.split("pal")
     return app, pip
 
@@ -37,7 +37,7 @@ CHANGES: dict[str, Change] = {
     "redact": lambda pip, _: pip.erasure.redact("m20"),
     "erase": lambda pip, _: pip.erasure.message("m20"),
     "correct": lambda pip, memory: pip.memories.correct(memory, "Pip approves refunds"),
-    "forget": lambda pip, memory: pip.memories.forget(memory),
+    "forget": lambda pip, memory: pip.memories.archive(memory),
     "supersede": lambda pip, memory: pip.memories.remember("Pip approves refunds", supersedes=memory),
     "state as": lambda pip, _: pip.memories.remember("Pal is away", by="pal"),
 }

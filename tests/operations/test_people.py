@@ -98,14 +98,14 @@ async def test_a_split_gives_back_exactly_what_was(told: App, admin: psycopg.Asy
 
     assert [await seen(told, viewer) for viewer in viewers] == before
     assert await stored(admin, told) == rows
-    assert {name for name in rows if merged[name] != rows[name]} == {"merges"}
+    assert {name for name in rows if merged[name] != rows[name]} == {"participant_merges"}
 
 
 async def stored(admin: psycopg.AsyncConnection, app: App) -> dict[str, list[str]]:
     """Return every row of an org but the log."""
     names = "select table_name from information_schema.columns where table_schema = 'roomlore' and column_name = 'org_id'"
     tables = [name for (name,) in await (await admin.execute(names)).fetchall()]
-    kept = [name for name in tables if name != "activity_log"]
+    kept = [name for name in tables if name != "audit_log"]
     return {
         name: sorted(
             row[0]
@@ -141,7 +141,7 @@ async def test_the_last_two_part_without_a_trace(told: App, admin: psycopg.Async
     assert {account.account_id for account in await told.people.split("eve")} == {"ana", "ana_home"}
     assert [account.is_merged for account in await told.people.split("ana")] == [False]
 
-    assert (await stored(admin, told))["merges"] == []
+    assert (await stored(admin, told))["participant_merges"] == []
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ async def test_merges_side_by_side_end_as_if_one_had_come_after_the_other(told: 
     [
         lambda app: app.people.merge("ana", "ana_home"),
         lambda app: app.people.split("cy"),
-        lambda app: app.keys.make("member", name="phone", participant="ana"),
+        lambda app: app.keys.create("member", name="phone", participant="ana"),
     ],
     ids=["merge", "split", "key"],
 )
@@ -354,7 +354,7 @@ async def test_a_merge_and_a_key_beside_an_erasure_come_before_it_or_find_nobody
         app = await village(await open_app(f"erased{attempt}"))
         acts = [
             app.people.merge("ana", "ana_home"),
-            app.keys.make("member", name="phone", participant="ana"),
+            app.keys.create("member", name="phone", participant="ana"),
             app.erasure.person("ana"),
         ]
         first = attempt % len(acts)

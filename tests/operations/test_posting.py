@@ -58,7 +58,7 @@ async def told(app: App) -> None:
     await app.drain()
     await app.memories.remember(SECRET, sources=["b1"])
     await app.memories.remember("The Leipzig lift is broken", sources=["t2"])
-    acting = app.acting(await app.viewer("bot"))
+    acting = app.impersonate(await app.viewer("bot"))
     await acting.memories.remember("Boss is sad about Leipzig", kind="observation", sources=["b1"])
     await acting.memories.remember("Leipzig is cold", kind="observation")
 
@@ -86,8 +86,10 @@ async def read(app: App, viewer: Viewer, where: str, *, private: bool = False) -
         "search": repr(found),
         "similar": repr(alike),
     }
-    if context.block is not None:
-        texts["block"] = repr(await app.agents.block(viewer, where, topic="Leipzig", private=private))
+    if context.memory_section is not None:
+        texts["block"] = repr(
+            await app.agents.memory_section(viewer, where, topic="Leipzig", private=private)
+        )
     assert {context.postable, asked.postable, found.postable} == {"nowhere" if private else "room"}
     return texts
 
@@ -111,7 +113,7 @@ async def test_it_is_not_told_either_that_there_is_something(office, open_app):
     await bare.drain()
     mine = await office.ask(await office.viewer("bot"), ASKED, room="pub")
     theirs = await bare.ask(await bare.viewer("bot"), ASKED, room="pub")
-    assert (mine.tier, mine.text, mine.trace) == (theirs.tier, theirs.text, theirs.trace)
+    assert (mine.stage, mine.text, mine.trace) == (theirs.stage, theirs.text, theirs.trace)
 
 
 async def test_a_closed_room_gets_what_all_who_are_in_it_now_heard(office):
@@ -151,7 +153,7 @@ async def test_a_whisper_is_answered_to_those_who_hear_it(office):
     assert "closes in March" in to_text(context)
     assert "only to those who hear it" in to_text(context)
     # Both were on the board, so it may be spoken of; what the bot noticed for itself stays with it.
-    block = repr(await office.agents.block(bot, "pub", "w1", topic="Leipzig"))
+    block = repr(await office.agents.memory_section(bot, "pub", "w1", topic="Leipzig"))
     assert "is sad" in block
     assert "is cold" not in block
     # Nobody is given a whisper who names the room alone.
@@ -236,7 +238,7 @@ async def unlisted(app: App, **of_staff) -> None:
     ]
     assert (await app.ingest_batch(lines)).skipped == []
     await app.drain()
-    acting = app.acting(await app.viewer("bot"))
+    acting = app.impersonate(await app.viewer("bot"))
     await acting.memories.remember(f"{SAD} about the severance", kind="observation", sources=["l2"])
 
 
@@ -252,7 +254,7 @@ async def told_in_staff(told: App) -> str:
     parts = [repr(await app.ask(bot, one, room="staff")) for one in questions]
     parts += [repr(await app.search(bot, one, room="staff", limit=50)) for one in questions]
     parts.append(to_text(await app.context(bot, "staff")))
-    parts.append(repr(await app.agents.block(bot, "staff", topic="severance")))
+    parts.append(repr(await app.agents.memory_section(bot, "staff", topic="severance")))
     return "\n".join(parts)
 
 
@@ -287,7 +289,7 @@ async def test_what_is_withheld_from_anybody_is_withheld_from_a_room_whose_membe
 
 async def test_an_operators_word_for_each_who_is_in_a_room_says_who_reads_along(app: App):
     await unlisted(app)
-    manage = app.room_management
+    manage = app.room_admin
     await manage.add_member("staff", "ana", always=True)
     assert found_in(await told_in_staff(app)) == {LUNCH}
     await manage.add_member("staff", "bot", always=True)
@@ -344,7 +346,7 @@ async def told_of(app: App, viewer: Viewer, where: str) -> set[tuple[bool, bool]
     room_id = {one.external_id: one.id for one in await app.rooms(app.operator)}[where]
     async with app.db.read_transaction(viewer) as conn:
         found = await conversations.newest(conn, app.org_id, room_id, limit=50)
-    return {(one.boundary is not None, one.quiet_after is not None) for one in found}
+    return {(one.split_reason is not None, one.idle_timeout is not None) for one in found}
 
 
 @pytest.mark.parametrize("by", ["boss", "operator"])

@@ -37,7 +37,7 @@ def _shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
 async def told(app: App) -> Projections:
     await app.ingest_batch(busy_room(7, 40))
     await app.drain()
-    return app.projecting
+    return app.projections
 
 
 @pytest.mark.usefixtures("shelf")
@@ -46,7 +46,7 @@ async def test_a_rebuilt_copy_is_read_and_differs_in_nothing(app: App) -> None:
 
     built = await projecting.rebuild("qdrant")
 
-    assert (built.is_ready, built.is_building, built.waiting, built.set_aside) == (True, False, 0, 0)
+    assert (built.is_ready, built.is_building, built.waiting, built.dead_lettered) == (True, False, 0, 0)
     assert built.model == "fake-hash-384"
     found = await projecting.diff("qdrant")
     assert found.count == 0
@@ -315,18 +315,18 @@ async def has_none_waiting(app: App) -> bool:
 
 
 async def waiting_in(app: App) -> int:
-    return sum([one.waiting for one in await app.projecting.status()])
+    return sum([one.waiting for one in await app.projections.status()])
 
 
 async def test_copies_are_the_operators(app: App, shelf: Shelf) -> None:
     await app.ingest_batch([message("1", "hello", room=room(visibility="open"))])
-    member = app.acting(await app.viewer("Ana"))
+    member = app.impersonate(await app.viewer("Ana"))
 
     for call in (
-        member.projecting.status(),
-        member.projecting.rebuild("qdrant"),
-        member.projecting.diff("qdrant"),
-        member.projecting.drop("qdrant"),
+        member.projections.status(),
+        member.projections.rebuild("qdrant"),
+        member.projections.diff("qdrant"),
+        member.projections.drop("qdrant"),
     ):
         with pytest.raises(NotAllowed):
             await call
@@ -335,11 +335,11 @@ async def test_copies_are_the_operators(app: App, shelf: Shelf) -> None:
 
 async def test_a_server_nobody_configured_is_told_of(app: App) -> None:
     with pytest.raises(BadInput, match="ROOMLORE_QDRANT_URL"):
-        await app.projecting.rebuild("qdrant")
+        await app.projections.rebuild("qdrant")
     with pytest.raises(BadInput, match="ROOMLORE_NEO4J_URL"):
-        await app.projecting.rebuild("neo4j")
+        await app.projections.rebuild("neo4j")
     with pytest.raises(BadInput, match="must be one of"):
-        await app.projecting.rebuild("excel")
+        await app.projections.rebuild("excel")
 
 
 @pytest.mark.usefixtures("shelf")
@@ -355,10 +355,12 @@ async def test_a_copy_that_lags_or_lacks_something_is_not_asked(
     await app.ingest_batch([message("later", "one more", author=author("ann"), sent_at=at(9000))])
     assert (await proposing.readable_index())[0] is not None, "for half a minute"
     await admin.execute(
-        "update roomlore.work set asked_at = now() - interval '31 seconds' where org_id = %s", [app.org_id]
+        "update roomlore.work_queue set asked_at = now() - interval '31 seconds' where org_id = %s",
+        [app.org_id],
     )
     assert (await proposing.readable_index())[0] is None
     await admin.execute(
-        "update roomlore.work set asked_at = now(), set_aside_at = now() where org_id = %s", [app.org_id]
+        "update roomlore.work_queue set asked_at = now(), dead_lettered_at = now() where org_id = %s",
+        [app.org_id],
     )
     assert (await proposing.readable_index())[0] is None

@@ -133,7 +133,8 @@ async def told(app: App, admin) -> App:
     await app.drain()
     for target in ("qdrant", "neo4j"):
         await admin.execute(
-            "insert into projections (org_id, target, copy) values (%s, %s, 'lies')", [app.org_id, target]
+            "insert into projections (org_id, target, index_name) values (%s, %s, 'lies')",
+            [app.org_id, target],
         )
     return app
 
@@ -178,7 +179,7 @@ async def test_a_lost_or_slow_graph_of_one_org_keeps_no_other_from_asking(
     assert silent.asked == 1
     answer = await other.graph.said_by(other.operator, "bo")
 
-    assert [said.external_id for said in answer.found] == ["two"]
+    assert [said.external_id for said in answer.items] == ["two"]
     unreached = fault == "down"
     assert answer.answered_by == ("postgresql" if unreached else "neo4j")
     assert liars.of[other.org_id].asked == (0 if unreached else 1)
@@ -249,7 +250,7 @@ async def test_a_copy_that_lags_is_not_searched_and_of_a_server_that_fails_it_is
 ):
     app = await told(await open_app("one"), admin)
     await admin.execute(
-        "insert into work (org_id, stage, subject_id, asked_at) values (%s, 'qdrant', %s, now() - interval '1 minute')",
+        "insert into work_queue (org_id, queue, subject_id, asked_at) values (%s, 'qdrant', %s, now() - interval '1 minute')",
         [app.org_id, app.org_id],
     )
     if is_failing:

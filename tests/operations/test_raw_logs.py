@@ -78,10 +78,10 @@ async def test_raw_logs_answer_where_nothing_else_does_and_cite_file_line_author
     answer = await asked(with_logs(told, logs))
 
     quoted = f"(raw log logs/a.jsonl:2, {at(5):%Y-%m-%d %H:%M}) [Ana]: {SECRET}"
-    assert (answer.tier, answer.text) == ("raw logs", quoted)
+    assert (answer.stage, answer.text) == ("logs", quoted)
     [line] = answer.lines
     assert (line.file, line.number, line.author_name, line.sent_at) == ("logs/a.jsonl", 2, "Ana", at(5))
-    assert [(step.tier, step.outcome) for step in answer.trace][-1] == ("raw logs", "answered")
+    assert [(step.stage, step.outcome) for step in answer.trace][-1] == ("logs", "answered")
     assert str(logs.parent) not in repr(answer)
 
 
@@ -91,8 +91,8 @@ async def test_what_the_database_answers_is_not_looked_for_in_logs(told, logs):
 
     answer = await asked(with_logs(told, logs), question="the kettle is in the kitchen")
 
-    assert answer.tier == "history"
-    assert "raw logs" not in {step.tier for step in answer.trace}
+    assert answer.stage == "history"
+    assert "logs" not in {step.stage for step in answer.trace}
 
 
 @pytest.mark.parametrize("text", ["the safe is green", "what is the combination of the quincunx safe?"])
@@ -101,9 +101,9 @@ async def test_what_fits_too_little_or_only_asks_is_no_answer(told, logs, text):
 
     answer = await asked(with_logs(told, logs))
 
-    assert not answer.is_known
+    assert not answer.is_answered
     assert answer.text == f"{UNKNOWN_ANSWER} What is stored does not fit the question well enough."
-    assert answer.trace[-1].outcome == "below_bar"
+    assert answer.trace[-1].outcome == "below_threshold"
 
 
 async def test_a_question_for_what_some_said_is_not_looked_for_in_logs(told, logs):
@@ -112,8 +112,8 @@ async def test_a_question_for_what_some_said_is_not_looked_for_in_logs(told, log
 
     answer = await app.ask(app.operator, QUESTION, filters=Filters(by=["ana"]))
 
-    assert not answer.is_known
-    assert (answer.trace[-1].tier, answer.trace[-1].candidates) == ("raw logs", 0)
+    assert not answer.is_answered
+    assert (answer.trace[-1].stage, answer.trace[-1].candidates) == ("logs", 0)
     assert answer.trace[-1].note
 
 
@@ -124,7 +124,7 @@ async def test_only_operators_see_what_is_not_mapped(told, logs):
     write(logs, "a.jsonl", logged(101))
     app = with_logs(told, logs)
 
-    assert (await asked(app)).is_known
+    assert (await asked(app)).is_answered
     for name in ("ana", "bo", "cy"):
         with_none = await asked(with_logs(told, logs.parent / "none"), name)
         assert await asked(app, name) == with_none
@@ -133,18 +133,18 @@ async def test_only_operators_see_what_is_not_mapped(told, logs):
 async def test_a_mapped_file_is_for_those_who_may_read_its_room_at_that_time(told, logs):
     write(logs, "red.jsonl", logged(101, where="red"))
     app = with_logs(told, logs, red="test/red")
-    assert (await asked(app, "ana")).is_known
-    assert not (await asked(app, "cy")).is_known
+    assert (await asked(app, "ana")).is_answered
+    assert not (await asked(app, "cy")).is_answered
 
     write(logs, "red.jsonl", logged(101, where="red", minute=-5))
-    assert not (await asked(app, "ana")).is_known
-    assert (await asked(app)).is_known
+    assert not (await asked(app, "ana")).is_answered
+    assert (await asked(app)).is_answered
 
 
 async def test_a_file_mapped_to_an_open_room_is_for_everybody_and_its_whispers_are_not(told, logs):
     app = with_logs(told, logs, general="test/general")
     write(logs, "general.jsonl", logged(101))
-    assert (await asked(app, "cy")).is_known
+    assert (await asked(app, "cy")).is_answered
 
     for fields in (
         {"kind": "whisper"},
@@ -153,16 +153,16 @@ async def test_a_file_mapped_to_an_open_room_is_for_everybody_and_its_whispers_a
         {"sent_at": None},
     ):
         write(logs, "general.jsonl", logged(101) | fields)
-        assert not (await asked(app, "cy")).is_known, fields
-        assert (await asked(app)).is_known, fields
+        assert not (await asked(app, "cy")).is_answered, fields
+        assert (await asked(app)).is_answered, fields
 
 
 async def test_a_file_that_says_another_room_than_it_is_mapped_to_is_for_operators(told, logs):
     write(logs, "general.jsonl", logged(101, where="red"))
     app = with_logs(told, logs, general="test/general")
 
-    assert not (await asked(app, "cy")).is_known
-    assert (await asked(app)).is_known
+    assert not (await asked(app, "cy")).is_answered
+    assert (await asked(app)).is_answered
 
 
 async def test_a_mapping_reaches_into_no_folder_that_it_does_not_name(told, logs):
@@ -170,8 +170,8 @@ async def test_a_mapping_reaches_into_no_folder_that_it_does_not_name(told, logs
     write(logs / "general-private", "secret.jsonl", logged(101))
     app = with_logs(told, logs, **{"general-": "test/general"})
 
-    assert not (await asked(app, "cy")).is_known
-    assert (await asked(app)).is_known
+    assert not (await asked(app, "cy")).is_answered
+    assert (await asked(app)).is_answered
 
 
 async def test_two_folders_of_the_same_name_are_refused_to_operators_and_tell_others_nothing(told, tmp_path):
@@ -201,7 +201,7 @@ async def test_logs_are_of_the_org_that_the_settings_name(told, open_app, logs):
     other = await open_app("other")
     app = replace(other, settings=replace(told.settings, raw_logs=[logs]))
 
-    assert not (await app.ask(app.operator, QUESTION)).is_known
+    assert not (await app.ask(app.operator, QUESTION)).is_answered
 
 
 async def test_the_line_in_the_log_tells_who_read_raw_logs_of_which_room(told, logs):
@@ -241,7 +241,7 @@ async def test_no_line_passes_for_somebody_else_s(told, logs):
 async def test_what_is_stored_already_is_left_out(told, logs):
     write(logs, "a.jsonl", logged("ho"))
 
-    assert not (await asked(with_logs(told, logs))).is_known
+    assert not (await asked(with_logs(told, logs))).is_answered
 
 
 GENERIC = {"text": SECRET, "author": "Ana", "time": at(5).isoformat()}
@@ -272,8 +272,8 @@ async def erase_person(app: App):
 
 
 async def keep_for_a_day(app: App):
-    await app.erasure.keep("general", timedelta(days=1))
-    await app.erasure.expire()
+    await app.erasure.set_retention("general", timedelta(days=1))
+    await app.erasure.erase_expired()
 
 
 REMOVALS = (erase_message, redact, remove_on_platform, erase_range, erase_room, erase_person, keep_for_a_day)
@@ -305,7 +305,7 @@ async def test_what_was_removed_does_not_come_back_by_a_log(told, logs, remove):
         for app in (with_logs(told, logs), with_logs(told, logs, general="test/general")):
             for name in (None, "bo"):
                 answer = await asked(app, name)
-                assert not answer.is_known, (line, name)
+                assert not answer.is_answered, (line, name)
                 assert "twelve" not in repr(answer)
 
 
@@ -332,7 +332,10 @@ async def test_words_of_what_is_not_shown_cannot_be_tried_out(told, logs, remove
             # How many lines cannot be told apart is the operator's to know.
             traces.append([replace(step, note="") if name is None else step for step in steps])
         assert traces[0] == traces[1]
-        assert [(step.candidates, step.outcome) for step in traces[0]] == [(1, "below_bar"), (0, "empty")]
+        assert [(step.candidates, step.outcome) for step in traces[0]] == [
+            (1, "below_threshold"),
+            (0, "empty"),
+        ]
 
 
 async def test_lines_that_are_stored_do_not_keep_others_from_being_found(told, logs, monkeypatch):
@@ -358,7 +361,7 @@ async def test_what_was_removed_in_another_room_that_a_line_names_is_left_out(to
     app = with_logs(told, logs, general="test/general")
 
     for name in (None, "bo", "cy"):
-        assert not (await asked(app, name)).is_known, name
+        assert not (await asked(app, name)).is_answered, name
 
 
 async def test_whoever_was_erased_is_not_mentioned_by_a_log_either(told, logs):
@@ -368,11 +371,11 @@ async def test_whoever_was_erased_is_not_mentioned_by_a_log_either(told, logs):
         logged(101, f"<@ana> {SECRET}", who="bo"),
         logged(102, SECRET, who="bo", mentions=["ana"]),
     )
-    assert (await asked(with_logs(told, logs))).is_known
+    assert (await asked(with_logs(told, logs))).is_answered
 
     await told.erasure.person("ana")
 
-    assert not (await asked(with_logs(told, logs))).is_known
+    assert not (await asked(with_logs(told, logs))).is_answered
 
 
 async def test_what_others_said_elsewhere_and_later_stays_after_a_removal(told, logs):
@@ -384,7 +387,7 @@ async def test_what_others_said_elsewhere_and_later_stays_after_a_removal(told, 
 
     for line in (logged(101, who="bo"), logged(102, where="red", who="bo"), logged(103, sent_at=later)):
         write(logs, "a.jsonl", line)
-        assert (await asked(with_logs(told, logs))).is_known, line
+        assert (await asked(with_logs(told, logs))).is_answered, line
 
 
 async def test_an_operator_is_told_how_many_lines_cannot_be_told_apart_and_nobody_else(told, logs):
@@ -404,7 +407,7 @@ async def test_an_operator_is_told_how_many_lines_cannot_be_told_apart_and_nobod
 async def test_what_is_to_be_forgotten_is_not_recalled_from_a_log_that_cannot_tell_it_apart(told, logs):
     write(logs, "a.jsonl", {key: value for key, value in logged(101).items() if key != "id"})
     app = with_logs(told, logs)
-    assert (await asked(app)).tier == "raw logs"
+    assert (await asked(app)).stage == "logs"
 
     await tell(
         told,
@@ -412,10 +415,10 @@ async def test_what_is_to_be_forgotten_is_not_recalled_from_a_log_that_cannot_te
         message("w", "please forget that", author=ANA, sent_at=at(7)),
     )
 
-    assert not (await asked(app)).is_known
-    [wish] = await told.wishes.all(told.operator)
-    await told.wishes.dismiss(str(wish.id))
-    assert (await asked(app)).is_known
+    assert not (await asked(app)).is_answered
+    [wish] = await told.privacy_requests.all(told.operator)
+    await told.privacy_requests.dismiss(str(wish.id))
+    assert (await asked(app)).is_answered
 
 
 def without(record: dict, *names: str) -> dict:
@@ -429,7 +432,7 @@ async def test_a_request_in_one_room_hides_lines_of_that_room_and_lines_that_say
         message("s", code, author=ANA, sent_at=at(6)),
         message("w", "keep it to yourself", author=ANA, sent_at=at(7)),
     )
-    [wish] = await told.wishes.all(told.operator)
+    [wish] = await told.privacy_requests.all(told.operator)
     assert wish.status == "active"
     app, placeless = with_logs(told, logs), ("id", "room", "platform")
     for line, is_known in (
@@ -440,7 +443,7 @@ async def test_a_request_in_one_room_hides_lines_of_that_room_and_lines_that_say
     ):
         write(logs, "a.jsonl", line)
         question = QUESTION if "locker" not in line["text"].lower() else "what is the quincunx locker code"
-        assert (await asked(app, question=question)).is_known is is_known, line
+        assert (await asked(app, question=question)).is_answered is is_known, line
 
 
 def test_folders_and_rooms_of_logs_come_from_the_environment(tmp_path):

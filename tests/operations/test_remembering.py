@@ -23,7 +23,7 @@ async def told(app: App, tell_once: TellOnce) -> App:
 async def credited(told: App, said: str, content: str) -> str:
     """Return who is the author of what Pip remembers of Ana's message, in these words."""
     await tell(told, message("m", said, author=ANA, sent_at=at(2)))
-    pip = told.acting(await told.viewer("pip"))
+    pip = told.impersonate(await told.viewer("pip"))
     memory = await pip.memories.remember(content, sources=["m"])
     [name] = [person.name for person in memory.participants if person.role == "author"]
     return name

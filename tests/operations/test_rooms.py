@@ -39,17 +39,17 @@ async def heard(app: App, name: str, where: str = "staff") -> list[str]:
 
 async def test_an_opened_room_is_read_by_all_and_a_closed_one_by_its_members(app: App):
     await told(app)
-    dry = await app.room_management.open("staff", dry_run=True)
+    dry = await app.room_admin.open("staff", dry_run=True)
     assert (dry.messages, dry.is_dry_run, await heard(app, "cy")) == (2, True, [])
-    opened = await app.room_management.open("staff")
+    opened = await app.room_admin.open("staff")
     assert opened == replace(dry, is_dry_run=False)
     # A whisper stays one.
     assert await heard(app, "cy") == ["1", "2"]
-    assert (await app.room_management.open("staff")).messages == 0
+    assert (await app.room_admin.open("staff")).messages == 0
     # Nothing that was known already closes it again.
     await app.ingest(message("5", room=STAFF, author=author("bo")))
     assert await heard(app, "cy") == ["1", "2", "5"]
-    await app.room_management.close("staff")
+    await app.room_admin.close("staff")
     assert await heard(app, "cy") == []
     assert await heard(app, "bo") == ["2", "3", "5"]
 
@@ -58,7 +58,7 @@ async def test_an_opened_room_of_which_nothing_was_known_closes_when_it_is_said_
     await app.ingest(message("1", room=room("staff"), author=author("ana")))
     await app.ingest(message("9", author=author("cy")))
     assert await heard(app, "cy") == []
-    await app.room_management.open("staff")
+    await app.room_admin.open("staff")
     await app.ingest(message("2", room=room("staff"), author=author("ana")))
     assert await heard(app, "cy") == ["1", "2"]
     await app.ingest(message("3", room=STAFF, author=author("ana")))
@@ -68,7 +68,7 @@ async def test_an_opened_room_of_which_nothing_was_known_closes_when_it_is_said_
 async def test_a_direct_room_is_never_opened(app: App, admin: psycopg.AsyncConnection):
     await app.ingest(message(room=room("d", kind="dm")))
     with pytest.raises(BadInput, match="never open"):
-        await app.room_management.open("d")
+        await app.room_admin.open("d")
     with pytest.raises(psycopg.errors.CheckViolation):
         await admin.execute("update rooms set visibility = 'open' where org_id = %s", [app.org_id])
 
@@ -89,7 +89,7 @@ async def test_a_direct_room_stays_one_and_its_name_whatever_later_records_leave
     assert (found.name in {"Ana and Bo", later.name}, found.name == "d") == (True, False)
     assert found.kind in {"dm", "group_dm"} if together else found.kind == "dm"
     with pytest.raises(BadInput, match="never open"):
-        await app.room_management.open("d")
+        await app.room_admin.open("d")
     assert await heard(app, "cy", "d") == []
 
 
@@ -100,7 +100,7 @@ async def test_a_room_that_turns_out_to_be_direct_is_closed_and_direct_from_then
     await app.ingest(message("1", room=room("d", kind="dm")))
     assert await heard(app, "cy", "d") == []
     with pytest.raises(BadInput, match="never open"):
-        await app.room_management.open("d")
+        await app.room_admin.open("d")
 
 
 async def test_a_room_of_a_kind_that_nobody_knows_keeps_the_kind_it_had(app: App):
@@ -113,7 +113,7 @@ async def test_a_room_of_a_kind_that_nobody_knows_keeps_the_kind_it_had(app: App
 @pytest.mark.parametrize("together", [True, False])
 async def test_each_time_that_a_room_becomes_private_is_believed(app: App, *, together: bool):
     await told(app)
-    await app.room_management.open("staff")
+    await app.room_admin.open("staff")
     lines = [
         message("5", room=replace(STAFF, visibility="open"), author=author("bo")),
         message("6", room=STAFF, author=author("bo")),
@@ -122,7 +122,7 @@ async def test_each_time_that_a_room_becomes_private_is_believed(app: App, *, to
         await app.ingest_batch(batch)
     assert await heard(app, "cy") == []
     # And what an operator opens after that stays open, until it is news again.
-    await app.room_management.open("staff")
+    await app.room_admin.open("staff")
     await app.ingest(message("7", room=STAFF, author=author("bo")))
     assert await heard(app, "cy") == ["1", "2", "5", "6", "7"]
 
@@ -135,19 +135,19 @@ async def test_that_a_room_is_public_by_its_platform_opens_nothing(app: App):
 
 async def test_a_name_that_was_given_stays(app: App):
     await told(app)
-    await app.room_management.rename("staff", "  The   bridge ")
+    await app.room_admin.rename("staff", "  The   bridge ")
     await app.ingest(message("8", room=replace(STAFF, name="crew", topic="new"), author=author("ana")))
     [found] = [one for one in await app.rooms(app.operator) if one.external_id == "staff"]
     assert (found.name, found.topic) == ("The bridge", "new")
     assert await heard(app, "ana", "the bridge") == ["1", "2", "3", "8"]
     for name in ("", "x" * 501):
         with pytest.raises(BadInput, match="name"):
-            await app.room_management.rename("staff", name)
+            await app.room_admin.rename("staff", name)
 
 
 async def test_a_member_reads_from_when_on_an_operator_says(app: App):
     await told(app)
-    manage = app.room_management
+    manage = app.room_admin
     await manage.add_member("staff", "cy", since=at(1.5))
     assert await heard(app, "cy") == ["2"]
     await manage.add_member("staff", "cy", always=True)
@@ -162,7 +162,7 @@ async def test_a_member_reads_from_when_on_an_operator_says(app: App):
 
 async def test_whoever_was_removed_stays_removed_whatever_lists_say(app: App):
     await told(app)
-    manage = app.room_management
+    manage = app.room_admin
     await app.people.merge("bo", "cy")
     [bo, ana] = [one for one in await manage.remove_member("staff", "cy") if one.name in {"Ana", "Bo"}][::-1]
     assert (ana.left_at, bo.left_at is None) == (None, False)
@@ -184,7 +184,7 @@ async def test_whoever_was_removed_does_not_come_back_by_another_account(app: Ap
     await told(app)
     await app.ingest(message("9", author=author("bo2")))
     await app.people.merge("bo", "bo2")
-    await app.room_management.remove_member("staff", "bo")
+    await app.room_admin.remove_member("staff", "bo")
     later = datetime.now(UTC) + timedelta(days=1)
     members = tuple(IncomingMembership(author=author(one)) for one in ("ana", "bo", "bo2"))
     listed = replace(STAFF, members=members)
@@ -204,7 +204,7 @@ async def test_a_list_ends_presences_in_a_room_that_an_operator_closed(app: App)
         for listed in (("ana", "eve"), ("ana",))
     )
     await app.ingest_batch([message("1", room=both), message("2", author=author("eve"))])
-    await app.room_management.close("crew")
+    await app.room_admin.close("crew")
     await app.ingest(message("3", "eve has left", room=one))
     await app.ingest(message("4", room=crew))
     assert await heard(app, "eve", "crew") == ["1"]
@@ -213,7 +213,7 @@ async def test_a_list_ends_presences_in_a_room_that_an_operator_closed(app: App)
 
 async def test_whoever_was_added_stays_when_a_list_leaves_them_out(app: App):
     await told(app)
-    await app.room_management.add_member("staff", "cy", always=True)
+    await app.room_admin.add_member("staff", "cy", always=True)
     listed = replace(STAFF, members=(IncomingMembership(author=author("ana")),))
     await app.ingest(message("5", "after", room=listed, author=author("ana")))
     assert await heard(app, "cy") == ["1", "2", "5"]
@@ -222,7 +222,7 @@ async def test_whoever_was_added_stays_when_a_list_leaves_them_out(app: App):
 @pytest.mark.parametrize("who", ["ana", "cy"])
 async def test_nobody_but_operators_arranges_rooms(app: App, who: str):
     await told(app)
-    manage = app.acting(await app.viewer(who)).room_management
+    manage = app.impersonate(await app.viewer(who)).room_admin
     calls: list[Any] = [
         lambda: manage.open("staff"),
         lambda: manage.open("staff", dry_run=True),
@@ -231,8 +231,8 @@ async def test_nobody_but_operators_arranges_rooms(app: App, who: str):
         lambda: manage.members("staff"),
         lambda: manage.add_member("staff", "cy", always=True),
         lambda: manage.remove_member("staff", "bo"),
-        lambda: app.acting(manage.access.principal).erasure.room("general"),
-        lambda: app.acting(manage.access.principal).erasure.room("general", dry_run=True),
+        lambda: app.impersonate(manage.access.principal).erasure.room("general"),
+        lambda: app.impersonate(manage.access.principal).erasure.room("general", dry_run=True),
     ]
     for call in calls:
         with pytest.raises(NotAllowed):

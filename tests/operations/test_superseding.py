@@ -52,7 +52,7 @@ async def chained(admin, *links) -> None:
 
 
 def tiers(answer):
-    return [(step.tier, step.outcome) for step in answer.trace]
+    return [(step.stage, step.outcome) for step in answer.trace]
 
 
 # As a tier
@@ -88,17 +88,17 @@ async def test_a_memory_that_fits_too_little_passes_on(told):
 
     answer = await asked(told)
 
-    assert not answer.is_known
-    assert tiers(answer)[0] == ("memories", "below_bar")
+    assert not answer.is_answered
+    assert tiers(answer)[0] == ("memories", "below_threshold")
 
 
 async def test_what_the_viewer_may_not_see_is_as_if_it_were_not_there(told):
     before = await asked(told, "cy")
     await told.memories.remember(OLD, sources=["r"])
 
-    assert (await asked(told, "ana")).is_known
+    assert (await asked(told, "ana")).is_answered
     assert await asked(told, "cy") == before
-    assert not before.is_known
+    assert not before.is_answered
 
 
 async def test_memories_are_found_by_words_alone_without_a_model(told, tmp_path):
@@ -106,7 +106,7 @@ async def test_memories_are_found_by_words_alone_without_a_model(told, tmp_path)
     settings = told.settings.__class__(org=told.settings.org, model=tmp_path)
     app = App(db=told.db, org_id=told.org_id, settings=settings)
 
-    assert (await asked(app)).tier == "memories"
+    assert (await asked(app)).stage == "memories"
 
 
 # What took its place
@@ -133,7 +133,7 @@ async def test_a_chain_is_told_from_any_of_its_links(told):
     three = await told.memories.remember("Third.", sources=["c"], supersedes=str(two.id))
 
     async def chain(memory):
-        told_of = await told.memories.why(await told.viewer("cy"), str(memory.id))
+        told_of = await told.memories.provenance(await told.viewer("cy"), str(memory.id))
         return [[x.id for x in part] for part in (told_of.predecessors, told_of.successors)]
 
     assert await chain(one) == [[], [two.id, three.id]]
@@ -172,7 +172,7 @@ async def test_only_what_stands_and_is_for_the_same_people_is_superseded(told):
 
 
 async def test_what_the_caller_may_not_see_is_not_there_to_be_superseded(told):
-    pip = told.acting(await told.viewer("pip"))
+    pip = told.impersonate(await told.viewer("pip"))
     await tell(told, message("s", "secret", room=closed("blue", ANA), author=ANA, sent_at=at(6)))
     hidden = await told.memories.remember("Hidden.", sources=["s"])
 
@@ -184,7 +184,7 @@ async def test_what_the_caller_may_not_see_is_not_there_to_be_superseded(told):
     assert str(existing.value).replace(str(hidden.id), "…") == str(missing.value).replace(
         str(told.org_id), "…"
     )
-    assert not (await told.memories.why(told.operator, str(hidden.id))).successors
+    assert not (await told.memories.provenance(told.operator, str(hidden.id))).successors
 
 
 async def test_of_several_that_supersede_one_at_once_one_does(told):
@@ -212,9 +212,9 @@ async def test_whoever_may_not_see_what_took_its_place_does_not_see_the_old_one(
 
     assert len(await told.memories.all(await told.viewer("ana"), statuses=STATUSES)) == 2
     assert await told.memories.all(await told.viewer("cy"), statuses=STATUSES) == []
-    assert not (await asked(told, "cy")).is_known
+    assert not (await asked(told, "cy")).is_answered
     with pytest.raises(NotFound):
-        await told.memories.why(await told.viewer("cy"), str(old.id))
+        await told.memories.provenance(await told.viewer("cy"), str(old.id))
 
 
 # At once, and in a circle
@@ -278,10 +278,10 @@ async def test_a_circle_made_by_hand_hangs_no_read(told, admin):
                 before.id,
                 *(x.id for x in made),
             }
-            why = await told.memories.why(viewer, str(three.id))
+            why = await told.memories.provenance(viewer, str(three.id))
             assert [one.id for one in why.successors] == [four.id, two.id]
             assert {one.id for one in why.predecessors} == {before.id, two.id, four.id}
-            why = await told.memories.why(viewer, str(before.id))
+            why = await told.memories.provenance(viewer, str(before.id))
             assert [one.id for one in why.successors] == [two.id, three.id, four.id]
             await told.ask(viewer, "quincunx")
 

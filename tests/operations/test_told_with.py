@@ -113,12 +113,12 @@ async def test_what_a_platform_says_of_a_message_is_for_operators_who_post_it_no
     bo, given = await told.viewer("bo"), {"action": "wave", "id": 2**60}
     [m] = [found for found in await told.messages(bo, "general") if found.external_id == "m"]
     memory = await told.memories.remember("They meet.", sources=["m"])
-    await told.untangle()
+    await told.disentangle()
     placed = await told.conversations.timeline(bo, "general")
 
     shown = [
         m,
-        *[source.message for source in (await told.memories.why(bo, str(memory.id))).sources],
+        *[source.message for source in (await told.memories.provenance(bo, str(memory.id))).sources],
         *[one.message for one in placed],
         *[one.message for one in (await told.conversations.read(bo, "message:m"))[1]],
         *[one for hit in (await told.search(bo, "meet", limit=5)).hits for one in hit.messages],

@@ -38,9 +38,9 @@ async def viewer(app: App, name: str) -> Viewer:
 
 async def accept_all(app: App) -> None:
     """What was heard with doubt is carried out, once an operator says so."""
-    for wish in await app.wishes.all(app.operator):
+    for wish in await app.privacy_requests.all(app.operator):
         if wish.status == "proposed":
-            await app.wishes.accept(str(wish.id))
+            await app.privacy_requests.apply(str(wish.id))
 
 
 async def found(app: App, who: Viewer, question: str = SECRET) -> set[str]:
@@ -303,8 +303,8 @@ async def test_nobody_slips_away_from_a_wish_or_into_it_under_another_name(app: 
     for said in later:
         await tell(app, said)
     assert await found(app, linda) == set()
-    [wish] = await app.wishes.all(app.operator)
-    assert {"2", "3"} <= {one.external_id for one in wish.covers}
+    [wish] = await app.privacy_requests.all(app.operator)
+    assert {"2", "3"} <= {one.external_id for one in wish.covered_messages}
     if any(said.author is NAMESAKE for said in later):
         assert await found(app, await viewer(app, "mallory")) == {"2"}
 
@@ -323,7 +323,7 @@ async def test_a_name_that_two_bear_means_both_and_a_full_name_whom_it_names(app
 async def test_whoever_is_erased_and_comes_back_under_their_name_is_kept_from_it_again(app: App):
     await tell(app, *KEPT_FROM_LINDA)
     await app.erasure.person("linda")
-    assert await app.wishes.all(app.operator) == []
+    assert await app.privacy_requests.all(app.operator) == []
     again = author("linda-again", name="Linda Moss")
     await tell(app, say("4", again, "hi", sent_at=at(4)))
     assert await found(app, await viewer(app, "linda-again")) == set()
@@ -346,8 +346,8 @@ def confided_to_bo(last) -> list:
 
 
 async def told_to(app: App) -> list[str]:
-    wishes = await app.wishes.all(app.operator)
-    return [name for wish in wishes if wish.kind == "confide" for name in wish.spared_names]
+    wishes = await app.privacy_requests.all(app.operator)
+    return [name for wish in wishes if wish.kind == "confidential" for name in wish.exempt_names]
 
 
 async def test_a_confidant_who_is_renamed_stays_one_and_whoever_spoke_last_is_none(app: App):
@@ -367,8 +367,8 @@ async def test_nobody_becomes_a_confidant_by_a_name_and_by_what_settles_wishes_a
         say("7", FAKE, "please forget that", sent_at=at(7)),
     )
     mallory = await viewer(app, "mallory")
-    (wish,) = await app.acting(mallory).wishes.all(mallory)
-    await app.acting(mallory).wishes.dismiss(str(wish.id))
+    (wish,) = await app.impersonate(mallory).privacy_requests.all(mallory)
+    await app.impersonate(mallory).privacy_requests.dismiss(str(wish.id))
     assert await told_to(app) == ["Ana", "Bo"]
     assert await found(app, mallory) == set()
 
@@ -441,8 +441,8 @@ async def test_a_value_is_what_was_named_and_no_part_of_another_word(app: App, w
     )
     await accept_all(app)
     assert await found(app, app.operator) == set()
-    [one] = await app.wishes.all(app.operator)
-    assert [said.external_id for said in one.covers] == ["1", "2", "3"]
+    [one] = await app.privacy_requests.all(app.operator)
+    assert [said.external_id for said in one.covered_messages] == ["1", "2", "3"]
 
 
 async def test_what_is_confided_is_told_to_nobody_who_takes_the_name_of_a_confidant(app: App):
@@ -479,57 +479,57 @@ async def test_a_value_stays_forgotten_when_somebody_calls_themselves_so(app: Ap
 
 async def test_a_wish_is_reviewed_and_undone_by_its_author(app: App):
     await tell(app, *FORGOTTEN)
-    ana = app.acting(await viewer(app, "ana"))
-    (wish,) = await ana.wishes.all(await viewer(app, "ana"))
+    ana = app.impersonate(await viewer(app, "ana"))
+    (wish,) = await ana.privacy_requests.all(await viewer(app, "ana"))
     assert (wish.kind, wish.status, wish.author_name, wish.room_name) == ("forget", "active", "Ana", "office")
-    assert [one.external_id for one in wish.covers] == ["2", "3", "4", "5"]
-    undone = await ana.wishes.dismiss(str(wish.id))
+    assert [one.external_id for one in wish.covered_messages] == ["2", "3", "4", "5"]
+    undone = await ana.privacy_requests.dismiss(str(wish.id))
     assert undone.status == "dismissed"
-    assert undone.covers == []
+    assert undone.covered_messages == []
     assert await found(app, app.operator) == {"2", "3", "5", "6"}
-    assert (await error_of(ana.wishes.dismiss(str(wish.id))))[0] is BadInput
-    await ana.wishes.accept(str(wish.id)[:-2])
+    assert (await error_of(ana.privacy_requests.dismiss(str(wish.id))))[0] is BadInput
+    await ana.privacy_requests.apply(str(wish.id)[:-2])
     assert await found(app, app.operator) == {"6"}
 
 
 async def test_a_wish_that_was_undone_stays_so_when_more_is_said(app: App):
     await tell(app, *FORGOTTEN)
-    (wish,) = await app.wishes.all(app.operator)
-    await app.wishes.dismiss(str(wish.id))
+    (wish,) = await app.privacy_requests.all(app.operator)
+    await app.privacy_requests.dismiss(str(wish.id))
     await tell(app, say("0", CY, "before all that"), say("7", CY, f"{SECRET} 4412-9981 again"))
     assert await found(app, app.operator) == {"2", "3", "5", "6", "7"}
 
 
 async def test_a_wish_that_was_undone_stays_so_when_it_is_edited_away_and_back(app: App):
     await tell(app, *FORGOTTEN)
-    (wish,) = await app.wishes.all(app.operator)
-    await app.wishes.dismiss(str(wish.id))
+    (wish,) = await app.privacy_requests.all(app.operator)
+    await app.privacy_requests.dismiss(str(wish.id))
     await tell(app, replace(FORGOTTEN[3], body="never mind", edited_at=at(50)))
     await tell(app, replace(FORGOTTEN[3], edited_at=at(51)))
-    assert [one.status for one in await app.wishes.all(app.operator)] == ["dismissed"]
+    assert [one.status for one in await app.privacy_requests.all(app.operator)] == ["dismissed"]
     assert await found(app, app.operator) == {"2", "3", "5", "6"}
-    await app.wishes.accept(str(wish.id))
+    await app.privacy_requests.apply(str(wish.id))
     assert await found(app, app.operator) == {"6"}
 
 
 async def test_an_undone_wish_that_is_edited_away_is_not_listed_and_counts_not_again(app: App):
     await tell(app, *FORGOTTEN)
-    (wish,) = await app.wishes.all(app.operator)
-    await app.wishes.dismiss(str(wish.id))
+    (wish,) = await app.privacy_requests.all(app.operator)
+    await app.privacy_requests.dismiss(str(wish.id))
     await tell(app, replace(FORGOTTEN[3], body="lunch?", edited_at=at(50)))
-    assert await app.wishes.all(app.operator) == []
-    with pytest.raises(BadInput, match="says no wish any more"):
-        await app.wishes.accept(str(wish.id))
+    assert await app.privacy_requests.all(app.operator) == []
+    with pytest.raises(BadInput, match="no longer states a request"):
+        await app.privacy_requests.apply(str(wish.id))
     await tell(app, replace(FORGOTTEN[3], edited_at=at(51)))
-    assert (await app.wishes.accept(str(wish.id))).status == "active"
+    assert (await app.privacy_requests.apply(str(wish.id))).status == "active"
 
 
 async def test_nobody_else_sees_or_undoes_a_wish(app: App):
     await tell(app, *FORGOTTEN)
-    (wish,) = await app.wishes.all(app.operator)
-    cy = app.acting(await viewer(app, "cy"))
-    assert await cy.wishes.all(await viewer(app, "cy")) == []
-    assert (await error_of(cy.wishes.dismiss(str(wish.id))))[0] is NotFound
+    (wish,) = await app.privacy_requests.all(app.operator)
+    cy = app.impersonate(await viewer(app, "cy"))
+    assert await cy.privacy_requests.all(await viewer(app, "cy")) == []
+    assert (await error_of(cy.privacy_requests.dismiss(str(wish.id))))[0] is NotFound
 
 
 async def while_held(admin, monkeypatch, where, *, first, then):
@@ -559,17 +559,17 @@ async def while_held(admin, monkeypatch, where, *, first, then):
 
 async def test_what_is_said_while_a_wish_is_undone_is_recalled(app: App, admin, monkeypatch):
     await tell(app, *FORGOTTEN[:4])
-    [wish] = await app.wishes.all(app.operator)
-    said, undone = app.ingest_batch([FORGOTTEN[4]]), app.wishes.dismiss(str(wish.id))
+    [wish] = await app.privacy_requests.all(app.operator)
+    said, undone = app.ingest_batch([FORGOTTEN[4]]), app.privacy_requests.dismiss(str(wish.id))
     await while_held(admin, monkeypatch, (enforcement, "apply"), first=said, then=undone)
     assert await found(app, app.operator) == {"2", "3", "5"}
 
 
 async def test_what_is_said_while_a_wish_is_kept_is_covered(app: App, admin, monkeypatch):
     await tell(app, *FORGOTTEN[:4])
-    [wish] = await app.wishes.all(app.operator)
-    await app.wishes.dismiss(str(wish.id))
-    said, again = app.ingest_batch([FORGOTTEN[4]]), app.wishes.accept(str(wish.id))
+    [wish] = await app.privacy_requests.all(app.operator)
+    await app.privacy_requests.dismiss(str(wish.id))
+    said, again = app.ingest_batch([FORGOTTEN[4]]), app.privacy_requests.apply(str(wish.id))
     await while_held(admin, monkeypatch, (enforcement, "apply"), first=said, then=again)
     assert await found(app, app.operator) == set()
 
@@ -581,20 +581,22 @@ async def test_a_wish_that_is_erased_while_another_is_kept_stays_gone(app: App, 
         say("7", BO, f"my {SECRET} pin is 9910-1123"),
         say("8", BO, "please forget that"),
     )
-    theirs, _ = sorted(await app.wishes.all(app.operator), key=lambda wish: wish.author_name)
-    await app.wishes.dismiss(str(theirs.id))
+    theirs, _ = sorted(await app.privacy_requests.all(app.operator), key=lambda wish: wish.author_name)
+    await app.privacy_requests.dismiss(str(theirs.id))
     await app.drain()
-    again, erased = app.wishes.accept(str(theirs.id)), app.erasure.message("8", room="office")
+    again, erased = app.privacy_requests.apply(str(theirs.id)), app.erasure.message("8", room="office")
     _, receipt = await while_held(admin, monkeypatch, (kept, "messages_before"), first=again, then=erased)
     assert receipt.is_clean
-    assert [wish.id for wish in await app.wishes.all(app.operator) if wish.message_id] == [theirs.id]
+    assert [wish.id for wish in await app.privacy_requests.all(app.operator) if wish.message_id] == [
+        theirs.id
+    ]
 
 
 async def test_a_wish_that_went_meanwhile_is_not_there(app: App, admin, monkeypatch):
     await tell(app, *FORGOTTEN[:4])
-    [wish] = await app.wishes.all(app.operator)
+    [wish] = await app.privacy_requests.all(app.operator)
     edited = app.ingest_batch([replace(FORGOTTEN[3], body="never mind", edited_at=at(50))])
-    undone = error_of(app.wishes.dismiss(str(wish.id)))
+    undone = error_of(app.privacy_requests.dismiss(str(wish.id)))
     _, (error, _) = await while_held(admin, monkeypatch, (enforcement, "apply"), first=edited, then=undone)
     assert error is NotFound
 
@@ -663,9 +665,9 @@ async def test_what_is_confided_or_kept_from_some_is_so_as_long_as_the_message_t
 ):
     await tell(app, *said)
     await accept_all(app)
-    [wish, *_] = await app.wishes.all(app.operator)
+    [wish, *_] = await app.privacy_requests.all(app.operator)
     await app.erasure.redact(str(wish.message_id), room="office")
-    assert wish.id not in {one.id for one in await app.wishes.all(app.operator)}
+    assert wish.id not in {one.id for one in await app.privacy_requests.all(app.operator)}
 
 
 NEWER = [
@@ -685,14 +687,14 @@ async def erasing(app: App) -> None:
 async def erasing_its_author(app: App) -> None:
     receipt = await app.erasure.person("ana")
     assert receipt.is_clean
-    assert ("wishes to forget, without author and words", 1) in {
+    assert ("privacy requests to forget, without author and text", 1) in {
         (one.what, one.count) for one in receipt.kept
     }
 
 
 async def expiring(app: App) -> None:
-    await app.erasure.keep("office", timedelta(days=30))
-    await app.erasure.expire()
+    await app.erasure.set_retention("office", timedelta(days=30))
+    await app.erasure.erase_expired()
 
 
 @pytest.mark.usefixtures("no_grace")
@@ -708,21 +710,23 @@ async def test_what_others_repeated_stays_forgotten_when_the_wish_is_gone_till_a
     assert await found(app, app.operator) == {"6"}
     for name in ("bo", "cy"):
         assert await found(app, await viewer(app, name)) == {"6"}
-        assert await app.wishes.all(await viewer(app, name)) == []
-    [wish] = await app.wishes.all(app.operator)
+        assert await app.privacy_requests.all(await viewer(app, name)) == []
+    [wish] = await app.privacy_requests.all(app.operator)
     assert (wish.message_id, wish.author_id, wish.author_name, wish.body) == (None, None, "", "")
-    assert {one.external_id for one in wish.covers} == {"3", "5"} | own
-    rows = await admin.execute("select row_to_json(wishes)::text from wishes where org_id = %s", [app.org_id])
+    assert {one.external_id for one in wish.covered_messages} == {"3", "5"} | own
+    rows = await admin.execute(
+        "select row_to_json(privacy_requests)::text from privacy_requests where org_id = %s", [app.org_id]
+    )
     [(row,)] = await rows.fetchall()
-    assert '"marks":[]' in row
-    assert '"told":null' in row
+    assert '"identifiers":[]' in row
+    assert '"spans":null' in row
 
     await tell(app, replace(NEWER[5], external_id="7", body="what comes later changes nothing"))
     assert await found(app, app.operator) == {"6"}
-    undone = await app.wishes.dismiss(str(wish.id))
-    assert (undone.status, undone.covers) == ("dismissed", [])
+    undone = await app.privacy_requests.dismiss(str(wish.id))
+    assert (undone.status, undone.covered_messages) == ("dismissed", [])
     assert await found(app, app.operator) == {"3", "5", "6"} | own
-    assert (await error_of(app.wishes.accept(str(wish.id))))[0] is BadInput
+    assert (await error_of(app.privacy_requests.apply(str(wish.id))))[0] is BadInput
 
 
 async def test_a_wish_that_is_gone_goes_with_the_last_of_what_it_covers(app: App):
@@ -731,17 +735,17 @@ async def test_a_wish_that_is_gone_goes_with_the_last_of_what_it_covers(app: App
     await tell(app, replace(FORGOTTEN[2], body=f"{SECRET} 4412-9981, edited", edited_at=at(50)))
     assert await found(app, app.operator) == {"6"}
     for name in ("bo", "cy"):
-        assert len(await app.wishes.all(app.operator)) == 1
+        assert len(await app.privacy_requests.all(app.operator)) == 1
         assert (await app.erasure.person(name)).is_clean
-    assert await app.wishes.all(app.operator) == []
+    assert await app.privacy_requests.all(app.operator) == []
 
 
 async def test_a_wish_that_was_undone_leaves_nothing_when_it_goes(app: App):
     await tell(app, *FORGOTTEN)
-    [wish] = await app.wishes.all(app.operator)
-    await app.wishes.dismiss(str(wish.id))
+    [wish] = await app.privacy_requests.all(app.operator)
+    await app.privacy_requests.dismiss(str(wish.id))
     await app.erasure.person("ana")
-    assert await app.wishes.all(app.operator) == []
+    assert await app.privacy_requests.all(app.operator) == []
     assert await found(app, app.operator) == {"3", "5", "6"}
 
 
@@ -749,7 +753,7 @@ async def test_erasing_what_a_wish_is_about_leaves_nothing_of_it(app: App, admin
     await tell(app, *FORGOTTEN)
     receipt = await app.erasure.message("2", room="office")
     assert receipt.is_clean
-    rows = await admin.execute("select target_ids from wishes where org_id = %s", [app.org_id])
+    rows = await admin.execute("select target_ids from privacy_requests where org_id = %s", [app.org_id])
     [(targets,)] = await rows.fetchall()
     assert len(targets) == 1
     assert await found(app, app.operator) == {"3", "5", "6"}
@@ -766,9 +770,9 @@ async def test_nothing_is_left_of_a_person_in_wishes(app: App, person):
 async def test_nobody_reads_what_is_withheld_nor_wishes_of_others(app: App, reader):
     await tell(app, *FORGOTTEN)
     async with app.db.read_transaction(await viewer(app, reader)) as conn:
-        rows = await (await conn.execute("select count(*) from withheld")).fetchone()
+        rows = await (await conn.execute("select count(*) from restricted_messages")).fetchone()
         assert rows == (0,)
-        rows = await (await conn.execute("select count(*) from wishes")).fetchone()
+        rows = await (await conn.execute("select count(*) from privacy_requests")).fetchone()
         assert rows == (int(reader == "ana"),)
 
 
@@ -778,8 +782,8 @@ async def test_memories_that_rest_on_what_is_forgotten_are_recalled_for_nobody(a
     assert await app.memories.all(app.operator) == [memory]
     await tell(app, FORGOTTEN[3])
     assert await app.memories.all(app.operator) == []
-    [wish] = await app.wishes.all(app.operator)
-    await app.wishes.dismiss(str(wish.id))
+    [wish] = await app.privacy_requests.all(app.operator)
+    await app.privacy_requests.dismiss(str(wish.id))
     assert [one.id for one in await app.memories.all(app.operator)] == [memory.id]
 
 
@@ -798,11 +802,11 @@ async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, a
     async def withheld(app: App) -> set[tuple[str, str]]:
         rows = await admin.execute(
             """select voice.external_id, covered.external_id
-               from withheld
-               join wishes on wishes.org_id = withheld.org_id and wishes.id = withheld.wish_id
-               join messages as voice on voice.org_id = wishes.org_id and voice.id = wishes.message_id
-               join messages as covered on covered.org_id = withheld.org_id and covered.id = withheld.message_id
-               where withheld.org_id = %s""",
+               from restricted_messages
+               join privacy_requests on privacy_requests.org_id = restricted_messages.org_id and privacy_requests.id = restricted_messages.request_id
+               join messages as voice on voice.org_id = privacy_requests.org_id and voice.id = privacy_requests.message_id
+               join messages as covered on covered.org_id = restricted_messages.org_id and covered.id = restricted_messages.message_id
+               where restricted_messages.org_id = %s""",
             [app.org_id],
         )
         return {(row[0], row[1]) for row in await rows.fetchall()}
@@ -833,7 +837,7 @@ async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, a
 async def test_many_may_list_wishes_at_once(app):
     await app.ingest_batch([message("1", "I am moving to Kiel"), message("2", "please forget that")])
 
-    listings = (app.wishes.all(app.operator) for _ in range(20))
+    listings = (app.privacy_requests.all(app.operator) for _ in range(20))
     found = await asyncio.wait_for(asyncio.gather(*listings), timeout=20)
 
     assert {len(one) for one in found} == {1}

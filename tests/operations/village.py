@@ -94,7 +94,9 @@ async def read_by(app: App, viewer: Viewer) -> set[str]:
 
 async def log_lines(admin: psycopg.AsyncConnection, app: App) -> list[tuple[Any, ...]]:
     """Return the lines of an org's log in order: action, outcome, viewer, key, subjects."""
-    query = "select action, outcome, viewer_id, key_id, subject_ids from activity_log where org_id = %s order by id"
+    query = (
+        "select action, outcome, viewer_id, key_id, subject_ids from audit_log where org_id = %s order by id"
+    )
     return await (await admin.execute(query, [app.org_id])).fetchall()
 
 

@@ -45,9 +45,9 @@ async def test_a_time_outside_of_all_time_is_no_fault_of_ours(app: App, since: d
 async def test_what_was_erased_stays_out_after_its_room_kept_for_a_time_and_then_forever(app: App):
     await app.ingest_batch([message("1", "a secret"), message("2", "no secret")])
     await app.erasure.message("1", room="general")
-    await app.erasure.keep("general", HOUR)
-    await app.erasure.expire()
-    await app.erasure.keep("general", None)
+    await app.erasure.set_retention("general", HOUR)
+    await app.erasure.erase_expired()
+    await app.erasure.set_retention("general", None)
     again = await app.ingest_batch([message("1", "a secret"), message("2", "no secret")])
     assert [skipped.reason for skipped in again.skipped] == ["erased"]
     assert await bodies(app) == ["", "no secret"]
@@ -56,20 +56,20 @@ async def test_what_was_erased_stays_out_after_its_room_kept_for_a_time_and_then
 @pytest.mark.usefixtures("no_grace")
 async def test_the_receipt_of_an_expiry_stays_clean_when_the_room_takes_things_in_again(app: App):
     await app.ingest(message("1"))
-    await app.erasure.keep("general", HOUR)
-    [receipt] = await app.erasure.expire()
+    await app.erasure.set_retention("general", HOUR)
+    [receipt] = await app.erasure.erase_expired()
     assert receipt.is_clean
-    await app.erasure.keep("general", None)
+    await app.erasure.set_retention("general", None)
     await app.ingest(message("1"))
-    assert (await app.erasure.check(str(receipt.id))).is_clean
+    assert (await app.erasure.verify(str(receipt.id))).is_clean
 
 
 @pytest.mark.parametrize("now", [datetime.now(UTC) + AGE, at(0).replace(tzinfo=None)])
 async def test_nothing_expires_at_a_time_that_has_not_come_or_has_no_zone(app: App, now: datetime):
     await app.ingest(message("1"))
-    await app.erasure.keep("general", HOUR)
+    await app.erasure.set_retention("general", HOUR)
     with pytest.raises(BadInput):
-        await app.erasure.expire(now)
+        await app.erasure.erase_expired(now)
     assert len(await bodies(app)) == 1
 
 

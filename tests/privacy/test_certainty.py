@@ -24,7 +24,7 @@ def said(number: int, author: str, body: str, **fields) -> RoomMessage:
         author_kind="human",
         body=body,
         sent_at=NOON + timedelta(minutes=number),
-        native_order=number,
+        sequence=number,
         **fields,
     )
 

@@ -36,7 +36,7 @@ async def _copied(app: App, shelves: dict[str, Shelf]) -> App:
     )
     await app.drain()
     for target in shelves:
-        await app.projecting.rebuild(target)
+        await app.projections.rebuild(target)
     return app
 
 
@@ -49,16 +49,16 @@ async def write(app: App, shelves: dict[str, Shelf], *targets: str) -> None:
 
 async def told(app: App, receipt_id: object) -> dict[str, PendingRemoval]:
     found = await app.erasure.receipt(str(receipt_id))
-    assert found.copies is not None
-    return {one.store: one for one in found.copies}
+    assert found.pending_projections is not None
+    return {one.store: one for one in found.pending_projections}
 
 
 async def test_an_erased_message_is_told_to_be_in_each_copy_until_it_is_not(copied: App, shelves) -> None:
     gone, before = await copied.erasure.message("4"), len(shelves["qdrant"].held_copies)
     assert before == 1
     assert gone.is_clean
-    assert gone.copies is not None
-    assert {one.store: (one.to_remove, one.is_done) for one in gone.copies} == {
+    assert gone.pending_projections is not None
+    assert {one.store: (one.to_remove, one.is_done) for one in gone.pending_projections} == {
         "qdrant": (1, False),
         "neo4j": (1, False),
     }
@@ -96,7 +96,7 @@ async def test_a_person_goes_from_a_graph_with_what_they_said_and_what_is_rememb
     assert states["neo4j"].to_remove >= 2
     await write(copied, shelves, *shelves)
     assert all(one.is_done for one in (await told(copied, gone.id)).values())
-    assert (await copied.projecting.diff("neo4j")).count == 0
+    assert (await copied.projections.diff("neo4j")).count == 0
 
 
 async def test_a_server_that_fails_is_told_of_with_since_when_and_what_it_refuses(
@@ -107,7 +107,7 @@ async def test_a_server_that_fails_is_told_of_with_since_when_and_what_it_refuse
     with pytest.raises(BackendUnavailable):
         await write(copied, shelves, "qdrant")
     state = (await told(copied, gone.id))["qdrant"]
-    assert (state.to_remove, state.set_aside, state.error) == (1, 0, "the shelf fell down")
+    assert (state.to_remove, state.dead_lettered, state.error) == (1, 0, "the shelf fell down")
     assert state.failing_since is not None
     shelves["qdrant"].is_down = False
 
@@ -117,7 +117,7 @@ async def test_a_server_that_fails_is_told_of_with_since_when_and_what_it_refuse
     shelves["qdrant"].drop = refuse  # type: ignore[method-assign]
     await write(copied, shelves, "qdrant")
     state = (await told(copied, gone.id))["qdrant"]
-    assert (state.to_remove, state.set_aside, state.is_done) == (1, 1, False)
+    assert (state.to_remove, state.dead_lettered, state.is_done) == (1, 1, False)
 
 
 async def test_what_is_asked_for_long_after_an_erasure_is_none_of_its_business(
@@ -135,9 +135,9 @@ async def test_what_is_asked_for_long_after_an_erasure_is_none_of_its_business(
     assert all(one.is_done for one in (await told(copied, gone.id)).values())
     assert not any(one.is_done for one in (await told(copied, later.id)).values())
     # Who looks again looks at all of it.
-    again = await copied.erasure.check(str(gone.id))
-    assert again.copies is not None
-    assert not any(one.is_done for one in again.copies)
+    again = await copied.erasure.verify(str(gone.id))
+    assert again.pending_projections is not None
+    assert not any(one.is_done for one in again.pending_projections)
 
 
 async def test_whoever_erased_their_own_is_told_of_their_own_alone(copied: App, shelves) -> None:
@@ -146,17 +146,17 @@ async def test_whoever_erased_their_own_is_told_of_their_own_alone(copied: App, 
     with pytest.raises(BackendUnavailable):
         await write(copied, shelves, "qdrant")
     await copied.erasure.message("3")
-    ana = copied.acting(await copied.viewer("ana"))
+    ana = copied.impersonate(await copied.viewer("ana"))
     gone = await ana.erasure.message("4")
-    assert gone.copies is not None
-    assert [(one.store, one.to_remove, one.to_rewrite, one.error) for one in gone.copies] == [
+    assert gone.pending_projections is not None
+    assert [(one.store, one.to_remove, one.to_rewrite, one.error) for one in gone.pending_projections] == [
         ("neo4j", 1, 0, None),
         ("qdrant", 1, 0, None),
     ]
     mine = await ana.erasure.person("ana")
-    assert mine.copies is not None
+    assert mine.pending_projections is not None
     # Her other message, and in the graph herself.
-    assert {one.store: one.to_remove for one in mine.copies} == {"qdrant": 1, "neo4j": 2}
+    assert {one.store: one.to_remove for one in mine.pending_projections} == {"qdrant": 1, "neo4j": 2}
     in_full = next(
         one for one in await copied.erasure.receipts() if one.kind == "person" and one.viewer_id is None
     )
@@ -165,11 +165,11 @@ async def test_whoever_erased_their_own_is_told_of_their_own_alone(copied: App, 
 
 async def test_an_own_receipt_says_no_more_is_gone_than_it_counts(copied: App, shelves, admin) -> None:
     await remember(copied, "It rains.", sources=["4"])
-    await copied.projecting.rebuild("neo4j")
-    ana = copied.acting(await copied.viewer("ana"))
+    await copied.projections.rebuild("neo4j")
+    ana = copied.impersonate(await copied.viewer("ana"))
     gone = await ana.erasure.message("4")
     await admin.execute(
-        "delete from work where org_id = %s and stage = 'neo4j' and subject_id = %s",
+        "delete from work_queue where org_id = %s and queue = 'neo4j' and subject_id = %s",
         [copied.org_id, gone.message_id],
     )
     # What was drawn from her message waits, and is not counted: somebody else's might be.
@@ -192,8 +192,8 @@ async def _in_full(app: App) -> Receipt:
 
 async def test_without_copies_and_in_lists_nothing_is_told(app: App) -> None:
     await app.ingest(message("1", "Who feeds the cat?"))
-    assert (await app.erasure.message("1", dry_run=True)).copies is None
+    assert (await app.erasure.message("1", dry_run=True)).pending_projections is None
     gone = await app.erasure.message("1")
-    assert gone.copies == ()
+    assert gone.pending_projections == ()
     [listed] = await app.erasure.receipts()
-    assert listed.copies is None
+    assert listed.pending_projections is None

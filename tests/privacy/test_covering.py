@@ -32,7 +32,7 @@ def told(*lines: str | tuple[str, int]) -> list[RoomMessage]:
                 author_kind=NAMES[author],
                 body=body,
                 sent_at=NOON,
-                native_order=number,
+                sequence=number,
                 reply_to=parent,
             )
         )

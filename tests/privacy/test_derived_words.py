@@ -28,7 +28,7 @@ OPEN = room("general", topic="Ask Zebulon Quist for the keys")
 #: Where a name stays in plain words, and how a receipt calls it.
 STAYS = {
     ("messages", "body"): "messages of others with their names in the words",
-    ("revisions", "body"): "messages of others with their names in the words",
+    ("message_revisions", "body"): "messages of others with their names in the words",
     ("messages", "words"): "messages of others with their names in the words",
     (
         "messages",
@@ -58,7 +58,7 @@ async def tell(app: App) -> None:
             message("4", "just us two", author=BO, room=PAIR),
         ]
     )
-    await app.untangle()
+    await app.disentangle()
 
 
 async def places_naming(admin, app: App) -> set[tuple[str, str]]:
@@ -84,10 +84,10 @@ async def test_every_place_where_a_name_stays_is_in_the_receipt_and_no_other_is(
         title="Zebulon Quist",
         tags=["zebulon quist", "crane"],
     )
-    await app.keys.make("operator", name="for Zebulon Quist")
+    await app.keys.create("operator", name="for Zebulon Quist")
     [conversation] = await app.conversations.all(app.operator, room="general")
     await app.conversations.rename(str(conversation.id), "What Zebulon Quist left")
-    await app.conversations.mark(str(conversation.id), "sensitive")
+    await app.conversations.set_sensitivity(str(conversation.id), "sensitive")
     zeb = str(await participant(app, "u-zeb"))
 
     receipt = await app.erasure.person("u-zeb")
@@ -103,7 +103,9 @@ async def test_every_place_where_a_name_stays_is_in_the_receipt_and_no_other_is(
     assert rooms["pair"] == ("Bo and [erased]", "What [erased] wants")
     [memory] = await app.memories.all(app.operator)
     assert list(memory.tags) == ["crane"]
-    held = await admin.execute("select spoken_by::text from conversations where org_id = %s", [app.org_id])
+    held = await admin.execute(
+        "select prior_authors::text from conversations where org_id = %s", [app.org_id]
+    )
     assert zeb not in as_text(await held.fetchall())
 
 
@@ -118,10 +120,10 @@ async def test_a_room_for_a_few_does_not_get_an_erased_name_again(app: App):
 async def test_what_is_left_is_labelled_without_the_erased_name(app: App):
     await tell(app)
     await app.erasure.person("u-zeb")
-    await app.untangle()
+    await app.disentangle()
     # Also what others say of them later.
     await app.ingest(message("6", "Zebulon's rowboat, zebulons rowboat", author=BO, room=OPEN, reply_to="3"))
-    await app.untangle()
+    await app.disentangle()
     labels = [one.label for one in await app.conversations.all(app.operator)]
     assert any(labels)
     assert not NAME.search(" ".join(labels)), labels
@@ -157,7 +159,7 @@ async def test_no_memory_is_drawn_again_that_says_an_erased_name(app: App):
     ]
     await app.ingest_batch(lines)
     await app.drain()
-    await app.extracting.extract()
+    await app.extraction.extract()
     before = [one.content for one in await app.memories.all(app.operator)]
     assert any(NAME.search(one) for one in before), before
 
@@ -165,7 +167,7 @@ async def test_no_memory_is_drawn_again_that_says_an_erased_name(app: App):
     # Gone through anew, and said once more by others.
     await app.ingest(message("9", "We decided that Quist keeps the boat.", author=BO, room=OPEN))
     await app.drain()
-    await app.extracting.extract()
+    await app.extraction.extract()
     after = [(one.title, one.content, one.tags) for one in await app.memories.all(app.operator)]
     assert any("Friday" in content for _, content, _ in after), after
     assert not NAME.search(repr(after)), after
@@ -176,7 +178,7 @@ async def test_small_words_of_an_erased_name_keep_no_memory_from_being_drawn(app
     await app.erasure.person("u-will")
     await app.ingest(message("2", "We decided that the wiki will move on Friday.", author=ANA, room=OPEN))
     await app.drain()
-    await app.extracting.extract()
+    await app.extraction.extract()
     assert [one for one in await app.memories.all(app.operator) if "Friday" in one.content]
 
 

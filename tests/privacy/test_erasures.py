@@ -50,7 +50,7 @@ def kept(receipt: Receipt) -> dict[str, int]:
 
 
 async def acting(app: App, account: str) -> App:
-    return app.acting(await app.viewer(account))
+    return app.impersonate(await app.viewer(account))
 
 
 async def test_every_table_with_rows_of_an_org_is_looked_at(admin: psycopg.AsyncConnection):
@@ -71,21 +71,21 @@ async def test_an_erased_message_leaves_a_hole_and_nothing_else_changes(app: App
 
     assert receipt.is_clean
     counted = {"messages": 1, "embeddings": 1, "memories": 1, "memory embeddings": 1, "replies": 1}
-    assert removed(receipt) == counted | {"placements": 1, "labels": 1}
+    assert removed(receipt) == counted | {"conversation messages": 1, "labels": 1}
     went = changes(before, await dump(admin, app))
     assert rooms_again(went) == {str(receipt.room_id)}
     [(was, columns)] = went.pop("messages").differ
     assert (was["id"], columns - HOLLOW) == (gone, set())
     [edge] = went.pop("replies").went
     assert (edge["parent_id"], edge["method"]) == (gone, "inferred")
-    assert [row["message_id"] for row in went.pop("placements").went] == [gone]
+    assert [row["message_id"] for row in went.pop("conversation_messages").went] == [gone]
     assert [row["id"] for row in went.pop("memories").went] == [str(made["rests on 1"])]
     for table in ("memory_sources", "memory_embeddings"):
         assert {row["memory_id"] for row in went.pop(table).went} == {str(made["rests on 1"])}
     assert [row["message_id"] for row in went.pop("message_embeddings").went] == [gone]
     [(conversation, columns)] = went.pop("conversations").differ
-    assert (conversation["id"], columns) == (str(made["opening"]), {"label", "opened_at"})
-    [(counted, columns)] = went.pop("activity").differ
+    assert (conversation["id"], columns) == (str(made["root"]), {"label", "opened_at"})
+    [(counted, columns)] = went.pop("room_activity").differ
     assert counted["participant_id"] == str(await participant(app, "ana"))
     assert columns == {"message_count", "first_at"}
     [nobody] = went.pop("participants").came
@@ -96,9 +96,9 @@ async def test_an_erased_message_leaves_a_hole_and_nothing_else_changes(app: App
 async def test_earlier_texts_go_with_an_erased_message(app: App, admin):
     await app.ingest(message("1", "the ferry leaves at six"))
     await app.ingest(message("1", "the ferry leaves at seven", edited_at=at(9)))
-    assert len((await dump(admin, app))["revisions"]) == 1
+    assert len((await dump(admin, app))["message_revisions"]) == 1
     assert removed(await app.erasure.message("1"))["revisions"] == 1
-    assert (await dump(admin, app))["revisions"] == {}
+    assert (await dump(admin, app))["message_revisions"] == {}
 
 
 async def test_a_hole_keeps_its_place_and_the_edges_around_it(app: App):
@@ -152,7 +152,7 @@ async def test_a_redaction_takes_every_derived_copy_and_keeps_place_author_and_n
     assert columns == {"body", "words", "edited_at", "redacted_at"}
     assert rooms_again(went) == {said["room_id"]}
     assert [(row["child_id"], row["method"]) for row in went.pop("replies").went] == [(said["id"], "mention")]
-    assert len(went.pop("revisions").went) == 1
+    assert len(went.pop("message_revisions").went) == 1
     assert len(went.pop("message_embeddings").went) == 1
     [(conversation, columns)] = went.pop("conversations").differ
     assert (conversation["id"], columns) == (str(made["alone"]), {"label"})
@@ -193,16 +193,16 @@ async def test_a_range_takes_its_messages_and_no_others(app: App, admin):
     gone = {row["id"] for row in went["messages"].went}
     assert rooms_again(went) == {str(receipt.room_id)}
     assert {row["external_id"] for row in went.pop("messages").went} == {"3", "4", "5", "6", "7"}
-    for table in ("message_audience", "revisions", "message_embeddings", "placements"):
+    for table in ("message_audience", "message_revisions", "message_embeddings", "conversation_messages"):
         assert {row["message_id"] for row in went.pop(table).went} <= gone
     resting = {str(made["rests on 1"]), str(made["rests on 3"])}
     assert {row["id"] for row in went.pop("memories").went} == resting
     assert {row["memory_id"] for row in went.pop("memory_embeddings").went} == resting
     assert len(went.pop("memory_sources").went) == 3
     assert [row["id"] for row in went["conversations"].went] == [str(made["alone"])]
-    assert [row["id"] for row, _ in went.pop("conversations").differ] == [str(made["opening"])]
+    assert [row["id"] for row, _ in went.pop("conversations").differ] == [str(made["root"])]
     assert len(went.pop("erased_ranges").came) == 1
-    assert all(row["room_id"] == str(receipt.room_id) for row, _ in went.pop("activity").differ)
+    assert all(row["room_id"] == str(receipt.room_id) for row, _ in went.pop("room_activity").differ)
     # What stays still says what it answered, and waits for it.
     assert [columns for _, columns in went["replies"].differ] == [{"parent_id"}] * 2
     assert {row["method"] for row in went.pop("replies").went} == {"inferred", "mention"}
@@ -275,7 +275,7 @@ async def test_an_erased_person_is_nowhere(app: App, admin):
     gone = {str(made[name]) for name in ("rests on 1", "about ana", "by ana", "names ana")}
     assert {row["id"] for row in went["memories"].went} == gone
     assert [row["participant_id"] for row in went["api_keys"].went] == [ana]
-    assert len(went["encounters"].went) == 1
+    assert len(went["interactions"].went) == 1
     assert removed(receipt)["messages"] == 5
 
 
@@ -301,10 +301,10 @@ async def test_what_others_said_loses_only_what_names_the_person(app: App, admin
     }
     assert mine["4"]["body"] == "[erased] joined the room"
     assert mine["8"]["body"] == "yes indeed @[erased]"
-    assert [row["body"] for row in after["revisions"].values()] == ["yes @[erased]"]
+    assert [row["body"] for row in after["message_revisions"].values()] == ["yes @[erased]"]
     assert {row["name"] for row in after["rooms"].values()} == {"general", "closed", "erased"}
     # What was said anew is found anew, and so is what it answers.
-    anew = {row["subject_id"] for row in after["work"].values() if row["stage"] == "embed"}
+    anew = {row["subject_id"] for row in after["work_queue"].values() if row["queue"] == "embed"}
     assert anew == {mine[mark]["id"] for mark in ("2", "8")}
     assert rooms_again(changes(before, after)) == {mine["2"]["room_id"], mine["10"]["room_id"]}
     await app.drain()
@@ -330,7 +330,7 @@ async def test_somebody_else_of_the_same_name_keeps_it(app: App, admin):
 async def participants_of(app: App, platform: str, account: str) -> Sequence:
     async with app.db.read_transaction(app.operator) as conn:
         rows = await conn.execute(
-            "select participant_id from identities where platform = %s and account_id = %s",
+            "select participant_id from platform_accounts where platform = %s and account_id = %s",
             [platform, account],
         )
         return [one for (one,) in await rows.fetchall()]
@@ -362,7 +362,7 @@ async def test_a_name_that_an_erased_person_bore_for_a_while_goes_from_notices(a
 async def test_an_erased_person_is_among_the_speakers_of_no_sensitive_conversation(app: App, admin):
     await app.ingest_batch([message("1", author=ANA), message("2", author=author("bo"))])
     conversation = await converse(app, "the ferry", ["1", "2"])
-    await app.conversations.mark(str(conversation), sensitivity="sensitive")
+    await app.conversations.set_sensitivity(str(conversation), sensitivity="sensitive")
     ana = str(await participant(app, "ana"))
     assert ana in as_text(await dump(admin, app))
     await app.erasure.person("ana")
@@ -385,7 +385,7 @@ async def test_a_label_given_by_a_person_goes_with_what_was_said_and_is_found_an
     rows = await dump(admin, app)
     told = rows["conversations"][json.dumps([str(named)])]
     assert (told["label"], told["is_named"]) == ("", False)
-    placed = {row["message_id"] for row in rows["placements"].values()}
+    placed = {row["message_id"] for row in rows["conversation_messages"].values()}
     assert placed == set(map(str, await ids_of(app, ["1", "2"] if how == "redact" else ["2"])))
 
 
@@ -395,8 +395,8 @@ async def test_what_answered_an_erased_message_is_gone_through_again_wherever_it
     await tangle(app)
     await link(app, "9", "1")
     await app.erasure.message("1")
-    [work] = (await dump(admin, app))["work"].values()
-    assert (work["stage"], datetime.fromisoformat(work["since"])) == ("untangle", at(1))
+    [work] = (await dump(admin, app))["work_queue"].values()
+    assert (work["queue"], datetime.fromisoformat(work["since"])) == ("disentangle", at(1))
     assert datetime.fromisoformat(work["until"]) == at(9)
 
 
@@ -480,7 +480,7 @@ async def test_lists_audiences_and_mentions_do_not_bring_a_person_back(app: App,
     fresh = [row for row in held["messages"].values() if int(row["external_id"]) >= 40]
     assert not re.search(r"\bana\b|annie", as_text({"messages": {r["id"]: r for r in fresh}}), re.IGNORECASE)
     assert not re.search(r"\bana\b", as_text({"rooms": held["rooms"]}), re.IGNORECASE)
-    assert "ana" not in {row["account_id"] for row in held["identities"].values()}
+    assert "ana" not in {row["account_id"] for row in held["platform_accounts"].values()}
     assert {row["participant_id"] for row in held["message_audience"].values()} == {
         str(await participant(app, "cy"))
     }
@@ -524,7 +524,11 @@ async def test_a_member_erases_what_they_said_and_themselves_only(app: App, admi
     for attempt in (bo.erasure.message("1"), bo.erasure.redact("1"), bo.erasure.person("cy")):
         with pytest.raises(NotAllowed):
             await attempt
-    for attempt in (bo.erasure.range("general"), bo.erasure.keep("general", None), bo.erasure.expire()):
+    for attempt in (
+        bo.erasure.range("general"),
+        bo.erasure.set_retention("general", None),
+        bo.erasure.erase_expired(),
+    ):
         with pytest.raises(NotAllowed):
             await attempt
     assert changes(before, await dump(admin, app)) == {}
@@ -560,8 +564,8 @@ async def test_everybody_sees_their_own_receipts_only(app: App):
     assert len(await app.erasure.receipts()) == 3
     assert len(await app.erasure.receipts(1)) == 1
     with pytest.raises(NotFound):
-        await bo.erasure.check(str(mine.id))
-    assert (await ana.erasure.check(str(mine.id)[:20])).is_clean
+        await bo.erasure.verify(str(mine.id))
+    assert (await ana.erasure.verify(str(mine.id)[:20])).is_clean
 
 
 # Receipts and the log
@@ -574,7 +578,7 @@ async def test_receipts_and_the_log_hold_neither_text_nor_name(app: App, admin):
     await app.erasure.person("ana")
     rows = await admin.execute(
         "select to_jsonb(receipts)::text from receipts where org_id = %s"
-        " union all select to_jsonb(activity_log)::text from activity_log where org_id = %s",
+        " union all select to_jsonb(audit_log)::text from audit_log where org_id = %s",
         [app.org_id, app.org_id],
     )
     held = "\n".join(text for (text,) in await rows.fetchall())
@@ -611,7 +615,7 @@ async def test_a_crash_before_the_second_look_leaves_a_receipt_that_check_comple
         [unchecked, *_] = await app.erasure.receipts()
         assert unchecked.checks is None
         assert not unchecked.is_clean
-        assert (await app.erasure.check(str(unchecked.id))).is_clean
+        assert (await app.erasure.verify(str(unchecked.id))).is_clean
         assert (await app.erasure.receipts())[0].is_clean
 
 
@@ -620,11 +624,11 @@ async def test_a_crash_before_the_second_look_leaves_a_receipt_that_check_comple
     [
         (
             "message",
-            "insert into revisions select org_id, id, now(), 'text' from messages where external_id = '7'",
+            "insert into message_revisions select org_id, id, now(), 'text' from messages where external_id = '7'",
         ),
         (
             "range",
-            "update erased_ranges set until = until; insert into work values (%(org)s, 'embed', %(org)s)",
+            "update erased_ranges set until = until; insert into work_queue values (%(org)s, 'embed', %(org)s)",
         ),
         ("person", "update messages set mentions = '[\"ana\"]' where external_id = '12'"),
     ],
@@ -642,7 +646,7 @@ async def test_the_second_look_really_looks(app: App, admin, what, spoil):
     for statement in spoil.split("; "):
         where = " and org_id = %(org)s" if " where " in statement else ""
         await admin.execute(statement + where, {"org": app.org_id})
-    again = await app.erasure.check(str(receipt.id))
+    again = await app.erasure.verify(str(receipt.id))
     assert not again.is_clean
     assert sum(check.found for check in again.checks or ()) == 1
 
@@ -663,7 +667,7 @@ async def test_nothing_of_what_is_gone_is_shown(app: App):
         assert not any(one.id in hit.why for hit in found.hits for one in hit.messages if one.erased_at)
         assert "Ana" not in {one.name for one in await app.participants(viewer)}
         assert "erased" not in {one.name for one in await app.participants(viewer)}
-        assert not (await app.ask(viewer, "when does the ferry leave?")).is_known
+        assert not (await app.ask(viewer, "when does the ferry leave?")).is_answered
     with pytest.raises(NotFound):
         await app.viewer("ana")
     with pytest.raises(NotFound):

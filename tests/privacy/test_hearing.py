@@ -32,7 +32,9 @@ async def ids_of(admin, app: App) -> dict[str, object]:
     return {external_id: key for external_id, key, _ in found} | {"room": found[0][2]}
 
 
-async def name(app: App, admin, wishes: Mapping[str, PrivacyRequest], *, heard_by="a language model") -> int:
+async def name(
+    app: App, admin, wishes: Mapping[str, PrivacyRequest], *, detected_by="a language model"
+) -> int:
     """Have wishes heard, by the external ids of their messages."""
     ids = await ids_of(admin, app)
     room_id, named = ids["room"], {ids[key]: wish for key, wish in wishes.items()}
@@ -40,7 +42,7 @@ async def name(app: App, admin, wishes: Mapping[str, PrivacyRequest], *, heard_b
     async def work(conn) -> int:
         await directory.lock_rooms(conn, [room_id])
         return await enforcement.add_detected(
-            conn, app.org_id, room_id, named, detected_by=heard_by, at=at(60)
+            conn, app.org_id, room_id, named, detected_by=detected_by, at=at(60)
         )
 
     count = await app.db.change(app.org_id, work)
@@ -53,26 +55,26 @@ async def test_a_wish_that_rules_do_not_hear_counts_once_it_is_named(app: App, a
     assert await found(app, app.operator) == {"2", "4"}
     assert await name(app, admin, {"3": BACK}) == 1
     assert await found(app, app.operator) == set()
-    [wish] = await app.wishes.all(app.operator)
-    assert (wish.heard_by, wish.author_name) == ("a language model", "Ana")
-    assert [one.external_id for one in wish.covers] == ["2", "3", "4"]
+    [wish] = await app.privacy_requests.all(app.operator)
+    assert (wish.detected_by, wish.author_name) == ("a language model", "Ana")
+    assert [one.external_id for one in wish.covered_messages] == ["2", "3", "4"]
 
 
 async def test_what_rules_heard_is_never_replaced(app: App, admin):
     await tell(app, *SAID[:2], replace(SAID[2], body="please forget that"))
-    assert await name(app, admin, {"3": PrivacyRequest(kind="confide")}) == 0
-    [wish] = await app.wishes.all(app.operator)
-    assert (wish.heard_by, wish.kind) == ("rules", "forget")
+    assert await name(app, admin, {"3": PrivacyRequest(kind="confidential")}) == 0
+    [wish] = await app.privacy_requests.all(app.operator)
+    assert (wish.detected_by, wish.kind) == ("rules", "forget")
 
 
 async def test_a_named_wish_that_was_undone_stays_so(app: App, admin):
     await tell(app, *SAID)
     await name(app, admin, {"3": BACK})
-    [wish] = await app.wishes.all(app.operator)
-    await app.wishes.dismiss(str(wish.id))
+    [wish] = await app.privacy_requests.all(app.operator)
+    await app.privacy_requests.dismiss(str(wish.id))
     assert await name(app, admin, {"3": BACK}) == 0
     assert await found(app, app.operator) == {"2", "4"}
-    await app.wishes.accept(str(wish.id))
+    await app.privacy_requests.apply(str(wish.id))
     assert await found(app, app.operator) == set()
 
 
@@ -84,7 +86,10 @@ async def test_a_named_wish_survives_whatever_rules_settle_and_is_settled_with_i
     assert await found(app, app.operator) == set()
     await tell(app, say("5", BO, "off the record: I am leaving", sent_at=at(0)))
     await app.erasure.redact("1", room="office")
-    assert {wish.heard_by for wish in await app.wishes.all(app.operator)} == {"rules", "a language model"}
+    assert {wish.detected_by for wish in await app.privacy_requests.all(app.operator)} == {
+        "rules",
+        "a language model",
+    }
     assert await found(app, app.operator) == set()
 
 
@@ -92,20 +97,20 @@ async def test_a_named_wish_goes_with_its_message_and_when_that_is_changed(app: 
     await tell(app, *SAID)
     await name(app, admin, {"3": BACK})
     await tell(app, replace(SAID[2], body="never mind", edited_at=at(50)))
-    assert await app.wishes.all(app.operator) == []
+    assert await app.privacy_requests.all(app.operator) == []
     assert await found(app, app.operator) == {"2", "4"}
     await name(app, admin, {"3": BACK})
     await app.erasure.redact("3", room="office")
-    assert [wish.message_id for wish in await app.wishes.all(app.operator)] == [None]
+    assert [wish.message_id for wish in await app.privacy_requests.all(app.operator)] == [None]
     assert await found(app, app.operator) == set()
 
 
 async def test_a_named_wish_that_is_edited_into_one_that_rules_hear_is_theirs(app: App, admin):
     await tell(app, *SAID)
-    await name(app, admin, {"3": PrivacyRequest(kind="confide", refers_back=True)})
+    await name(app, admin, {"3": PrivacyRequest(kind="confidential", refers_back=True)})
     await tell(app, replace(SAID[2], body="please forget that", edited_at=at(50)))
-    [wish] = await app.wishes.all(app.operator)
-    assert (wish.heard_by, wish.kind) == ("rules", "forget")
+    [wish] = await app.privacy_requests.all(app.operator)
+    assert (wish.detected_by, wish.kind) == ("rules", "forget")
 
 
 @pytest.mark.parametrize(("value", "left"), [("4412-9981", set()), ("4412-9982", {"2", "4"})])
@@ -115,7 +120,9 @@ async def test_only_values_that_the_message_says_count_and_none_of_their_words_i
     await tell(app, *SAID[:2], replace(SAID[2], body="4412-9981 must go away, okay"), SAID[3])
     await name(app, admin, {"3": PrivacyRequest(kind="forget", identifiers=(value,))})
     assert await found(app, app.operator) == left
-    rows = await admin.execute("select row_to_json(wishes)::text from wishes where org_id = %s", [app.org_id])
+    rows = await admin.execute(
+        "select row_to_json(privacy_requests)::text from privacy_requests where org_id = %s", [app.org_id]
+    )
     assert all("4412" not in row for (row,) in await rows.fetchall())
     await tell(app, say("0", CY, "hello", sent_at=at(0)))
     assert await found(app, app.operator) == left
@@ -125,7 +132,7 @@ async def test_what_was_said_elsewhere_or_is_gone_voices_nothing(app: App, admin
     await tell(app, *SAID, replace(SAID[2], external_id="6", room=room("aside")))
     await app.erasure.redact("3", room="office")
     assert await name(app, admin, {"3": BACK, "6": BACK}) == 0
-    assert await app.wishes.all(app.operator) == []
+    assert await app.privacy_requests.all(app.operator) == []
 
 
 # How far a wish looks
@@ -135,11 +142,11 @@ async def withheld(admin, app: App) -> set[tuple[str, str]]:
     """What is withheld: pairs of the message that voices a wish and what it covers, by their external ids."""
     rows = await admin.execute(
         """select voice.external_id, covered.external_id
-           from withheld
-           join wishes on wishes.org_id = withheld.org_id and wishes.id = withheld.wish_id
-           join messages as voice on voice.org_id = wishes.org_id and voice.id = wishes.message_id
-           join messages as covered on covered.org_id = withheld.org_id and covered.id = withheld.message_id
-           where withheld.org_id = %s""",
+           from restricted_messages
+           join privacy_requests on privacy_requests.org_id = restricted_messages.org_id and privacy_requests.id = restricted_messages.request_id
+           join messages as voice on voice.org_id = privacy_requests.org_id and voice.id = privacy_requests.message_id
+           join messages as covered on covered.org_id = restricted_messages.org_id and covered.id = restricted_messages.message_id
+           where restricted_messages.org_id = %s""",
         [app.org_id],
     )
     return {(row[0], row[1]) for row in await rows.fetchall()}
@@ -175,7 +182,9 @@ async def test_what_was_heard_of_a_wish_is_kept_without_a_word_of_it(app: App, a
     assert before == {("2", "1"), ("2", "2")}
     await app.ingest_batch([say("3", BO, "late", sent_at=at(0))])
     assert await withheld(admin, app) == before
-    rows = await admin.execute("select row_to_json(wishes)::text from wishes where org_id = %s", [app.org_id])
+    rows = await admin.execute(
+        "select row_to_json(privacy_requests)::text from privacy_requests where org_id = %s", [app.org_id]
+    )
     [(row,)] = await rows.fetchall()
     assert not any(word in row for word in ("Falcon", "4412", "9981", "Fell"))
 

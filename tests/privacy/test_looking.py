@@ -20,8 +20,8 @@ def small(monkeypatch):
 
 
 async def covers(app: App) -> set[str | None]:
-    [wish] = await app.wishes.all(app.operator)
-    return {one.external_id for one in wish.covers}
+    [wish] = await app.privacy_requests.all(app.operator)
+    return {one.external_id for one in wish.covered_messages}
 
 
 @pytest.mark.usefixtures("small")
@@ -67,6 +67,6 @@ async def test_letters_of_any_alphabet_are_found_again(app: App, value):
         say("6", ANA, f'Please delete "{value}" from your memory', sent_at=at(9)),
     )
     # One with quotation marks may quote somebody, and is proposed.
-    for wish in await app.wishes.all(app.operator):
-        await app.wishes.accept(str(wish.id))
+    for wish in await app.privacy_requests.all(app.operator):
+        await app.privacy_requests.apply(str(wish.id))
     assert await covers(app) == {"1", "2", "6"}

@@ -131,11 +131,13 @@ def check(before: Rows, after: Rows, receipt: Receipt) -> None:
     people = {str(one) for one in receipt.participant_ids}
     doomed = {row["id"]: row for row in before["messages"].values() if is_doomed(row, receipt)}
     resting = {r["memory_id"] for r in before["memory_sources"].values() if r["message_id"] in doomed}
-    talks = {r["conversation_id"] for r in before["placements"].values() if r["message_id"] in doomed}
+    talks = {
+        r["conversation_id"] for r in before["conversation_messages"].values() if r["message_id"] in doomed
+    }
     counted = {(row["room_id"], row["author_id"]) for row in doomed.values()}
 
     assert_messages(of("messages"), doomed, receipt)
-    for table in ("message_audience", "revisions", "message_embeddings", "placements"):
+    for table in ("message_audience", "message_revisions", "message_embeddings", "conversation_messages"):
         gone = {row["message_id"] for row in of(table).went if row.get("participant_id") not in people}
         assert gone <= set(doomed)
         assert not [r for r in after[table].values() if r["message_id"] in doomed]
@@ -149,9 +151,9 @@ def check(before: Rows, after: Rows, receipt: Receipt) -> None:
     assert_edges(of("replies"), doomed, receipt)
     left = [row for row in after["replies"].values() if row["method"] == "inferred"]
     assert not [row for row in left if row["child_id"] in doomed or row["parent_id"] in doomed]
-    for row in (*of("activity").went, *(row for row, _ in of("activity").differ)):
+    for row in (*of("room_activity").went, *(row for row, _ in of("room_activity").differ)):
         assert (row["room_id"], row["participant_id"]) in counted or row["participant_id"] in people
-    assert of("activity").came == []
+    assert of("room_activity").came == []
     assert_people(found, people)
     assert "rooms" not in found
     assert len(of("erased_ranges").came) == (receipt.kind == "range")
@@ -183,7 +185,7 @@ def assert_again(found: dict[str, Change], before: Rows, doomed: Mapping[str, An
     }
     due = {row["room_id"] for row in before["messages"].values() if row["id"] in heard}
     due |= {row["room_id"] for row in doomed.values() if is_spoken(row)}
-    stands = {row["message_id"]: row["conversation_id"] for row in before["placements"].values()}
+    stands = {row["message_id"]: row["conversation_id"] for row in before["conversation_messages"].values()}
     losing = {stands[one] for one in doomed if one in stands}
     left = [row for row in before["messages"].values() if row["id"] not in doomed and is_spoken(row)]
     due |= {row["room_id"] for row in left if stands.get(row["id"]) in losing}
@@ -220,7 +222,7 @@ def assert_edges(change: Change, doomed: Mapping[str, Any], receipt: Receipt) ->
 def assert_people(found: Mapping[str, Change], people: set[str]) -> None:
     for table, key in (
         ("participants", "id"),
-        ("identities", "participant_id"),
+        ("platform_accounts", "participant_id"),
         ("memberships", "participant_id"),
     ):
         change = found.get(table, NOTHING)

@@ -109,12 +109,12 @@ async def test_many_writers_and_erasures_at_once_leave_nothing(app: App, admin):
     )
 
     held = await dump(admin, app)
-    assert "ana" not in {row["account_id"] for row in held["identities"].values()}
+    assert "ana" not in {row["account_id"] for row in held["platform_accounts"].values()}
     assert not [r for r in held["messages"].values() if r["author_name"].startswith("Ana")]
     assert not {"7", "8"} & {row["external_id"] for row in held["messages"].values()}
     assert all(receipt.is_clean for receipt in await app.erasure.receipts())
     await app.ingest_batch(told())
-    assert changes(held, await dump(admin, app)).keys() <= {"message_embeddings", "work"}
+    assert changes(held, await dump(admin, app)).keys() <= {"message_embeddings", "work_queue"}
 
 
 class Held(FakeEmbedder):
@@ -150,7 +150,7 @@ async def test_a_vector_that_is_being_made_is_not_written(app: App, db: Database
     held = await dump(admin, app)
     stays = [row["id"] for row in held["messages"].values() if row["external_id"] == "4"]
     assert [row["message_id"] for row in held["message_embeddings"].values()] == stays
-    assert not [row for row in held["work"].values() if row["stage"] == "embed"]
+    assert not [row for row in held["work_queue"].values() if row["queue"] == "embed"]
 
 
 async def test_an_edit_beside_a_redaction_is_made_before_it_or_refused(app: App, admin):

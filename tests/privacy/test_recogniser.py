@@ -229,8 +229,8 @@ NO_WISH = [
 #: Heard, though nobody wishes anything, or not heard, though somebody does: known, and counted.
 CASES = (
     [(text, "forget", None) for text in FORGET]
-    + [(text, "confide", None) for text in CONFIDE]
-    + [(text, "withhold", who) for text, who in WITHHOLD]
+    + [(text, "confidential", None) for text in CONFIDE]
+    + [(text, "restrict", who) for text, who in WITHHOLD]
     + [(text, None, None) for text in NO_WISH]
 )
 

@@ -86,8 +86,8 @@ NO_WISH = [
 ]
 CASES = (
     [(text, "forget", None) for text in FORGET]
-    + [(text, "confide", None) for text in CONFIDE]
-    + [(text, "withhold", who) for text, who in WITHHOLD]
+    + [(text, "confidential", None) for text in CONFIDE]
+    + [(text, "restrict", who) for text, who in WITHHOLD]
 )
 
 

@@ -24,31 +24,31 @@ PAIR = room("pair", name="Ana", kind="dm", visibility="members", members=CLOSED.
 #: Every table with rows of an org, and what tells its rows apart.
 TABLES = {
     "participants": "id",
-    "identities": "platform, account_id, persona",
+    "platform_accounts": "platform, account_id, persona",
     "rooms": "id",
     "memberships": "room_id, participant_id, joined_at",
     "messages": "id",
     "message_audience": "message_id, participant_id",
-    "revisions": "message_id, written_at",
+    "message_revisions": "message_id, written_at",
     "replies": "id",
-    "activity": "room_id, participant_id",
+    "room_activity": "room_id, participant_id",
     "message_embeddings": "message_id, model",
-    "work": "stage, subject_id",
-    "merges": "participant_id",
+    "work_queue": "queue, subject_id",
+    "participant_merges": "participant_id",
     "conversations": "id",
-    "placements": "message_id",
+    "conversation_messages": "message_id",
     "memories": "id",
     "memory_embeddings": "memory_id, model",
     "memory_sources": "memory_id, message_id",
     "memory_participants": "memory_id, participant_id, role",
     "memory_tags": "memory_id, tag",
-    "partings": "memory_id, digest",
-    "encounters": "conversation_id, agent_id, participant_id",
+    "supersession_overrides": "memory_id, digest",
+    "interactions": "conversation_id, agent_id, participant_id",
     "injections": "message_id",
-    "wishes": "id",
-    "withheld": "message_id, wish_id",
-    "readings": "id",
-    "reading_messages": "message_id, reading_id",
+    "privacy_requests": "id",
+    "restricted_messages": "message_id, request_id",
+    "llm_calls": "id",
+    "llm_call_messages": "message_id, reading_id",
     "erased_accounts": "digest",
     "erased_names": "digest",
     "erased_rooms": "digest",
@@ -57,8 +57,8 @@ TABLES = {
 }
 #: Changed by every call.
 BESIDE = {
-    "orgs", "receipts", "activity_log", "migrations", "asking", "asked_of_rooms", "changes", "idempotency",
-    "heartbeats", "projections", "generations",
+    "orgs", "receipts", "audit_log", "migrations", "llm_quota", "llm_room_quota", "outbox", "idempotency",
+    "heartbeats", "projections", "embedding_versions",
 }  # fmt: skip
 
 Rows = dict[str, dict[str, dict[str, Any]]]
@@ -106,9 +106,9 @@ def changes(before: Rows, after: Rows) -> dict[str, Change]:
 
 def rooms_again(went: dict[str, Change]) -> set[str]:
     """Take out of the changes which rooms are to be gone through again, and return them."""
-    work = went.pop("work", Change(went=[], came=[], differ=[]))
-    rooms = [row for row in work.came if row["stage"] == "untangle"]
-    touched = [(row, columns) for row, columns in work.differ if row["stage"] == "untangle"]
+    work = went.pop("work_queue", Change(went=[], came=[], differ=[]))
+    rooms = [row for row in work.came if row["queue"] == "disentangle"]
+    touched = [(row, columns) for row, columns in work.differ if row["queue"] == "disentangle"]
     for _, columns in touched:
         assert columns <= {"version", "since", "until", "due_at"}, columns
     left = Change(
@@ -117,7 +117,7 @@ def rooms_again(went: dict[str, Change]) -> set[str]:
         differ=[one for one in work.differ if one not in touched],
     )
     if left.went or left.came or left.differ:
-        went["work"] = left
+        went["work_queue"] = left
     return {row["subject_id"] for row in (*rooms, *(row for row, _ in touched))}
 
 
@@ -165,7 +165,9 @@ async def ids_of(village: App, marks: Sequence[str]) -> list[UUID]:
 async def participant(village: App, account_id: str) -> UUID:
     async with village.db.read_transaction(village.operator) as conn:
         row = await (
-            await conn.execute("select participant_id from identities where account_id = %s", [account_id])
+            await conn.execute(
+                "select participant_id from platform_accounts where account_id = %s", [account_id]
+            )
         ).fetchone()
     assert row is not None
     return row[0]
@@ -210,7 +212,7 @@ async def tangle(village: App) -> None:
     """Forget what was found out about who answers whom and which messages belong together."""
 
     async def drop(conn) -> None:
-        await conn.execute("delete from placements")
+        await conn.execute("delete from conversation_messages")
         await conn.execute("delete from conversations")
         await conn.execute("delete from replies where method in ('mention', 'inferred')")
 
@@ -239,13 +241,13 @@ async def converse(village: App, label: str, marks: Sequence[str], *, is_named: 
     async def add(conn) -> None:
         await conn.execute(
             "insert into conversations"
-            " (org_id, id, room_id, label, is_named, boundary, opened_at, last_at, quiet_after)"
+            " (org_id, id, room_id, label, is_named, split_reason, opened_at, last_at, idle_timeout)"
             " select org_id, %s, room_id, %s, %s, 'first', min(sent_at), max(sent_at), '1 hour'"
             " from messages where id = any (%s) group by org_id, room_id",
             [conversation_id, label, is_named, ids],
         )
         await conn.execute(
-            "insert into placements (org_id, message_id, conversation_id) select org_id, id, %s"
+            "insert into conversation_messages (org_id, message_id, conversation_id) select org_id, id, %s"
             " from messages where id = any (%s)",
             [conversation_id, ids],
         )
@@ -259,7 +261,7 @@ async def relate(village: App, agent: str, other: str, *, conversation_id: UUID)
 
     async def add(conn) -> None:
         await conn.execute(
-            "insert into encounters values (%s, %s, %s, %s, 1, 0, 0, 0, 0, now())",
+            "insert into interactions values (%s, %s, %s, %s, 1, 0, 0, 0, 0, now())",
             [village.org_id, conversation_id, one, two],
         )
 
@@ -275,8 +277,8 @@ async def settle(village: App) -> dict[str, UUID]:
     await link(village, "7", "3", "mention")
     # Something is always still waiting.
     await village.ingest(message("13", "not embedded yet", author=ANA, mentions=("cy",)))
-    await village.keys.make("member", name="for Ana", participant="ana")
-    await village.keys.make("member", name="for Bo", participant="bo")
+    await village.keys.create("member", name="for Ana", participant="ana")
+    await village.keys.create("member", name="for Bo", participant="bo")
     ending = await converse(village, "nothing much", ["12"])
     await relate(village, "pip", "ana", conversation_id=ending)
     await relate(village, "pip", "bo", conversation_id=ending)
@@ -292,7 +294,7 @@ async def settle(village: App) -> dict[str, UUID]:
             village, "Bo met many", sources=["2"], roles=[("bo", "subject"), ("ana", "involved")]
         ),
         "of cy": await remember(village, "Cy is quick", sources=["12"], roles=[("cy", "subject")]),
-        "opening": await converse(village, "ferry times", ["1", "2", "3"]),
+        "root": await converse(village, "ferry times", ["1", "2", "3"]),
         "ending": ending,
         "alone": await converse(village, "words, words", ["7"]),
     }

@@ -136,7 +136,7 @@ class Asking:
         for answer in (built, built.explain(), to_text(built), to_openai(built), to_anthropic(built)):
             self._check(answer, what)
         told = [line.message for line in built.lines]
-        self._among_places([*told, *(item.message for item in built.left_out)], what)
+        self._among_places([*told, *(item.message for item in built.omitted)], what)
         self._missing({trigger} - {message.external_id for message in told}, what)
 
     # What does not
@@ -200,7 +200,7 @@ class Asking:
         """Look at what was drawn from the story: it rests on what the viewer heard."""
         heard = self.town.truth.heard_of(self.name, self.town.chapter)
         for memory in ids:
-            told = await self.town.app.memories.why(self.viewer, str(memory))
+            told = await self.town.app.memories.provenance(self.viewer, str(memory))
             what = f"why {told.memory.content!r}"
             self._check(told, what)
             for source in told.sources:
@@ -210,7 +210,7 @@ class Asking:
     async def _why(self, memory: str, *, may: bool) -> None:
         what, id_ = f"why {memory}", self.town.ids[memory]
         try:
-            told = await self.town.app.memories.why(self.viewer, id_)
+            told = await self.town.app.memories.provenance(self.viewer, id_)
         except NotFound as refusal:
             self._refused(refusal, f"no memory {id_!r}", what, may=may)
             return

@@ -72,7 +72,7 @@ async def tell(app: App, *lines: IncomingMessage) -> App:
 
 async def acting(app: App, name: str) -> App:
     """Return the App on behalf of somebody."""
-    return app.acting(await app.viewer(name))
+    return app.impersonate(await app.viewer(name))
 
 
 async def remember(app: App, name: str | None, content: str, **details: Any) -> Memory:

@@ -67,12 +67,12 @@ BODIES = [
 BEATS = re.compile(r"^(m\d+) \[(p\d+) ([^\]]+)\]: (.*beat.*)$", re.MULTILINE)
 NOT_COMPARED = {
     # who read what, and when
-    "activity_log",
+    "audit_log",
     # A title that is asked for anew is taken away and given again, and both are told.
-    "changes",
+    "outbox",
     # how often a language model was asked, and since when it rests
-    "asking",
-    "asked_of_rooms",
+    "llm_quota",
+    "llm_room_quota",
     "migrations",
 }
 
@@ -164,7 +164,7 @@ class Workshop:
 
     def close(self) -> None:
         self.run(self._serving.__aexit__(None, None, None))
-        self.run(self.admin.execute("delete from roomlore.work"))
+        self.run(self.admin.execute("delete from roomlore.work_queue"))
         self.run(self.admin.close())
         self.run(self.db.close())
         self.loop.close()
@@ -208,7 +208,7 @@ class Workshop:
 
     async def told(self, app: App) -> list[str]:
         """Return the events of the org."""
-        rows = await self.admin.execute("select id::text from changes where org_id = %s", [app.org_id])
+        rows = await self.admin.execute("select id::text from outbox where org_id = %s", [app.org_id])
         return sorted(key for (key,) in await rows.fetchall())
 
     async def snapshot(self, app: App) -> dict[str, list[str]]:
@@ -224,37 +224,37 @@ class Workshop:
 
 AGAIN = [
     """
-    insert into work (org_id, stage, subject_id)
+    insert into work_queue (org_id, queue, subject_id)
     select org_id, 'embed', id from embeddable_messages where org_id = %(org)s
     on conflict do nothing""",
     """
-    insert into work (org_id, stage, subject_id, since, until)
-    select org_id, 'untangle', id, %(since)s, %(until)s from rooms where org_id = %(org)s
+    insert into work_queue (org_id, queue, subject_id, since, until)
+    select org_id, 'disentangle', id, %(since)s, %(until)s from rooms where org_id = %(org)s
     on conflict do nothing""",
     """
-    insert into work (org_id, stage, subject_id)
+    insert into work_queue (org_id, queue, subject_id)
     select org_id, 'inject', id from messages
     where org_id = %(org)s and kind in ('message', 'whisper') and redacted_at is null""",
     # What every agent said in answer to somebody.
     """
-    insert into work (org_id, stage, subject_id, trigger_id)
-    select distinct on (said.id) said.org_id, 'interact', said.id, replies.parent_id
+    insert into work_queue (org_id, queue, subject_id, trigger_id)
+    select distinct on (said.id) said.org_id, 'interactions', said.id, replies.parent_id
     from messages as said
     join replies on replies.org_id = said.org_id and replies.child_id = said.id and replies.method = 'explicit'
     join messages as asked on asked.org_id = said.org_id and asked.id = replies.parent_id
     where said.org_id = %(org)s and said.author_kind = 'agent' and said.author_id <> asked.author_id
       and said.kind in ('message', 'whisper') and asked.kind in ('message', 'whisper')""",
     """
-    update conversations set drawn_state = null, read_state = null where org_id = %(org)s""",
+    update conversations set extraction_state = null, llm_extraction_state = null where org_id = %(org)s""",
 ]
 TITLES_AGAIN = """
-    update conversations set asked_state = null where org_id = %(org)s"""
+    update conversations set title_state = null where org_id = %(org)s"""
 
 
 def says(asked: dict[str, Any]) -> bytes:
     """Answer as a language model that finds whatever beats something, and has a title for everything."""
-    material = json.dumps(asked)
-    if "statements" not in material:
+    prompt = json.dumps(asked)
+    if "statements" not in prompt:
         return titled("Kilns and bowls")
     shown = asked["messages"][-1]["content"]
     stated = [
@@ -301,7 +301,7 @@ QUIETLY = {"deadline": None, "report_multiple_bugs": False, "suppress_health_che
 def test_working_through_everything_again_changes_nothing(lines: list[Line], workshop: Workshop):
     first, second = workshop.run(twice(workshop, lines))
     assert unlike(first, second) == {}
-    assert second["work"] == []
+    assert second["work_queue"] == []
     assert circles(second["memories"]) == []
 
 
@@ -335,15 +335,15 @@ def test_working_through_everything_again_changes_nothing_in_many_rooms(
 #: What is derived, each by another worker or another step of one.
 DERIVED = (
     *(
-        "placements",
+        "conversation_messages",
         "conversations",
         "replies",
-        "encounters",
+        "interactions",
         "message_embeddings",
         "memories",
         "memory_sources",
     ),
-    *("memory_participants", "readings", "injections"),
+    *("memory_participants", "llm_calls", "injections"),
 )
 
 

@@ -106,7 +106,7 @@ async def test_e2_memories_are_found_by_agent_and_type_task_tags_and_for_a_conve
 
 
 async def test_e3_a_block_has_its_sections_each_line_dated_and_cited(wise):
-    block = await wise.agents.block(
+    block = await wise.agents.memory_section(
         await wise.viewer("pip"),
         "studio",
         topic="celadon glaze, cone ten, a busy studio",
@@ -131,7 +131,7 @@ async def test_e3_importance_comes_before_recency_and_what_is_older_than_thirty_
             "update memories set valid_from = now() - make_interval(days => %s) where id = %s",
             [days, memory.id],
         )
-    block = await wise.agents.block(
+    block = await wise.agents.memory_section(
         await wise.viewer("pip"), "studio", topic="kiln", present=[], private=True
     )
     shown = [line.text for line in block.lines if line.section == "learnings"]
@@ -142,12 +142,12 @@ async def test_e3_importance_comes_before_recency_and_what_is_older_than_thirty_
 async def test_e3_long_memories_are_cut_and_the_budget_holds(wise):
     for number in range(9):
         await remember(wise, "pip", f"{number} " + "clay " * 300, kind="insight", importance=5)
-    block = await wise.agents.block(
+    block = await wise.agents.memory_section(
         await wise.viewer("pip"), "studio", topic="clay", present=[], private=True
     )
     assert all(len(line.text) < 260 and "characters cut]" in line.text for line in block.lines[:3])
     assert block.tokens <= 1000
-    small = await wise.agents.block(
+    small = await wise.agents.memory_section(
         await wise.viewer("pip"), "studio", topic="clay", present=[], budget=120, private=True
     )
     assert 0 < small.tokens <= 120
@@ -159,7 +159,7 @@ async def test_e3_long_memories_are_cut_and_the_budget_holds(wise):
 )
 async def test_e4_a_block_is_kept_until_something_changes_or_five_minutes_are_over(wise, monkeypatch, change):
     pip, topic = await wise.viewer("pip"), "celadon"
-    first = await wise.agents.block(pip, "studio", topic=topic, private=True)
+    first = await wise.agents.memory_section(pip, "studio", topic=topic, private=True)
     [insight] = await wise.agents.memories(pip, "pip", kinds=["insight"])
     match change:
         case "topic":
@@ -176,7 +176,7 @@ async def test_e4_a_block_is_kept_until_something_changes_or_five_minutes_are_ov
                 sources=["ask"],
             )
         case "deleted":
-            await wise.memories.forget(str(insight.id))
+            await wise.memories.archive(str(insight.id))
         case "five minutes":
 
             class Later(datetime):
@@ -185,8 +185,8 @@ async def test_e4_a_block_is_kept_until_something_changes_or_five_minutes_are_ov
                     return datetime.now(tz) + timedelta(minutes=5)
 
             monkeypatch.setattr("roomlore.operations.agents.datetime", Later)
-    second = await wise.agents.block(pip, "studio", topic=topic, private=True)
-    hits = (await wise.operations.numbers()).blocks
+    second = await wise.agents.memory_section(pip, "studio", topic=topic, private=True)
+    hits = (await wise.monitoring.statistics()).blocks
     assert (hits.asked, hits.hits) == (2, int(change == "nothing"))
     assert (second == first) == (change in {"nothing", "five minutes"})
 
@@ -204,10 +204,10 @@ async def test_e6_an_answer_is_remembered_after_it_was_given_if_it_is_worth_it(h
         ]
     )
     for trigger, reply in (("q1", "a1"), ("q2", "a2")):
-        await pip.agents.note_reply("studio", trigger=trigger, reply=reply)
+        await pip.agents.record_reply("studio", trigger=trigger, reply=reply)
     # Nothing is remembered while somebody waits for the answer.
     assert await house.agents.memories(house.operator, "pip", kinds=["interaction"]) == []
-    assert (await house.waiting("interact")).waiting == 2
+    assert (await house.waiting("interactions")).waiting == 2
     await house.drain()
     [kept] = await house.agents.memories(house.operator, "pip", kinds=["interaction"])
     assert "alumina cement" in kept.content
@@ -229,7 +229,7 @@ async def test_e7_an_agent_answers_what_is_said_to_it_and_what_it_knows_of_and_n
     knows = await decided("d5", MARA, "where is it that celadon crawls?")
     assert knows.answer
     [insight] = await wise.agents.memories(pip, "pip", kinds=["insight"])
-    assert list(knows.why.memory_ids) == [insight.id]
+    assert list(knows.reason.memory_ids) == [insight.id]
     assert not (await decided("d6", QUILL, "thank you, Pip!")).answer
 
 
@@ -262,7 +262,7 @@ async def test_e9_without_an_embedding_model_agents_have_all_of_it_and_search_sa
     assert found.hits
     assert found.degraded
     assert (await bare.ask(pip, "which cone was the blue celadon fired at?", room="studio")).degraded
-    block = await bare.agents.block(pip, "studio", topic="celadon")
+    block = await bare.agents.memory_section(pip, "studio", topic="celadon")
     assert "Celadon crawls where it is thick" in [line.text for line in block.lines]
     await bare.ingest(said("d1", MARA, "Pip, are you about?"))
     assert (await bare.agents.should_answer(pip, "studio")).answer
@@ -272,14 +272,14 @@ async def test_e9_without_its_language_model_the_rules_go_on_and_the_backlog_is_
     nowhere = LanguageModelSettings(url="http://127.0.0.1:9/v1", name="nobody")
     app = replace(house, settings=replace(house.settings, language_model=nowhere))
     await app.ingest_batch([said("n1", INES, "I prefer porcelain over stoneware."), said("n2", MARA, "ok")])
-    done = await app.extracting.extract("studio")
+    done = await app.extraction.extract("studio")
     assert "Ines prefers porcelain over stoneware." in await contents(app)
-    assert (done.read, done.unread > 0) == (0, True)
-    assert (await app.operations.numbers()).readings.waiting > 0
+    assert (done.llm_extracted, done.llm_failed > 0) == (0, True)
+    assert (await app.monitoring.statistics()).llm_calls.waiting > 0
     answer = await app.ask(
         await app.viewer("mara"), "which cone was the blue celadon fired at?", room="studio"
     )
-    assert answer.is_known
+    assert answer.is_answered
     assert answer.note
 
 
@@ -289,11 +289,11 @@ async def test_e9_in_shadow_the_block_is_logged_and_not_used(wise, caplog):
     used = await wise.context(pip, "studio", "answer-no", budget=2000)
     with caplog.at_level(logging.INFO, "roomlore.operations.agents"):
         unused = await shadow.context(pip, "studio", "answer-no", budget=2000)
-    assert used.block is not None
-    assert unused.block is None
+    assert used.memory_section is not None
+    assert unused.memory_section is None
     assert "remembers" not in to_text(unused)
     [record] = caplog.records
-    for memory_id in used.block.citations.values():
+    for memory_id in used.memory_section.citations.values():
         assert str(memory_id) in record.getMessage()
     # Ids, and nothing of what anybody said.
     assert "elado" not in record.getMessage()

@@ -27,7 +27,7 @@ async def test_a3_what_somebody_reports_of_another_is_not_credited_to_the_other(
     await tell(
         house, said("quote", INES, "> I live in Lyon."), said("told", INES, "Teo said: I live in Lyon.")
     )
-    await house.extracting.extract("studio")
+    await house.extraction.extract("studio")
     assert await contents(house, about="teo") == {"Teo lives in Porto."}
     assert "Lyon" not in str(await contents(house))
 
@@ -53,7 +53,7 @@ async def test_a4_an_agent_has_trust_in_every_participant_of_a_conversation_and_
     assert found["Mara"].confirmed == found["Ines"].confirmed == 1
     assert found["Teo"].confirmed == 0
     assert found["Mara"].trust > found["Teo"].trust > found["Quill"].trust
-    assert all(one.why for one in found.values() if one.kind == "human")
+    assert all(one.reasons for one in found.values() if one.kind == "human")
     other = {one.name: one for one in await house.agents.relationships(house.operator, "quill")}
     assert other["Pip"].corrected == 1
     assert other["Pip"].trust < found["Quill"].trust

@@ -46,7 +46,7 @@ async def test_f6_supersession_is_on_without_being_asked_for_and_read_now_then_a
         "Teo lives in Faro.": "active",
     }
     first = next(one for one in whole if "Porto" in one.content)
-    why = await moved.memories.why(moved.operator, str(first.id))
+    why = await moved.memories.provenance(moved.operator, str(first.id))
     assert [one.content for one in why.successors] == ["Teo lives in Braga.", "Teo lives in Faro."]
 
 
@@ -64,7 +64,7 @@ async def test_f6_it_is_the_order_in_which_it_was_said_and_not_in_which_it_came(
 async def test_f6_a_person_can_undo_it(moved):
     [first] = [one for one in await known(moved, statuses=["deprecated"]) if "Porto" in one.content]
     await moved.memories.restore(str(first.id))
-    await moved.extracting.extract("studio")
+    await moved.extraction.extract("studio")
     assert "Teo lives in Porto." in await contents(moved, about="teo")
 
 
@@ -85,7 +85,7 @@ async def test_f8_what_an_agent_quotes_is_nobodys_statement_again(house, body):
         said("echo", QUILL, body, sent_at=NOON + timedelta(hours=3)),
         said("echo-ok", INES, "right", reply_to="echo", sent_at=NOON + timedelta(hours=3, minutes=1)),
     )
-    await house.extracting.extract("studio")
+    await house.extraction.extract("studio")
     assert await contents(house) == before
 
 
@@ -95,12 +95,12 @@ async def test_f8_what_was_injected_is_never_drawn_from_nor_rests_a_memory_on_it
     read = await house.messages(await house.viewer("pip"), "studio", limit=100)
     [injected] = [one for one in read if one.kind == "context_injection"]
     before = await contents(house)
-    await house.extracting.extract("studio")
+    await house.extraction.extract("studio")
     assert await contents(house) == before
-    assert await house.memories.resting_on(house.operator, str(injected.id)) == []
+    assert await house.memories.derived_from(house.operator, str(injected.id)) == []
     with pytest.raises(BadInput):
         await house.memories.remember("Ines lives above the kiln.", sources=[str(injected.id)])
-    for table in ("placements", "message_embeddings", "memory_sources"):
+    for table in ("conversation_messages", "message_embeddings", "memory_sources"):
         rows = await admin.execute(f"select count(*) from {table} where message_id = %s", [injected.id])
         assert await rows.fetchone() == (0,), table
 

@@ -64,7 +64,7 @@ async def test_b5_a_memory_says_what_it_is_where_it_is_from_and_since_when_it_ho
     assert 1 <= burn.importance <= 5
     assert 0 < burn.confidence < 1
     assert burn.valid_from == NOON + timedelta(seconds=30 * 6) < burn.recorded_at
-    why = await house.memories.why(house.operator, str(burn.id))
+    why = await house.memories.provenance(house.operator, str(burn.id))
     [conversation] = {source.conversation_id for source in why.sources}
     assert conversation in {one.id for one in await house.conversations.all(house.operator, "studio")}
     assert {source.room_name for source in why.sources} == {"studio"}
@@ -123,9 +123,9 @@ async def test_b6_what_was_superseded_stays_as_history_and_comes_with_its_succes
     [old] = await known(moved, about="teo", statuses=["deprecated"])
     [new] = await known(moved, about="teo")
     assert (old.content, new.content) == ("Teo lives in Porto.", "Teo lives in Braga.")
-    told = await moved.memories.why(moved.operator, str(old.id))
+    told = await moved.memories.provenance(moved.operator, str(old.id))
     assert [one.content for one in told.successors] == ["Teo lives in Braga."]
-    told = await moved.memories.why(moved.operator, str(new.id))
+    told = await moved.memories.provenance(moved.operator, str(new.id))
     assert [one.content for one in told.predecessors] == ["Teo lives in Porto."]
     # Whoever asks in the words of the old one gets the new one, with what it took the place of.
     answer = await moved.ask(moved.operator, "does Teo live in Porto?")
@@ -145,13 +145,13 @@ async def test_b6_what_was_superseded_is_never_put_before_an_agent_as_if_it_stoo
     pip = await acting(moved, "pip")
     told = await remember(moved, "pip", "The kiln is slow", kind="insight", sources=["ask"])
     await remember(moved, "pip", "The kiln is fast", kind="insight", sources=["ask"], supersedes=str(told.id))
-    block = await pip.agents.block(await moved.viewer("pip"), "studio", topic="kiln")
+    block = await pip.agents.memory_section(await moved.viewer("pip"), "studio", topic="kiln")
     assert [line.text for line in block.lines] == ["The kiln is fast"]
 
 
 async def test_b7_a_memory_leads_back_to_messages_conversation_room_and_people_and_they_to_it(house):
     [home] = await known(house, about="teo")
-    why = await house.memories.why(house.operator, str(home.id))
+    why = await house.memories.provenance(house.operator, str(home.id))
     [source] = why.sources
     assert (source.message.external_id, source.message.author_name, source.room_name) == (
         "home",
@@ -162,17 +162,17 @@ async def test_b7_a_memory_leads_back_to_messages_conversation_room_and_people_a
     assert source.conversation_id is not None
     conversation, placed = await house.conversations.read(house.operator, str(source.conversation_id))
     assert source.message.id in {one.message.id for one in placed}
-    assert "Teo" in {talker.name for talker in conversation.talkers}
-    resting = await house.memories.resting_on(house.operator, "home", room="studio")
+    assert "Teo" in {talker.name for talker in conversation.participants}
+    resting = await house.memories.derived_from(house.operator, "home", room="studio")
     assert [one.id for one in resting] == [home.id]
 
 
 async def test_b7_only_as_far_as_the_viewer_may_see(house):
     memory = await remember(house, None, "The safe opens with twelve", sources=["safe"])
-    assert (await house.memories.why(await house.viewer("teo"), str(memory.id))).sources
+    assert (await house.memories.provenance(await house.viewer("teo"), str(memory.id))).sources
     for name in ("ines", "quill"):
         with pytest.raises(NotFound):
-            await house.memories.why(await house.viewer(name), str(memory.id))
+            await house.memories.provenance(await house.viewer(name), str(memory.id))
 
 
 async def test_b8_five_tiers_answer_one_after_the_other_and_each_says_which_it_was(house, tmp_path):
@@ -191,16 +191,16 @@ async def test_b8_five_tiers_answer_one_after_the_other_and_each_says_which_it_w
         "room": ("which cone was the blue celadon fired at?", "studio"),
         "memories": ("does sawdust make good saggar smoke?", None),
         "history": ("what is the combination of the safe?", None),
-        "raw logs": ("where do the bellows hang behind the extruder?", None),
+        "logs": ("where do the bellows hang behind the extruder?", None),
         "none": ("who won the regatta at quarrywick?", None),
     }
     for tier, (question, where) in asked.items():
         answer = await app.ask(app.operator, question, room=where)
-        assert answer.tier == tier, answer.trace
-        assert answer.trace[-1].outcome == ("answered" if answer.is_known else "empty") or tier == "none"
-        assert answer.is_known == (not answer.text.startswith(UNKNOWN_ANSWER))
+        assert answer.stage == tier, answer.trace
+        assert answer.trace[-1].outcome == ("answered" if answer.is_answered else "empty") or tier == "none"
+        assert answer.is_answered == (not answer.text.startswith(UNKNOWN_ANSWER))
     # Whoever may not hear it gets no further than "I do not know".
-    assert (await app.ask(await app.viewer("ines"), asked["history"][0])).tier == "none"
+    assert (await app.ask(await app.viewer("ines"), asked["history"][0])).stage == "none"
 
 
 async def given(app, name: str, room: str = "studio") -> list[str]:
@@ -225,7 +225,7 @@ async def test_b9_relevant_memories_are_whispered_to_agents_as_messages_arrive_a
     # The ledger remembers it, long after the agent had its rest.
     await inject(house, said("n2", MARA, "so the bisque kiln does trip the breaker"), hours=1)
     assert await given(house, "pip") == [breaker]
-    await house.agents.compact("studio")
+    await house.agents.reset_context("studio")
     await inject(house, said("n3", MARA, "again the bisque kiln trips the breaker"), hours=2)
     assert await given(house, "pip") == await given(house, "quill") == [breaker] * 2
 

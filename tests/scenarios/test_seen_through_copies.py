@@ -52,7 +52,7 @@ async def through(app: App, url: str, key: str | None, clock: Clock | None = Non
     try:
         yield copied
     finally:
-        await copied.projecting.drop("qdrant")
+        await copied.projections.drop("qdrant")
         await servers.close()
 
 
@@ -73,8 +73,8 @@ async def test_every_answer_is_the_same_with_a_copy_and_without(world: World, op
     await app.drain()
     held = await truth(admin, app)
     async with through(app, *server) as copied:
-        await copied.projecting.rebuild("qdrant")
-        assert (await copied.projecting.diff("qdrant")).count == 0
+        await copied.projections.rebuild("qdrant")
+        assert (await copied.projections.diff("qdrant")).count == 0
         for account in sorted(held.accounts)[:4]:
             viewer = await app.viewer(account)
             with_copy = await answers(copied, viewer, world)
@@ -107,7 +107,7 @@ async def tamper(app: App, url: str) -> None:
         points = await projections.points(conn, app.org_id, ids, model=held.model, version=1_000_000)
     writing = open_qdrant(url)
     await writing.put(
-        held.copy,
+        held.index_name,
         [replace(one, kind="message", audience=None, room_id=rooms["general"]) for one in points],
     )
     await writing.close()
@@ -121,7 +121,7 @@ async def test_a_tampered_copy_shows_nobody_what_they_may_not_see(app: App, shim
     shim.start()
     ana, cy = await settle(app)
     async with through(app, shim.url, None) as copied:
-        await copied.projecting.rebuild("qdrant")
+        await copied.projections.rebuild("qdrant")
         assert "the boat is green" in said(await copied.search(ana, "boat"))
         await tamper(copied, shim.url)
 
@@ -135,7 +135,7 @@ async def test_what_went_before_the_copy_was_told_is_not_shown(app: App, shim: S
     shim.start()
     ana, _ = await settle(app)
     async with through(app, shim.url, None) as copied:
-        await copied.projecting.rebuild("qdrant")
+        await copied.projections.rebuild("qdrant")
         found = await copied.search(ana, "boat")
         red: UUID = next(one.id for hit in found.hits for one in hit.messages if "red" in one.body)
         await app.erasure.message(str(red))
@@ -148,7 +148,7 @@ async def test_without_the_server_the_database_answers_and_the_result_says_so(ap
     clock = Clock()
     ana, _ = await settle(app)
     async with through(app, shim.url, None, clock) as copied:
-        await copied.projecting.rebuild("qdrant")
+        await copied.projections.rebuild("qdrant")
         before = await copied.search(ana, "boat")
         shim.kill()
 
@@ -160,7 +160,7 @@ async def test_without_the_server_the_database_answers_and_the_result_says_so(ap
         await app.ingest_batch([message("9", "the boat is yellow", author=author("ana"))])
         drained = await copied.drain()
         assert drained.failing == ["qdrant: Qdrant cannot be reached"]
-        (state,) = await copied.projecting.status()
+        (state,) = await copied.projections.status()
         assert state.failing_since is not None
         assert state.waiting == 1
         shim.start()
@@ -195,7 +195,7 @@ async def test_words_are_looked_for_in_the_copy_and_nobody_is_offered_more_than_
     shim.start()
     ana, cy = await settle(app)
     async with through(app, shim.url, None) as copied:
-        await copied.projecting.rebuild("qdrant")
+        await copied.projections.rebuild("qdrant")
         everything = await app.search(ana, "boat", limit=9)
         ids = {one.body: one.id for hit in everything.hits for one in hit.messages}
         for viewer, offered in ((ana, {"red", "green", "blue"}), (cy, {"red"})):
@@ -210,7 +210,7 @@ async def test_words_and_meaning_lead_to_the_same_finds_with_a_copy_and_without(
     server: tuple[str, str | None],  # noqa: F811
 ):
     async with through(house, *server) as copied:
-        await copied.projecting.rebuild("qdrant")
+        await copied.projections.rebuild("qdrant")
         for name in ("mara", "ines", "quill"):
             viewer = await house.viewer(name)
             for question in [one.body for one in TOLD]:
@@ -238,7 +238,7 @@ async def test_what_the_copy_was_not_told_yet_is_found_by_its_words(app: App, sh
     shim.start()
     ana, cy = await settle(app)
     async with through(app, shim.url, None) as copied:
-        await copied.projecting.rebuild("qdrant")
+        await copied.projections.rebuild("qdrant")
         attic = room("attic", visibility="members", members=())
         await app.ingest_batch(
             [
@@ -266,7 +266,7 @@ async def test_a_copy_that_lacks_more_than_can_be_looked_through_is_not_asked(
     shim.start()
     ana, _ = await settle(app)
     async with through(app, shim.url, None) as copied:
-        await copied.projecting.rebuild("qdrant")
+        await copied.projections.rebuild("qdrant")
         proposing = CandidateSource(
             access=copied.access, settings=copied.settings, projection_clients=copied._projection_clients
         )
@@ -283,13 +283,13 @@ async def test_a_copy_that_lies_about_words_makes_no_reasons(app: App, shim: Shi
     shim.start()
     ana, cy = await settle(app)
     async with through(app, shim.url, None) as copied:
-        await copied.projecting.rebuild("qdrant")
+        await copied.projections.rebuild("qdrant")
         async with app.db.read_transaction(app.operator) as conn:
             (held,) = await projections.all_projections(conn, app.org_id)
             ids = await projections.ids_after(conn, app.org_id, None, limit=100)
             points = await projections.points(conn, app.org_id, ids, model=held.model, version=1_000_000)
         writing = open_qdrant(shim.url)
-        await writing.put(held.copy, [replace(one, lexemes={"heron": 9}) for one in points])
+        await writing.put(held.index_name, [replace(one, lexemes={"heron": 9}) for one in points])
         await writing.close()
         for viewer in (ana, cy):
             found = await copied.search(viewer, "heron")
@@ -305,7 +305,7 @@ async def test_a_server_that_hangs_is_waited_for_once_and_left_alone_until_it_ha
     clock = Clock()
     ana, _ = await settle(app)
     async with through(app, shim.url, None, clock) as copied:
-        await copied.projecting.rebuild("qdrant")
+        await copied.projections.rebuild("qdrant")
         before = said(await copied.search(ana, "boat"))
         shim.restart("--slow", "60")
         assert UNAVAILABLE in (await copied.search(ana, "boat")).degraded

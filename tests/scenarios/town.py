@@ -95,7 +95,7 @@ async def _split(town: Town) -> None:
 async def _remember(town: Town) -> None:
     for memory in town.truth.memories.values():
         who = town.app.operator if memory.asserted_by is None else await town.app.viewer(memory.asserted_by)
-        kept = await town.app.acting(who).memories.remember(
+        kept = await town.app.impersonate(who).memories.remember(
             memory.content,
             sources=memory.sources,
             sensitive=memory.sensitive,
@@ -122,9 +122,9 @@ async def _erase(town: Town) -> None:
 async def _expire(town: Town) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("roomlore.domain.retention.GRACE", timedelta(0))
-        await town.app.erasure.keep("auction", timedelta(days=21))
-        await town.app.erasure.keep("tea", timedelta(days=10))
-    receipts = await town.app.erasure.expire(now=EXPIRY)
+        await town.app.erasure.set_retention("auction", timedelta(days=21))
+        await town.app.erasure.set_retention("tea", timedelta(days=10))
+    receipts = await town.app.erasure.erase_expired(now=EXPIRY)
     assert len(receipts) == 2
     assert all(receipt.is_clean for receipt in receipts)
     await _tell_again(town)

@@ -38,9 +38,9 @@ def judged(
     ]
     reasons = {
         one.message_id: MatchReason(
-            score=1.0, similarity=one.similarity, coverage=one.coverage, terms=(), closeness=closeness
+            score=1.0, similarity=one.similarity, coverage=one.coverage, terms=(), rerank_score=rerank_score
         )
-        for one, (*_, closeness) in zip(scored, rows, strict=True)
+        for one, (*_, rerank_score) in zip(scored, rows, strict=True)
     }
     return confidence(question, scored, reasons)
 

@@ -21,12 +21,12 @@ from search.telling import (
 
 
 def outcomes(answer):
-    return [(step.tier, step.outcome) for step in answer.trace]
+    return [(step.stage, step.outcome) for step in answer.trace]
 
 
 async def test_answer_from_an_empty_org_says_that_nothing_is_stored(app):
     answer = await app.ask(app.operator, "where is the lantern?")
-    assert not answer.is_known
+    assert not answer.is_answered
     assert answer.text == f"{UNKNOWN_ANSWER} Nothing is stored that you may read and that touches this."
     assert answer.hits == []
     assert outcomes(answer) == [("memories", "empty"), ("history", "empty")]
@@ -38,8 +38,8 @@ async def test_answer_below_the_threshold_says_that_nothing_fits(app):
     answer = await app.ask(app.operator, "where is the brass lantern kept?")
     assert answer.text == f"{UNKNOWN_ANSWER} What is stored does not fit the question well enough."
     [_, step] = answer.trace
-    assert (step.outcome, step.candidates) == ("below_bar", 1)
-    assert step.best < step.bar
+    assert (step.outcome, step.candidates) == ("below_threshold", 1)
+    assert step.best < step.threshold
 
 
 async def test_the_room_answers_before_history_and_history_where_it_cannot(app):
@@ -55,16 +55,16 @@ async def test_the_room_answers_before_history_and_history_where_it_cannot(app):
         ("kitchen", "history", "lantern"),
     ):
         answer = await app.ask(app.operator, "where hangs the lantern in the house", room=name)
-        assert answer.tier == tier
+        assert answer.stage == tier
         assert body in answer.text.splitlines()[0]
-    assert outcomes(answer) == [("room", "below_bar"), ("memories", "empty"), ("history", "answered")]
+    assert outcomes(answer) == [("room", "below_threshold"), ("memories", "empty"), ("history", "answered")]
 
 
 async def test_without_a_model_words_alone_must_clear_their_own_bar(app, tmp_path):
     await tell(app, message("1", "the lantern hangs in the boathouse"))
     answer = await (await without_model(app, tmp_path)).ask(app.operator, "where hangs the lantern")
-    assert (answer.tier, answer.degraded) == ("history", ("no embedding model",))
-    assert answer.trace[-1].bar == WORD_THRESHOLD
+    assert (answer.stage, answer.degraded) == ("history", ("no embedding model",))
+    assert answer.trace[-1].threshold == WORD_THRESHOLD
 
 
 async def test_before_anything_is_embedded_words_alone_clear_the_bar_of_words(app):
@@ -73,8 +73,8 @@ async def test_before_anything_is_embedded_words_alone_clear_the_bar_of_words(ap
     by_words = (await app.ask(app.operator, question)).trace[-1]
     await app.drain()
     compared = (await app.ask(app.operator, question)).trace[-1]
-    assert (by_words.tier, by_words.bar) == ("history", WORD_THRESHOLD)
-    assert (compared.tier, compared.bar) == ("history", TOKEN_THRESHOLD)
+    assert (by_words.stage, by_words.threshold) == ("history", WORD_THRESHOLD)
+    assert (compared.stage, compared.threshold) == ("history", TOKEN_THRESHOLD)
 
 
 async def test_a_question_is_quoted_with_its_answers_at_most_three(app):
@@ -143,7 +143,7 @@ async def test_quotes_are_the_messages_that_clear_the_threshold(app):
 async def test_a_question_that_nobody_answered_is_no_answer(app):
     await tell(app, message("1", "where is the brass lantern?"), message("2", "", deleted=True, reply_to="1"))
     answer = await app.ask(app.operator, "where is the brass lantern?")
-    assert not answer.is_known
+    assert not answer.is_answered
     assert answer.trace[-1].best == 0.0
 
 
@@ -155,7 +155,7 @@ async def test_injected_messages_and_notices_are_never_quoted(app):
         message("3", "brass lantern pinned by ana", author=HOOK, kind="system", reply_to="1"),
     )
     answer = await app.ask(app.operator, "where is the brass lantern?")
-    assert not answer.is_known
+    assert not answer.is_answered
     await tell(app, message("4", "under the stairs", author=BO, reply_to="1"))
     answer = await app.ask(app.operator, "where is the brass lantern?")
     assert words(answer) == ["[Ana]: where is the brass lantern?", "[Bo]: under the stairs"]
@@ -182,7 +182,7 @@ async def test_a_whisper_is_quoted_to_those_it_is_for_and_marked(app):
     question = "is the brass lantern broken"
     answer = await app.ask(await app.viewer("bo"), question)
     assert answer.text == "attic, 2024-03-01 12:01 (whisper) [Ana]: the brass lantern is broken"
-    assert not (await app.ask(await app.viewer("cy"), question)).is_known
+    assert not (await app.ask(await app.viewer("cy"), question)).is_answered
 
 
 async def test_at_most_three_exchanges_are_cited_best_first(app):
@@ -192,7 +192,7 @@ async def test_at_most_three_exchanges_are_cited_best_first(app):
     assert all_ids(answer.hits) == [["0"], ["1"], ["2"]]
     fits = [relevance(hit.why[hit.best.id]) for hit in answer.hits]
     assert fits == sorted(fits, reverse=True)
-    assert 1 >= answer.trace[-1].best >= answer.trace[-1].bar
+    assert 1 >= answer.trace[-1].best >= answer.trace[-1].threshold
 
 
 async def test_listing_marks_injections_whispers_and_bots(app):

@@ -47,7 +47,7 @@ def said(body: str, *, name: str = "Ana") -> Message:
         body=body,
         sent_at=datetime(2025, 3, 1, tzinfo=UTC),
         precision="s",
-        native_order=0,
+        sequence=0,
         edited_at=None,
         redacted_at=None,
         reply_to=None,

@@ -84,7 +84,7 @@ async def test_archived_memory_does_not_answer_nor_do_those_it_replaced(told, mo
             )
         assert [one.memory.id for one in found.matches] == left
         if left:
-            await told.memories.forget(str(corrected.id))
+            await told.memories.archive(str(corrected.id))
 
 
 # By meaning
@@ -108,16 +108,16 @@ async def test_a_memory_that_shares_no_word_with_the_question_answers(told: App)
 
     answer = await told.ask(told.operator, "captain beverage tipple favours fancy")
 
-    assert (answer.tier, [one.memory.id for one in answer.memories]) == ("memories", [known.id])
+    assert (answer.stage, [one.memory.id for one in answer.memories]) == ("memories", [known.id])
     assert answer.text.endswith(TEA)
-    assert answer.trace[0].bar == MEMORY_THRESHOLD
+    assert answer.trace[0].threshold == MEMORY_THRESHOLD
 
 
 async def test_memory_without_a_vector_is_found_by_words_and_then_compared(told: App):
     known = await told.memories.remember(TEA, sources=["a"])
-    assert not (await told.ask(told.operator, "captain beverage favours")).is_known
+    assert not (await told.ask(told.operator, "captain beverage favours")).is_answered
     answer = await told.ask(told.operator, "captain beverage favours tea")
-    assert (answer.tier, [one.memory.id for one in answer.memories]) == ("memories", [known.id])
+    assert (answer.stage, [one.memory.id for one in answer.memories]) == ("memories", [known.id])
 
 
 async def test_stored_vectors_are_compared_and_nothing_is_embedded_but_the_question(
@@ -127,7 +127,7 @@ async def test_stored_vectors_are_compared_and_nothing_is_embedded_but_the_quest
     await told.drain()
     model.seen.clear()
     answer = await told.ask(told.operator, "tea captain")
-    assert answer.tier == "memories"
+    assert answer.stage == "memories"
     assert TEA not in model.seen
     await told.memories.remember("tea is in the galley", sources=["b"])
     await told.ask(told.operator, "tea captain")
@@ -139,8 +139,8 @@ async def test_a_memory_that_the_model_refuses_is_found_by_its_words_alone(told:
     known = await told.memories.remember(TEA, sources=["a"])
     model.refused = "prefers tea"
     answer = await told.ask(told.operator, "which drink has the skipper")
-    assert (answer.tier, [one.memory.id for one in answer.memories]) == ("memories", [known.id])
-    assert answer.trace[0].bar == MEMORY_WORD_THRESHOLD
+    assert (answer.stage, [one.memory.id for one in answer.memories]) == ("memories", [known.id])
+    assert answer.trace[0].threshold == MEMORY_WORD_THRESHOLD
 
 
 async def test_superseded_memory_is_found_by_vector_under_its_successor(told: App):
@@ -157,9 +157,9 @@ async def test_dissimilar_memories_do_not_answer(told: App):
         await told.memories.remember(f"berth{number} is taken by boat{number}", sources=["a"])
     await told.drain()
     answer = await told.ask(told.operator, "captain beverage favours")
-    assert not answer.is_known
+    assert not answer.is_answered
     [step, *_] = answer.trace
-    assert (step.tier, step.candidates, step.outcome) == ("memories", 5, "below_bar")
+    assert (step.stage, step.candidates, step.outcome) == ("memories", 5, "below_threshold")
 
 
 # For whoever may see it
@@ -179,7 +179,7 @@ async def test_nothing_is_found_by_meaning_that_the_viewer_may_not_see(told: App
 async def test_memory_without_sources_is_found_only_by_its_agent(told: App, model: Knowing):
     await tell(told, message("p", "at your service", author=PIP, sent_at=at(4)))
     pip = await told.viewer("pip")
-    await told.acting(pip).memories.remember(TEA, kind="fact", about=["ana"])
+    await told.impersonate(pip).memories.remember(TEA, kind="fact", about=["ana"])
     await told.drain()
     asked = question(model, "captain beverage favours tipple")
     assert set(await candidates(told, asked)) == set(await candidates(told, asked, "pip")) == {TEA}
@@ -219,7 +219,7 @@ async def test_archived_memory_with_a_leftover_vector_is_not_found(told: App, mo
     asked = question(model, "captain beverage favours")
     rows = await admin.execute("select * from memory_embeddings where memory_id = %s", [known.id])
     left = await rows.fetchall()
-    await told.memories.forget(str(known.id))
+    await told.memories.archive(str(known.id))
     await admin.cursor().executemany("insert into memory_embeddings values (%s, %s, %s, %s)", left)
     async with told.db.read_transaction(told.operator, apply_restrictions=True) as conn:
         assert await memory_search._candidates(conn, told.org_id, asked, vectors=[asked.vector]) == {}
@@ -233,12 +233,12 @@ async def test_during_a_switch_both_models_propose_and_the_current_one_compares(
     new = told._model_cache.provided[SMALL]
     await told.memories.remember(TEA, sources=["a"])
     await told.drain()
-    await told.generations.switch(SMALL)
+    await told.embedding_versions.switch(SMALL)
     model.refused = "boat"
     await told.memories.remember("boat is dry", sources=["b"])
     await told.drain()
     # The switch has come, and back is under way: the model before lacks what it refused.
-    await told.generations.back()
+    await told.embedding_versions.back()
     both = SearchQuery(
         text="vessel",
         vector=(new.model_id, new.embed(["boat is dry"])[0]),

@@ -42,7 +42,7 @@ def member(number: int, parent: int | None = None, method: str = "explicit", *, 
         method=None if parent is None else method,
         confidence=None if parent is None else 1.0,
         sent_at=at(number if minute is None else minute),
-        native_order=0,
+        sequence=0,
     )
 
 
@@ -256,7 +256,7 @@ async def test_a_very_long_exchange_is_shown_around_its_finds_and_says_how_much_
     assert told.startswith(f"{230 - MAX_MEMBERS} more messages of this thread omitted: roomlore messages ")
     # What it says reads the whole of it.
     room, before = told.split()[-4], told.split()[-1]
-    [whole] = await app.exchanges(app.operator, room, limit=1, before=before)
+    [whole] = await app.threads(app.operator, room, limit=1, before=before)
     assert (len(whole.messages), whole.omitted) == (230, 0)
 
 
@@ -369,8 +369,8 @@ async def test_an_edge_found_to_something_invisible_is_not_there(app, admin):
     await find(admin, app, "3", "1")
     [hit] = (await app.search(await app.viewer("cy"), "stairs")).hits
     assert (ids(hit), hit.replies, hit.omitted) == (["3"], [], 0)
-    assert all_ids(await app.exchanges(await app.viewer("cy"), "attic")) == [["3"]]
-    assert all_ids(await app.exchanges(app.operator, "attic")) == [["1", "3"]]
+    assert all_ids(await app.threads(await app.viewer("cy"), "attic")) == [["3"]]
+    assert all_ids(await app.threads(app.operator, "attic")) == [["1", "3"]]
 
 
 async def test_views_of_threads_and_vectors_show_only_visible_messages(app, admin):
@@ -379,7 +379,7 @@ async def test_views_of_threads_and_vectors_show_only_visible_messages(app, admi
     told = [message("1", QUESTION, room=where, author=BO), message("3", ANSWER, room=late, author=CY)]
     await tell(app, *told)
     await find(admin, app, "3", "1")
-    counts = "select (select count(*) from exchange_edges), (select count(*) from embeddable_messages)"
+    counts = "select (select count(*) from thread_edges), (select count(*) from embeddable_messages)"
     for viewer, seen in (
         (app.operator, (1, 2)),
         (await app.viewer("bo"), (1, 2)),
@@ -389,7 +389,7 @@ async def test_views_of_threads_and_vectors_show_only_visible_messages(app, admi
             assert await (await conn.execute(counts)).fetchone() == seen
 
 
-# History by exchanges
+# History by threads
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -400,7 +400,7 @@ async def test_pages_of_exchanges_hold_every_message_once_whole_exchanges_newest
     app = await tell(await open_app("graph"), *graph(edges))
     pages = []
     before = None
-    while page := await app.exchanges(app.operator, "general", limit=limit, before=before):
+    while page := await app.threads(app.operator, "general", limit=limit, before=before):
         assert len(page) <= limit
         pages += page
         before = str(page[-1].root.id)
@@ -408,22 +408,22 @@ async def test_pages_of_exchanges_hold_every_message_once_whole_exchanges_newest
     assert len(pages) == len(components(edges))
     openings = [one.root.position for one in pages]
     assert openings == sorted(openings, reverse=True)
-    assert pages == await app.exchanges(app.operator, "general", limit=50)
+    assert pages == await app.threads(app.operator, "general", limit=50)
 
 
 async def test_a_limit_of_history_counts_exchanges_and_none_is_returned_in_part(app):
     told = [message("1", "where is it?"), message("2", "what else?"), message("5", "sunny today")]
     await tell(app, *told, *(message(str(number), "there", reply_to="2") for number in range(10, 40)))
-    newest = await app.exchanges(app.operator, "general", limit=2)
+    newest = await app.threads(app.operator, "general", limit=2)
     assert all_ids(newest) == [["5"], ["2", *map(str, range(10, 40))]]
-    assert all_ids(await app.exchanges(app.operator, "general", limit=2, before="2")) == [["1"]]
+    assert all_ids(await app.threads(app.operator, "general", limit=2, before="2")) == [["1"]]
 
 
 async def test_an_exchange_of_any_length_is_listed_whole(app):
     await tell(
         app, message("0", "all in here"), *(message(str(n), "so", thread_root="0") for n in range(1, 61))
     )
-    [one] = await app.exchanges(app.operator, "general", limit=3)
+    [one] = await app.threads(app.operator, "general", limit=3)
     assert ids(one) == [str(n) for n in range(61)]
     assert (one.root.external_id, one.omitted, one.shortened_to) == ("0", 0, None)
 
@@ -432,7 +432,7 @@ async def test_an_exchange_of_any_length_is_listed_whole(app):
 async def test_history_lists_every_message_of_a_long_thread_shortened(app):
     many = [message(str(n), "so " * 400 if n % 2 else "so", thread_root="0") for n in range(1, 260)]
     await tell(app, message("0", "all in here"), *many)
-    [one] = await app.exchanges(app.operator, "general", limit=3)
+    [one] = await app.threads(app.operator, "general", limit=3)
     assert ids(one) == [str(n) for n in range(260)]
     assert one.shortened_to is not None
     cut = [said.body.endswith("[… cut]") for said in one.messages]
@@ -442,8 +442,8 @@ async def test_history_lists_every_message_of_a_long_thread_shortened(app):
 async def test_history_is_only_for_viewers_of_the_room(app):
     await tell(app, message("1", room=closed("attic", BO), author=BO), message("2", author=ANA))
     with pytest.raises(NotFound):
-        await app.exchanges(await app.viewer("ana"), "attic")
+        await app.threads(await app.viewer("ana"), "attic")
     with pytest.raises(NotFound):
-        await app.exchanges(await app.viewer("ana"), "general", before="1")
+        await app.threads(await app.viewer("ana"), "general", before="1")
     with pytest.raises(BadInput):
-        await app.exchanges(app.operator, "attic", limit=0)
+        await app.threads(app.operator, "attic", limit=0)

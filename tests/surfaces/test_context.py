@@ -58,8 +58,8 @@ async def test_a_program_gets_the_note_and_every_reason(capsys):
         ("room", None),
         ("conversation", None),
     ]
-    assert document["unread"] == [
+    assert document["unread_links"] == [
         {"label": "m3", "url": "https://gone.example/", "reason": "the server said 404"}
     ]
     brief = json.loads(await printed(capsys, *TALK, as_json=True, explain=False))
-    assert {"explain", "sealed", "unread"}.isdisjoint(brief)
+    assert {"explain", "boundaries", "unread"}.isdisjoint(brief)

@@ -30,7 +30,7 @@ def org(roomlore: CommandLine, tmp_path: Path) -> CommandLine:
 def no_other_orgs(cluster: Cluster) -> None:
     """A worker serves every org: remove those of other tests."""
     with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
-        conn.execute("truncate roomlore.orgs, roomlore.work cascade")
+        conn.execute("truncate roomlore.orgs, roomlore.work_queue cascade")
 
 
 def counts(receipt: dict) -> dict[str, int]:
@@ -68,7 +68,7 @@ def test_exactly_what_is_named_is_erased(org: CommandLine, words: str, left: lis
     assert org.bodies() == left
     [stored] = org.json("receipts")
     # A list of receipts does not ask the indexes.
-    assert (receipt.pop("copies"), stored.pop("copies")) == ([], None)
+    assert (receipt.pop("pending_projections"), stored.pop("pending_projections")) == ([], None)
     assert stored == receipt
 
 
@@ -88,7 +88,7 @@ def test_without_a_terminal_nothing_is_removed_unless_an_option_says_so(org: Com
     org.refused(2, "--yes", *words.split())
     assert org(*words.split(), "--dry-run", "--yes").code == 0
     assert org.bodies() == BODIES
-    assert org.json("rooms")[0]["keep_for"] is None
+    assert org.json("rooms")[0]["retention_period"] is None
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_receipt_is_shown_and_verified_again(org: CommandLine) -> None:
     [receipt] = org.json("receipts")
     short = receipt["id"][-8:]
     assert short in org.text("receipts")
-    assert org.json("receipts", short) == receipt | {"copies": []}
+    assert org.json("receipts", short) == receipt | {"pending_projections": []}
     again = org.json("receipts", receipt["id"], "--verify")
     assert again["checked_at"] > receipt["checked_at"]
     [verified] = [one for one in org.text("receipts", short).splitlines() if "verified at 20" in one]
@@ -141,7 +141,7 @@ def test_a_receipt_is_shown_and_verified_again(org: CommandLine) -> None:
 def test_a_verification_that_finds_something_ends_in_an_error(org: CommandLine) -> None:
     receipt = org.json("erase", "message", "1", "--yes")
     org.execute(
-        "insert into revisions select org_id, id, now(), 'text' from messages where id = %(id)s",
+        "insert into message_revisions select org_id, id, now(), 'text' from messages where id = %(id)s",
         id=receipt["message_id"],
     )
     done = org("--text", "receipts", receipt["id"], "--verify")
@@ -151,7 +151,7 @@ def test_a_verification_that_finds_something_ends_in_an_error(org: CommandLine) 
 
 
 def test_a_receipt_says_what_an_index_still_holds(org: CommandLine) -> None:
-    org.execute("insert into projections (org_id, target, copy) values ((org), 'qdrant', 'a')")
+    org.execute("insert into projections (org_id, target, index_name) values ((org), 'qdrant', 'a')")
     assert "  index qdrant: 1 point to remove" in org.text("erase", "message", "1", "--yes").splitlines()
     [receipt] = org.json("receipts")
     org.execute(
@@ -162,9 +162,9 @@ def test_a_receipt_says_what_an_index_still_holds(org: CommandLine) -> None:
         "  index qdrant: 1 point to remove;"
         " the server has been failing since 2026-01-01 10:00:00 UTC: Qdrant cannot be reached"
     ) in org.text("receipts", receipt["id"]).splitlines()
-    [copy] = org.json("receipts", receipt["id"])["copies"]
+    [copy] = org.json("receipts", receipt["id"])["pending_projections"]
     assert (copy["store"], copy["to_remove"], copy["to_rewrite"]) == ("qdrant", 1, 0)
-    org.execute("delete from work where stage = 'qdrant' and org_id = (org)")
+    org.execute("delete from work_queue where queue = 'qdrant' and org_id = (org)")
     assert "  index qdrant: everything is removed" in org.text("receipts", receipt["id"]).splitlines()
 
 
@@ -173,13 +173,13 @@ def test_a_receipt_says_what_an_index_still_holds(org: CommandLine) -> None:
 
 def test_a_room_keeps_its_messages_for_a_time(org: CommandLine) -> None:
     kept = org.json("retention", "general", "90d", "--yes")
-    assert (kept["keep_for"], kept["messages"]) == (90 * 86400, 4)
+    assert (kept["retention_period"], kept["messages"]) == (90 * 86400, 4)
     [room] = org.json("rooms")
     assert room["retention_starts_at"] == kept["starts_at"]
     assert "90 days, starting 20" in org.text("rooms")
     # A longer time than before also begins after the grace period, so it asks.
     assert org("retention", "general", "91d").code == 2
-    assert org.json("retention", "general", "forever")["keep_for"] is None
+    assert org.json("retention", "general", "forever")["retention_period"] is None
     for span, words in (("1h", "for 1 hour"), ("36h", "for 36 hours"), ("4w", "for 28 days")):
         first, removed, cancel = org.text("retention", "general", span, "--yes").splitlines()
         assert first.startswith(f"general keeps messages {words}, starting 20")
@@ -246,7 +246,7 @@ def test_a_question_shows_what_is_removed(
     assert org.bodies() == (left if answer == "y" else BODIES)
     assert ("was" in done.err.splitlines()[-1]) == (answer == "n")
     if "retention" in words:
-        assert org.json("rooms")[0]["keep_for"] == (30 * 86400 if answer == "y" else None)
+        assert org.json("rooms")[0]["retention_period"] == (30 * 86400 if answer == "y" else None)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_question_names_the_ids(org: CommandLine, words: str, fields: list[str
 def test_what_was_shown_is_erased_even_if_the_name_means_somebody_else_by_then(org: CommandLine) -> None:
     def rename() -> None:
         for old, new in (("mira", "old"), ("cy", "mira")):
-            for table, column in (("participants", "name"), ("identities", "account_id")):
+            for table, column in (("participants", "name"), ("platform_accounts", "account_id")):
                 org.execute(
                     f"update {table} set {column} = %(new)s where {column} = %(old)s and org_id = (org)",
                     old=old,

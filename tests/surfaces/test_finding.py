@@ -79,7 +79,7 @@ def test_an_unknown_name_is_reported_and_a_hidden_one_looks_the_same(village: Co
         question = f"what did {name} say about the lantern in the mill?"
         texts = [village.text("--as", "bo", verb, question) for verb in ("search", "ask")]
         assert all(text.count(f"\u201c{name}\u201d") == 1 for text in texts)
-        assert village.json("--as", "bo", "ask", question)["read"]["unknown"] == [name]
+        assert village.json("--as", "bo", "ask", question)["applied_filters"]["unknown"] == [name]
         shown.append([text.replace(f"\u201c{name}\u201d", "X") for text in texts])
     assert shown[0] == shown[1]
     hidden, missing = (village("--as", "bo", "search", "village", "--by", name) for name in ("dee", "eve"))
@@ -89,7 +89,7 @@ def test_an_unknown_name_is_reported_and_a_hidden_one_looks_the_same(village: Co
 def test_everything_by_a_person_is_listed_and_quoted(village: CommandLine) -> None:
     assert found(village, "search", "what", "did", "ana", "say?") == {"1", "5"}
     answer = village.json("ask", "what did ana say?", "--until", "2026-01-12")
-    assert answer["known"]
+    assert answer["is_answered"]
     assert re.fullmatch(
         r"\S+, 2026-01-\d\d \d\d:\d\d \[ana\]: village where is the lantern\?", answer["answer"]
     )

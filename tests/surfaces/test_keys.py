@@ -105,7 +105,7 @@ def test_the_audit_log_shows_who_read_what(village: CommandLine, key: str) -> No
 
     newest = village.json("audit-log", "--limit", "3")
     assert {one["action"] for one in newest} == {
-        "list participants", "look at what is withheld", "read room",
+        "list participants", "list restrictions", "read room",
     }  # fmt: skip
     [room] = village.json("rooms")
     about = village.json("audit-log", "--about", room["id"][:13])

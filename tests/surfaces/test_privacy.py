@@ -26,11 +26,13 @@ def org(roomlore: CommandLine, tmp_path) -> CommandLine:
 def test_a_request_is_listed_with_what_it_covers_dismissed_and_applied(org: CommandLine) -> None:
     [request] = org.json("privacy", "requests")
     assert (request["kind"], request["status"], request["author_name"]) == ("forget", "active", "ana")
-    assert [one["external_id"] for one in request["covers"]] == ["1", "2", "3"]
+    assert [one["external_id"] for one in request["covered_messages"]] == ["1", "2", "3"]
     assert "forgotten: shown to nobody" in org.text("privacy", "requests")
     assert [len(org.json("--as", name, "privacy", "requests")) for name in ("ana", "bo")] == [1, 0]
     assert not SECRET.search(org(*SEARCH).out)
-    assert {one["wish_id"] for one in org.json("search", "village account")["withheld"]} == {request["id"]}
+    assert {one["request_id"] for one in org.json("search", "village account")["restrictions"]} == {
+        request["id"]
+    }
     # `messages` shows the whole room, and marks what is withheld elsewhere.
     shown = org.text("messages", "general")
     assert "4412-9981" in shown
@@ -43,7 +45,7 @@ def test_a_request_is_listed_with_what_it_covers_dismissed_and_applied(org: Comm
     assert org.json("privacy", "requests")[0]["status"] == "dismissed"
     assert org("privacy", "apply", request["id"]).code == 0
     assert not SECRET.search(org(*SEARCH).out)
-    org.refused(1, "no wish", "privacy", "dismiss", "0000")
+    org.refused(1, "no privacy request", "privacy", "dismiss", "0000")
 
 
 @pytest.mark.parametrize(
@@ -62,11 +64,11 @@ def test_an_operator_is_told_what_is_withheld_beside_the_result(
 
     assert done.code == 0
     assert f"roomlore privacy requests lists it as {request['id'][-8:]}" in done.err
-    assert "withheld" not in done.out
+    assert "restricted_messages" not in done.out
     assert "request" not in done.out
     assert not SECRET.search(done.out)
-    assert {one["wish_id"] for one in org.json(*words)["withheld"]} == {request["id"]}
-    assert "withheld" not in org("--text", "--as", "bo", *words).err
+    assert {one["request_id"] for one in org.json(*words)["restrictions"]} == {request["id"]}
+    assert "restricted_messages" not in org("--text", "--as", "bo", *words).err
 
 
 def test_an_org_detects_no_requests_or_only_proposes_them(org: CommandLine) -> None:

@@ -106,7 +106,7 @@ def test_text_shows_the_result(village: CommandLine, words: str, parts: list[str
         ("memory provenance ffffffff --room general", 2, "--room goes with --message"),
         ("rooms embedding nowhere message", 1, "nowhere"),
         ("--as ana stats", 1, "another key"),
-        ("--as ana rooms embedding general exchange", 1, "another key"),
+        ("--as ana rooms embedding general thread", 1, "another key"),
     ],
 )
 def test_a_mistake_is_one_readable_line(village: CommandLine, words: str, code: int, reason: str) -> None:
@@ -217,10 +217,10 @@ def talks(roomlore: CommandLine, tmp_path) -> CommandLine:
     for ids, label in ((["1", "2", "3"], "ferry"), (["4"], "")):
         roomlore.execute(
             "with made as (insert into conversations"
-            " (org_id, id, room_id, label, boundary, opened_at, last_at, quiet_after)"
+            " (org_id, id, room_id, label, split_reason, opened_at, last_at, idle_timeout)"
             " select (org), gen_random_uuid(), room_id, %(label)s, 'first', min(sent_at), max(sent_at), '30 minutes'"
             " from messages where org_id = (org) and external_id = any (%(ids)s) group by room_id returning id)"
-            " insert into placements select (org), messages.id, made.id from made, messages"
+            " insert into conversation_messages select (org), messages.id, made.id from made, messages"
             " where org_id = (org) and external_id = any (%(ids)s)",
             ids=ids,
             label=label,
@@ -257,7 +257,7 @@ def test_conversations_are_corrected(talks: CommandLine) -> None:
 
     assert talks.json("conversation", "move", "2", "message:4")["message_count"] == 3
     made = talks.json("conversation", "split", "3", "--label", "Early", "--room", "general")
-    assert (made["label"], made["boundary"], made["message_count"]) == ("Early", "person", 1)
+    assert (made["label"], made["split_reason"], made["message_count"]) == ("Early", "person", 1)
     assert talks.json("conversation", "merge", ferry, made["id"])["message_count"] == 2
     assert talks.json("conversation", "rename", ferry, "Boats")["is_named"]
     assert not talks.json("conversation", "rename", ferry, "")["is_named"]
@@ -275,18 +275,18 @@ def test_stats_show_each_room_and_what_is_pending(talks: CommandLine) -> None:
     assert general["counts"]["messages"] == general["counts"]["embedded"]["waiting"] == 4
     for part in ("all rooms", "75%", "vectors: current: default", "memory sections: 0 of 0 from the cache"):
         assert part in text
-    assert "0 vectors dropped" in talks.text("rooms", "embedding", "general", "exchange")
+    assert "0 vectors dropped" in talks.text("rooms", "embedding", "general", "thread")
     assert talks.json("rooms", "embedding", "general", "message")["change"]["dropped"] == 0
 
     talks.text("retention", "general", "30d", "--yes")
     talks.execute(
-        "insert into projections (org_id, target, copy, failing_since, error)"
+        "insert into projections (org_id, target, index_name, failing_since, error)"
         " values ((org), 'qdrant', 'a', '2026-01-01 10:00Z', 'Qdrant cannot be reached')"
     )
-    for queue in ("qdrant", "listen"):
+    for queue in ("qdrant", "privacy_requests"):
         talks.execute(
-            "insert into work (org_id, stage, subject_id, set_aside_at) select org_id, %(queue)s, id,"
-            " case when external_id = '1' and %(queue)s = 'listen' then now() end from messages where org_id = (org)",
+            "insert into work_queue (org_id, queue, subject_id, dead_lettered_at) select org_id, %(queue)s, id,"
+            " case when external_id = '1' and %(queue)s = 'privacy_requests' then now() end from messages where org_id = (org)",
             queue=queue,
         )
     talks.json("search", "ferry", "--room", "general")
@@ -302,7 +302,7 @@ def test_stats_show_each_room_and_what_is_pending(talks: CommandLine) -> None:
 
 
 def test_messages_are_shown_as_threads(talks: CommandLine) -> None:
-    threads = talks.json("messages", "general", "--threads")["exchanges"]
+    threads = talks.json("messages", "general", "--threads")["threads"]
     assert [[one["external_id"] for one in thread["messages"]] for thread in threads] == [
         ["4"],
         ["1", "2", "3"],

@@ -272,7 +272,7 @@ class Showing:
         viewer = await self.app.viewer(self.name)
         for asked, value in {
             "participants": await self.app.participants(viewer),
-            "exchanges": [await self.app.exchanges(viewer, one, limit=100) for one in self.seeds["room"][:1]],
+            "threads": [await self.app.threads(viewer, one, limit=100) for one in self.seeds["room"][:1]],
             "conversations": await self.app.conversations.all(viewer, limit=1000),
             "memories": await self.app.memories.all(viewer, limit=1000),
             "found": await self.app.search(viewer, "ferry", limit=50),
@@ -298,7 +298,7 @@ def show_all(world: World, described: Described, name: str, heard: Callable[[Inc
             await app.people.register(STRANGER, kind="human")
             await tell(world, app, TOLD, heard)
             world.turn("key", ASKED_AT)
-            made = await app.keys.make("agent" if name == "pip" else "member", name=name, participant=name)
+            made = await app.keys.create("agent" if name == "pip" else "member", name=name, participant=name)
             await Showing(world, app, name, made.key).everything(described)
 
     asyncio.run(show())

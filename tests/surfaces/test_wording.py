@@ -11,9 +11,7 @@ from roomlore.http.json_values import MAX_SAFE_INTEGER, safe_numbers
 from roomlore.http.responses import json_response
 
 SOURCES = Path(__file__).parents[2] / "src" / "roomlore"
-NOUNS = (
-    "messages|rooms|memories|conversations|exchanges|texts|candidates|tokens|secrets|pieces|others|answers"
-)
+NOUNS = "messages|rooms|memories|conversations|threads|texts|candidates|tokens|secrets|pieces|others|answers"
 #: A value set in front of a plural, in a text of Python or a template.
 BARE = re.compile(rf"\}}\}}? (?:more |newest |older )?(?:{NOUNS})\b(?! for )")
 #: Where the number is a bound above one, or stands in a column.

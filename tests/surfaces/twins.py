@@ -51,7 +51,7 @@ declare
   moment constant timestamptz := (select now from public.world);
   digest constant text := md5(concat_ws(' ', new.kind, new.room_id, (
     select count(*)
-    from changes
+    from outbox
     where kind = new.kind and room_id is not distinct from new.room_id and noted_at = moment
   )));
 begin
@@ -68,8 +68,8 @@ begin
   return new;
 end $$;
 
-create trigger world before insert on roomlore.activity_log for each row execute function public.note_line();
-create trigger world before insert on roomlore.changes for each row execute function public.note_change();
+create trigger world before insert on roomlore.audit_log for each row execute function public.note_line();
+create trigger world before insert on roomlore.outbox for each row execute function public.note_change();
 """
 
 

@@ -87,7 +87,7 @@ _LEAST_IMPORTANCE, _IMPORTANCE_RANGE = 2.5, 0.5
 class InteractionWorker(QueueWorker):
     """Stores memories of the answers that agents recorded."""
 
-    queue: QueueName = "interact"
+    queue: QueueName = "interactions"
     batch: int = 50
     now: Callable[[], datetime] = utc_now
 

@@ -47,14 +47,14 @@ class ReplyPolicy:
     """The limits of an agent's answers."""
 
     #: Messages in a row by agents.
-    longest_run: Count = 8
+    max_agent_run: Count = 8
     #: Rounds between the agent and other agents without a human.
-    most_rounds: Count = 2
+    max_agent_rounds: Count = 2
     #: How many of the newest messages may be the agent's own.
     window: Count = 10
-    most_own: Count = 5
+    max_own: Count = 5
     #: The lowest relevance of a memory to a question.
-    bar: Annotated[float, Meta(ge=0, le=1)] = RELEVANCE_THRESHOLD
+    threshold: Annotated[float, Meta(ge=0, le=1)] = RELEVANCE_THRESHOLD
 
 
 DEFAULT_POLICY = ReplyPolicy()
@@ -112,7 +112,7 @@ class Decision:
     answer: bool
     #: 1 for a message to the agent, the best relevance for a question to all, otherwise 0.
     score: float
-    why: DecisionReason
+    reason: DecisionReason
 
 
 def decide(situation: Situation, *, policy: ReplyPolicy = DEFAULT_POLICY) -> Decision:
@@ -126,7 +126,7 @@ def decide(situation: Situation, *, policy: ReplyPolicy = DEFAULT_POLICY) -> Dec
     if guarded is not None:
         return guarded
     if trigger.addressee_ids & situation.own_ids:
-        return Decision(answer=True, score=1.0, why=_reason("it is said to the agent", trigger))
+        return Decision(answer=True, score=1.0, reason=_reason("it is said to the agent", trigger))
     left = _unaddressed(situation, trigger)
     return _by_matches(situation.matches, trigger, policy) if left is None else left
 
@@ -149,19 +149,19 @@ def _loop_guard(situation: Situation, trigger: SaidMessage, policy: ReplyPolicy)
         return _no("it is small talk of an agent", trigger)
     run = [trigger, *takewhile(lambda said: not _resets(said, situation), situation.before)]
     run = [said for said in run if not said.is_human]
-    if len(run) > policy.longest_run:
+    if len(run) > policy.max_agent_run:
         return _no(f"the last {count_phrase(len(run), 'message')} by agents alone", *run)
     rounds = [
         said
         for later, said in pairwise(run)
         if said.author_id in situation.own_ids and later.author_id not in situation.own_ids
     ]
-    if len(rounds) > policy.most_rounds:
+    if len(rounds) > policy.max_agent_rounds:
         return _no(f"the agent and others went to and fro {len(rounds)} times", *rounds)
     own = [
         said for said in [trigger, *situation.before][: policy.window] if said.author_id in situation.own_ids
     ]
-    if len(own) > policy.most_own:
+    if len(own) > policy.max_own:
         return _no(
             f"{len(own)} of the last {count_phrase(policy.window, 'message')} by the agent itself", *own
         )
@@ -184,11 +184,11 @@ def _answers(said: SaidMessage, trigger: SaidMessage) -> bool:
 
 def _by_matches(matches: Sequence[MemoryMatch], trigger: SaidMessage, policy: ReplyPolicy) -> Decision:
     best = max((one.relevance for one in matches), default=0.0)
-    bearing = [one.memory.id for one in matches if one.relevance >= policy.bar][:_MAX_REASON_MEMORIES]
+    bearing = [one.memory.id for one in matches if one.relevance >= policy.threshold][:_MAX_REASON_MEMORIES]
     what = "memories bear on the question" if bearing else "no memory bears on the question well enough"
     named = bearing or [one.memory.id for one in matches[:1]]
     why = DecisionReason(what=what, message_ids=[trigger.id], memory_ids=named)
-    return Decision(answer=bool(bearing), score=best, why=why)
+    return Decision(answer=bool(bearing), score=best, reason=why)
 
 
 def _reason(what: str, *said: SaidMessage) -> DecisionReason:
@@ -196,7 +196,7 @@ def _reason(what: str, *said: SaidMessage) -> DecisionReason:
 
 
 def _no(what: str, *said: SaidMessage) -> Decision:
-    return Decision(answer=False, score=0.0, why=_reason(what, *said))
+    return Decision(answer=False, score=0.0, reason=_reason(what, *said))
 
 
 #: Messages that are read: up to and including the trigger, and after it.

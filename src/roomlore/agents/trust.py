@@ -43,7 +43,7 @@ class Relationship:
     #: 0..1.
     trust: float
     #: Without reasons that changed nothing.
-    why: Sequence[TrustReason]
+    reasons: Sequence[TrustReason]
     conversations: int
     messages: int
     answered: int
@@ -60,7 +60,7 @@ def relationship(met: InteractionStats) -> Relationship:
         name=met.name,
         kind=met.kind,
         trust=trust(met),
-        why=reasons(met),
+        reasons=reasons(met),
         conversations=met.conversations,
         messages=met.messages,
         answered=met.answered,

@@ -47,7 +47,7 @@ def relationships(output: Output, found: Sequence[Relationship]) -> None:
         bot = " (bot)" if one.kind == "agent" else ""
         last = f"last met {one.last_met_at:%Y-%m-%d}, {count_phrase(one.messages, 'message')} from them"
         output.text(f"{one.trust:.2f}  {safe_name(one.name)}{bot}  {last}")
-        for reason in one.why:
+        for reason in one.reasons:
             output.text(f"      {reason.by:+.2f}  {reason.what}", style="dim")
     if not found:
         output.text("no relationships")
@@ -56,7 +56,7 @@ def relationships(output: Output, found: Sequence[Relationship]) -> None:
 _AT = {"trigger": "--at"}
 
 
-@agents.command("memory-section", cls=DerivedCommand, operation="agents.block", spellings=_AT)
+@agents.command("memory-section", cls=DerivedCommand, operation="agents.memory_section", spellings=_AT)
 @click.argument("agent")
 @click.option("--explain", is_flag=True, help="Also say why each memory is in or out.")
 @click.pass_obj
@@ -64,8 +64,8 @@ def memory_section(session: Session, agent: str, *, explain: bool, **options: An
     """Print the memories that AGENT reads before it replies in ROOM."""
 
     async def use(app: App) -> None:
-        acting = (await session.acting(app)).agents
-        found = await acting.block(await acting.reader(agent), **given_arguments(options))
+        acting = (await session.impersonate(app)).agents
+        found = await acting.memory_section(await acting.reader(agent), **given_arguments(options))
         show_memory_section(session.output, found, explain=explain)
 
     with_app(session, use)
@@ -78,7 +78,7 @@ def decide(session: Session, agent: str, room: str, trigger: str) -> None:
     """Say whether AGENT should reply to a message of ROOM, and why."""
 
     async def use(app: App) -> None:
-        acting = (await session.acting(app)).agents
+        acting = (await session.impersonate(app)).agents
         show_decision(session.output, await acting.should_answer(await acting.reader(agent), room, trigger))
 
     with_app(session, use)
@@ -94,10 +94,10 @@ def record_reply(session: Session, *, agent: str, room: str, trigger: str, reply
     """Record that AGENT answered TRIGGER with REPLY in ROOM; a worker makes a memory of it if it is worth one."""
 
     async def use(app: App) -> None:
-        acting = await session.acting(app)
+        acting = await session.impersonate(app)
         viewer = await acting.agents.reader(agent)
-        acting = acting if acting.access.principal == viewer else app.acting(viewer)
-        await acting.agents.note_reply(room, trigger=trigger, reply=reply)
+        acting = acting if acting.access.principal == viewer else app.impersonate(viewer)
+        await acting.agents.record_reply(room, trigger=trigger, reply=reply)
         session.output.result({"recorded": True}, "recorded")
 
     with_app(session, use)
@@ -110,14 +110,14 @@ def register(output: Output, account: Account) -> None:
 
 
 @agents.command(
-    cls=OperationCommand, operation="intake.say", spellings={"external_id": "--id"}, omit=["metadata"]
+    cls=OperationCommand, operation="intake.send", spellings={"external_id": "--id"}, omit=["metadata"]
 )
 def send(output: Output, message_id: MessageId) -> None:
     """Send TEXT to ROOM as the agent that holds the key, or that --as names."""
     output.text(f"sent message {message_id}")
 
 
-@agents.command("reset-context", cls=OperationCommand, operation="agents.compact")
+@agents.command("reset-context", cls=OperationCommand, operation="agents.reset_context")
 def reset_context(output: Output, at: datetime) -> None:
     """Start a new context for the agents of ROOM: memories that were injected before may be injected again."""
     output.text(f"context reset at {at:%Y-%m-%d %H:%M}")
@@ -131,7 +131,7 @@ def injection(session: Session, room: str, switch: str) -> None:
     """Turn injected memories for the agents of ROOM on or off."""
 
     async def use(app: App) -> None:
-        await (await session.acting(app)).agents.inject(room, on=switch == "on")
+        await (await session.impersonate(app)).agents.set_injection(room, on=switch == "on")
         session.output.result({"injects": switch == "on"}, f"{switch}; memories injected before stay")
 
     with_app(session, use)
@@ -141,8 +141,8 @@ def show_decision(output: Output, decision: Decision) -> None:
     """Print whether an agent should reply, the score, and the evidence."""
     if output.as_json:
         return output.json(decision)
-    output.text(f"{'yes' if decision.answer else 'no'}  {decision.score:.2f}  {decision.why.what}")
-    for what, ids in (("message", decision.why.message_ids), ("memory", decision.why.memory_ids)):
+    output.text(f"{'yes' if decision.answer else 'no'}  {decision.score:.2f}  {decision.reason.what}")
+    for what, ids in (("message", decision.reason.message_ids), ("memory", decision.reason.memory_ids)):
         for one in ids:
             output.text(f"      {what} {one}", style="dim")
     return None

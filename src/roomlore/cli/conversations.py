@@ -21,7 +21,7 @@ MAX_TALKERS = 3
 INFERRED_METHODS = frozenset({"mention", "inferred"})
 SPLIT_REASONS = {
     "first": "the first of its room",
-    "silence": "after a long silence",
+    "idle": "after a long silence",
     "topic": "another topic",
     "person": "set by hand",
 }
@@ -41,7 +41,7 @@ def conversations(output: Output, found: Sequence[Conversation]) -> None:
             minute(one.opened_at),
             minute(one.last_at),
             _state(one, now),
-            one.boundary or "",
+            one.split_reason or "",
         )
         for one in found
     ]
@@ -98,7 +98,7 @@ def rename(output: Output, changed: Conversation) -> None:
     show_heading(output, changed)
 
 
-@conversation.command(cls=OperationCommand, operation="conversations.mark")
+@conversation.command(cls=OperationCommand, operation="conversations.set_sensitivity")
 def mark(output: Output, changed: Conversation) -> None:
     """Set how sensitive CONVERSATION is.
 
@@ -135,9 +135,9 @@ def show_heading(output: Output, one: Conversation) -> None:
     output.text(f"{short_id(one.id)} {_label(one)}", style="bold")
     span = f"{minute(one.opened_at)} to {minute(one.last_at)}, {_state(one, datetime.now(UTC))}"
     sensitive = ", sensitive" if one.sensitivity == "sensitive" else ""
-    reason = f"; {SPLIT_REASONS[one.boundary]}" if one.boundary else ""
+    reason = f"; {SPLIT_REASONS[one.split_reason]}" if one.split_reason else ""
     output.text(f"  {count_phrase(one.message_count, 'message')}, {span}{reason}{sensitive}")
-    people = ", ".join(_talker(one, place) for place in range(len(one.talkers)))
+    people = ", ".join(_talker(one, place) for place in range(len(one.participants)))
     output.text(f"  {people or 'nobody'}", style="dim")
 
 
@@ -158,13 +158,13 @@ def _label(one: Conversation) -> str:
 
 
 def _talkers(one: Conversation) -> str:
-    named = [_talker(one, place) for place in range(min(MAX_TALKERS, len(one.talkers)))]
-    others = len(one.talkers) - len(named)
+    named = [_talker(one, place) for place in range(min(MAX_TALKERS, len(one.participants)))]
+    others = len(one.participants) - len(named)
     return ", ".join(named) + (f" and {others} more" if others else "")
 
 
 def _talker(one: Conversation, place: int) -> str:
-    talker = one.talkers[place]
+    talker = one.participants[place]
     bot = " (bot)" if talker.kind == "agent" else ""
     return f"{safe_name(talker.name)}{bot} {talker.message_count}"
 

@@ -42,8 +42,8 @@ async def run_demo(app: App, output: Output) -> None:
     with resources.as_file(resources.files("roomlore.cli").joinpath("demo.jsonl")) as story:
         report = await app.import_path(story)
     waiting = (await app.waiting()).waiting
-    with job_progress(output, waiting=waiting) as (untangled, embedded):
-        await app.drain(embedded, untangled=untangled)
+    with job_progress(output, waiting=waiting) as (disentangled, embedded):
+        await app.drain(embedded, disentangled=disentangled)
     agent = await app.viewer(AGENT)
     if output.as_json:
         output.json(await _document(app, agent, report.as_json()))
@@ -96,7 +96,7 @@ async def _refusal(app: App, output: Output) -> None:
         for hit in answer.hits[:1]:
             output.text(f"  source: message {hit.best.external_id} in #{hit.room_name}", style="dim")
         for recalled in answer.memories[:1]:
-            for source in (await app.memories.why(viewer, str(recalled.memory.id))).sources:
+            for source in (await app.memories.provenance(viewer, str(recalled.memory.id))).sources:
                 output.text(
                     f"  source: message {source.message.external_id} in #{source.room_name}", style="dim"
                 )

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 SERVICES: Mapping[str, str] = {
     "agents": "agents:Agents",
     "conversations": "conversations:Conversations",
-    "extracting": "jobs:Extraction",
-    "generations": "embedding_versions:EmbeddingVersions",
+    "extraction": "jobs:Extraction",
+    "embedding_versions": "embedding_versions:EmbeddingVersions",
     "graph": "graph:GraphQueries",
     "intake": "intake:Intake",
     "keys": "keys:Keys",
     "memories": "memories:Memories",
-    "operations": "monitoring:Monitoring",
+    "monitoring": "monitoring:Monitoring",
     "people": "people:People",
-    "projecting": "projection_service:Projections",
-    "room_management": "rooms:RoomManagement",
-    "wishes": "privacy:PrivacyRequests",
+    "projections": "projection_service:Projections",
+    "room_admin": "rooms:RoomManagement",
+    "privacy_requests": "privacy:PrivacyRequests",
 }
 #: Help of options that no docstring explains.
 COMMON_HELP = {"limit": "How many at most.", "room": "The room of the message."}
@@ -130,7 +130,9 @@ class OperationCommand(DerivedCommand):
         if self._signature.takes_viewer:
             call = getattr(getattr(app, self._service), self._method)
             return await call(await session.viewer_in(app), **arguments)
-        return await getattr(getattr(await session.acting(app), self._service), self._method)(**arguments)
+        return await getattr(getattr(await session.impersonate(app), self._service), self._method)(
+            **arguments
+        )
 
 
 def given_arguments(params: Mapping[str, Any]) -> dict[str, Any]:

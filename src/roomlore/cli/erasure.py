@@ -62,7 +62,7 @@ def redact(session: Session, message: str, room: str | None, **options: bool) ->
     )
 
     async def use(app: App) -> Message | MessageId:
-        return await run_destructive(await session.acting(app), redaction, **options)
+        return await run_destructive(await session.impersonate(app), redaction, **options)
 
     done = with_app(session, use)
     is_dry_run = isinstance(done, Message)
@@ -142,27 +142,29 @@ def retention(ctx: click.Context, room: str, span: str, **options: bool) -> None
     A shorter time begins after one day; until then `retention ROOM forever` cancels it.
     """
     session: Session = ctx.obj
-    keep_for = None if span == FOREVER else SpanType(minutes=False).convert(span, None, ctx)
+    retention_period = None if span == FOREVER else SpanType(minutes=False).convert(span, None, ctx)
 
     async def use(app: App) -> RetentionChange:
-        return await _set_retention(await session.acting(app), room, keep_for, **options)
+        return await _set_retention(await session.impersonate(app), room, retention_period, **options)
 
     changed = with_app(session, use)
     session.output.result(changed, "\n".join(retention_lines(room, changed)))
 
 
-async def _set_retention(app: App, room: str, keep_for: timedelta | None, **options: bool) -> RetentionChange:
-    seen = await app.erasure.keep(room, keep_for, dry_run=True)
+async def _set_retention(
+    app: App, room: str, retention_period: timedelta | None, **options: bool
+) -> RetentionChange:
+    seen = await app.erasure.set_retention(room, retention_period, dry_run=True)
     # A longer time destroys nothing, so it needs no confirmation.
     if seen.starts_at is None and not options["dry_run"]:
-        return await app.erasure.keep(room, keep_for)
+        return await app.erasure.set_retention(room, retention_period)
     check_answerable(**options)
 
     async def look(_app: App) -> RetentionChange:
         return seen
 
     async def destroy(app: App, _seen: RetentionChange | None) -> RetentionChange:
-        return await app.erasure.keep(str(seen.room_id), keep_for)
+        return await app.erasure.set_retention(str(seen.room_id), retention_period)
 
     shortening = DestructiveAction(
         preview=look,
@@ -177,8 +179,8 @@ async def _set_retention(app: App, room: str, keep_for: timedelta | None, **opti
 def retention_lines(room: str, change: RetentionChange) -> Sequence[str]:
     """Return the retention of a room in lines: when it begins, and which messages it removes."""
     lines = ["dry run, nothing was changed"] if change.is_dry_run else []
-    span = retention_text(change.keep_for, change.starts_at)
-    lines.append(f"{room} keeps messages {span if change.keep_for is None else f'for {span}'}")
+    span = retention_text(change.retention_period, change.starts_at)
+    lines.append(f"{room} keeps messages {span if change.retention_period is None else f'for {span}'}")
     if change.messages or change.starts_at is not None:
         removed = f"  removes {count_phrase(change.messages, 'message')}"
         if change.oldest_at is not None and change.newest_at is not None:
@@ -202,11 +204,11 @@ def receipts(session: Session, receipt: str | None, *, verify: bool, limit: int)
         raise click.UsageError("--verify needs the ID of a receipt")
 
     async def use(app: App) -> Receipt | None:
-        erasure = (await session.acting(app)).erasure
+        erasure = (await session.impersonate(app)).erasure
         if receipt is None:
             show_receipts(session.output, await erasure.receipts(limit))
             return None
-        found = await (erasure.check(receipt) if verify else erasure.receipt(receipt))
+        found = await (erasure.verify(receipt) if verify else erasure.receipt(receipt))
         show_receipt(session.output, found)
         return found
 
@@ -225,7 +227,7 @@ def _erase_confirmed(session: Session, erase: EraseCall, **options: bool) -> Non
 
     async def use(app: App) -> Receipt:
         erasure = DestructiveAction(preview=look, execute=destroy, lines=receipt_lines)
-        return await run_destructive(await session.acting(app), erasure, **options)
+        return await run_destructive(await session.impersonate(app), erasure, **options)
 
     receipt = with_app(session, use)
     show_receipt(session.output, receipt)
@@ -282,9 +284,9 @@ def receipt_lines(receipt: Receipt) -> list[str]:
     )
     subject = [f"  {what:<7} {which}" for what, which in _subject_lines(receipt)]
     removed = [f"  removed {part.count:>7,} {part.what}" for part in receipt.removed] or ["  removed nothing"]
-    stays = [f"  stays   {part.count:>7,} {part.what}: {part.why}" for part in receipt.kept]
+    stays = [f"  stays   {part.count:>7,} {part.what}: {part.reason}" for part in receipt.kept]
     left = [f"  FOUND   {check.found:>7,} {check.what}" for check in receipt.checks or () if check.found]
-    pending = [_pending_line(one, is_own=receipt.is_own) for one in receipt.copies or ()]
+    pending = [_pending_line(one, is_own=receipt.is_own) for one in receipt.pending_projections or ()]
     return [head, *subject, *removed, *stays, *left, *_verification_lines(receipt), *pending]
 
 
@@ -298,8 +300,8 @@ def _pending_line(one: PendingRemoval, *, is_own: bool) -> str:
     parts = [f"  index {one.store}: {count_phrase(one.to_remove, item)} to remove"]
     if one.to_rewrite:
         parts.append(f"{count_phrase(one.to_rewrite, item)} to rewrite")
-    if one.set_aside:
-        parts.append(f"{one.set_aside:,} of them failed, roomlore worker --retry tries again")
+    if one.dead_lettered:
+        parts.append(f"{one.dead_lettered:,} of them failed, roomlore worker --retry tries again")
     if one.failing_since is not None:
         why = "" if one.error is None else f": {one.error}"
         parts.append(f"the server has been failing since {_exact_time(one.failing_since)}{why}")

@@ -54,11 +54,11 @@ def _by_kind(output: Output, found: Sequence[MemoriesOfKind]) -> None:
 
 #: Name of the verb, method, how its items look, help.
 _QUERIES: Sequence[tuple[str, str, Callable[[Output, Any], None], str]] = (
-    ("messages-by-agents", "said_by_bots", _messages, "List messages by agents, newest first."),
+    ("messages-by-agents", "messages_by_agents", _messages, "List messages by agents, newest first."),
     ("messages-by", "said_by", _messages, "List messages by WHO, newest first."),
     (
         "memories-by-agents",
-        "known_by_bots",
+        "memories_of_agents",
         _memories,
         "List memories that agents stated or that are their own experience, newest first.",
     ),
@@ -68,17 +68,17 @@ _QUERIES: Sequence[tuple[str, str, Callable[[Output, Any], None], str]] = (
         _memories,
         "List memories that WHO stated or that are WHO's own experience, newest first.",
     ),
-    ("memories-about", "known_about", _memories, "List memories about WHO, newest first."),
+    ("memories-about", "memories_about", _memories, "List memories about WHO, newest first."),
     (
         "conversation-partners",
-        "talked_to",
+        "conversation_partners",
         _people("replies"),
         "List the people WHO replied to or got replies from, with counts.",
     ),
     ("nearby", "near", _nearby, "List people, memories and tags close to WHO in the graph."),
     (
         "participants",
-        "present_in",
+        "participants_of",
         _people("messages"),
         "List who wrote in CONVERSATION: an id, the start of one, or message:ID.",
     ),
@@ -93,8 +93,8 @@ _QUERIES: Sequence[tuple[str, str, Callable[[Output, Any], None], str]] = (
 
 def _show(show_items: Callable[[Output, Any], None]) -> Callable[[Output, GraphAnswer[Any]], None]:
     def show(output: Output, answer: GraphAnswer[Any]) -> None:
-        if answer.found:
-            show_items(output, answer.found)
+        if answer.items:
+            show_items(output, answer.items)
         else:
             output.text("nothing found")
         output.degraded(answer.degraded)

@@ -152,11 +152,11 @@ class ImportRun:
     async def _one(self, app: App | None, path: Path) -> ImportReport:
         with import_progress(self.output) as progress:
             if app is None:
-                return await preview(path, wish=self.options, progress=progress)
+                return await preview(path, options=self.options, progress=progress)
             on_terminal = sys.stdin.isatty() and sys.stderr.isatty()
             audience = replace(self.options.audience, ask=_ask_about_room(progress) if on_terminal else None)
             return await app.import_path(
-                path, wish=replace(self.options, audience=audience), progress=progress
+                path, options=replace(self.options, audience=audience), progress=progress
             )
 
     def _show(self, path: Path, report: ImportReport) -> None:

@@ -18,7 +18,7 @@ def keys() -> None:
 
 
 @keys.command(
-    cls=OperationCommand, operation="keys.make", spellings={"role": "--role", "lasts": "--valid-for"}
+    cls=OperationCommand, operation="keys.create", spellings={"role": "--role", "lasts": "--valid-for"}
 )
 def create(output: Output, made: NewKey) -> None:
     """Create a key for an operator, an agent or a member.

@@ -74,7 +74,7 @@ def correct(output: Output, memory: Memory) -> None:
     show_memory(output, memory)
 
 
-@memory.command(cls=OperationCommand, operation="memories.forget")
+@memory.command(cls=OperationCommand, operation="memories.archive")
 def archive(output: Output, memory: Memory) -> None:
     """Archive MEMORY: it is not used any more, and not extracted again from its messages.
 
@@ -102,15 +102,15 @@ def provenance(session: Session, memory: str, *, message: bool, room: str | None
     async def use(app: App) -> None:
         viewer, output = await session.viewer_in(app), session.output
         if message:
-            found = await app.memories.resting_on(viewer, memory, room=room)
+            found = await app.memories.derived_from(viewer, memory, room=room)
             output.json(found) if output.as_json else show_memories(output, found)
         else:
-            show_provenance(output, await app.memories.why(viewer, memory))
+            show_provenance(output, await app.memories.provenance(viewer, memory))
 
     with_app(session, use)
 
 
-@click.command(cls=OperationCommand, operation="extracting.extract", spellings={"where": "ROOM|CONVERSATION"})
+@click.command(cls=OperationCommand, operation="extraction.extract", spellings={"where": "ROOM|CONVERSATION"})
 def extract(output: Output, extracted: ExtractionResult) -> None:
     """Extract memories now, also from open conversations: of one room, one conversation, or all.
 
@@ -119,9 +119,15 @@ def extract(output: Output, extracted: ExtractionResult) -> None:
     done = f"{count_phrase(extracted.conversations, 'conversation')}, {count_phrase(extracted.messages, 'message')}"
     came = f"{count_phrase(extracted.added, 'memory', 'memories')} added, {extracted.released} removed"
     output.text(f"{done}: {came}")
-    if extracted.read or extracted.unread:
-        requests = f", {count_phrase(extracted.wishes, 'privacy request')} found" if extracted.wishes else ""
-        output.text(f"by a language model: {extracted.read} done, {extracted.unread} left{requests}")
+    if extracted.llm_extracted or extracted.llm_failed:
+        requests = (
+            f", {count_phrase(extracted.privacy_requests, 'privacy request')} found"
+            if extracted.privacy_requests
+            else ""
+        )
+        output.text(
+            f"by a language model: {extracted.llm_extracted} done, {extracted.llm_failed} left{requests}"
+        )
 
 
 @click.command("llm-calls")
@@ -137,7 +143,7 @@ def llm_calls(session: Session, conversation: str | None, limit: int) -> None:
     """
 
     async def use(app: App) -> None:
-        found = await (await session.acting(app)).extracting.readings(conversation, limit=limit)
+        found = await (await session.impersonate(app)).extraction.llm_calls(conversation, limit=limit)
         show_llm_calls(session.output, found, whole=conversation is not None)
 
     with_app(session, use)
@@ -155,8 +161,8 @@ def show_llm_calls(output: Output, found: Sequence[LlmCall], *, whole: bool) -> 
             style="bold" if whole else "",
         )
         if whole:
-            output.text(_indented(one.material))
-        for result in one.verdicts if whole else ():
+            output.text(_indented(one.prompt))
+        for result in one.results if whole else ():
             reason = str(result["reason"])
             outcome = (reason or "stored") if result["is_kept"] else f"rejected: {reason}"
             output.text(f"  {outcome}  {_indented(str(result['stated']))}")
@@ -166,12 +172,12 @@ def show_llm_calls(output: Output, found: Sequence[LlmCall], *, whole: bool) -> 
 def _outcome_text(one: LlmCall) -> str:
     if one.answer is None:
         return f"{one.language_model}: {one.error or 'no answer yet'}"
-    stored = sum(bool(result["is_kept"]) for result in one.verdicts)
+    stored = sum(bool(result["is_kept"]) for result in one.results)
     tokens = ""
     if one.sent_tokens is not None:
         tokens = f", {one.sent_tokens:,} + {count_phrase(one.answer_tokens or 0, 'token')}"
     cached = ", same answer as before" if one.is_repeated else ""
-    return f"{one.language_model}: {stored} of {count_phrase(len(one.verdicts), 'statement')} stored{tokens}{cached}"
+    return f"{one.language_model}: {stored} of {count_phrase(len(one.results), 'statement')} stored{tokens}{cached}"
 
 
 def _indented(text: str) -> str:

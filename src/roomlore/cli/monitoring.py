@@ -41,7 +41,7 @@ SHOWN = 10
 INDEXED_ITEMS: Mapping[Target, str] = {"qdrant": "message", "neo4j": "node"}
 
 
-@click.command(cls=OperationCommand, operation="operations.numbers")
+@click.command(cls=OperationCommand, operation="monitoring.statistics")
 def stats(output: Output, numbers: OrgStatistics) -> None:
     """Show the progress of the background work in each room, statistics of threads, and read latencies."""
     rows = [(room.name, room.embedding_policy, *_cells(room.counts, numbers.at)) for room in numbers.rooms]
@@ -49,18 +49,18 @@ def stats(output: Output, numbers: OrgStatistics) -> None:
     _show_retention(output, numbers.rooms)
     for wrong in numbers.clock:
         output.text(f"the clock may be wrong: {wrong}; {CLOCK_REMEDY}", style="yellow")
-    counts, calls, cache = numbers.counts, numbers.readings, numbers.blocks
-    if counts.looked_at < counts.messages:
-        sample = f"{counts.looked_at:,} of {count_phrase(counts.messages, 'message')}"
+    counts, calls, cache = numbers.counts, numbers.llm_calls, numbers.blocks
+    if counts.sampled < counts.messages:
+        sample = f"{counts.sampled:,} of {count_phrase(counts.messages, 'message')}"
         output.text(f"shares, sizes and savings from the newest {sample}", style="dim")
     pending = count_phrase(counts.extracted.waiting, "conversation")
     output.text(
         f"memories extracted from {count_phrase(counts.extracted.done, 'message')}; {pending} pending"
     )
-    if counts.listened.waiting or counts.listened.set_aside:
+    if counts.privacy_checked.waiting or counts.privacy_checked.dead_lettered:
         output.text(
-            f"privacy requests: {count_phrase(counts.listened.waiting, 'message')} to check,"
-            f" {counts.listened.set_aside:,} failed; roomlore worker --drain --retry tries these again"
+            f"privacy requests: {count_phrase(counts.privacy_checked.waiting, 'message')} to check,"
+            f" {counts.privacy_checked.dead_lettered:,} failed; roomlore worker --drain --retry tries these again"
         )
     if calls.calls_today or calls.error:
         why = f"; {calls.error}" if calls.error else ""
@@ -70,12 +70,12 @@ def stats(output: Output, numbers: OrgStatistics) -> None:
         )
     for one in numbers.embedding:
         output.text(f"vectors: {model_line(one)}")
-    for copy in numbers.copies:
+    for copy in numbers.projections:
         output.text(f"index {index_line(copy)}")
     rows = [(room.name, *(one.waiting for one in room.counts.projected)) for room in numbers.rooms]
     behind = [row for row in rows if any(row[1:])]
     if behind:
-        output.table(("messages pending in", *(f"for {one.target}" for one in numbers.copies)), behind)
+        output.table(("messages pending in", *(f"for {one.target}" for one in numbers.projections)), behind)
     share = "" if cache.rate is None else f", {cache.rate:.0%}"
     output.text(
         f"memory sections: {cache.hits} of {cache.asked} from the cache{share}; each process counts its own",
@@ -96,28 +96,34 @@ def _show_latencies(output: Output, latencies: Iterable[Latency]) -> None:
 
 def _show_retention(output: Output, rooms: Iterable[RoomStatistics]) -> None:
     for room in rooms:
-        kept = f"{room.name} keeps messages {retention_text(room.keep_for, room.retention_starts_at)}"
-        if room.in_grace is not None:
-            removed = count_phrase(room.in_grace, "message")
-            before = retention_text(room.kept_until_then, None)
+        kept = f"{room.name} keeps messages {retention_text(room.retention_period, room.retention_starts_at)}"
+        if room.expiring_messages is not None:
+            removed = count_phrase(room.expiring_messages, "message")
+            before = retention_text(room.current_retention_period, None)
             output.text(f"{kept}, until then {before}; {removed} to be removed then", style="yellow")
-        elif room.keep_for is not None:
+        elif room.retention_period is not None:
             output.text(kept)
 
 
 def _cells(counts: RoomCounts, now: datetime) -> Sequence[str | int]:
-    size = "" if counts.exchange_size is None else f"{counts.exchange_size:.1f}"
-    stages = (counts.embedded, counts.untangled, counts.extracted, counts.listened, *counts.projected)
+    size = "" if counts.mean_thread_size is None else f"{counts.mean_thread_size:.1f}"
+    stages = (
+        counts.embedded,
+        counts.disentangled,
+        counts.extracted,
+        counts.privacy_checked,
+        *counts.projected,
+    )
     return (
         counts.messages,
-        _percent(counts.share_in_exchanges),
+        _percent(counts.share_in_threads),
         size,
         _percent(counts.legacy_share),
         counts.vectors,
         counts.vectors_saved,
         counts.embedded.waiting,
-        counts.untangled.done,
-        sum(stage.set_aside for stage in stages),
+        counts.disentangled.done,
+        sum(queue.dead_lettered for queue in stages),
         _oldest(stages, now),
     )
 
@@ -127,7 +133,7 @@ def _percent(share: float | None) -> str:
 
 
 def _oldest(stages: Iterable[Coverage | ProjectionCoverage], now: datetime) -> str:
-    since = [stage.oldest_at for stage in stages if stage.oldest_at is not None]
+    since = [queue.oldest_at for queue in stages if queue.oldest_at is not None]
     return str(timedelta(seconds=round((now - min(since)).total_seconds()))) if since else ""
 
 
@@ -139,7 +145,7 @@ def model() -> None:
     """
 
 
-@model.command("status", cls=OperationCommand, operation="generations.status")
+@model.command("status", cls=OperationCommand, operation="embedding_versions.status")
 def model_status(output: Output, versions: Sequence[EmbeddingVersionStatus]) -> None:
     """Show the current model, the progress of the next one, and the previous one."""
     for one in versions:
@@ -154,8 +160,8 @@ def switch(session: Session, name: str, *, wait: bool) -> None:
     """Switch to the embedding model NAME when the worker has embedded everything with it."""
 
     async def use(app: App) -> None:
-        acting = await session.acting(app)
-        await _show_switch(acting, session.output, await acting.generations.switch(name), wait=wait)
+        acting = await session.impersonate(app)
+        await _show_switch(acting, session.output, await acting.embedding_versions.switch(name), wait=wait)
 
     with_app(session, use)
 
@@ -167,8 +173,8 @@ def revert(session: Session, *, wait: bool) -> None:
     """Cancel a switch that is not done yet; otherwise switch back to the previous model."""
 
     async def use(app: App) -> None:
-        acting = await session.acting(app)
-        await _show_switch(acting, session.output, await acting.generations.back(), wait=wait)
+        acting = await session.impersonate(app)
+        await _show_switch(acting, session.output, await acting.embedding_versions.back(), wait=wait)
 
     with_app(session, use)
 
@@ -176,7 +182,7 @@ def revert(session: Session, *, wait: bool) -> None:
 async def _show_switch(app: App, output: Output, switched: ModelSwitch, *, wait: bool) -> None:
     if wait and not switched.is_done:
         with count_progress(output, "embedded", total=switched.waiting or None) as advance:
-            switched = await app.generations.finish(advance)
+            switched = await app.embedding_versions.finish(advance)
     if switched.provider is None:
         text = "canceled; its vectors are removed"
     elif switched.is_done:
@@ -193,11 +199,11 @@ def model_line(one: EmbeddingVersionStatus) -> str:
     dimensions = "" if one.dimensions is None else f", {one.dimensions} dimensions"
     since = "" if one.since is None else f" since {one.since:%Y-%m-%d %H:%M}"
     parts = [f"{one.state}{since}: {one.provider} ({name}{dimensions})"]
-    parts.append(f"{one.done:,} of {count_phrase(one.wanted, 'text')} embedded")
+    parts.append(f"{one.done:,} of {count_phrase(one.total, 'text')} embedded")
     if one.waiting:
         parts.append(f"{one.waiting:,} pending")
-    if one.set_aside:
-        parts.append(f"{one.set_aside:,} failed: roomlore worker --drain --retry tries again")
+    if one.dead_lettered:
+        parts.append(f"{one.dead_lettered:,} failed: roomlore worker --drain --retry tries again")
     if one.failing_since is not None:
         parts.append(f"no vectors since {one.failing_since:%Y-%m-%d %H:%M:%S}: {one.error}")
     return "; ".join(parts)
@@ -212,7 +218,7 @@ def index() -> None:
     """
 
 
-@index.command("status", cls=OperationCommand, operation="projecting.status")
+@index.command("status", cls=OperationCommand, operation="projections.status")
 def index_status(output: Output, indexes: Sequence[ProjectionStatus]) -> None:
     """Show the state of each index: ready or being built, what is pending, and since when a server fails."""
     for one in indexes:
@@ -228,10 +234,10 @@ def rebuild(session: Session, target: str) -> None:
     """Build an index from scratch beside the current one, and use it when it is complete."""
 
     async def use(app: App) -> None:
-        acting = await session.acting(app)
+        acting = await session.impersonate(app)
         with count_progress(session.output, "indexed", total=None) as advance:
             waiting = partial(session.output.chatter.print, "waiting for transactions that began before")
-            built = await acting.projecting.rebuild(target, advance, waiting=waiting)
+            built = await acting.projections.rebuild(target, advance, waiting=waiting)
         session.output.result(built, index_line(built))
 
     with_app(session, use)
@@ -245,7 +251,7 @@ def diff(session: Session, target: str, *, repair: bool) -> None:
     """Compare an index with the database; exit with 1 if they differ and --repair was not given."""
 
     async def use(app: App) -> ProjectionDiff:
-        return await (await session.acting(app)).projecting.diff(target, repair=repair)
+        return await (await session.impersonate(app)).projections.diff(target, repair=repair)
 
     found = with_app(session, use)
     session.output.result(found, "\n".join(_diff_lines(found)))
@@ -262,10 +268,10 @@ def drop(session: Session, target: str, **options: bool) -> None:
     check_answerable(**options)
 
     async def look(app: App) -> list[ProjectionStatus]:
-        return [one for one in await app.projecting.status() if one.target == target]
+        return [one for one in await app.projections.status() if one.target == target]
 
     async def destroy(app: App, _seen: list[ProjectionStatus] | None) -> None:
-        await app.projecting.drop(target)
+        await app.projections.drop(target)
 
     dropping = DestructiveAction(
         preview=look,
@@ -276,7 +282,7 @@ def drop(session: Session, target: str, **options: bool) -> None:
     )
 
     async def use(app: App) -> list[ProjectionStatus] | None:
-        return await run_destructive(await session.acting(app), dropping, **options)
+        return await run_destructive(await session.impersonate(app), dropping, **options)
 
     seen = with_app(session, use)
     if seen is None:
@@ -296,15 +302,15 @@ def index_line(one: ProjectionStatus) -> str:
     parts = [
         f"{one.target}: {ready}{', a new one is being built' if one.is_ready and one.is_building else ''}"
     ]
-    if one.is_building and one.to_build is None:
+    if one.is_building and one.remaining is None:
         parts.append("its content is still to be queued before it is used")
-    elif one.is_building and one.to_build is not None:
-        parts.append(f"{count_phrase(one.to_build, item)} still to be written before it is used")
+    elif one.is_building and one.remaining is not None:
+        parts.append(f"{count_phrase(one.remaining, item)} still to be written before it is used")
     if one.waiting:
         lag = timedelta(seconds=round(one.lag_seconds))
         parts.append(f"{count_phrase(one.waiting, item)} to be written, the oldest for {lag}")
-    if one.set_aside:
-        parts.append(f"{count_phrase(one.set_aside, item)} failed: roomlore worker --retry tries again")
+    if one.dead_lettered:
+        parts.append(f"{count_phrase(one.dead_lettered, item)} failed: roomlore worker --retry tries again")
     if one.failing_since is not None:
         parts.append(f"failing since {one.failing_since:%Y-%m-%d %H:%M:%S}: {one.error}")
     return "; ".join(parts)

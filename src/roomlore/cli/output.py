@@ -99,10 +99,10 @@ class Output:
             ]
             for room in rooms
         ]
-        if any(room.keep_for is not None for room in rooms):
+        if any(room.retention_period is not None for room in rooms):
             headings.append("keeps")
             for row, room in zip(rows, rooms, strict=True):
-                row.append(retention_text(room.keep_for, room.retention_starts_at))
+                row.append(retention_text(room.retention_period, room.retention_starts_at))
         return self.table(headings, rows)
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str | int]]) -> None:
@@ -125,14 +125,14 @@ class Output:
     ) -> None:
         """Print the messages and participants of a room, and which messages privacy requests withhold."""
         if self.as_json:
-            return self.json({"messages": messages, "participants": participants, "withheld": restricted})
+            return self.json({"messages": messages, "participants": participants, "restrictions": restricted})
         people = ", ".join(f"{person.name}{' (bot)' if person.is_bot else ''}" for person in participants)
         self.text(f"{room}: {people}", style="bold")
         for message, line in zip(messages, dated(messages), strict=True):
             self.text(line)
             for one in restricted:
                 if one.message_id == message.id:
-                    self.text(f"      withheld: {restriction_reason(one)}", style="yellow")
+                    self.text(f"      hidden: {restriction_reason(one)}", style="yellow")
         return None
 
     def context(self, context: Context, *, explain: bool) -> None:
@@ -144,10 +144,10 @@ class Output:
         if any(line.part == "room" for line in context.lines):
             self.text(ROOM_MARK_NOTE, style="dim")
         self.text(to_text(context))
-        self.restrictions(context.withheld)
+        self.restrictions(context.restrictions)
         self.chatter.print(
             f"{count_phrase(len(context.lines), 'message')}, {context.tokens} of {count_phrase(context.budget, 'token')},"
-            f" {len(context.left_out)} omitted"
+            f" {len(context.omitted)} omitted"
         )
         for candidate in context.explain() if explain else ():
             mark = candidate.label or "out"
@@ -155,9 +155,9 @@ class Output:
                 f"{candidate.part:<12}  {candidate.rule:<9} {candidate.tokens:>5} tokens  {candidate.reason}"
             )
             self.text(f"{mark:>4}  {why}")
-        for link in context.unread if explain else ():
+        for link in context.unread_links if explain else ():
             self.text(f"{link.label:>4}  link not fetched: {link.reason}  {link.url}")
-        for memory in context.block.explain() if explain and context.block else ():
+        for memory in context.memory_section.explain() if explain and context.memory_section else ():
             self.text(f"{memory.label or 'out':>4}  memory: {memory.reason}  {memory.memory_id}")
         return None
 
@@ -167,14 +167,14 @@ class Output:
             from roomlore.operations.responses import search_response
 
             return self.json(search_response(found))
-        self.interpretation(found.read, is_found=bool(found.hits))
-        if found.read is not None and found.read.unknown:
-            self.text(found.read.unknown_names_note(), style="yellow")
+        self.interpretation(found.applied_filters, is_found=bool(found.hits))
+        if found.applied_filters is not None and found.applied_filters.unknown:
+            self.text(found.applied_filters.unknown_names_note(), style="yellow")
         for place, hit in enumerate(found.hits, start=1):
             self.thread(place, hit)
         if not found.hits:
             self.text("nothing found")
-        self.restrictions(found.withheld)
+        self.restrictions(found.restrictions)
         return self.degraded(found.degraded)
 
     def postable_note(self, postable: Postable, *, room: str | None) -> None:
@@ -214,7 +214,7 @@ class Output:
             return self.json(answer_response(answer))
         from roomlore.search.records import WRITTEN_BY_QUOTING
 
-        self.interpretation(answer.read, is_found=answer.is_known)
+        self.interpretation(answer.applied_filters, is_found=answer.is_answered)
         self.text(answer.text)
         if answer.written_by != WRITTEN_BY_QUOTING:
             self.text(f"written by {answer.written_by}; sources:", style="dim")
@@ -231,9 +231,9 @@ class Output:
             self.text(f"  {trace_line(step)}", style="dim")
         if answer.note:
             self.chatter.print(escape(printable(answer.note)), style="yellow")
-        if answer.withheld:
+        if answer.restrictions:
             self.chatter.print("privacy requests changed this answer", style="yellow")
-        self.restrictions(answer.withheld)
+        self.restrictions(answer.restrictions)
         return self.degraded(answer.degraded)
 
     def recalled(self, recalled: MatchedMemory) -> None:
@@ -269,9 +269,11 @@ class Output:
         if report.stored is not None:
             stored = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
             self.text(f"  stored: {stored or 'nothing new'}")
-        if report.wishes is not None and any(report.wishes.values()):
+        if report.privacy_requests is not None and any(report.privacy_requests.values()):
             requests = ", ".join(
-                f"{count} {name.replace('_', ' ')}" for name, count in report.wishes.items() if count
+                f"{count} {name.replace('_', ' ')}"
+                for name, count in report.privacy_requests.items()
+                if count
             )
             self.text(f"  privacy requests found: {requests}; see roomlore privacy requests")
 
@@ -336,12 +338,12 @@ def omission_note(hit: Hit) -> str:
     return f"{messages} of this thread omitted: roomlore messages {room} --threads --before {before}"
 
 
-def retention_text(keep_for: timedelta | None, starts_at: datetime | None) -> str:
+def retention_text(retention_period: timedelta | None, starts_at: datetime | None) -> str:
     """Return how long a room keeps messages, and when that begins."""
-    if keep_for is None:
+    if retention_period is None:
         return "forever"
     begins = "" if starts_at is None else f", starting {minute(starts_at)} UTC"
-    return f"{span_text(keep_for)}{begins}"
+    return f"{span_text(retention_period)}{begins}"
 
 
 def span_text(span: timedelta) -> str:
@@ -411,7 +413,7 @@ def trace_line(step: StageTrace) -> str:
     """Return what a stage of the search found, in words."""
     best = "nothing" if step.best is None else f"best {step.best:.2f}"
     note = f" ({step.note})" if step.note else ""
-    return f"{step.tier}: {count_phrase(step.candidates, 'candidate')}, {best}, threshold {step.bar:.2f}: {step.outcome}{note}"
+    return f"{step.stage}: {count_phrase(step.candidates, 'candidate')}, {best}, threshold {step.threshold:.2f}: {step.outcome}{note}"
 
 
 def shown(text: str) -> str:
@@ -420,16 +422,16 @@ def shown(text: str) -> str:
     return escape(printable(short))
 
 
-_REQUEST_NAMES = {"forget": "to be forgotten", "confide": "off the record", "withhold": "kept"}
+_REQUEST_NAMES = {"forget": "to be forgotten", "confidential": "off the record", "restrict": "kept"}
 
 
 def restriction_lines(restricted: Sequence[RestrictedResult]) -> list[str]:
     """Return how many messages each privacy request withholds, one line per request."""
     by_request: dict[UUID, list[RestrictedResult]] = defaultdict(list)
     for one in restricted:
-        by_request[one.wish_id].append(one)
+        by_request[one.request_id].append(one)
     return [
-        f"withheld: {count_phrase(len(ones), 'message')} of {safe_name(ones[0].room_name)}, {restriction_reason(ones[0])}"
+        f"hidden: {count_phrase(len(ones), 'message')} of {safe_name(ones[0].room_name)}, {restriction_reason(ones[0])}"
         for ones in by_request.values()
     ]
 
@@ -438,9 +440,9 @@ def restriction_reason(one: RestrictedResult) -> str:
     """Return the privacy request that withholds a message, in words."""
     author = safe_name(one.author_name) if one.author_name else "somebody who was erased"
     readers = ""
-    if one.from_names is not None:
-        readers = f" from {', '.join(map(safe_name, one.from_names)) or 'nobody who is known'}"
+    if one.restricted_names is not None:
+        readers = f" from {', '.join(map(safe_name, one.restricted_names)) or 'nobody who is known'}"
     return (
         f"{_REQUEST_NAMES.get(one.kind, one.kind)}{readers}, asked by {author};"
-        f" roomlore privacy requests lists it as {short_id(one.wish_id)}"
+        f" roomlore privacy requests lists it as {short_id(one.request_id)}"
     )

@@ -18,7 +18,7 @@ RULES = "rules"
 MODE_TEXTS: Mapping[RequestMode, str] = {
     "on": "clear requests are applied, the others proposed",
     "propose": "requests are proposed, and applied only when somebody accepts them",
-    "off": "no request is detected, and nothing is withheld",
+    "off": "no request is detected, and nothing is hidden",
 }
 #: So many of the messages that a request covers are shown.
 SHOWN = 5
@@ -29,7 +29,7 @@ def privacy() -> None:
     """List the privacy requests that people made in rooms; apply or dismiss them."""
 
 
-@privacy.command(cls=OperationCommand, operation="wishes.all")
+@privacy.command(cls=OperationCommand, operation="privacy_requests.all")
 def requests(output: Output, found: Sequence[PrivacyRequestView]) -> None:
     """List privacy requests, newest first: their meaning, the messages they cover, and who may see those.
 
@@ -39,14 +39,14 @@ def requests(output: Output, found: Sequence[PrivacyRequestView]) -> None:
     show_requests(output, found)
 
 
-@privacy.command(cls=OperationCommand, operation="wishes.accept", spellings={"wish": "REQUEST"})
+@privacy.command(cls=OperationCommand, operation="privacy_requests.apply", spellings={"request": "REQUEST"})
 def apply(output: Output, request: PrivacyRequestView) -> None:
     """Apply REQUEST, which was proposed or dismissed."""
     output.chatter.print("applied")
     show_requests(output, [request])
 
 
-@privacy.command(cls=OperationCommand, operation="wishes.dismiss", spellings={"wish": "REQUEST"})
+@privacy.command(cls=OperationCommand, operation="privacy_requests.dismiss", spellings={"request": "REQUEST"})
 def dismiss(output: Output, request: PrivacyRequestView) -> None:
     """Dismiss REQUEST: the messages it covered are used again."""
     output.chatter.print("dismissed")
@@ -60,12 +60,16 @@ def mode(session: Session, mode: RequestMode | None) -> None:
     """Print how requests are handled, or set it to on, propose or off. For operators.
 
     on applies clear requests and proposes the others. propose proposes every new request. off detects none, and uses
-    what was withheld again until you set another mode.
+    what was hidden again until you set another mode.
     """
 
     async def use(app: App) -> None:
-        acting = await session.acting(app)
-        now = await acting.wishes.mode() if mode is None else await acting.wishes.set_mode(mode)
+        acting = await session.impersonate(app)
+        now = (
+            await acting.privacy_requests.mode()
+            if mode is None
+            else await acting.privacy_requests.set_mode(mode)
+        )
         session.output.result({"mode": now}, f"{now}: {MODE_TEXTS[now]}")
 
     with_app(session, use)
@@ -78,15 +82,15 @@ def show_requests(output: Output, found: Sequence[PrivacyRequestView]) -> None:
     short = short_ids(one.id for one in found)
     for one in found:
         when = "" if one.said_at is None else f" {one.said_at:%Y-%m-%d %H:%M}"
-        detector = "" if one.heard_by == RULES else f", detected by {safe_name(one.heard_by)}"
+        detector = "" if one.detected_by == RULES else f", detected by {safe_name(one.detected_by)}"
         output.text(f"{short[one.id]} ({_status_text(one)}{request_text(one)}{detector})")
         message = f"[{safe_name(one.author_name)}]: {as_one_line(one.body)}"
         author = "by somebody who was erased" if one.message_id is None else message
         output.text(f"  {safe_name(one.room_name)}{when} {author}")
         if one.status == "proposed":
-            reason = one.doubt or "the mode is propose"
+            reason = one.review_reason or "the mode is propose"
             output.text(f"  proposed, since {reason}: apply or dismiss it", style="yellow")
-        covered = [message for message in one.covers if message.id != one.message_id]
+        covered = [message for message in one.covered_messages if message.id != one.message_id]
         if covered:
             covers = "would cover" if one.status == "proposed" else "covers"
             output.text(f"  {covers} {count_phrase(len(covered), 'other message')}", style="dim")
@@ -106,11 +110,11 @@ def request_text(request: PrivacyRequestView) -> str:
     """Return the meaning of a request in words."""
     if request.kind == "forget":
         return "forgotten: shown to nobody"
-    if request.kind == "confide":
-        return f"off the record: shown to {_joined(request.spared_names)} only"
-    about = f", but {_joined(request.permits)}" if request.permits else ""
-    about = f": what is about {_joined(request.denies)}" if request.denies else about
-    return f"kept from {_joined(request.from_names or ())}{about}"
+    if request.kind == "confidential":
+        return f"off the record: shown to {_joined(request.exempt_names)} only"
+    about = f", but {_joined(request.allowed_topics)}" if request.allowed_topics else ""
+    about = f": what is about {_joined(request.denied_topics)}" if request.denied_topics else about
+    return f"kept from {_joined(request.restricted_names or ())}{about}"
 
 
 def _joined(words: Sequence[str]) -> str:

@@ -58,10 +58,10 @@ def open_(session: Session, room: str, *, dry_run: bool, yes: bool) -> None:
     check_answerable(dry_run=dry_run, yes=yes)
 
     async def look(app: App) -> RoomOpening:
-        return await app.room_management.open(room, dry_run=True)
+        return await app.room_admin.open(room, dry_run=True)
 
     async def execute(app: App, seen: RoomOpening | None) -> RoomOpening:
-        return await app.room_management.open(room if seen is None else str(seen.room_id))
+        return await app.room_admin.open(room if seen is None else str(seen.room_id))
 
     opening = DestructiveAction(
         preview=look,
@@ -72,25 +72,25 @@ def open_(session: Session, room: str, *, dry_run: bool, yes: bool) -> None:
     )
 
     async def use(app: App) -> None:
-        found = await run_destructive(await session.acting(app), opening, dry_run=dry_run, yes=yes)
+        found = await run_destructive(await session.impersonate(app), opening, dry_run=dry_run, yes=yes)
         session.output.result(found, _opening_text(found))
 
     with_app(session, use)
 
 
-@rooms.command(cls=OperationCommand, operation="room_management.close")
+@rooms.command(cls=OperationCommand, operation="room_admin.close")
 def close(output: Output, room_id: RoomId) -> None:
     """Let only the members of ROOM read it, each of them the messages from their time as a member."""
     output.text(f"only members may read room {room_id}")
 
 
-@rooms.command(cls=OperationCommand, operation="room_management.rename")
+@rooms.command(cls=OperationCommand, operation="room_admin.rename")
 def rename(output: Output, room_id: RoomId) -> None:
     """Set the NAME of ROOM; later imports do not change it."""
     output.text(f"renamed room {room_id}")
 
 
-@rooms.command(cls=OperationCommand, operation="operations.embed")
+@rooms.command(cls=OperationCommand, operation="monitoring.set_embedding_policy")
 def embedding(output: Output, change: PolicyChange) -> None:
     """Set what ROOM embeds: each message, or only the first message of a thread with the replies to it."""
     dropped, wanted = count_phrase(change.dropped, "vector"), count_phrase(change.wanted, "message")
@@ -123,7 +123,7 @@ def delete(session: Session, room: str, *, dry_run: bool, yes: bool) -> None:
     erasing = DestructiveAction(preview=look, execute=execute, lines=receipt_lines)
 
     async def use(app: App) -> Receipt:
-        receipt = await run_destructive(await session.acting(app), erasing, dry_run=dry_run, yes=yes)
+        receipt = await run_destructive(await session.impersonate(app), erasing, dry_run=dry_run, yes=yes)
         show_receipt(session.output, receipt)
         return receipt
 
@@ -152,7 +152,7 @@ def members(ctx: click.Context, room: str, *, add: str | None, remove: str | Non
     session: Session = ctx.obj
 
     async def use(app: App) -> None:
-        manage = (await session.acting(app)).room_management
+        manage = (await session.impersonate(app)).room_admin
         if add:
             found = await manage.add_member(room, add, **times)
         elif remove:

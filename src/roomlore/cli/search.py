@@ -38,10 +38,10 @@ def messages(session: Session, room: str, limit: int, before: str | None, *, by_
     async def use(app: App) -> None:
         viewer = await session.viewer_in(app)
         if by_thread:
-            show_threads(session.output, await app.exchanges(viewer, room, limit=limit, before=before))
+            show_threads(session.output, await app.threads(viewer, room, limit=limit, before=before))
             return
         found = await app.messages(viewer, room, limit=limit, before=before)
-        restricted = await app.wishes.withheld(viewer, [message.id for message in found])
+        restricted = await app.privacy_requests.restrictions_on(viewer, [message.id for message in found])
         session.output.room(room, found, await app.participants(viewer, room=room), restricted)
 
     with_app(session, use)
@@ -52,7 +52,7 @@ def show_threads(output: Output, threads: Sequence[Thread]) -> None:
     if output.as_json:
         from roomlore.operations.responses import thread_response  # noqa: PLC0415  text output does not need it
 
-        return output.json({"exchanges": [thread_response(thread) for thread in threads]})
+        return output.json({"threads": [thread_response(thread) for thread in threads]})
     for thread in threads:
         replies = [message for message in thread.messages if message.id != thread.root.id]
         first, *rest = dated([thread.root, *replies])

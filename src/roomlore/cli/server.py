@@ -110,7 +110,7 @@ def mcp(session: Session, *, allow_writes: bool) -> None:
 
     async def use(app: App) -> None:
         stop = stop_on_signals()
-        acting = await session.acting(app)
+        acting = await session.impersonate(app)
         await _show_introduction(acting, session.output)
         await stdio.serve(acting, allow_writes=allow_writes, stop=stop)
 

@@ -33,9 +33,9 @@ class Session:
         """Return the viewer that --as names, or the one of the key."""
         return app.access.principal if self.viewer is None else await app.viewer(self.viewer)
 
-    async def acting(self, app: App) -> App:
+    async def impersonate(self, app: App) -> App:
         """Return the App that acts as the viewer that --as names, or as the one of the key."""
-        return app if self.viewer is None else app.acting(await app.viewer(self.viewer))
+        return app if self.viewer is None else app.impersonate(await app.viewer(self.viewer))
 
 
 def with_app(

@@ -38,14 +38,14 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
 
     With `every_org` this includes messages that were never queued, or embedded with another model.
     """
-    rooms = (await app.waiting("untangle", every_org=every_org)).waiting
+    rooms = (await app.waiting("disentangle", every_org=every_org)).waiting
     waiting = (await app.waiting(every_org=every_org)).waiting
     if not (rooms or waiting or every_org):
         return
-    with job_progress(output, waiting=waiting) as (untangled, embedded):
-        drained = await app.drain(embedded, untangled=untangled, every_org=every_org)
+    with job_progress(output, waiting=waiting) as (disentangled, embedded):
+        drained = await app.drain(embedded, disentangled=disentangled, every_org=every_org)
     output.chatter.print(
-        f"disentangled {count_phrase(drained.untangled, 'message')},"
+        f"disentangled {count_phrase(drained.disentangled, 'message')},"
         f" extracted {count_phrase(drained.remembered, 'memory', 'memories')}, embedded {count_phrase(drained.done, 'text')}"
     )
     if drained.expired:
@@ -54,9 +54,9 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
         output.chatter.print(f"not indexed: {what}; the worker tries again", style="yellow", markup=False)
     for what in drained.unembedded:
         output.chatter.print(f"not embedded yet: {what}", style="yellow", markup=False)
-    if drained.set_aside:
+    if drained.dead_lettered:
         output.chatter.print(
-            f"{count_phrase(drained.set_aside, 'task')} failed; roomlore worker --drain --retry tries again",
+            f"{count_phrase(drained.dead_lettered, 'task')} failed; roomlore worker --drain --retry tries again",
             style="yellow",
         )
 

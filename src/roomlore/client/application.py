@@ -51,7 +51,7 @@ class _MessagesPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ThreadsPage:
-    exchanges: list[Thread]
+    threads: list[Thread]
     next: str | None
 
 
@@ -82,7 +82,7 @@ class Client:
         return self.session.org_id
 
     @property
-    def caller(self) -> Viewer:
+    def principal(self) -> Viewer:
         """The viewer on whose behalf every call is made."""
         return self.session.principal
 
@@ -112,7 +112,7 @@ class Client:
         return remote(Agents, self.session)
 
     @property
-    def wishes(self) -> PrivacyRequests:
+    def privacy_requests(self) -> PrivacyRequests:
         """Privacy requests."""
         return remote(PrivacyRequests, self.session)
 
@@ -122,12 +122,12 @@ class Client:
         return remote(Conversations, self.session, by_hand=ConversationPages(session=self.session))
 
     @property
-    def operations(self) -> Monitoring:
+    def monitoring(self) -> Monitoring:
         """The state of the jobs and the embedding policies of rooms; for operators."""
         return remote(Monitoring, self.session)
 
     @property
-    def room_management(self) -> RoomManagement:
+    def room_admin(self) -> RoomManagement:
         """The access, names and members of rooms; for operators."""
         return remote(RoomManagement, self.session)
 
@@ -147,7 +147,7 @@ class Client:
             raise KeyRefused
         return await sign_in(self.session.transport, key)
 
-    def acting(self, viewer: Viewer) -> "Client":
+    def impersonate(self, viewer: Viewer) -> "Client":
         """Return this client on behalf of a viewer that its operator named."""
         return Client(session=self.session.impersonate(viewer))
 
@@ -183,27 +183,33 @@ class Client:
         return [one.participant() for one in people]
 
     async def messages(
-        self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None, recalls: bool = False
+        self,
+        viewer: Viewer,
+        room: str,
+        *,
+        limit: int = 50,
+        before: str | None = None,
+        apply_restrictions: bool = False,
     ) -> list[Message]:
         """Return the newest messages of a room, or those before one of them, oldest first."""
         path = f"rooms/{segment('room', room)}/messages"
 
         async def fetch(query: codec.Query) -> tuple[list[Message], str | None]:
-            query = [*query, *codec.query(recalls=recalls or None)]
+            query = [*query, *codec.query(apply_restrictions=apply_restrictions or None)]
             page = await self.session.read(_MessagesPage, path, viewer=viewer, query=query)
             return page.messages[::-1], page.next
 
         return (await fetch_all(fetch, limit=limit, before=before))[::-1]
 
-    async def exchanges(
+    async def threads(
         self, viewer: Viewer, room: str, *, limit: int = 20, before: str | None = None
     ) -> list[Thread]:
         """Return the newest threads of a room, each whole, newest root first."""
-        path = f"rooms/{segment('room', room)}/exchanges"
+        path = f"rooms/{segment('room', room)}/threads"
 
         async def fetch(query: codec.Query) -> tuple[list[Thread], str | None]:
             page = await self.session.read(_ThreadsPage, path, viewer=viewer, query=query)
-            return page.exchanges, page.next
+            return page.threads, page.next
 
         return await fetch_all(fetch, limit=limit, before=before)
 
@@ -286,7 +292,7 @@ class Client:
         """Return the newest audit lines that the viewer may see, newest first."""
         check_page(limit)
         query = codec.query(about=subject, limit=limit)
-        return await self.session.read(list[AuditLine], "log", viewer=viewer, query=query)
+        return await self.session.read(list[AuditLine], "audit-log", viewer=viewer, query=query)
 
 
 def _filter_fields(filters: Filters) -> dict[str, Any]:

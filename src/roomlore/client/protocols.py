@@ -49,7 +49,7 @@ class Rooms(Protocol):
         ...
 
     @property
-    def caller(self) -> Viewer:
+    def principal(self) -> Viewer:
         """The viewer on whose behalf every call is made."""
         ...
 
@@ -79,7 +79,7 @@ class Rooms(Protocol):
         ...
 
     @property
-    def wishes(self) -> PrivacyRequests:
+    def privacy_requests(self) -> PrivacyRequests:
         """Privacy requests."""
         ...
 
@@ -89,12 +89,12 @@ class Rooms(Protocol):
         ...
 
     @property
-    def operations(self) -> Monitoring:
+    def monitoring(self) -> Monitoring:
         """The state of the jobs and the embedding policies of rooms; for operators."""
         ...
 
     @property
-    def room_management(self) -> RoomManagement:
+    def room_admin(self) -> RoomManagement:
         """The access, names and members of rooms; for operators."""
         ...
 
@@ -112,7 +112,7 @@ class Rooms(Protocol):
         """Return the same rooms on behalf of the holder of another key."""
         ...
 
-    def acting(self, viewer: Viewer) -> "Rooms":
+    def impersonate(self, viewer: Viewer) -> "Rooms":
         """Return the same rooms on behalf of a viewer that the operator names."""
         ...
 
@@ -137,12 +137,18 @@ class Rooms(Protocol):
         ...
 
     async def messages(
-        self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None, recalls: bool = False
+        self,
+        viewer: Viewer,
+        room: str,
+        *,
+        limit: int = 50,
+        before: str | None = None,
+        apply_restrictions: bool = False,
     ) -> list[Message]:
         """Return the newest messages of a room, or those before one of them, oldest first."""
         ...
 
-    async def exchanges(
+    async def threads(
         self, viewer: Viewer, room: str, *, limit: int = 20, before: str | None = None
     ) -> list[Thread]:
         """Return the newest threads of a room, each whole, newest root first."""

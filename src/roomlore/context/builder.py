@@ -55,8 +55,8 @@ async def build(
         viewer=viewer,
         trigger_id=trigger.id,
         lines=lines,
-        left_out=draft.left_out(selection.kept, selection.causes),
-        sealed=found.boundaries,
+        omitted=draft.omitted(selection.kept, selection.causes),
+        boundaries=found.boundaries,
         tokens=sum(line.tokens for line in lines) + (notice if selection.is_partial else 0),
         budget=budget,
         postable=postable,
@@ -92,9 +92,9 @@ async def with_articles(
         context,
         lines=lines,
         tokens=context.tokens + added,
-        unread=tuple(
+        unread_links=tuple(
             UnreadLink(label=labels[link.message_id], url=link.outcome.url, reason=link.outcome.reason)
-            for link in attached.unread
+            for link in attached.unread_links
             if isinstance(link.outcome, FetchFailure)
         ),
     )
@@ -104,7 +104,7 @@ def with_memory_section(context: Context, section: MemorySection) -> Context:
     """Return the context with a memory section before the messages; its budget grows by the tokens of the section."""
     return replace(
         context,
-        block=section,
+        memory_section=section,
         tokens=context.tokens + section.tokens,
         budget=context.budget + section.tokens,
     )

@@ -33,7 +33,7 @@ class Reached:
     part: ContextPart
     rule: SelectionRule
     #: The message it was reached from; None only for the trigger.
-    via: MessageId | None
+    reached_from: MessageId | None
     #: The reply over which it was reached, in either direction; None if it was not reached by a reply.
     reply: Reply | None = None
     #: The turn of the walk that added it; 0 for the trigger and the most recent messages.
@@ -50,7 +50,7 @@ class Selected(Reached):
     @property
     def is_reply_parent(self) -> bool:
         """Whether the message it was reached from answers it."""
-        return self.reply is not None and self.reply.child_id == self.via
+        return self.reply is not None and self.reply.child_id == self.reached_from
 
     @property
     def is_stated(self) -> bool:
@@ -303,12 +303,14 @@ class _Expander:
     async def start(self) -> None:
         """Select the trigger, its conversation, and the most recent messages."""
         recent = (await self._neighbourhood.fetch_near())[: self._limits.min_recent]
-        own = Selected(message=self._trigger, part="conversation", rule="trigger", via=None, step=0, hops=0)
+        own = Selected(
+            message=self._trigger, part="conversation", rule="trigger", reached_from=None, step=0, hops=0
+        )
         await self._take_conversation(own, kept={message.id for message in recent})
         for message in recent:
             if message.id not in self._selected:
                 via = self._trigger.id
-                item = Selected(message=message, part="room", rule="recent", via=via, step=0, hops=1)
+                item = Selected(message=message, part="room", rule="recent", reached_from=via, step=0, hops=1)
                 self._admit(item)
                 self._unfollowed.append(item)
 
@@ -328,7 +330,9 @@ class _Expander:
                 self._step += 1
                 found = _nearest_first(await self._reply_neighbours(level, "conversation"))
                 answered.update(
-                    item.message.id for item in found if item.is_reply_parent and item.via in answered
+                    item.message.id
+                    for item in found
+                    if item.is_reply_parent and item.reached_from in answered
                 )
                 found.sort(key=lambda item: item.message.id not in answered)
                 found = self._postponed(found, answered)
@@ -440,7 +444,7 @@ class _Expander:
             message=message,
             part=part,
             rule=rule,
-            via=origin.message.id,
+            reached_from=origin.message.id,
             reply=reply,
             step=self._step,
             hops=origin.hops + 1,

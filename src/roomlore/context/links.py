@@ -82,7 +82,7 @@ class ArticleBlocks:
     #: Lines end with a plain line feed; the renderer adds the bars.
     blocks: Mapping[MessageId, str]
     #: Each outcome is a `FetchFailure`, also for pages that did not fit the budget.
-    unread: tuple[LinkResult, ...]
+    unread_links: tuple[LinkResult, ...]
 
 
 async def read_links(
@@ -141,7 +141,9 @@ def attach(
         else:
             failure = FetchFailure(url=link.outcome.url, reason="the budget went to messages and newer links")
             unread.append(LinkResult(message_id=link.message_id, outcome=failure))
-    return ArticleBlocks(blocks={key: _block(block) for key, block in shown.items()}, unread=tuple(unread))
+    return ArticleBlocks(
+        blocks={key: _block(block) for key, block in shown.items()}, unread_links=tuple(unread)
+    )
 
 
 def escape_embeddings(text: str) -> str:

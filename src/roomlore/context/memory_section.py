@@ -76,7 +76,7 @@ class MemoryLine:
     text: str
     weight: float
     #: Whether it is about the topic.
-    fits: bool
+    is_on_topic: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class OmittedMemory:
     memory_id: MemoryId
     section: MemoryGroup
     weight: float
-    cause: OmissionCause
+    reason: OmissionCause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class MemorySection:
     #: In the order of the groups.
     lines: tuple[MemoryLine, ...]
     focus: Focus | None
-    left_out: tuple[OmittedMemory, ...]
+    omitted: tuple[OmittedMemory, ...]
     #: At most the budget; 0 if nothing is shown.
     tokens: int
     budget: int
@@ -147,7 +147,7 @@ class MemorySection:
                 label=line.label,
                 section=line.section,
                 weight=line.weight,
-                reason=_WHY_IN[line.section] if line.fits else "weighty, on any topic",
+                reason=_WHY_IN[line.section] if line.is_on_topic else "weighty, on any topic",
             )
             for line in self.lines
         ]
@@ -158,9 +158,9 @@ class MemorySection:
                 label=None,
                 section=one.section,
                 weight=one.weight,
-                reason=_WHY_OUT[one.cause],
+                reason=_WHY_OUT[one.reason],
             )
-            for one in self.left_out
+            for one in self.omitted
         ]
         return (*shown, *omitted)
 
@@ -180,7 +180,7 @@ def compose(
         name=safe_name(name),
         lines=(),
         focus=None if focus is None else replace(focus, text=one_line(focus.text, _LONGEST_FOCUS)),
-        left_out=(),
+        omitted=(),
         tokens=0,
         budget=budget,
     )
@@ -193,7 +193,7 @@ def compose(
             kept.append(one)
         else:
             omitted.append(_to_omitted(one, "budget" if kept else "size"))
-    section = replace(_with_lines(empty, kept), left_out=tuple(omitted))
+    section = replace(_with_lines(empty, kept), omitted=tuple(omitted))
     is_bare = not kept and focus is not None and focus.memory_id is None
     # A topic alone adds nothing to the messages.
     if is_bare or _cost(section, counter) > budget:
@@ -207,25 +207,25 @@ def without_injected(
     """Return the section without memories that are among the messages already; the focus stays."""
     lines = [line for line in section.lines if line.memory_id not in injected]
     omitted = [
-        OmittedMemory(memory_id=line.memory_id, section=line.section, weight=line.weight, cause="injected")
+        OmittedMemory(memory_id=line.memory_id, section=line.section, weight=line.weight, reason="injected")
         for line in section.lines
         if line.memory_id in injected
     ]
-    section = _with_labels(replace(section, left_out=(*omitted, *section.left_out)), lines)
+    section = _with_labels(replace(section, omitted=(*omitted, *section.omitted)), lines)
     return replace(section, tokens=_cost(section, counter))
 
 
-def section_text(block: MemorySection) -> str:
+def section_text(section: MemorySection) -> str:
     """Return the section as text; empty if it has neither a line nor a focus."""
     parts: list[str] = []
     for group, (heading, _, _) in MEMORY_GROUPS.items():
-        lines = [line for line in block.lines if line.section == group]
+        lines = [line for line in section.lines if line.section == group]
         parts += [f"{heading}:"] if lines else []
         parts += [f"- #{line.label} {line.at:%Y-%m-%d}: {line.text}" for line in lines]
-    if block.focus is not None:
-        cited = f"#{block.focus.label} " if block.focus.label else ""
-        parts.append(f"Current focus: {cited}{block.focus.text}")
-    return "\n".join([f"[What {block.name} remembers]", *parts]) if parts else ""
+    if section.focus is not None:
+        cited = f"#{section.focus.label} " if section.focus.label else ""
+        parts.append(f"Current focus: {cited}{section.focus.text}")
+    return "\n".join([f"[What {section.name} remembers]", *parts]) if parts else ""
 
 
 def _select_lines(memories: Sequence[RankedMemory]) -> tuple[list[RankedMemory], list[OmittedMemory]]:
@@ -241,8 +241,8 @@ def _select_lines(memories: Sequence[RankedMemory]) -> tuple[list[RankedMemory],
     return chosen, omitted
 
 
-def _to_omitted(one: RankedMemory, cause: OmissionCause) -> OmittedMemory:
-    return OmittedMemory(memory_id=one.memory.id, section=one.group, weight=one.weight, cause=cause)
+def _to_omitted(one: RankedMemory, reason: OmissionCause) -> OmittedMemory:
+    return OmittedMemory(memory_id=one.memory.id, section=one.group, weight=one.weight, reason=reason)
 
 
 def _with_lines(section: MemorySection, kept: Sequence[RankedMemory]) -> MemorySection:
@@ -255,7 +255,7 @@ def _with_lines(section: MemorySection, kept: Sequence[RankedMemory]) -> MemoryS
             at=one.memory.valid_from,
             text=one_line(one.memory.content, LONGEST_LINE),
             weight=one.weight,
-            fits=one.is_on_topic,
+            is_on_topic=one.is_on_topic,
         )
         for group in MEMORY_GROUPS
         for one in kept

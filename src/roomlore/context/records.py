@@ -11,13 +11,13 @@ from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.records import Postable, Reply, ReplyMethod, Viewer
 from roomlore.search.records import RestrictedResult
 
-OmissionCause = Literal["limit", "budget", "exchange"]
+OmissionCause = Literal["limit", "budget", "thread"]
 
 
 _WHY_OUT: dict[OmissionCause, str] = {
     "limit": "the limit of messages was reached",
     "budget": "the budget went to more important messages",
-    "exchange": "not all of its exchange fits",
+    "thread": "not all of its thread fits",
 }
 
 
@@ -58,8 +58,8 @@ class ContextLine(Reached):
 class OmittedMessage(Reached):
     """A message that was considered and is not in the context."""
 
-    #: `limit`: too many messages; `budget`: more important messages took the tokens; `exchange`: its thread did not fit.
-    cause: OmissionCause
+    #: `limit`: too many messages; `budget`: more important messages took the tokens; `thread`: its thread did not fit.
+    reason: OmissionCause
     tokens: int
 
 
@@ -84,7 +84,7 @@ class ExplainedMessage:
     label: str | None
     part: ContextPart
     rule: SelectionRule
-    via: MessageId | None
+    reached_from: MessageId | None
     #: Method and confidence of the reply over which it was reached; None without one.
     method: ReplyMethod | None
     confidence: float | None
@@ -104,8 +104,8 @@ class Context:
     trigger_id: MessageId
     #: The trigger is the last.
     lines: tuple[ContextLine, ...]
-    left_out: tuple[OmittedMessage, ...]
-    sealed: tuple[TimeBoundary, ...]
+    omitted: tuple[OmittedMessage, ...]
+    boundaries: tuple[TimeBoundary, ...]
     #: At most the budget, unless the trigger alone exceeds it.
     tokens: int
     budget: int
@@ -114,11 +114,11 @@ class Context:
     #: Whether the trigger's own thread is shown in part; other threads never are.
     is_partial: bool = False
     #: Links whose pages are not shown, with the reasons; empty unless articles were requested.
-    unread: tuple[UnreadLink, ...] = ()
+    unread_links: tuple[UnreadLink, ...] = ()
     #: What the agent remembers; its tokens are included in those of the context.
-    block: MemorySection | None = None
+    memory_section: MemorySection | None = None
     #: Messages that privacy requests keep out; for operators only, and not part of the text.
-    withheld: tuple[RestrictedResult, ...] = ()
+    restrictions: tuple[RestrictedResult, ...] = ()
 
     @property
     def citations(self) -> Mapping[str, Citation]:
@@ -138,20 +138,20 @@ class Context:
     def explain(self) -> tuple[ExplainedMessage, ...]:
         """Return every candidate, in or out, with its reason, in the order of the room."""
         labels = {line.message.id: line.label for line in self.lines}
-        items = sorted((*self.lines, *self.left_out), key=lambda item: item.message.position)
+        items = sorted((*self.lines, *self.omitted), key=lambda item: item.message.position)
         return tuple(_explain(item, labels) for item in items)
 
 
 def _explain(item: ContextLine | OmittedMessage, labels: Mapping[MessageId, str]) -> ExplainedMessage:
     line = item if isinstance(item, ContextLine) else None
-    omitted = "" if isinstance(item, ContextLine) else f"; {_WHY_OUT[item.cause]}"
+    omitted = "" if isinstance(item, ContextLine) else f"; {_WHY_OUT[item.reason]}"
     return ExplainedMessage(
         message_id=item.message.id,
         included=line is not None,
         label=line.label if line else None,
         part=item.part,
         rule=item.rule,
-        via=item.via,
+        reached_from=item.reached_from,
         method=item.reply and item.reply.method,
         confidence=item.reply and item.reply.confidence,
         step=item.step,
@@ -162,15 +162,15 @@ def _explain(item: ContextLine | OmittedMessage, labels: Mapping[MessageId, str]
 
 
 def _how_reached(item: Reached, labels: Mapping[MessageId, str]) -> str:
-    label = labels.get(item.via) if item.via else None
-    origin = f"#{label}" if label else f"message {item.via}"
+    label = labels.get(item.reached_from) if item.reached_from else None
+    origin = f"#{label}" if label else f"message {item.reached_from}"
     match item.rule:
         case "trigger":
             return "the trigger"
         case "recent":
             return "among the most recent before the trigger"
         case "reply":
-            return f"{_how_related(item.reply, item.via)} {origin}{_how_known(item.reply)}"
+            return f"{_how_related(item.reply, item.reached_from)} {origin}{_how_known(item.reply)}"
         case "temporal":
             return f"next to {origin} in time"
 

@@ -38,7 +38,7 @@ _NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
 #: Begins further lines of a message, as in `domain/rendering.py`.
 _CONTINUATION = "\n  | "
 #: Notice that the trigger's own thread is shown in part.
-PARTIAL = "(The last message belongs to a longer exchange; messages of it are left out here.)"
+PARTIAL = "(The last message belongs to a longer thread; messages of it are left out here.)"
 
 
 def to_text(context: Context) -> str:
@@ -84,7 +84,7 @@ def _preamble(context: Context) -> list[str]:
 
     Memories are a user's turn, because they may quote others.
     """
-    memories = "" if context.block is None else section_text(context.block)
+    memories = "" if context.memory_section is None else section_text(context.memory_section)
     partial = PARTIAL if context.is_partial else ""
     return [text for text in (POSTABLE[context.postable], memories, partial) if text]
 

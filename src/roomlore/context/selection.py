@@ -60,7 +60,7 @@ class ContextDraft:
         """Return the tokens of the chosen messages."""
         return sum(line.tokens for line in self.lines(chosen))
 
-    def left_out(
+    def omitted(
         self, kept: Sequence[Selected], causes: Mapping[MessageId, OmissionCause]
     ) -> tuple[OmittedMessage, ...]:
         """Return the candidates that are not kept, each with its cause and its tokens."""
@@ -70,10 +70,10 @@ class ContextDraft:
                 message=item.message,
                 part=item.part,
                 rule=item.rule,
-                via=item.via,
+                reached_from=item.reached_from,
                 reply=item.reply,
                 step=item.step,
-                cause=causes[item.message.id],
+                reason=causes[item.message.id],
                 tokens=self._line(item, self._shown[item.message.id], self._widest_labels(item)).tokens,
             )
             for item in self._candidates
@@ -110,7 +110,7 @@ class ContextDraft:
                 is_dated=is_dated,
                 part=item.part,
                 rule=item.rule,
-                via=item.via,
+                reached_from=item.reached_from,
                 reply=item.reply,
                 step=item.step,
                 tokens=0,
@@ -213,7 +213,7 @@ class ContextSelector:
             elif item.message.id in self._places:
                 break
         kept = {item.message.id for item in choice.kept}
-        self._leave([item for item in own.members if item.message.id not in kept], "exchange")
+        self._leave([item for item in own.members if item.message.id not in kept], "thread")
 
     def _nearest(self, own: ContextThread) -> list[Selected]:
         """Return the trigger, what it answers and so on, then the rest by rank, each after its parent."""
@@ -237,14 +237,14 @@ class ContextSelector:
         if self._is_full:
             return self._leave(members, "budget")
         if not one.is_complete:
-            return self._leave(members, "exchange")
+            return self._leave(members, "thread")
         if len(members) > self._free(members):
             return self._leave(members, "limit")
         if self._try_take(members):
             return None
         # Single messages go by rank: if one does not fit, no less important one takes its place.
         self._is_full = len(members) == 1
-        return self._leave(members, "budget" if self._is_full else "exchange")
+        return self._leave(members, "budget" if self._is_full else "thread")
 
     def _try_take(self, members: Sequence[Selected]) -> bool:
         """Take messages if they fit, shortened if necessary; return whether they did."""
@@ -296,6 +296,6 @@ def _answered(found: Expansion) -> set[MessageId]:
     """Return the selected messages on the path from the trigger over what each answers."""
     chain = {found.trigger_id}
     for item in sorted(found.selected, key=lambda item: item.hops):
-        if item.is_reply_parent and item.via in chain:
+        if item.is_reply_parent and item.reached_from in chain:
             chain.add(item.message.id)
     return chain

@@ -123,7 +123,7 @@ def _recency(message: Message) -> tuple[bool, datetime, datetime, int, str, str]
         message.redacted_at is not None,
         edited,
         message.sent_at,
-        message.native_order,
+        message.sequence,
         message.body,
         str(message.reply_to),
     )

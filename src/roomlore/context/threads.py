@@ -1,6 +1,6 @@
 """Completes the threads of a walk, so that an answer is shown with its question and all other answers.
 
-The same edges count as everywhere (the view `exchange_edges`): stated replies, platform threads, and questions answered by
+The same edges count as everywhere (the view `thread_edges`): stated replies, platform threads, and questions answered by
 name; inferred replies do not. A thread ends with the trigger.
 """
 
@@ -90,7 +90,7 @@ class _ThreadCollector:
             if message.room_id == self._trigger.room_id and message.position <= self._trigger.position:
                 # No edge has led to it yet.
                 self._over_limit[message.id] = Selected(
-                    message=message, part="room", rule="reply", via=None, step=0, hops=0
+                    message=message, part="room", rule="reply", reached_from=None, step=0, hops=0
                 )
         self._useless.update(key for key in wanted if key not in self._over_limit)
 
@@ -106,7 +106,7 @@ class _ThreadCollector:
                     message=self._over_limit.pop(key).message,
                     part=origin.part,
                     rule="reply",
-                    via=other,
+                    reached_from=other,
                     reply=edge,
                     step=self._steps,
                     hops=origin.hops + 1,

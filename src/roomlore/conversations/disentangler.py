@@ -59,7 +59,7 @@ class Assignment:
     link: ReplyLink
     conversation_id: ConversationId
     #: Why it opens that conversation, if it does.
-    boundary: SplitReason | None
+    split_reason: SplitReason | None
     #: The silence after it that ends the conversation.
     idle_timeout: timedelta
 
@@ -166,7 +166,7 @@ class _Stream:
     @property
     def initial_boundary(self) -> SplitReason:
         """Why a first message opens a conversation."""
-        return "silence" if self._is_whispered else "first"
+        return "idle" if self._is_whispered else "first"
 
     def is_single_thread(self, author_id: ParticipantId) -> bool:
         """Return whether at most two people take part, or all are whispers."""
@@ -205,42 +205,42 @@ class Disentangler:
     def remember(
         self,
         said: ConversationMessage,
-        hearers: WhisperAudience,
+        recipients: WhisperAudience,
         *,
         parent_id: MessageId | None,
         conversation_id: ConversationId | None,
-        by_hand: bool,
+        is_manual: bool,
     ) -> None:
         """Add a message that was assigned before."""
-        if hearers is None:
+        if recipients is None:
             self._linker.remember(said, parent_id)
         # An unassigned message will be processed again.
         placed = conversation_id or conversation_id_for(said.id)
-        self._record(said, self._stream(said, hearers), placed=placed, by_hand=by_hand)
+        self._record(said, self._stream(said, recipients), placed=placed, is_manual=is_manual)
 
     def assign(
-        self, said: ConversationMessage, hearers: WhisperAudience, *, pinned_id: ConversationId | None
+        self, said: ConversationMessage, recipients: WhisperAudience, *, pinned_id: ConversationId | None
     ) -> Assignment:
         """Return the parent and the conversation of a message."""
-        stream = self._stream(said, hearers)
-        if hearers is None:
+        stream = self._stream(said, recipients)
+        if recipients is None:
             linked = self._link(said, stream)
         else:
             # Among few people nothing is predicted.
             start = ReplyLink(id=said.id, parent_id=None, method=None, confidence=0.0)
             linked = _platform_link(said) or start
-        boundary = _boundary(said, linked, stream)
+        split_reason = _boundary(said, linked, stream)
         known = pinned_id or (self._standing.get(linked.parent_id) if linked.parent_id else None)
         if known is not None:
-            conversation_id, boundary = known, None
+            conversation_id, split_reason = known, None
         else:
-            conversation_id = stream.last() if boundary is None else conversation_id_for(said.id)
-        self._record(said, stream, placed=conversation_id, by_hand=pinned_id is not None)
+            conversation_id = stream.last() if split_reason is None else conversation_id_for(said.id)
+        self._record(said, stream, placed=conversation_id, is_manual=pinned_id is not None)
         return Assignment(
             link=linked,
             conversation_id=conversation_id,
-            boundary=boundary,
-            idle_timeout=self._stream(said, hearers).silence,
+            split_reason=split_reason,
+            idle_timeout=self._stream(said, recipients).silence,
         )
 
     def _link(self, said: ConversationMessage, stream: _Stream) -> ReplyLink:
@@ -251,17 +251,17 @@ class Disentangler:
             return ReplyLink(id=said.id, parent_id=None, method=None, confidence=1.0)
         return self._linker.link(said)
 
-    def _stream(self, said: ConversationMessage, hearers: WhisperAudience) -> _Stream:
-        if hearers not in self._streams:
-            self._streams[hearers] = _Stream(is_whispered=hearers is not None)
-        stream = self._streams[hearers]
+    def _stream(self, said: ConversationMessage, recipients: WhisperAudience) -> _Stream:
+        if recipients not in self._streams:
+            self._streams[recipients] = _Stream(is_whispered=recipients is not None)
+        stream = self._streams[recipients]
         stream.forget(
             numbers_before=self._number - WINDOW, seconds_before=(said.sent_at - WHISPER_SILENCE).timestamp()
         )
         return stream
 
     def _record(
-        self, said: ConversationMessage, stream: _Stream, *, placed: ConversationId, by_hand: bool
+        self, said: ConversationMessage, stream: _Stream, *, placed: ConversationId, is_manual: bool
     ) -> None:
         self._standing[said.id] = placed
         stream.add(
@@ -270,7 +270,7 @@ class Disentangler:
                 author_id=said.author_id,
                 seconds=said.sent_at.timestamp(),
                 conversation_id=placed,
-                is_pinned=by_hand,
+                is_pinned=is_manual,
             )
         )
         if stream is self._streams.get(None):
@@ -287,7 +287,7 @@ def _boundary(said: ConversationMessage, linked: ReplyLink, stream: _Stream) -> 
     if not stream.earlier:
         return stream.initial_boundary
     if stream.was_silent(said):
-        return "silence"
+        return "idle"
     if stream.is_single_thread(said.author_id) and (
         linked.parent_id is not None or linked.confidence < NEW_TOPIC_THRESHOLD
     ):

@@ -88,7 +88,7 @@ _SESSION_SETTINGS: dict[LiteralString, LiteralString] = {
     "roomlore.org": "",
     "roomlore.viewer": "",
     "roomlore.place": "",
-    "roomlore.place_bounds": "",
+    "roomlore.destination_bounds": "",
     "roomlore.recall": "off",
     "roomlore.looking": "off",
 }

@@ -52,13 +52,13 @@ class ConversationRow:
     room_id: RoomId
     label: str
     is_named: bool
-    label_by: LabelSource
+    label_source: LabelSource
     sensitivity: Sensitivity
-    boundary: SplitReason | None
+    split_reason: SplitReason | None
     opened_at: datetime
     last_at: datetime
     closed_at: datetime | None
-    quiet_after: timedelta | None
+    idle_timeout: timedelta | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class MessageState:
     kind: MessageKind
     is_erased: bool
     #: The audience of a whisper, its author included; None where everybody in the room hears it.
-    hearers: Sequence[ParticipantId] | None
+    recipients: Sequence[ParticipantId] | None
     conversation_id: ConversationId | None
 
 
@@ -142,7 +142,7 @@ async def _with_speakers(
         Conversation(
             **field_values(row),
             message_count=sum(one.message_count for one in found[row.id]),
-            talkers=found[row.id],
+            participants=found[row.id],
         )
         for row in rows
     ]

@@ -290,7 +290,7 @@ async def bind_destination(conn: Connection, place: RoomId | MessageId) -> bool:
     The destination is a room, or a whisper, which is answered to its audience.
     """
     await conn.execute(_set_local("roomlore.place", str(UUID(str(place)))))
-    row = await (await conn.execute("select keep_place()")).fetchone()
+    row = await (await conn.execute("select store_destination()")).fetchone()
     assert row is not None
     return bool(row[0])
 

@@ -26,7 +26,7 @@ class DirtyRange:
 class LeasedRange(DirtyRange):
     """A range that one worker goes through, until another one leases it."""
 
-    taking: UUID
+    lease_id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class RangeState:
     """The last lease of a room, and the earliest change since; None if there was none."""
 
     changed_since: datetime | None
-    taking: UUID | None
+    lease_id: UUID | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class RoomMessage:
     author_name: str
     body: str
     sent_at: datetime
-    native_order: int
+    sequence: int
     #: The audience of a whisper, its author included; None where everybody in the room hears it.
-    hearers: Sequence[ParticipantId] | None
+    recipients: Sequence[ParticipantId] | None
     #: The one reply stated by the platform that counts.
     stated_parent: MessageId | None
     stated_method: ReplyMethod | None
@@ -57,8 +57,8 @@ class RoomMessage:
     found_method: ReplyMethod | None
     found_confidence: float | None
     conversation_id: ConversationId | None
-    by_hand: bool
-    quiet_after: timedelta | None
+    is_manual: bool
+    idle_timeout: timedelta | None
     mentioned: Sequence[ParticipantId]
 
 
@@ -69,7 +69,7 @@ class ConversationAssignment:
     message_id: MessageId
     conversation_id: ConversationId
     #: The silence that ends the conversation if this is its last message.
-    quiet_after: timedelta | None
+    idle_timeout: timedelta | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +88,9 @@ class NewConversation:
 
     id: ConversationId
     room_id: RoomId
-    boundary: SplitReason
+    split_reason: SplitReason
     opened_at: datetime
-    quiet_after: timedelta
+    idle_timeout: timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,10 +40,10 @@ class EmbeddingVersion:
 class EmbeddingProgress:
     """How many messages and memories have a vector of a model."""
 
-    wanted: int
+    total: int
     done: int
     waiting: int
-    set_aside: int
+    dead_lettered: int
 
 
 @QUERIES.query
@@ -171,7 +171,7 @@ async def is_behind(conn: Connection, org_id: OrgId, model: str) -> bool:
 
 
 @QUERIES.query
-async def progress(conn: Connection, org_id: OrgId, model: str | None, *, stage: str) -> EmbeddingProgress:
+async def progress(conn: Connection, org_id: OrgId, model: str | None, *, queue: str) -> EmbeddingProgress:
     """Return how many messages and memories need a vector and have one of a model, and the work left in a queue."""
     ...
 

@@ -121,24 +121,24 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     stated, buried = await privacy_requests.drop_with_messages(conn, org_id, ids)
     labels = await _empty_labels(conn, org_id, losing)
     # Interactions are counted anew when the rest is disentangled again.
-    encounters = await _drop_encounters(conn, org_id, losing)
+    interactions = await _drop_interactions(conn, org_id, losing)
     return {
         "work": work,
         "embeddings": vectors,
         **dropped,
-        "readings": calls,
+        "language model calls": calls,
         "replies": replies,
         "labels": labels,
-        "encounters": encounters,
+        "interactions": interactions,
         "injections": injected,
-        "wishes": stated,
-        "wishes without words": buried,
+        "privacy requests": stated,
+        "tombstones of privacy requests": buried,
     }
 
 
 async def _disentangle_again(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
     if await disentanglement.mark_messages_dirty(conn, org_id, ids):
-        await work_queue.wake(conn, "untangle")
+        await work_queue.wake(conn, "disentangle")
 
 
 @QUERIES.query
@@ -185,7 +185,7 @@ async def _empty_labels(
 
 
 @QUERIES.query
-async def _drop_encounters(
+async def _drop_interactions(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
 ) -> RowCount: ...
 
@@ -235,14 +235,14 @@ async def remove_from_conversations(conn: Connection, org_id: OrgId, ids: Sequen
     """Remove messages from their conversations, and conversations that have no message left."""
     left = await conversations_of(conn, org_id, ids)
     aloud = {key for key, is_aloud in left.items() if is_aloud}
-    placements = await _drop_placements(conn, org_id, ids)
+    conversation_messages = await _drop_assignments(conn, org_id, ids)
     gone = await disentanglement.drop_empty(conn, org_id, left)
     await disentanglement.refresh(conn, org_id, left, changed=aloud, whispered=set(left) - aloud)
-    return {"placements": placements, "conversations": gone}
+    return {"conversation messages": conversation_messages, "conversations": gone}
 
 
 @QUERIES.query
-async def _drop_placements(
+async def _drop_assignments(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> RowCount: ...
 

@@ -52,7 +52,7 @@ class ExtractionProgress:
     #: Conversations that are over and wait.
     waiting: int
     #: Conversations that failed.
-    set_aside: int
+    dead_lettered: int
     #: When the oldest waiting conversation ended.
     oldest_at: datetime | None
 

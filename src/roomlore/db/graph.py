@@ -160,7 +160,7 @@ class DatabaseGraph:
     ) -> list[ParticipantCount]:
         """Return who wrote in a conversation, the most messages first; empty unless the viewer sees all of it."""
         params = self._params((), limit) | {"conversation_id": conversation_id}
-        return await QUERIES.all(self.conn, "present_in", ParticipantCount, params)
+        return await QUERIES.all(self.conn, "participants_of", ParticipantCount, params)
 
     async def conversation_memories(
         self, conversation_id: ConversationId, participant_ids: Sequence[ParticipantId], *, limit: int

@@ -50,7 +50,7 @@ class MessageRow:
     id: MessageId
     room_id: RoomId
     sent_at: datetime
-    native_order: int
+    sequence: int
     author_id: ParticipantId
     kind: MessageKind
     conversation_id: ConversationId | None
@@ -164,7 +164,7 @@ def _message(message: MessageRow, version: int) -> Node:
     properties: dict[str, PropertyValue] = {
         "room_id": str(message.room_id),
         "sent_at": _iso(message.sent_at),
-        "native_order": message.native_order,
+        "sequence": message.sequence,
         "author_id": str(message.author_id),
         "kind": message.kind,
     }

@@ -38,7 +38,7 @@ class NewLlmCall:
     language_model: str
     digest: str
     instructions: str
-    material: str
+    prompt: str
     asked_at: datetime
     #: The earlier answer to the same prompt, if there is one.
     answer: str | None = None
@@ -54,7 +54,7 @@ class LlmCall:
     conversation_id: ConversationId
     language_model: str
     instructions: str
-    material: str
+    prompt: str
     asked_at: datetime
     #: None until there is an answer.
     answered_at: datetime | None
@@ -67,7 +67,7 @@ class LlmCall:
     sent_tokens: int | None
     answer_tokens: int | None
     #: For each claim: `stated` as it came, `is_kept`, and the `reason` if it was rejected.
-    verdicts: Sequence[Mapping[str, Any]]
+    results: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ async def record_answer(
 
 
 @QUERIES.query
-async def record_results(conn: Connection, org_id: OrgId, verdicts: Collection[tuple[UUID, str]]) -> None:
+async def record_results(conn: Connection, org_id: OrgId, results: Collection[tuple[UUID, str]]) -> None:
     """Store the validation results of calls, as JSON."""
     ...
 

@@ -64,7 +64,7 @@ class MemoryRow:
     tags: Sequence[str]
     metadata: Mapping[str, Any]
     task_id: str | None
-    slot: str | None
+    attribute: str | None
     is_outdated: bool
     superseded_by: MemoryId | None
 
@@ -245,7 +245,7 @@ class LinkTarget:
     """An active memory that a claim repeats or contradicts in other words."""
 
     id: MemoryId
-    slot: str | None
+    attribute: str | None
     #: When its last source was sent.
     said_at: datetime
 
@@ -257,14 +257,14 @@ class PromptCandidate:
     id: MemoryId
     kind: MemoryKind
     content: str
-    slot: str | None
-    circle: str
+    attribute: str | None
+    dedup_scope: str
     source_ids: Sequence[MessageId]
 
 
 @QUERIES.query
 async def find_link_target(
-    conn: Connection, org_id: OrgId, memory_id: MemoryId, *, circle: str
+    conn: Connection, org_id: OrgId, memory_id: MemoryId, *, dedup_scope: str
 ) -> LinkTarget | None:
     """Return a memory if a prompt may still show it and it has this dedup scope."""
     ...

@@ -29,7 +29,7 @@ class MemoryDraft:
     importance: float
     confidence: float = 1.0
     sensitivity: Sensitivity = "normal"
-    is_hushed: bool = False  # sensitive only because the conversation of a source is
+    is_conversation_sensitive: bool = False  # sensitive only because the conversation of a source is
     #: Who may read it if it has no source.
     audience: AssertionAudience = "self"
     asserted_by: ParticipantId | None = None
@@ -42,7 +42,7 @@ class MemoryDraft:
     tags: frozenset[str] = frozenset()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     task_id: str | None = None
-    slot: str | None = None
+    attribute: str | None = None
     #: What extracted it from its sources; None if a person asserts it.
     extractor: str | None = None
     #: The memory that it repeats in other words, or that it contradicts.
@@ -65,7 +65,7 @@ class SourceAudience:
 
     room_id: RoomId
     #: The audience of a whisper; None for the whole room.
-    hearers: Sequence[ParticipantId] | None
+    recipients: Sequence[ParticipantId] | None
     is_open: bool
 
 
@@ -95,8 +95,8 @@ class ScopedMemory:
     sensitivity: Sensitivity
     audience: AssertionAudience
     asserted_by: ParticipantId | None
-    circle: str
-    slot: str | None
+    dedup_scope: str
+    attribute: str | None
     source_ids: Sequence[MessageId]
 
 
@@ -108,7 +108,7 @@ class AttributeValue:
     digest: str
     #: When and where its last source states it.
     said_at: datetime
-    native_order: int
+    sequence: int
     quote_start: int
     recorded_at: datetime
     superseded_by: MemoryId | None
@@ -118,14 +118,14 @@ class AttributeValue:
     @property
     def position(self) -> tuple[datetime, int, datetime, int, MemoryId]:
         """Its position in the order of statements; a correction comes after what it corrects."""
-        return (self.said_at, self.native_order, self.recorded_at, self.quote_start, self.id)
+        return (self.said_at, self.sequence, self.recorded_at, self.quote_start, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupKey:
     """What identifies duplicates: the dedup scope of a claim and the digest of its text."""
 
-    circle: str
+    dedup_scope: str
     digest: str
     draft: MemoryDraft = field(repr=False)
 
@@ -298,7 +298,7 @@ async def add_metadata(
 
 @QUERIES.query
 async def attribute_values(
-    conn: Connection, org_id: OrgId, *, circle: str, slot: str
+    conn: Connection, org_id: OrgId, *, dedup_scope: str, attribute: str
 ) -> list[AttributeValue]:
     """Return the values of an attribute in a dedup scope, except those that a person superseded."""
     ...

@@ -14,7 +14,7 @@ from roomlore.domain.paging import TRUNCATED_LENGTH, BoundedPage, truncated
 from roomlore.domain.records import Mention, Message, Reaction, Reply, ReplyMethod
 
 QUERIES = Queries("messages")
-#: A position in a room: (sent_at, native_order, id), comparable.
+#: A position in a room: (sent_at, sequence, id), comparable.
 Position = tuple[datetime, int, MessageId]
 #: The order among messages sent at the same time, if only the id is known.
 UNKNOWN = 2**63 - 1
@@ -38,7 +38,7 @@ class NewMessage(NamedTuple):
     body: str
     sent_at: datetime
     precision: TimestampPrecision
-    native_order: int
+    sequence: int
     edited_at: datetime | None
     redacted_at: datetime | None
     synthetic_id: bool
@@ -97,7 +97,7 @@ class PlatformMessage:
     body: str
     sent_at: datetime
     precision: TimestampPrecision
-    native_order: int
+    sequence: int
     edited_at: datetime | None
     redacted_at: datetime | None
     synthetic_id: bool
@@ -355,7 +355,7 @@ async def messages_truncated(conn: Connection, org_id: OrgId, ids: Sequence[Mess
     """
     page = await messages_on_page(conn, org_id, ids)
     complete = {message.id for message in page.items}
-    rest = [key for key in ids if key not in complete] if page.is_cut else []
+    rest = [key for key in ids if key not in complete] if page.is_truncated else []
     others = await messages_by_id(conn, org_id, rest, most=TRUNCATED_LENGTH + 1) if rest else []
     shortened = [replace(message, body=truncated(message.body)) for message in others]
     return sorted([*page.items, *shortened], key=lambda message: message.position)

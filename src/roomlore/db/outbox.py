@@ -21,7 +21,7 @@ ChangeKind = Literal[
     "message.revised",
     "message.redacted",
     "message.erased",
-    "memory.kept",
+    "memory.added",
     "memory.changed",
     "conversation.changed",
 ]

@@ -39,24 +39,24 @@ class StoredRequest:
     kind: str
     status: RequestStatus
     #: Why a person has to decide; empty if it is unambiguous.
-    doubt: str
-    heard_by: str
-    heard_at: datetime
+    review_reason: str
+    detected_by: str
+    detected_at: datetime
     decided_at: datetime | None
     decided_by: ParticipantId | None
     target_ids: Sequence[MessageId]
-    marks: Sequence[str]
-    own_marks: Sequence[str]
+    identifiers: Sequence[str]
+    own_identifiers: Sequence[str]
     from_ids: Sequence[ParticipantId] | None
-    spared_ids: Sequence[ParticipantId]
-    is_standing: bool
+    exempt_ids: Sequence[ParticipantId]
+    is_ongoing: bool
     since: datetime | None
-    permits: Sequence[str]
-    denies: Sequence[str]
-    of_ids: Sequence[ParticipantId] | None
-    told: Mapping[str, Any] | None
+    allowed_topics: Sequence[str]
+    denied_topics: Sequence[str]
+    covered_author_ids: Sequence[ParticipantId] | None
+    spans: Mapping[str, Any] | None
     sent_at: datetime
-    native_order: int
+    sequence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +68,19 @@ class NewRequest:
     author_id: ParticipantId
     kind: str
     status: RequestStatus
-    doubt: str
-    heard_by: str
-    told: Mapping[str, Any] | None
+    review_reason: str
+    detected_by: str
+    spans: Mapping[str, Any] | None
     target_ids: Collection[MessageId]
-    marks: Collection[str]
-    own_marks: Collection[str]
+    identifiers: Collection[str]
+    own_identifiers: Collection[str]
     from_ids: Collection[ParticipantId] | None
-    spared_ids: Collection[ParticipantId]
-    is_standing: bool
+    exempt_ids: Collection[ParticipantId]
+    is_ongoing: bool
     since: datetime | None
-    permits: Collection[str]
-    denies: Collection[str]
-    of_ids: Collection[ParticipantId] | None
+    allowed_topics: Collection[str]
+    denied_topics: Collection[str]
+    covered_author_ids: Collection[ParticipantId] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +94,14 @@ class RoomMessage:
     author_kind: ParticipantKind
     body: str
     sent_at: datetime
-    native_order: int
+    sequence: int
     #: The parent by the platform's own data.
     reply_to: MessageId | None = None
 
     @property
     def position(self) -> Position:
         """The sort key of the message in its room."""
-        return (self.sent_at, self.native_order, self.id)
+        return (self.sent_at, self.sequence, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,15 +214,17 @@ async def room_participants(
     ...
 
 
-async def add(conn: Connection, org_id: OrgId, requests: Iterable[NewRequest], *, heard_at: datetime) -> None:
+async def add(
+    conn: Connection, org_id: OrgId, requests: Iterable[NewRequest], *, detected_at: datetime
+) -> None:
     """Store requests, one for each source message."""
     for request in requests:
-        await put(conn, org_id, request, request_id=uuid7(), heard_at=heard_at)
+        await put(conn, org_id, request, request_id=uuid7(), detected_at=detected_at)
 
 
 @QUERIES.query
 async def put(
-    conn: Connection, org_id: OrgId, request: NewRequest, *, request_id: UUID, heard_at: datetime
+    conn: Connection, org_id: OrgId, request: NewRequest, *, request_id: UUID, detected_at: datetime
 ) -> None:
     """Store a request."""
     ...
@@ -355,25 +357,25 @@ class RequestReview:
     author_name: str
     kind: str
     status: RequestStatus
-    doubt: str
-    heard_by: str
+    review_reason: str
+    detected_by: str
     sent_at: datetime | None
     body: str
     decided_at: datetime | None
     decided_by: ParticipantId | None
     from_ids: Sequence[ParticipantId] | None
-    spared_ids: Sequence[ParticipantId]
-    is_standing: bool
-    permits: Sequence[str]
-    denies: Sequence[str]
-    told: Mapping[str, Any] | None
+    exempt_ids: Sequence[ParticipantId]
+    is_ongoing: bool
+    allowed_topics: Sequence[str]
+    denied_topics: Sequence[str]
+    spans: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoveredMessage:
     """A message that a request restricts."""
 
-    wish_id: UUID
+    request_id: UUID
     message_id: MessageId
 
 
@@ -382,7 +384,7 @@ class RestrictedMessage:
     """A message that a request restricts, and the request."""
 
     message_id: MessageId
-    wish_id: UUID
+    request_id: UUID
     kind: str
     #: None for a tombstone.
     author_id: ParticipantId | None

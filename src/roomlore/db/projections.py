@@ -29,17 +29,17 @@ class Projection:
 
     target: Target
     #: The index that is read; None until the first is complete.
-    copy: str | None
+    index_name: str | None
     #: The embedding model of its vectors, and their length; None if it has none.
     model: str | None
     dimensions: int | None
     #: The index that is being built, and since when everything for it is enqueued.
-    next_copy: str | None
+    next_index_name: str | None
     next_model: str | None
     next_dimensions: int | None
     next_since: datetime | None
     #: The fencing token.
-    turn: int
+    fencing_token: int
     #: Since when the server fails, and the kind of error.
     failing_since: datetime | None
     error: str | None
@@ -47,7 +47,7 @@ class Projection:
     @property
     def indexes(self) -> list[tuple[str, str | None]]:
         """The indexes that are kept up to date, each with its embedding model, if any."""
-        pairs = ((self.copy, self.model), (self.next_copy, self.next_model))
+        pairs = ((self.index_name, self.model), (self.next_index_name, self.next_model))
         return [(copy, model) for copy, model in pairs if copy is not None]
 
 
@@ -55,7 +55,7 @@ class Projection:
 class NewIndex:
     """An index to build."""
 
-    copy: str
+    index_name: str
     model: str | None = None
     dimensions: int | None = None
 
@@ -66,7 +66,7 @@ class BacklogRow:
 
     waiting: int
     #: What its server refused.
-    set_aside: int
+    dead_lettered: int
     #: How long the oldest waits.
     lag_seconds: float
 
@@ -121,7 +121,7 @@ async def enqueue_added(conn: Connection, org_id: OrgId) -> int:
 
 
 async def enqueue_replies(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
-    """Enqueue messages whose place in an exchange changed, and all replies below them."""
+    """Enqueue messages whose place in a thread changed, and all replies below them."""
     if ids:
         await enqueue_reply_trees(conn, org_id, ids)
         await enqueue_authors_around(conn, org_id, ids)
@@ -184,7 +184,7 @@ async def all_projections(conn: Connection, org_id: OrgId) -> list[Projection]:
 async def current_projection(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
     """Return an org's projection in one server if one of its indexes is read, to its operator."""
     found = await all_projections(conn, org_id)
-    return next((row for row in found if row.target == target and row.copy is not None), None)
+    return next((row for row in found if row.target == target and row.index_name is not None), None)
 
 
 @QUERIES.query
@@ -362,7 +362,7 @@ async def has_pending(conn: Connection, org_id: OrgId, target: Target) -> bool:
 async def visibility_filter(conn: Connection) -> VisibilityFilter:
     """Return what the viewer may read, as the filter of a projection."""
     row = await viewer_visibility(conn)
-    stays = () if row.is_operator else await viewer_stays(conn)
+    stays = () if row.is_operator else await viewer_memberships(conn)
     return VisibilityFilter(**field_values(row), stays=stays)
 
 
@@ -373,7 +373,7 @@ async def viewer_visibility(conn: Connection) -> VisibilityRow:
 
 
 @QUERIES.query
-async def viewer_stays(conn: Connection) -> list[MembershipPeriod]:
+async def viewer_memberships(conn: Connection) -> list[MembershipPeriod]:
     """Return the memberships of the viewer."""
     ...
 

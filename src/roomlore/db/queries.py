@@ -153,7 +153,7 @@ class Queries:
         reached = [row.pop("reach") for row in rows]
         return BoundedPage(
             items=[shape(**row) for row in rows],
-            is_cut=bool(reached) and reached[-1] >= paging.MAX_PAGE_BYTES,
+            is_truncated=bool(reached) and reached[-1] >= paging.MAX_PAGE_BYTES,
         )
 
     async def first(
@@ -333,7 +333,8 @@ async def _fetch_page(
         rows = await cursor.fetchall()
     reached = [row.pop("reach") for row in rows]
     return BoundedPage(
-        items=[shape(**row) for row in rows], is_cut=bool(reached) and reached[-1] >= paging.MAX_PAGE_BYTES
+        items=[shape(**row) for row in rows],
+        is_truncated=bool(reached) and reached[-1] >= paging.MAX_PAGE_BYTES,
     )
 
 

@@ -87,19 +87,19 @@ create function viewer_id() returns uuid
   );
 
 -- Null if nothing will be posted.
-create function place_id() returns uuid
+create function destination_id() returns uuid
   language sql stable parallel safe
   return nullif(current_setting('roomlore.place', true), '')::uuid;
 
 -- Whether the operator reads, with or without a place.
-create function reads_for_org() returns boolean
+create function can_org_read() returns boolean
   language sql stable parallel safe
   return coalesce(current_setting('roomlore.viewer', true) = 'operator', false);
 
 -- Whether the operator reads, bound to a place.
-create function reads_for_place() returns boolean
+create function can_destination_read() returns boolean
   language sql stable parallel safe
-  return reads_for_org() and place_id() is not null;
+  return can_org_read() and destination_id() is not null;
 
 -- Whether the operator reads everything, without a place.
 create function viewer_is_operator() returns boolean
@@ -108,12 +108,12 @@ create function viewer_is_operator() returns boolean
     and nullif(current_setting('roomlore.place', true), '') is null;
 
 -- Whether the transaction has no viewer, as those of workers.
-create function speaks_for_nobody() returns boolean
+create function is_tombstone_author() returns boolean
   language sql stable parallel safe
   return nullif(current_setting('roomlore.viewer', true), '') is null;
 
 -- Whether privacy requests apply: in search, answers, context and memories, but not in the timeline of a room.
-create function recalling() returns boolean
+create function applies_restrictions() returns boolean
   language sql stable parallel safe
   return coalesce(current_setting('roomlore.recall', true), '') = 'on';
 
@@ -125,12 +125,12 @@ create table orgs (
   name text not null unique check (name <> ''),
   created_at timestamptz not null default now(),
   -- what it does with privacy requests: apply the unambiguous ones, propose all, or detect none
-  wish_mode text not null default 'on' check (wish_mode in ('on', 'propose', 'off'))
+  privacy_mode text not null default 'on' check (privacy_mode in ('on', 'propose', 'off'))
 );
 
 -- Only `ensure_org` adds an org: its unique name would tell one org about the others.
 grant select on orgs to roomlore_app;
-grant update (wish_mode) on orgs to roomlore_app;
+grant update (privacy_mode) on orgs to roomlore_app;
 
 create policy read on orgs for select to roomlore_app using (org_id = (select current_org()));
 
@@ -151,7 +151,7 @@ create table participants (
 grant select, insert, update, delete on participants to roomlore_app;
 
 -- The accounts of a participant on the platforms. One bot account may have several personas.
-create table identities (
+create table platform_accounts (
   org_id uuid not null references orgs,
   platform text not null check (platform <> ''),
   account_id text not null,
@@ -162,13 +162,13 @@ create table identities (
   foreign key (org_id, participant_id) references participants (org_id, id)
 );
 
-create index identities_of_participant on identities (org_id, participant_id);
+create index platform_accounts_of_participant on platform_accounts (org_id, participant_id);
 
-grant select, insert, update, delete on identities to roomlore_app;
+grant select, insert, update, delete on platform_accounts to roomlore_app;
 
 -- Participants who are accounts of one person and read as one. A merge changes no other row, so a split only deletes
 -- it.
-create table merges (
+create table participant_merges (
   org_id uuid not null references orgs,
   participant_id uuid not null,
   -- shared by the accounts of one person; never the id of a participant, so it reveals nobody
@@ -179,9 +179,9 @@ create table merges (
   check (participant_id <> org_id)
 );
 
-create index merges_of_person on merges (org_id, person_id);
+create index participant_merges_of_person on participant_merges (org_id, person_id);
 
-grant select, insert, update, delete on merges to roomlore_app;
+grant select, insert, update, delete on participant_merges to roomlore_app;
 
 -- The id of the org of that name; null if there is none.
 create function find_org(org_name text) returns uuid
@@ -204,7 +204,7 @@ end $$;
 create function org_ids() returns setof uuid
   language sql stable security definer set search_path = roomlore, pg_temp
 begin atomic
-  select orgs.org_id from orgs where speaks_for_nobody() order by orgs.org_id;
+  select orgs.org_id from orgs where is_tombstone_author() order by orgs.org_id;
 end;
 
 ---------------------------------------------------------------------------------------------------
@@ -220,15 +220,15 @@ create table rooms (
   visibility text not null check (visibility in ('open', 'members')),
   topic text not null default '',
   context_id text,
-  embedding_policy text not null default 'message' check (embedding_policy in ('message', 'exchange')),
+  embedding_policy text not null default 'message' check (embedding_policy in ('message', 'thread')),
   -- the retention period; null for ever
-  keep_for interval check (keep_for > interval '0'),
-  last_compacted_at timestamptz,
+  retention_period interval check (retention_period > interval '0'),
+  context_reset_at timestamptz,
   -- the time of the newest message that listed the members of a closed room
-  members_at timestamptz,
+  member_list_at timestamptz,
   created_at timestamptz not null default now(),
   -- whether memories are injected for its agents
-  is_injecting boolean not null default true,
+  is_injection_enabled boolean not null default true,
   -- the server, workspace or network
   workspace text not null default '',
   -- whether its platform ever said that it is for members only; saying it again changes nothing
@@ -239,11 +239,11 @@ create table rooms (
   is_named boolean not null default false,
   -- A shorter retention period starts at `retention_starts_at` and can be undone until then. Before, the old period
   -- holds, where null is for ever.
-  kept_for_before interval check (kept_for_before > interval '0'),
+  previous_retention_period interval check (previous_retention_period > interval '0'),
   retention_starts_at timestamptz,
   primary key (org_id, id),
   unique (org_id, platform, external_id),
-  check (keep_for is not null or retention_starts_at is null),
+  check (retention_period is not null or retention_starts_at is null),
   constraint rooms_direct_closed check (kind not in ('dm', 'group_dm') or visibility = 'members')
 );
 
@@ -288,8 +288,8 @@ create function operator_decided(room uuid, participant uuid) returns boolean
         select participant
         union all
         select other.participant_id
-        from merges as mine
-        join merges as other on other.org_id = mine.org_id and other.person_id = mine.person_id
+        from participant_merges as mine
+        join participant_merges as other on other.org_id = mine.org_id and other.person_id = mine.person_id
         where mine.org_id = current_org() and mine.participant_id = participant
       )
   );
@@ -309,7 +309,7 @@ create table messages (
   body text not null,
   sent_at timestamptz not null,
   "precision" text not null check ("precision" in ('us', 'ms', 's', 'min')),
-  native_order bigint not null default 0,
+  sequence bigint not null default 0,
   received_at timestamptz not null,
   edited_at timestamptz,
   redacted_at timestamptz,
@@ -345,7 +345,7 @@ create table messages (
 -- An author uses an id for one message only.
 create unique index messages_as_stated on messages (org_id, room_id, stated_id, stated_by)
 where stated_id is not null;
-create index messages_in_order on messages (org_id, room_id, sent_at, native_order, id);
+create index messages_in_order on messages (org_id, room_id, sent_at, sequence, id);
 create index messages_by_author on messages (org_id, author_id, sent_at);
 -- Messages that arrive again are compared with tombstones.
 create index messages_holes on messages (org_id, room_id, external_id) where erased_at is not null;
@@ -383,7 +383,7 @@ create table message_audience (
 grant select, insert, update, delete on message_audience to roomlore_app;
 
 -- Earlier texts of an edited message.
-create table revisions (
+create table message_revisions (
   org_id uuid not null references orgs,
   message_id uuid not null,
   written_at timestamptz not null,
@@ -392,11 +392,11 @@ create table revisions (
   foreign key (org_id, message_id) references messages (org_id, id)
 );
 
-grant select, insert, update, delete on revisions to roomlore_app;
+grant select, insert, update, delete on message_revisions to roomlore_app;
 
 -- Message counts of each participant in each room, updated as messages arrive. For the operator: they count what not
 -- everybody may see.
-create table activity (
+create table room_activity (
   org_id uuid not null references orgs,
   room_id uuid not null,
   participant_id uuid not null,
@@ -408,10 +408,10 @@ create table activity (
   foreign key (org_id, participant_id) references participants (org_id, id)
 );
 
-grant select, insert, update, delete on activity to roomlore_app;
+grant select, insert, update, delete on room_activity to roomlore_app;
 
 -- The readers of a whisper, its author included. Null if the whole room may read a message.
-create function hearers(message messages) returns uuid[]
+create function recipients(message messages) returns uuid[]
   language sql stable
   return case
     when message.kind = 'whisper' then array(
@@ -425,9 +425,9 @@ create function hearers(message messages) returns uuid[]
   end;
 
 ---------------------------------------------------------------------------------------------------
--- Privacy requests ("wishes")
+-- Privacy requests ("privacy_requests")
 
-create table wishes (
+create table privacy_requests (
   org_id uuid not null references orgs,
   id uuid not null,
   room_id uuid not null,
@@ -435,35 +435,35 @@ create table wishes (
   -- stays restricted.
   message_id uuid,
   author_id uuid,
-  kind text not null check (kind in ('forget', 'confide', 'withhold')),
+  kind text not null check (kind in ('forget', 'confidential', 'restrict')),
   -- A proposed request hides nothing until a person decides.
   status text not null default 'active' check (status in ('proposed', 'active', 'dismissed')),
   -- 'rules' or the name of a language model
-  heard_by text not null,
-  heard_at timestamptz not null,
+  detected_by text not null,
+  detected_at timestamptz not null,
   decided_at timestamptz,
   -- null for the operator
   decided_by uuid,
   -- Its scope, for comparison with later messages: ids of messages, digests of values, names of topics. No text of a
   -- message.
   target_ids uuid[] not null default '{}',
-  marks text[] not null default '{}',
-  own_marks text[] not null default '{}',
+  identifiers text[] not null default '{}',
+  own_identifiers text[] not null default '{}',
   -- from whom; null for everybody except the exempt
   from_ids uuid[],
-  spared_ids uuid[] not null default '{}',
-  is_standing boolean not null default false,
+  exempt_ids uuid[] not null default '{}',
+  is_ongoing boolean not null default false,
   -- how far back a restriction reaches; null for everything
   since timestamptz,
-  permits text[] not null default '{}',
-  denies text[] not null default '{}',
+  allowed_topics text[] not null default '{}',
+  denied_topics text[] not null default '{}',
   -- whose messages a restriction covers; null for all
-  of_ids uuid[],
+  covered_author_ids uuid[],
   -- The parsed spans: positions in the text of the message, and a digest of it. Null if it names nobody who is known;
   -- then it is parsed again until it does.
-  told jsonb,
+  spans jsonb,
   -- why a person has to decide; empty if it is unambiguous
-  doubt text not null default '',
+  review_reason text not null default '',
   -- see `memories`
   id_from_end uuid not null generated always as (reverse(replace(id::text, '-', ''))::uuid) stored,
   primary key (org_id, id),
@@ -472,38 +472,38 @@ create table wishes (
   foreign key (org_id, room_id) references rooms (org_id, id),
   foreign key (org_id, author_id) references participants (org_id, id),
   foreign key (org_id, decided_by) references participants (org_id, id),
-  check (told is not null or message_id is null or heard_by = 'rules'),
+  check (spans is not null or message_id is null or detected_by = 'rules'),
   check ((message_id is null) = (author_id is null)),
   check (
     message_id is not null
-    or (kind = 'forget' and told is null and (target_ids, marks, own_marks) = ('{}', '{}', '{}'))
+    or (kind = 'forget' and spans is null and (target_ids, identifiers, own_identifiers) = ('{}', '{}', '{}'))
   ),
   -- Only people dismiss.
-  constraint wishes_dismissed_check check (status <> 'dismissed' or decided_at is not null)
+  constraint privacy_requests_dismissed_check check (status <> 'dismissed' or decided_at is not null)
 );
 
-create index wishes_of_room on wishes (org_id, room_id, message_id);
-create index wishes_of_author on wishes (org_id, author_id);
-create index wishes_gone on wishes (org_id) where message_id is null;
-create index wishes_from_end on wishes (org_id, id_from_end);
+create index privacy_requests_of_room on privacy_requests (org_id, room_id, message_id);
+create index privacy_requests_of_author on privacy_requests (org_id, author_id);
+create index privacy_requests_gone on privacy_requests (org_id) where message_id is null;
+create index privacy_requests_from_end on privacy_requests (org_id, id_from_end);
 
-grant select, insert, update, delete on wishes to roomlore_app;
+grant select, insert, update, delete on privacy_requests to roomlore_app;
 
 -- Restricted messages, by request, and from whom. Only the operator reads it: a row reveals that there is something.
-create table withheld (
+create table restricted_messages (
   org_id uuid not null references orgs,
   message_id uuid not null,
-  wish_id uuid not null,
+  request_id uuid not null,
   from_ids uuid[],
-  spared_ids uuid[] not null default '{}',
-  primary key (org_id, message_id, wish_id),
+  exempt_ids uuid[] not null default '{}',
+  primary key (org_id, message_id, request_id),
   foreign key (org_id, message_id) references messages (org_id, id),
-  foreign key (org_id, wish_id) references wishes (org_id, id)
+  foreign key (org_id, request_id) references privacy_requests (org_id, id)
 );
 
-create index withheld_by on withheld (org_id, wish_id);
+create index restricted_messages_by_request on restricted_messages (org_id, request_id);
 
-grant select, insert, update, delete on withheld to roomlore_app;
+grant select, insert, update, delete on restricted_messages to roomlore_app;
 
 ---------------------------------------------------------------------------------------------------
 -- Who may see people, rooms and messages
@@ -522,8 +522,8 @@ create function own_ids() returns uuid[]
       select viewer_id()
       union
       select other.participant_id
-      from merges as mine
-      join merges as other on other.org_id = mine.org_id and other.person_id = mine.person_id
+      from participant_merges as mine
+      join participant_merges as other on other.org_id = mine.org_id and other.person_id = mine.person_id
       where mine.org_id = current_org() and mine.participant_id = viewer_id()
     )
   end;
@@ -547,15 +547,15 @@ create function viewer_is_participant() returns boolean
 create function persons_of(accounts uuid[]) returns uuid[]
   language sql stable parallel safe set search_path = roomlore, pg_temp
   return array(
-    select distinct coalesce(merges.person_id, one.id)
+    select distinct coalesce(participant_merges.person_id, one.id)
     from unnest(accounts) as one (id)
-    left join merges on merges.org_id = current_org() and merges.participant_id = one.id
+    left join participant_merges on participant_merges.org_id = current_org() and participant_merges.participant_id = one.id
   );
 
 -- The place: where the answer will be posted, and who reads there. With a place a transaction sees only what everybody
 -- who reads there could read. An operator with a place sees what these people see together.
 
-create type place_bounds as (
+create type destination_bounds as (
   id uuid,
   -- its room
   room_id uuid,
@@ -579,7 +579,7 @@ begin
     from rooms
     where rooms.org_id = current_org()
       and rooms.id = room
-      and (rooms.members_at is not null or (rooms.kind = 'dm' and known >= 2))
+      and (rooms.member_list_at is not null or (rooms.kind = 'dm' and known >= 2))
   )
   or not exists (
     select 1
@@ -594,11 +594,11 @@ end $$;
 
 -- Who reads at a place, and when all of them were where. Nobody, if no member of a closed room is known or the viewer
 -- is no longer a member: they must not learn who came since.
-create function find_place(place uuid) returns place_bounds
+create function find_destination(place uuid) returns destination_bounds
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 declare
-  held place_bounds := row(place, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
+  held destination_bounds := row(place, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
   accounts uuid[];
   is_whole boolean := true;
 begin
@@ -620,7 +620,7 @@ begin
     is_whole := members_are_known(place, cardinality(persons_of(accounts)));
   else
     held.people := '{}';
-    select messages.room_id, hearers.ids
+    select messages.room_id, recipients.ids
     into held.room_id, accounts
     from messages
     cross join lateral (
@@ -631,11 +631,11 @@ begin
         union
         select messages.author_id
       ) as ids
-    ) as hearers
+    ) as recipients
     where messages.org_id = current_org() and messages.id = place and messages.kind = 'whisper';
   end if;
   held.people := persons_of(accounts);
-  if held.people = '{}' or not (reads_for_org() or held.people && persons_of(own_ids())) then
+  if held.people = '{}' or not (can_org_read() or held.people && persons_of(own_ids())) then
     return row(place, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
   end if;
   select coalesce(array_agg(shared.room_id order by shared.room_id), '{}'),
@@ -651,9 +651,9 @@ begin
       cross join lateral (
         select person.id as participant_id
         union all
-        select merges.participant_id
-        from merges
-        where merges.org_id = current_org() and merges.person_id = person.id
+        select participant_merges.participant_id
+        from participant_merges
+        where participant_merges.org_id = current_org() and participant_merges.person_id = person.id
       ) as account
       join memberships
         on memberships.org_id = current_org()
@@ -672,54 +672,54 @@ begin
 end $$;
 
 -- Stores who reads at the place of a transaction; returns whether anybody does.
-create function keep_place() returns boolean
+create function store_destination() returns boolean
   language plpgsql volatile security definer set search_path = roomlore, pg_temp
 as $$
 declare
-  held constant place_bounds := find_place(place_id());
+  held constant destination_bounds := find_destination(destination_id());
 begin
-  perform set_config('roomlore.place_bounds', held::text, true);
+  perform set_config('roomlore.destination_bounds', held::text, true);
   return held.people is null or held.people <> '{}';
 end $$;
 
 -- The place of the transaction, stored or computed now.
-create function bounds_of_place() returns place_bounds
+create function bounds_of_destination() returns destination_bounds
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 declare
-  held constant place_bounds := nullif(current_setting('roomlore.place_bounds', true), '')::place_bounds;
+  held constant destination_bounds := nullif(current_setting('roomlore.destination_bounds', true), '')::destination_bounds;
 begin
-  if held.id = place_id() then
+  if held.id = destination_id() then
     return held;
   end if;
-  return find_place(place_id());
+  return find_destination(destination_id());
 end $$;
 
 -- Its parts, each evaluated once a statement.
-create function place_has_readers() returns boolean
+create function destination_has_readers() returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
-  return (select (held).people is null or (held).people <> '{}' from bounds_of_place() as held);
+  return (select (held).people is null or (held).people <> '{}' from bounds_of_destination() as held);
 
-create function place_room() returns uuid
+create function destination_room() returns uuid
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
-  return (select (held).room_id from bounds_of_place() as held);
+  return (select (held).room_id from bounds_of_destination() as held);
 
-create function place_rooms() returns uuid[]
+create function destination_rooms() returns uuid[]
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
-  return (select (held).rooms from bounds_of_place() as held);
+  return (select (held).rooms from bounds_of_destination() as held);
 
-create function place_spans() returns tstzmultirange[]
+create function destination_memberships() returns tstzmultirange[]
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
-  return (select (held).spans from bounds_of_place() as held);
+  return (select (held).spans from bounds_of_destination() as held);
 
 -- Whether all who read at the place know of a presence: in an open room, or while all of them were there.
-create function place_knows(room uuid, from_at timestamptz, until_at timestamptz) returns boolean
+create function destination_can_see_participant(room uuid, from_at timestamptz, until_at timestamptz) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 declare
-  held constant place_bounds := bounds_of_place();
+  held constant destination_bounds := bounds_of_destination();
 begin
-  return place_has_readers()
+  return destination_has_readers()
     and (
       exists (select 1 from rooms where rooms.org_id = current_org() and rooms.id = room and rooms.visibility = 'open')
       or coalesce(held.spans[array_position(held.rooms, room)] && tstzrange(from_at, until_at), false)
@@ -727,10 +727,10 @@ begin
 end $$;
 
 -- Whether only the asserter reads at the place.
-create function place_is_of(participant uuid) returns boolean
+create function is_destination_of(participant uuid) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return participant is not null
-    and coalesce((select (held).people = persons_of(array[participant]) from bounds_of_place() as held), false);
+    and coalesce((select (held).people = persons_of(array[participant]) from bounds_of_destination() as held), false);
 
 -- Rooms
 
@@ -744,22 +744,22 @@ where rooms.org_id = (select current_org())
   and rooms.visibility = 'open'
   -- a single value, evaluated once
   and (
-    (select reads_for_place())
+    (select can_destination_read())
     or (select true from participants where participants.org_id = current_org() and participants.id = viewer_id())
   );
 
 grant select on open_rooms_of_viewer to roomlore_app;
 
 -- The viewer's memberships.
-create view stays_of_viewer with (security_barrier = true) as
+create view memberships_of_viewer with (security_barrier = true) as
 select memberships.room_id, memberships.joined_at, memberships.left_at
 from memberships
 where memberships.org_id = (select current_org()) and memberships.participant_id = any ((select own_ids())::uuid[]);
 
-grant select on stays_of_viewer to roomlore_app;
+grant select on memberships_of_viewer to roomlore_app;
 
 -- Whether a room is open. A function, because it is needed only with a place; within the rule every read would plan it.
-create function is_open_room(room uuid) returns boolean
+create function is_public_room(room uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 begin
@@ -774,25 +774,25 @@ create policy read on rooms for select to roomlore_app using (
   and (
     (select viewer_is_operator())
     or id in (select room_id from open_rooms_of_viewer)
-    or id in (select room_id from stays_of_viewer)
+    or id in (select room_id from memberships_of_viewer)
   )
 );
 
-create policy place_of_operator on rooms for select to roomlore_app using (
-  org_id = (select current_org()) and (select reads_for_place())
+create policy destination_of_operator on rooms for select to roomlore_app using (
+  org_id = (select current_org()) and (select can_destination_read())
 );
 
 create policy place on rooms as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and (
-    (select place_id()) is null
-    or (select place_has_readers())
-      and (visibility = 'open' or id = (select place_room()) or id = any ((select place_rooms())::uuid[]))
+    (select destination_id()) is null
+    or (select destination_has_readers())
+      and (visibility = 'open' or id = (select destination_room()) or id = any ((select destination_rooms())::uuid[]))
   )
 );
 
 -- Whether the viewer was in a closed room together with somebody.
-create function witnessed(room uuid, from_at timestamptz, until_at timestamptz) returns boolean
+create function shared_membership(room uuid, from_at timestamptz, until_at timestamptz) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return exists (
       select 1
@@ -810,17 +810,17 @@ create policy read on memberships for select to roomlore_app using (
     (select viewer_is_operator())
     or participant_id = any ((select own_ids())::uuid[])
     or room_id in (select open_rooms_of_viewer.room_id from open_rooms_of_viewer)
-    or witnessed(room_id, joined_at, left_at)
+    or shared_membership(room_id, joined_at, left_at)
   )
 );
 
-create policy place_of_operator on memberships for select to roomlore_app using (
-  org_id = (select current_org()) and (select reads_for_place())
+create policy destination_of_operator on memberships for select to roomlore_app using (
+  org_id = (select current_org()) and (select can_destination_read())
 );
 
 create policy place on memberships as restrictive for select to roomlore_app using (
   org_id = (select current_org())
-  and ((select place_id()) is null or place_knows(room_id, joined_at, left_at))
+  and ((select destination_id()) is null or destination_can_see_participant(room_id, joined_at, left_at))
 );
 
 -- Messages
@@ -835,11 +835,11 @@ where message_audience.org_id = (select current_org())
 grant select on addressed_to_viewer to roomlore_app;
 
 -- Whether all who read at the place wrote a message or are its recipients. False if the viewer may not read it.
-create function heard_by_place(message uuid) returns boolean
+create function visible_at_destination(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 declare
-  people constant uuid[] := (bounds_of_place()).people;
+  people constant uuid[] := (bounds_of_destination()).people;
 begin
   return coalesce(people <> '{}', false)
     and people <@ persons_of(
@@ -855,26 +855,26 @@ begin
 end $$;
 
 -- Whether anything is restricted in the org. Evaluated once, and skips the checks of each message.
-create function org_withholds() returns boolean
+create function org_has_restrictions() returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
-  return exists (select 1 from withheld where withheld.org_id = current_org());
+  return exists (select 1 from restricted_messages where restricted_messages.org_id = current_org());
 
 -- Whether a message that the viewer may read is restricted for anybody who reads at the place.
-create function withheld_from_place(message uuid) returns boolean
+create function restricted_at_destination(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 declare
-  people constant uuid[] := (bounds_of_place()).people;
+  people constant uuid[] := (bounds_of_destination()).people;
 begin
   return exists (
       select 1
-      from withheld
-      where withheld.org_id = current_org()
-        and withheld.message_id = message
+      from restricted_messages
+      where restricted_messages.org_id = current_org()
+        and restricted_messages.message_id = message
         and case
           when people is null then true
-          when withheld.from_ids is null then not people <@ persons_of(withheld.spared_ids)
-          else people && persons_of(withheld.from_ids)
+          when restricted_messages.from_ids is null then not people <@ persons_of(restricted_messages.exempt_ids)
+          else people && persons_of(restricted_messages.from_ids)
         end
     )
     and exists (select 1 from messages_anywhere as said where said.id = message);
@@ -882,7 +882,7 @@ end $$;
 
 -- Whether what was given by a message may still be shown to the viewer: the memory is active, and the viewer may see
 -- it.
-create function still_given(message uuid) returns boolean
+create function is_delivered(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 begin
@@ -893,7 +893,7 @@ begin
     where injections.org_id = current_org()
       and injections.message_id = message
       and memories.status = 'active'
-      and can_recall(memories.id)
+      and can_see_memory(memories.id)
   );
 end $$;
 
@@ -907,7 +907,7 @@ declare
   rule constant text := $rule$
     org_id = (select roomlore.current_org())
     and (
-      (select roomlore.reads_for_org())
+      (select roomlore.can_org_read())
       or (
           kind in ('message', 'system')
           or kind = 'context_injection' and not is_directed and (select roomlore.viewer_is_agent())
@@ -916,14 +916,14 @@ declare
           exists (select 1 from roomlore.open_rooms_of_viewer as open where open.room_id = messages.room_id)
           or exists (
             select 1
-            from roomlore.stays_of_viewer as stay
+            from roomlore.memberships_of_viewer as stay
             where stay.room_id = messages.room_id
               and stay.joined_at <= messages.sent_at
               and (stay.left_at is null or messages.sent_at < stay.left_at)
           )
         )
       or kind in ('whisper', 'context_injection')
-        and (not is_directed or roomlore.still_given(id))
+        and (not is_directed or roomlore.is_delivered(id))
         -- A single value, not `exists`, which might read everything that is addressed to the viewer.
         and (
           select true
@@ -935,25 +935,25 @@ declare
     )
   $rule$;
   place_rule constant text := $rule$
-    (select roomlore.place_id()) is null
-    or (select roomlore.place_has_readers())
+    (select roomlore.destination_id()) is null
+    or (select roomlore.destination_has_readers())
       and (
         messages.kind in ('message', 'system')
           and (
-            roomlore.is_open_room(messages.room_id)
-            or ((select roomlore.place_spans())::tstzmultirange[])[
-              array_position((select roomlore.place_rooms())::uuid[], messages.room_id)
+            roomlore.is_public_room(messages.room_id)
+            or ((select roomlore.destination_memberships())::tstzmultirange[])[
+              array_position((select roomlore.destination_rooms())::uuid[], messages.room_id)
             ] @> messages.sent_at
           )
-        or messages.kind = 'context_injection' and messages.is_directed and roomlore.still_given(messages.id)
+        or messages.kind = 'context_injection' and messages.is_directed and roomlore.is_delivered(messages.id)
         or messages.kind in ('whisper', 'context_injection')
           and not messages.is_directed
-          and roomlore.heard_by_place(messages.id)
+          and roomlore.visible_at_destination(messages.id)
       )
       and not (
-        (select roomlore.recalling())
-        and (select roomlore.org_withholds())
-        and roomlore.withheld_from_place(messages.id)
+        (select roomlore.applies_restrictions())
+        and (select roomlore.org_has_restrictions())
+        and roomlore.restricted_at_destination(messages.id)
       )
   $rule$;
 begin
@@ -970,44 +970,44 @@ end $$;
 
 -- Restricted messages that the viewer could read otherwise, and nothing else: a restriction reveals that there is a
 -- message.
-create view withheld_from_viewer with (security_barrier = true) as
-select withheld.message_id
-from withheld
-where withheld.org_id = (select current_org())
+create view restricted_from_viewer with (security_barrier = true) as
+select restricted_messages.message_id
+from restricted_messages
+where restricted_messages.org_id = (select current_org())
   and case
-    when withheld.from_ids is null then not withheld.spared_ids && (select own_ids())::uuid[]
-    else withheld.from_ids && (select own_ids())::uuid[]
+    when restricted_messages.from_ids is null then not restricted_messages.exempt_ids && (select own_ids())::uuid[]
+    else restricted_messages.from_ids && (select own_ids())::uuid[]
   end
-  and (select said.id from readable_messages as said where said.id = withheld.message_id limit 1) is not null;
+  and (select said.id from readable_messages as said where said.id = restricted_messages.message_id limit 1) is not null;
 
-grant select on withheld_from_viewer to roomlore_app;
+grant select on restricted_from_viewer to roomlore_app;
 
 -- Whether a message is restricted for the viewer. A function, because it is needed only if anything is restricted;
 -- within the rule every read would plan it.
-create function is_withheld(message uuid) returns boolean
+create function is_restricted(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 begin
-  return exists (select 1 from withheld_from_viewer where message_id = message);
+  return exists (select 1 from restricted_from_viewer where message_id = message);
 end $$;
 
 -- A restrictive policy narrows all others.
 create policy recall on messages as restrictive for select to roomlore_app using (
   org_id = (select current_org())
-  and (not (select recalling()) or not (select org_withholds()) or not is_withheld(messages.id))
+  and (not (select applies_restrictions()) or not (select org_has_restrictions()) or not is_restricted(messages.id))
 );
 
 -- What the viewer may read without what privacy requests restrict. An operator without recall sees all of it.
 create view recallable_messages as
 select said.*
 from readable_messages as said
-where not (select exists (select 1 from withheld where withheld.org_id = current_org()))
-  or (select reads_for_org() and not recalling())
+where not (select exists (select 1 from restricted_messages where restricted_messages.org_id = current_org()))
+  or (select can_org_read() and not applies_restrictions())
   -- A single value, not `exists`, which might read everything that is restricted.
-  or (select true from withheld_from_viewer as kept where kept.message_id = said.id limit 1) is null;
+  or (select true from restricted_from_viewer as kept where kept.message_id = said.id limit 1) is null;
 
 -- Whether the viewer may read a message, for the policies of derived rows.
-create function can_read(message uuid) returns boolean
+create function can_see_message(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 begin
@@ -1015,15 +1015,15 @@ begin
 end $$;
 
 create policy read on message_audience for select to roomlore_app using (
-  org_id = (select current_org()) and ((select viewer_is_operator()) or can_read(message_id))
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_message(message_id))
 );
 
-create policy read on revisions for select to roomlore_app using (
-  org_id = (select current_org()) and ((select viewer_is_operator()) or can_read(message_id))
+create policy read on message_revisions for select to roomlore_app using (
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_message(message_id))
 );
 
 -- Its author sees a request.
-create policy read on wishes for select to roomlore_app using (
+create policy read on privacy_requests for select to roomlore_app using (
   org_id = (select current_org())
   and ((select viewer_is_operator()) or author_id = any ((select own_ids())::uuid[]))
 );
@@ -1031,7 +1031,7 @@ create policy read on wishes for select to roomlore_app using (
 -- People
 
 -- Whether the viewer knows somebody from a room. All who read at the place must know of it too.
-create function knows(participant uuid) returns boolean
+create function can_know_participant(participant uuid) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return exists (
     select 1
@@ -1040,36 +1040,36 @@ create function knows(participant uuid) returns boolean
       and participant_id = participant
       and (
         room_id in (select open_rooms_of_viewer.room_id from open_rooms_of_viewer)
-        or reads_for_place()
-        or witnessed(room_id, joined_at, left_at)
+        or can_destination_read()
+        or shared_membership(room_id, joined_at, left_at)
       )
-      and (place_id() is null or place_knows(room_id, joined_at, left_at))
+      and (destination_id() is null or destination_can_see_participant(room_id, joined_at, left_at))
   );
 
 -- Whether the viewer may know of somebody, for the policies of rows that name participants.
-create function can_know(participant uuid) returns boolean
+create function can_see_participant(participant uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 begin
   return participant = any (own_ids())
-    or knows(participant)
+    or can_know_participant(participant)
     or exists (select 1 from readable_messages where author_id = participant);
 end $$;
 
 -- Whether the viewer may know of a participant and of another account of the same person.
-create function knows_another_account(participant uuid) returns boolean
+create function can_see_another_account(participant uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 begin
-  return can_know(participant)
+  return can_see_participant(participant)
     and exists (
       select 1
-      from merges as this
-      join merges as other on other.org_id = this.org_id and other.person_id = this.person_id
+      from participant_merges as this
+      join participant_merges as other on other.org_id = this.org_id and other.person_id = this.person_id
       where this.org_id = current_org()
         and this.participant_id = participant
         and other.participant_id <> participant
-        and can_know(other.participant_id)
+        and can_see_participant(other.participant_id)
     );
 end $$;
 
@@ -1079,27 +1079,27 @@ create policy read on participants for select to roomlore_app using (
   and (
     (select viewer_is_operator())
     or id = any ((select own_ids())::uuid[])
-    or knows(id)
+    or can_know_participant(id)
     or exists (
       select 1 from messages where messages.org_id = participants.org_id and messages.author_id = participants.id
     )
   )
 );
 
-create policy read on identities for select to roomlore_app using (
+create policy read on platform_accounts for select to roomlore_app using (
   org_id = (select current_org())
   and (
     (select viewer_is_operator())
     or exists (
-      select 1 from participants where participants.org_id = identities.org_id and participants.id = participant_id
+      select 1 from participants where participants.org_id = platform_accounts.org_id and participants.id = participant_id
     )
   )
 );
 
 -- For those who may know of both accounts.
-create policy read on merges for select to roomlore_app using (
+create policy read on participant_merges for select to roomlore_app using (
   org_id = (select current_org())
-  and ((select viewer_is_operator()) or knows_another_account(participant_id))
+  and ((select viewer_is_operator()) or can_see_another_account(participant_id))
 );
 
 -- Participants by the names that the reader may use: the operator the current name, a viewer the name on the newest
@@ -1114,7 +1114,7 @@ select
         select messages.author_name
         from messages
         where messages.org_id = participants.org_id and messages.author_id = participants.id
-        order by messages.sent_at desc, messages.native_order desc, messages.id desc
+        order by messages.sent_at desc, messages.sequence desc, messages.id desc
         limit 1
       ),
       participants.first_name
@@ -1184,7 +1184,7 @@ cross join lateral (
   from replies
   -- Row by row through an index, whatever the planner believes about the size of the table.
   cross join lateral (
-    select said.id, said.kind, said.sent_at, said.native_order, hearers(said) as hearers
+    select said.id, said.kind, said.sent_at, said.sequence, recipients(said) as recipients
     from messages as said
     where said.org_id = replies.org_id and said.id = replies.parent_id and said.erased_at is null
     limit 1
@@ -1192,8 +1192,8 @@ cross join lateral (
   where replies.org_id = child.org_id
     and replies.child_id = child.id
     and parent.kind = child.kind
-    and (parent.sent_at, parent.native_order, parent.id) < (child.sent_at, child.native_order, child.id)
-    and (child.kind <> 'whisper' or parent.hearers = hearers(child))
+    and (parent.sent_at, parent.sequence, parent.id) < (child.sent_at, child.sequence, child.id)
+    and (child.kind <> 'whisper' or parent.recipients = recipients(child))
   order by case replies.method when 'explicit' then 1 when 'thread' then 2 else 3 end
   limit 1
 ) as edge
@@ -1201,12 +1201,12 @@ where child.kind in ('message', 'whisper') and child.erased_at is null;
 
 grant select on answers to roomlore_app;
 
--- The parent of a message in its exchange, as far as the reader may see both: the platform's parent, else the root of
+-- The parent of a message in its thread, as far as the reader may see both: the platform's parent, else the root of
 -- its thread, else an inferred question that is nearly certain and whose author it addresses. Other inferred replies do
--- not count, or a whole afternoon would become one exchange (measured: docs/decisions/which-replies-form-a-thread.md).
+-- not count, or a whole afternoon would become one thread (measured: docs/decisions/which-replies-form-a-thread.md).
 -- At most one for each message. Single values, not `exists`, which might read every reply.
 -- Uses indexes: replies_from, replies_to
-create view exchange_edges with (security_invoker = true) as
+create view thread_edges with (security_invoker = true) as
 select edge.org_id, edge.room_id, edge.child_id, edge.parent_id, edge.method, edge.confidence
 from replies as edge
 where edge.parent_id is not null
@@ -1235,7 +1235,7 @@ where edge.parent_id is not null
     else false
   end;
 
-grant select on exchange_edges to roomlore_app;
+grant select on thread_edges to roomlore_app;
 
 -- The people and rooms that a message mentions, in its platform's structure or by marks like <@9> or <#5>, as far as
 -- the viewer may know them. It runs with the rights of the reader.
@@ -1268,13 +1268,13 @@ as $$
       ) as one
     from said
     cross join here
-    join identities
-      on identities.org_id = current_org()
-      and identities.platform = here.platform
-      and identities.account_id = said.word
-      and identities.persona = ''
+    join platform_accounts
+      on platform_accounts.org_id = current_org()
+      and platform_accounts.platform = here.platform
+      and platform_accounts.account_id = said.word
+      and platform_accounts.persona = ''
     join known_participants
-      on known_participants.org_id = current_org() and known_participants.id = identities.participant_id
+      on known_participants.org_id = current_org() and known_participants.id = platform_accounts.participant_id
     where said.kind = '@'
     union all
     select
@@ -1360,29 +1360,29 @@ create table conversations (
   is_named boolean not null default false,
   sensitivity text not null default 'normal' check (sensitivity in ('normal', 'sensitive')),
   -- a person set the sensitivity
-  is_marked boolean not null default false,
+  is_sensitivity_set boolean not null default false,
   -- why it was split off: nothing before, a long silence, another topic, or a person did it
-  boundary text not null check (boundary in ('first', 'silence', 'topic', 'person')),
+  split_reason text not null check (split_reason in ('first', 'idle', 'topic', 'person')),
   -- of its first and its last message
   opened_at timestamptz not null,
   last_at timestamptz not null,
   -- the idle timeout: it is open until nobody has written in it for so long
-  quiet_after interval not null check (quiet_after > interval '0'),
+  idle_timeout interval not null check (idle_timeout > interval '0'),
   -- a language model wrote the label
   is_titled boolean not null default false,
   -- the state when a language model was asked for a title; null if it was not
-  asked_state text,
+  title_state text,
   -- a person closed it then; a later message opens it again
   closed_at timestamptz,
   -- the state when rules, or a language model, extracted memories; null if they did not
-  drawn_state text,
-  read_state text,
+  extraction_state text,
+  llm_extraction_state text,
   -- the error of the extraction, which waits until the conversation changes
-  draw_error text check (draw_error <> ''),
+  extraction_error text check (extraction_error <> ''),
   -- Who had written in a sensitive conversation when it became so. Later authors do not count.
-  spoken_by uuid[] not null default '{}',
+  prior_authors uuid[] not null default '{}',
   -- an operator set the sensitivity, and only an operator may change it
-  marked_by_operator boolean not null default false,
+  is_sensitivity_set_by_operator boolean not null default false,
   -- see `memories`
   id_from_end uuid not null generated always as (reverse(replace(id::text, '-', ''))::uuid) stored,
   primary key (org_id, id),
@@ -1394,39 +1394,39 @@ create index conversations_of_room on conversations (org_id, room_id, last_at de
 create index conversations_from_end on conversations (org_id, id_from_end);
 -- what language models and rules still have to read
 create index conversations_unasked on conversations (org_id, last_at desc, id)
-  where asked_state is null and not is_named and sensitivity = 'normal';
-create index conversations_undrawn on conversations (org_id, last_at desc, id) where drawn_state is null;
+  where title_state is null and not is_named and sensitivity = 'normal';
+create index conversations_undrawn on conversations (org_id, last_at desc, id) where extraction_state is null;
 create index conversations_unread on conversations (org_id, last_at desc, id)
-  where read_state is null and sensitivity = 'normal';
-create index conversations_set_aside on conversations (org_id, id) where draw_error is not null;
+  where llm_extraction_state is null and sensitivity = 'normal';
+create index conversations_extraction_failed on conversations (org_id, id) where extraction_error is not null;
 
 grant select, insert, update, delete on conversations to roomlore_app;
 
 -- The conversation of each message. It is a separate table because disentanglement updates it often, and updates of
 -- the wide rows of `messages` are far slower. Only operators read it, because it names conversations that some viewers
 -- may not see. Viewers call `conversation_of` and `said_in`.
-create table placements (
+create table conversation_messages (
   -- no reference to orgs: the message has one
   org_id uuid not null,
   message_id uuid not null,
   conversation_id uuid not null,
   -- a person put it there, and it stays
-  by_hand boolean not null default false,
+  is_manual boolean not null default false,
   -- the idle timeout after it, if it is the last of its conversation
-  quiet_after interval,
+  idle_timeout interval,
   primary key (org_id, message_id),
   foreign key (org_id, message_id) references messages (org_id, id),
   foreign key (org_id, conversation_id) references conversations (org_id, id)
 );
 
-create index placements_in on placements (org_id, conversation_id, message_id);
+create index conversation_messages_in on conversation_messages (org_id, conversation_id, message_id);
 
-grant select, insert, update, delete on placements to roomlore_app;
+grant select, insert, update, delete on conversation_messages to roomlore_app;
 
 -- Whether the viewer may read a message and was there when it was sent, even in an open room: as a member, or because
 -- they had written in its conversation when that became sensitive. All who read at the place must have been members
 -- too.
-create function attended(message uuid) returns boolean
+create function was_member(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 begin
@@ -1435,35 +1435,35 @@ begin
     from readable_messages as said
     where said.id = message
       and (
-        reads_for_place()
+        can_destination_read()
         or exists (
           select 1
-          from stays_of_viewer as stay
+          from memberships_of_viewer as stay
           where stay.room_id = said.room_id
             and stay.joined_at <= said.sent_at
             and (stay.left_at is null or said.sent_at < stay.left_at)
         )
         or exists (
           select 1
-          from placements
+          from conversation_messages
           join conversations
-            on conversations.org_id = placements.org_id and conversations.id = placements.conversation_id
-          where placements.org_id = current_org()
-            and placements.message_id = said.id
+            on conversations.org_id = conversation_messages.org_id and conversations.id = conversation_messages.conversation_id
+          where conversation_messages.org_id = current_org()
+            and conversation_messages.message_id = said.id
             and conversations.sensitivity = 'sensitive'
-            and conversations.spoken_by && own_ids()
+            and conversations.prior_authors && own_ids()
         )
       )
       and (
-        place_id() is null
-        or (place_spans())[array_position(place_rooms(), said.room_id)] @> said.sent_at
+        destination_id() is null
+        or (destination_memberships())[array_position(destination_rooms(), said.room_id)] @> said.sent_at
       )
   );
 end $$;
 
 -- Whether the viewer may see a conversation: they may read every message and, if it is sensitive, were there. A
 -- conversation without messages is for the operator.
-create function can_follow(conversation uuid) returns boolean
+create function can_see_conversation(conversation uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 declare
@@ -1477,36 +1477,36 @@ begin
     return true;
   end if;
   return exists (
-      select 1 from placements where org_id = current_org() and conversation_id = conversation
+      select 1 from conversation_messages where org_id = current_org() and conversation_id = conversation
     )
     and not exists (
       select 1
-      from placements
-      where placements.org_id = current_org()
-        and placements.conversation_id = conversation
+      from conversation_messages
+      where conversation_messages.org_id = current_org()
+        and conversation_messages.conversation_id = conversation
         -- A single value and not an existence, which might be answered by reading all that the viewer may.
         and (
           select true
           from readable_messages as said
-          where said.id = placements.message_id and (held.sensitivity = 'normal' or attended(said.id))
+          where said.id = conversation_messages.message_id and (held.sensitivity = 'normal' or was_member(said.id))
           limit 1
         ) is null
     );
 end $$;
 
 create policy read on conversations for select to roomlore_app using (
-  org_id = (select current_org()) and ((select viewer_is_operator()) or can_follow(id))
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_conversation(id))
 );
 
 -- The messages of a conversation, as far as the viewer may see it. The rule is checked once.
-create function said_in(conversation uuid) returns setof uuid
+create function messages_in(conversation uuid) returns setof uuid
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
   rows 20
 as $$
 begin
-  if can_follow(conversation) then
+  if can_see_conversation(conversation) then
     return query
-      select message_id from placements where org_id = current_org() and conversation_id = conversation;
+      select message_id from conversation_messages where org_id = current_org() and conversation_id = conversation;
   end if;
 end $$;
 
@@ -1517,14 +1517,14 @@ as $$
 begin
   return (
     select conversation_id
-    from placements
-    where org_id = current_org() and message_id = message and can_follow(conversation_id)
+    from conversation_messages
+    where org_id = current_org() and message_id = message and can_see_conversation(conversation_id)
   );
 end $$;
 
 -- Whether the viewer, and all who read at the place, could read a room from its first message on. Why a conversation
 -- was split off, and how long a silence is long there, depends on all messages before.
-create function heard_from_the_first(room uuid) returns boolean
+create function was_present_from_start(room uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 declare
@@ -1542,17 +1542,17 @@ begin
   return viewer_is_operator()
     or exists (select 1 from open_rooms_of_viewer where open_rooms_of_viewer.room_id = room)
     or (
-      reads_for_place()
+      can_destination_read()
       or exists (
         select 1
-        from stays_of_viewer as stay
+        from memberships_of_viewer as stay
         where stay.room_id = room and stay.left_at is null and stay.joined_at <= first_at
       )
     )
     and (
-      place_id() is null
+      destination_id() is null
       or coalesce(
-        (place_spans())[array_position(place_rooms(), room)] @> tstzrange(first_at, null), false
+        (destination_memberships())[array_position(destination_rooms(), room)] @> tstzrange(first_at, null), false
       )
     );
 end $$;
@@ -1562,10 +1562,10 @@ create function speakers(org uuid, conversation uuid) returns uuid[]
   language sql stable set search_path = roomlore, pg_temp
   return array(
     select distinct messages.author_id
-    from placements
-    join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
-    where placements.org_id = org
-      and placements.conversation_id = conversation
+    from conversation_messages
+    join messages on messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
+    where conversation_messages.org_id = org
+      and conversation_messages.conversation_id = conversation
       and messages.kind in ('message', 'whisper')
       and messages.erased_at is null
     order by messages.author_id
@@ -1574,10 +1574,10 @@ create function speakers(org uuid, conversation uuid) returns uuid[]
 -- Whether a conversation is over: it timed out, or a person closed it.
 create function is_over(held conversations, at timestamptz) returns boolean
   language sql stable
-  return held.last_at + held.quiet_after <= at or coalesce(held.closed_at >= held.last_at, false);
+  return held.last_at + held.idle_timeout <= at or coalesce(held.closed_at >= held.last_at, false);
 
--- Where the label of a conversation comes from. Read it like a column: conversations.label_by.
-create function label_by(held conversations) returns text
+-- Where the label of a conversation comes from. Read it like a column: conversations.label_source.
+create function label_source(held conversations) returns text
   language sql immutable
   return case
     when held.is_named then 'person'
@@ -1594,22 +1594,22 @@ create function conversation_state(org uuid, conversation uuid) returns text
         concat_ws(' ', messages.id, md5(messages.author_name), md5(messages.body)), ',' order by messages.id
       )
     )
-    from placements
-    join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
-    where placements.org_id = org and placements.conversation_id = conversation
+    from conversation_messages
+    join messages on messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
+    where conversation_messages.org_id = org and conversation_messages.conversation_id = conversation
   );
 
 -- The state for extractors, which also depends on the sensitivity.
-create function drawing_state(held conversations) returns text
+create function current_extraction_state(held conversations) returns text
   language sql stable
   return held.sensitivity || ' ' || conversation_state(held.org_id, held.id);
 
 -- Whether the title of a language model still counts: the conversation has not changed, and nobody removed the label.
-create function still_asked(held conversations) returns boolean
+create function is_pending(held conversations) returns boolean
   language sql stable
   return case
-    when held.asked_state is null or (held.is_titled and held.label = '') then false
-    else held.asked_state = conversation_state(held.org_id, held.id)
+    when held.title_state is null or (held.is_titled and held.label = '') then false
+    else held.title_state = conversation_state(held.org_id, held.id)
   end;
 
 ---------------------------------------------------------------------------------------------------
@@ -1643,19 +1643,19 @@ create table memories (
   -- the task that it belongs to; an id of the caller's
   task_id text check (task_id <> ''),
   -- the attribute whose only value it is: a later memory of the same circle and slot supersedes it
-  slot text check (slot <> ''),
+  attribute text check (attribute <> ''),
   -- the room where it was asserted
   asserted_in uuid,
   -- The dedup scope: whom it is about and who may read it. Only memories of one circle are duplicates or supersede each
   -- other.
-  circle text not null default md5(gen_random_uuid()::text),
+  dedup_scope text not null default md5(gen_random_uuid()::text),
   -- of the normalised content; memories with the same digest are duplicates
   digest text not null default md5(gen_random_uuid()::text),
   status text not null generated always as (
     case when superseded_by is not null then 'deprecated' when archived_at is not null then 'archived' else 'active' end
   ) stored,
   -- sensitive only because the conversation of a source is
-  is_hushed boolean not null default false,
+  is_conversation_sensitive boolean not null default false,
   -- without sources: for the whole org or for its asserter alone
   audience text not null default 'self' check (audience in ('org', 'self')),
   -- from the asserter
@@ -1669,15 +1669,15 @@ create table memories (
   foreign key (org_id, superseded_by) references memories (org_id, id),
   foreign key (org_id, asserted_in) references rooms (org_id, id),
   check (superseded_by <> id),
-  check (not is_hushed or sensitivity = 'sensitive')
+  check (not is_conversation_sensitive or sensitivity = 'sensitive')
 );
 
 create index memories_superseded on memories (org_id, superseded_by) where superseded_by is not null;
 create index memories_words on memories using gin (words);
 -- Writers hold a lock, so there are no duplicates. No constraint, because an erasure may make superseded duplicates
 -- active.
-create index memories_saying on memories (org_id, circle, digest) where status = 'active';
-create index memories_slots on memories (org_id, circle, slot) where status = 'active' and slot is not null;
+create index memories_saying on memories (org_id, dedup_scope, digest) where status = 'active';
+create index memories_slots on memories (org_id, dedup_scope, attribute) where status = 'active' and attribute is not null;
 create index memories_of_task on memories (org_id, task_id) where task_id is not null;
 create index memories_by_time on memories (org_id, valid_from, id);
 create index memories_from_end on memories (org_id, id_from_end);
@@ -1692,7 +1692,7 @@ create table memory_sources (
   quote_start integer check (quote_start >= 0),
   quote_end integer,
   -- 'rules' or the name of a language model; null if a person stated the source
-  drawn_by text,
+  extracted_by text,
   primary key (org_id, memory_id, message_id),
   foreign key (org_id, memory_id) references memories (org_id, id),
   foreign key (org_id, message_id) references messages (org_id, id),
@@ -1734,7 +1734,7 @@ create index memory_tags_of_tag on memory_tags (org_id, tag, memory_id);
 grant select, insert, update, delete on memory_tags to roomlore_app;
 
 -- A person keeps a memory beside others of its slot that say something else.
-create table partings (
+create table supersession_overrides (
   org_id uuid not null references orgs,
   memory_id uuid not null,
   -- of the content of its former successor
@@ -1743,10 +1743,10 @@ create table partings (
   foreign key (org_id, memory_id) references memories (org_id, id)
 );
 
-grant select, insert, update, delete on partings to roomlore_app;
+grant select, insert, update, delete on supersession_overrides to roomlore_app;
 
 -- Whether the viewer asserted, stated or observed a memory, or it is about them.
-create function is_concerned(held memories) returns boolean
+create function is_involved(held memories) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 begin
@@ -1766,7 +1766,7 @@ end $$;
 -- are among them. A superseded memory is hidden from those who may not see its successor, to whom it would seem active.
 -- An archived memory is for those it concerns. An operator without recall sees every memory. The loop also ends in a
 -- cycle of successors.
-create function can_recall(memory uuid) returns boolean
+create function can_see_memory(memory uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 declare
@@ -1780,23 +1780,23 @@ begin
     if not found then
       return false;
     end if;
-    if sees_all and not recalling() then
+    if sees_all and not applies_restrictions() then
       return true;
     end if;
-    if held.archived_at is not null and not sees_all and not is_concerned(held) then
+    if held.archived_at is not null and not sees_all and not is_involved(held) then
       return false;
     end if;
     if not exists (select 1 from memory_sources where org_id = current_org() and memory_id = held.id) then
       if not (
-          place_id() is null
-          or place_is_of(held.asserted_by)
-          or (held.audience = 'org' and place_has_readers())
+          destination_id() is null
+          or is_destination_of(held.asserted_by)
+          or (held.audience = 'org' and destination_has_readers())
         )
         or not (
           sees_all
           or (
             coalesce(held.asserted_by = any (own_ids()), false)
-            or (held.audience = 'org' and (viewer_is_participant() or reads_for_place()))
+            or (held.audience = 'org' and (viewer_is_participant() or can_destination_read()))
           )
         )
       then
@@ -1809,10 +1809,10 @@ begin
         and memory_id = held.id
         and (
           not case held.sensitivity
-            when 'normal' then can_read(message_id)
-            else sees_all or attended(message_id)
+            when 'normal' then can_see_message(message_id)
+            else sees_all or was_member(message_id)
           end
-          or is_withheld(message_id)
+          or is_restricted(message_id)
         )
     ) then
       return false;
@@ -1826,40 +1826,40 @@ begin
 end $$;
 
 create policy read on memories for select to roomlore_app using (
-  org_id = (select current_org()) and ((select viewer_is_operator()) or can_recall(id))
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_memory(id))
 );
 
 create policy read on memory_sources for select to roomlore_app using (
-  org_id = (select current_org()) and ((select viewer_is_operator()) or can_recall(memory_id))
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_memory(memory_id))
 );
 
 create policy read on memory_participants for select to roomlore_app using (
   org_id = (select current_org())
-  and ((select viewer_is_operator()) or (can_recall(memory_id) and can_know(participant_id)))
+  and ((select viewer_is_operator()) or (can_see_memory(memory_id) and can_see_participant(participant_id)))
 );
 
 create policy read on memory_tags for select to roomlore_app using (
-  org_id = (select current_org()) and ((select viewer_is_operator()) or can_recall(memory_id))
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_memory(memory_id))
 );
 
--- Requests also bind an operator with recall. Others are bound by `can_recall` anyway.
+-- Requests also bind an operator with recall. Others are bound by `can_see_memory` anyway.
 create policy recall on memories as restrictive for select to roomlore_app using (
-  org_id = (select current_org()) and (not (select recalling() and viewer_is_operator()) or can_recall(memories.id))
+  org_id = (select current_org()) and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memories.id))
 );
 
 create policy recall on memory_sources as restrictive for select to roomlore_app using (
   org_id = (select current_org())
-  and (not (select recalling() and viewer_is_operator()) or can_recall(memory_sources.memory_id))
+  and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memory_sources.memory_id))
 );
 
 create policy recall on memory_participants as restrictive for select to roomlore_app using (
   org_id = (select current_org())
-  and (not (select recalling() and viewer_is_operator()) or can_recall(memory_participants.memory_id))
+  and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memory_participants.memory_id))
 );
 
 create policy recall on memory_tags as restrictive for select to roomlore_app using (
   org_id = (select current_org())
-  and (not (select recalling() and viewer_is_operator()) or can_recall(memory_tags.memory_id))
+  and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memory_tags.memory_id))
 );
 
 -- A policy checks each row: for a memory with fifty sources fifty times all of them. The two functions below check each
@@ -1867,9 +1867,9 @@ create policy recall on memory_tags as restrictive for select to roomlore_app us
 
 -- Sources, participants and tags of memories: one row for each source, for each participant that the viewer may know,
 -- and for each tag.
-create function ties_of(memories uuid[])
+create function links_of(memories uuid[])
 returns table (
-  memory_id uuid, message_id uuid, quote_start integer, quote_end integer, drawn_by text,
+  memory_id uuid, message_id uuid, quote_start integer, quote_end integer, extracted_by text,
   participant_id uuid, role text, tag text
 )
   language sql stable security definer set search_path = roomlore, pg_temp
@@ -1877,7 +1877,7 @@ as $$
   with told as materialized (
     select asked.id
     from (select distinct one.id from unnest(memories) as one (id)) as asked
-    cross join lateral (select 1 where can_recall(asked.id) offset 0) as seen
+    cross join lateral (select 1 where can_see_memory(asked.id) offset 0) as seen
   ),
   named as materialized (
     select held.memory_id, held.participant_id, held.role
@@ -1887,9 +1887,9 @@ as $$
   known as materialized (
     select asked.id
     from (select distinct named.participant_id as id from named) as asked
-    cross join lateral (select 1 where viewer_is_operator() or can_know(asked.id) offset 0) as seen
+    cross join lateral (select 1 where viewer_is_operator() or can_see_participant(asked.id) offset 0) as seen
   )
-  select held.memory_id, held.message_id, held.quote_start, held.quote_end, held.drawn_by, null::uuid, null, null
+  select held.memory_id, held.message_id, held.quote_start, held.quote_end, held.extracted_by, null::uuid, null, null
   from told
   join memory_sources as held on held.org_id = current_org() and held.memory_id = told.id
   union all
@@ -1903,7 +1903,7 @@ as $$
 $$;
 
 -- The memories from these messages.
-create function resting_on(messages uuid[])
+create function derived_from(messages uuid[])
 returns table (message_id uuid, memory_id uuid)
   language sql stable security definer set search_path = roomlore, pg_temp
 as $$
@@ -1915,7 +1915,7 @@ as $$
   seen as materialized (
     select asked.memory_id
     from (select distinct resting.memory_id from resting) as asked
-    cross join lateral (select 1 where can_recall(asked.memory_id) offset 0) as seen
+    cross join lateral (select 1 where can_see_memory(asked.memory_id) offset 0) as seen
   )
   select resting.message_id, resting.memory_id
   from resting
@@ -1938,7 +1938,7 @@ as $$
   with whom as materialized (
     select
       asked.role,
-      array(select one.id from unnest(asked.ids) as one (id) where viewer_is_operator() or can_know(one.id)) as ids
+      array(select one.id from unnest(asked.ids) as one (id) where viewer_is_operator() or can_see_participant(one.id)) as ids
     from (
       values ('subject', subject_ids), ('author', author_ids), ('perspective', perspective_ids)
     ) as asked (role, ids)
@@ -1969,7 +1969,7 @@ as $$
                 and later.id = held.superseded_by
                 and later.valid_from > as_of
                 -- One that is not seen tells nothing of when it was.
-                and can_recall(later.id)
+                and can_see_memory(later.id)
             )
           )
         )
@@ -2013,7 +2013,7 @@ as $$
     order by held.valid_from desc, held.id desc
     offset 0
   ) as meant
-  cross join lateral (select 1 where can_recall(meant.id) offset 0) as seen
+  cross join lateral (select 1 where can_see_memory(meant.id) offset 0) as seen
   order by meant.valid_from desc, meant.id desc
   limit wanted
 $$;
@@ -2024,7 +2024,7 @@ $$;
 -- The number of interactions of an agent with a participant, for each conversation. A relationship is the sum of these
 -- rows. The rows of a conversation are replaced when it changes. So no interaction counts twice, and removed messages
 -- do not count.
-create table encounters (
+create table interactions (
   org_id uuid not null references orgs,
   conversation_id uuid not null,
   agent_id uuid not null,
@@ -2046,17 +2046,17 @@ create table encounters (
   check (agent_id <> participant_id)
 );
 
-create index encounters_of_agent on encounters (org_id, agent_id, participant_id);
-create index encounters_with_participant on encounters (org_id, participant_id);
+create index interactions_of_agent on interactions (org_id, agent_id, participant_id);
+create index interactions_with_participant on interactions (org_id, participant_id);
 
-grant select, insert, update, delete on encounters to roomlore_app;
+grant select, insert, update, delete on interactions to roomlore_app;
 
 -- For the agent, if it may see the whole conversation.
-create policy read on encounters for select to roomlore_app using (
+create policy read on interactions for select to roomlore_app using (
   org_id = (select current_org())
   and (
     (select viewer_is_operator())
-    or (agent_id = any ((select own_ids())::uuid[]) and can_know(participant_id) and can_follow(conversation_id))
+    or (agent_id = any ((select own_ids())::uuid[]) and can_see_participant(participant_id) and can_see_conversation(conversation_id))
   )
 );
 
@@ -2069,7 +2069,7 @@ create function agrees(body text) returns boolean
   );
 
 -- Whether a reply corrects its parent, by its beginning. Authors who correct themselves correct nobody else.
-create function corrects(body text) returns boolean
+create function is_correction(body text) returns boolean
   language sql immutable parallel safe
   return left(btrim(body), 40) ~* (
     '^((no|nope|nah|sorry)[ ,.]+)?(actually[ ,]|that''?s (not|wrong|incorrect)|that is (not|wrong|incorrect)|not quite\M'
@@ -2111,7 +2111,7 @@ create policy read on injections for select to roomlore_app using (
   org_id = (select current_org())
   and (
     (select viewer_is_operator())
-    or (agent_id = any ((select own_ids())::uuid[]) and still_given(message_id))
+    or (agent_id = any ((select own_ids())::uuid[]) and is_delivered(message_id))
   )
 );
 
@@ -2145,7 +2145,7 @@ create index message_embeddings_in_room on message_embeddings (org_id, model, ro
 grant select, insert, update, delete on message_embeddings to roomlore_app;
 
 create policy read on message_embeddings for select to roomlore_app using (
-  org_id = (select current_org()) and ((select viewer_is_operator()) or can_read(message_id))
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_message(message_id))
 );
 
 -- Vectors of memories, apart from those of messages, which also have a room and token vectors. They are few, so a
@@ -2164,17 +2164,17 @@ create index memory_embeddings_of_model on memory_embeddings (org_id, model);
 grant select, insert, update, delete on memory_embeddings to roomlore_app;
 
 create policy read on memory_embeddings for select to roomlore_app using (
-  org_id = (select current_org()) and ((select viewer_is_operator()) or can_recall(memory_id))
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_memory(memory_id))
 );
 
 create policy recall on memory_embeddings as restrictive for select to roomlore_app using (
   org_id = (select current_org())
-  and (not (select recalling() and viewer_is_operator()) or can_recall(memory_id))
+  and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memory_id))
 );
 
 -- The embedding models of an org. A row is the model in use, the next model while its vectors are computed, or the
 -- previous model, which is kept so that a return is quick. An org without rows uses the default model.
-create table generations (
+create table embedding_versions (
   org_id uuid not null references orgs,
   state text not null check (state in ('current', 'next', 'previous')),
   -- as settings name it; no key is ever stored
@@ -2189,9 +2189,9 @@ create table generations (
   primary key (org_id, state)
 );
 
-grant select, insert, update, delete on generations to roomlore_app;
+grant select, insert, update, delete on embedding_versions to roomlore_app;
 
--- The messages that need a vector: those with a text. In a room that embeds exchanges, not a reply to an older such
+-- The messages that need a vector: those with a text. In a room that embeds threads, not a reply to an older such
 -- message with the same audience, which carries it. For the operator, who sees every reply.
 create view embeddable_messages with (security_invoker = true) as
 select said.org_id, said.id, said.room_id
@@ -2204,15 +2204,15 @@ where said.kind in ('message', 'whisper')
     rooms.embedding_policy = 'message'
     or (
       select carrying.id
-      from exchange_edges as edge
+      from thread_edges as edge
       join messages as carrying on carrying.org_id = edge.org_id and carrying.id = edge.parent_id
       where edge.org_id = said.org_id
         and edge.child_id = said.id
         and carrying.kind = said.kind
         and carrying.redacted_at is null
         and carrying.body ~ '\S'
-        and (carrying.sent_at, carrying.native_order, carrying.id) < (said.sent_at, said.native_order, said.id)
-        and (said.kind <> 'whisper' or hearers(carrying) = hearers(said))
+        and (carrying.sent_at, carrying.sequence, carrying.id) < (said.sent_at, said.sequence, said.id)
+        and (said.kind <> 'whisper' or recipients(carrying) = recipients(said))
       limit 1
     ) is null
   );
@@ -2264,7 +2264,7 @@ declare
   length integer;
 begin
   for part in
-    select inhrelid from pg_inherits where inhparent = 'message_embeddings'::regclass and speaks_for_nobody()
+    select inhrelid from pg_inherits where inhparent = 'message_embeddings'::regclass and is_tombstone_author()
   loop
     -- a number takes two bytes: a smaller table, what lies beside it included, needs no look inside
     continue when pg_table_size(part) < worth_it * 2 * (select min(one) from unnest(indexed_lengths()) as one);
@@ -2299,7 +2299,7 @@ end $$;
 -- Search
 --
 -- These functions run as the owner, because a policy would disable the indexes of words and vectors. Each reads
--- `recallable_messages`, which has the whole rule, or calls `can_recall`. None returns the text of a message. Counts
+-- `recallable_messages`, which has the whole rule, or calls `can_see_memory`. None returns the text of a message. Counts
 -- are among what the viewer may read. Plans are generic, made once a session: the rule is long, and planning it takes
 -- milliseconds.
 
@@ -2326,8 +2326,8 @@ create function scope_size(rooms uuid[]) returns bigint
   language sql stable security definer set search_path = roomlore, pg_temp
   return (
     select coalesce(sum(message_count), 0)::bigint
-    from activity
-    where activity.org_id = (select current_org()) and (rooms is null or activity.room_id = any (rooms))
+    from room_activity
+    where room_activity.org_id = (select current_org()) and (rooms is null or room_activity.room_id = any (rooms))
   );
 
 -- Matches any of these words; null without words. A lexeme may contain operators of a query.
@@ -2359,9 +2359,9 @@ begin
   most := least(20000, scope_size((scope).rooms) / 4);
   if (scope).conversations is not null then
     found := array(
-      select placements.message_id
-      from placements
-      where placements.org_id = current_org() and placements.conversation_id = any ((scope).conversations)
+      select conversation_messages.message_id
+      from conversation_messages
+      where conversation_messages.org_id = current_org() and conversation_messages.conversation_id = any ((scope).conversations)
       limit most + 1
     );
   elsif (scope).authors is not null then
@@ -2395,7 +2395,7 @@ begin
   return case when cardinality(found) <= most then found end;
 end $$;
 
--- `nearest_exact`, `nearest_indexed`, `best_worded` and `surroundings` share parts, which are written once here and put
+-- `dense_candidates_exact`, `dense_candidates_indexed`, `lexical_candidates` and `surroundings` share parts, which are written once here and put
 -- into each. Loads the extension, so that its settings are known below.
 
 do $$
@@ -2404,7 +2404,7 @@ declare
   said_by constant text := $said_by$
     (
       (scope).last_id is null
-      or (said.sent_at, said.native_order, said.id) <= ((scope).last_at, (scope).last_order, (scope).last_id)
+      or (said.sent_at, said.sequence, said.id) <= ((scope).last_at, (scope).last_order, (scope).last_id)
     )
   $said_by$;
   -- no reply sent after it
@@ -2419,7 +2419,7 @@ declare
     and ((scope).conversations is null or conversation_of(said.id) = any ((scope).conversations))
     and (
       (scope).is_answered is null
-      -- as `exchange_edges` has it: of what a message answers, only what the viewer may read counts
+      -- as `thread_edges` has it: of what a message answers, only what the viewer may read counts
       or (scope).is_answered = exists (
         select 1
         from replies as edge
@@ -2551,7 +2551,7 @@ begin
 
   -- Exact dense search: distances first, then visibility in their order until enough are found.
   execute format($create$
-    create function nearest_exact(query halfvec, wanted_model text, scope search_scope, wanted integer)
+    create function dense_candidates_exact(query halfvec, wanted_model text, scope search_scope, wanted integer)
       returns table (message_id uuid, similarity double precision)
       language plpgsql stable security definer set search_path = roomlore, public, pg_temp
       set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
@@ -2573,7 +2573,7 @@ begin
 
   -- Dense search through the index. Iterative scan is off by default and would silently lose rows.
   execute format($create$
-    create function nearest_indexed(query halfvec, wanted_model text, scope search_scope, wanted integer)
+    create function dense_candidates_indexed(query halfvec, wanted_model text, scope search_scope, wanted integer)
       returns table (message_id uuid, similarity double precision)
       language plpgsql stable security definer set search_path = roomlore, public, pg_temp
       set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
@@ -2593,7 +2593,7 @@ begin
   -- what the viewer may read, and the messages that share most of them. In a very large scope only a sample is counted,
   -- and common words count only together.
   execute format($create$
-    create function best_worded(question text, scope search_scope, is_large boolean, wanted integer)
+    create function lexical_candidates(question text, scope search_scope, is_large boolean, wanted integer)
       returns table (lexemes text[], rarities double precision[], message_ids uuid[])
       language plpgsql stable security definer set search_path = roomlore, public, pg_temp
       set plan_cache_mode = force_generic_plan
@@ -2725,7 +2725,7 @@ begin
 
   -- Messages and those around them, each once, in the order of the rooms, with their comparison with the question.
   execute format($create$
-    create function surroundings(
+    create function context_window(
       seeds uuid[], lexemes text[], query halfvec, wanted_model text, scope search_scope, reach integer
     )
       returns table (
@@ -2740,7 +2740,7 @@ begin
     begin
       return query
       with placed as materialized (
-        select said.id, said.room_id, said.sent_at, said.native_order
+        select said.id, said.room_id, said.sent_at, said.sequence
         from unnest(seeds) as seed (id)
         cross join lateral (
           select * from recallable_messages as one where one.id = seed.id limit 1
@@ -2750,42 +2750,42 @@ begin
         select
           around.*,
           lag(around.id) over (
-            partition by placed.id order by around.sent_at, around.native_order, around.id
+            partition by placed.id order by around.sent_at, around.sequence, around.id
           ) as before_id
         from placed
         cross join lateral (
           (
-            select said.id, said.room_id, said.sent_at, said.native_order, said.author_name, said.words, %1$s as lies_in
+            select said.id, said.room_id, said.sent_at, said.sequence, said.author_name, said.words, %1$s as lies_in
             from recallable_messages as said
             where said.room_id = placed.room_id
-              and (said.sent_at, said.native_order, said.id) < (placed.sent_at, placed.native_order, placed.id)
+              and (said.sent_at, said.sequence, said.id) < (placed.sent_at, placed.sequence, placed.id)
               and said.kind in ('message', 'whisper')
-            order by said.sent_at desc, said.native_order desc, said.id desc
+            order by said.sent_at desc, said.sequence desc, said.id desc
             limit reach
           )
           union all
           (
-            select said.id, said.room_id, said.sent_at, said.native_order, said.author_name, said.words, %1$s as lies_in
+            select said.id, said.room_id, said.sent_at, said.sequence, said.author_name, said.words, %1$s as lies_in
             from recallable_messages as said
             where said.room_id = placed.room_id
-              and (said.sent_at, said.native_order, said.id) >= (placed.sent_at, placed.native_order, placed.id)
+              and (said.sent_at, said.sequence, said.id) >= (placed.sent_at, placed.sequence, placed.id)
               and said.kind in ('message', 'whisper')
               and %2$s
-            order by said.sent_at, said.native_order, said.id
+            order by said.sent_at, said.sequence, said.id
             limit reach + 1
           )
         ) as around
       ),
       once as (
-        select distinct on (windows.room_id, windows.sent_at, windows.native_order, windows.id) windows.*
+        select distinct on (windows.room_id, windows.sent_at, windows.sequence, windows.id) windows.*
         from windows
-        order by windows.room_id, windows.sent_at, windows.native_order, windows.id, windows.before_id nulls last
+        order by windows.room_id, windows.sent_at, windows.sequence, windows.id, windows.before_id nulls last
       )
       select
         once.id,
         once.author_name,
         coalesce(
-          once.before_id = lag(once.id) over (order by once.room_id, once.sent_at, once.native_order, once.id), false
+          once.before_id = lag(once.id) over (order by once.room_id, once.sent_at, once.sequence, once.id), false
         ),
         length(once.words),
         case when once.words @@ shared then array(
@@ -2804,7 +2804,7 @@ begin
         ),
         once.lies_in
       from once
-      order by once.room_id, once.sent_at, once.native_order, once.id;
+      order by once.room_id, once.sent_at, once.sequence, once.id;
     end $body$
   $create$, fits, by_then);
 end $$;
@@ -2836,7 +2836,7 @@ $$;
 
 -- The memories that share the rarest words with a question, among those that the viewer may see. Archived ones are not
 -- found. Only the first words of a long question count.
-create function worded_memories(question text, wanted integer)
+create function lexical_memories(question text, wanted integer)
 returns table (memory_id uuid, coverage double precision, terms text[])
   language sql stable security definer set search_path = roomlore, pg_temp
   set plan_cache_mode = force_custom_plan
@@ -2852,7 +2852,7 @@ as $$
     from memories as held
     where held.org_id = current_org()
       and held.words @@ (select any_word(variadic array_agg(lexeme)) from asked)
-      and held.status <> 'archived' and can_recall(held.id)
+      and held.status <> 'archived' and can_see_memory(held.id)
   ),
   hits as (
     select matched.id, asked.lexeme
@@ -2881,7 +2881,7 @@ $$;
 -- The nearest memories that the viewer may see: distances first, then visibility in their order until enough are found.
 -- Archived ones are not found. The cheap parts of the rule come first: whether all sources are readable, and the
 -- audience of a memory without sources.
-create function nearest_memories(query halfvec, wanted_model text, wanted integer)
+create function dense_memories(query halfvec, wanted_model text, wanted integer)
   returns table (memory_id uuid, similarity double precision)
   language sql stable security definer set search_path = roomlore, public, pg_temp
   set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan
@@ -2918,13 +2918,13 @@ as $$
       )
     offset 0
   ) as readable
-  cross join lateral (select 1 where can_recall(near.memory_id) offset 0) as seen
+  cross join lateral (select 1 where can_see_memory(near.memory_id) offset 0) as seen
   order by near.distance, near.memory_id
   limit wanted
 $$;
 
 -- The weight of a memory by age: full for thirty days, then half for every further thirty, never less than a quarter.
-create function freshness(age interval) returns double precision
+create function recency_weight(age interval) returns double precision
   language sql immutable parallel safe
   return greatest(
     0.25,
@@ -2965,7 +2965,7 @@ as $$
     from unnest(agents) as agent (id)
     join memory_participants as seen
       on seen.org_id = current_org() and seen.participant_id = agent.id and seen.role = 'perspective'
-    where can_know(agent.id)
+    where can_see_participant(agent.id)
   )
   select ranked.id, ranked.weight, ranked.fits
   from (
@@ -2976,7 +2976,7 @@ as $$
     from own
     join memories as held on held.org_id = current_org() and held.id = own.memory_id
     cross join asked
-    cross join lateral (select held.importance * freshness((scope).at - held.valid_from) as weight) as weighed
+    cross join lateral (select held.importance * recency_weight((scope).at - held.valid_from) as weight) as weighed
     cross join lateral (
       select
         asked.query is null
@@ -3020,14 +3020,14 @@ as $$
     order by comes_first desc, rank desc, held.valid_from desc, held.id desc
     offset 0
   ) as ranked
-  cross join lateral (select 1 where can_recall(ranked.id) offset 0) as seen
+  cross join lateral (select 1 where can_see_memory(ranked.id) offset 0) as seen
   order by ranked.comes_first desc, ranked.rank desc, ranked.valid_from desc, ranked.id desc
   limit wanted
 $$;
 
 -- A number that changes with the memories of an agent. The agent and operators see from it whether something changed,
 -- and nothing else.
-create function experience_mark(agents uuid[]) returns bigint
+create function experience_state(agents uuid[]) returns bigint
   language sql stable security definer set search_path = roomlore, pg_temp
   return (
     select count(*) + coalesce(bit_xor(hashtextextended(seen.memory_id::text, 0)), 0) / 2
@@ -3042,7 +3042,7 @@ create function experience_mark(agents uuid[]) returns bigint
 -- Language models: quotas and calls. All of it is for the operator.
 
 -- The calls for an org. Each purpose counts on its own, so that failures of one do not block another.
-create table asking (
+create table llm_quota (
   org_id uuid not null references orgs,
   day date not null,
   calls integer not null check (calls >= 0),
@@ -3055,9 +3055,9 @@ create table asking (
   primary key (org_id, purpose)
 );
 
-grant select, insert, update on asking to roomlore_app;
+grant select, insert, update on llm_quota to roomlore_app;
 
-create table asked_of_rooms (
+create table llm_room_quota (
   org_id uuid not null references orgs,
   room_id uuid not null,
   day date not null,
@@ -3066,10 +3066,10 @@ create table asked_of_rooms (
   foreign key (org_id, room_id) references rooms (org_id, id)
 );
 
-grant select, insert, update, delete on asked_of_rooms to roomlore_app;
+grant select, insert, update, delete on llm_room_quota to roomlore_app;
 
 -- The calls about conversations. A call is deleted with any message that it shows.
-create table readings (
+create table llm_calls (
   org_id uuid not null references orgs,
   id uuid not null,
   room_id uuid not null,
@@ -3079,7 +3079,7 @@ create table readings (
   -- of the prompt, which is sent once
   digest text not null,
   instructions text not null,
-  material text not null,
+  prompt text not null,
   asked_at timestamptz not null,
   -- null until there is an answer
   answered_at timestamptz,
@@ -3092,28 +3092,28 @@ create table readings (
   sent_tokens integer,
   answer_tokens integer,
   -- its claims with their validation results
-  verdicts jsonb,
+  results jsonb,
   primary key (org_id, id),
   foreign key (org_id, room_id) references rooms (org_id, id)
 );
 
-create index readings_same on readings (org_id, digest) where answer is not null;
-create index readings_of_conversation on readings (org_id, conversation_id, id);
+create index llm_calls_same on llm_calls (org_id, digest) where answer is not null;
+create index llm_calls_of_conversation on llm_calls (org_id, conversation_id, id);
 
-grant select, insert, update, delete on readings to roomlore_app;
+grant select, insert, update, delete on llm_calls to roomlore_app;
 
-create table reading_messages (
+create table llm_call_messages (
   org_id uuid not null references orgs,
   message_id uuid not null,
   reading_id uuid not null,
   primary key (org_id, message_id, reading_id),
   foreign key (org_id, message_id) references messages (org_id, id),
-  foreign key (org_id, reading_id) references readings (org_id, id)
+  foreign key (org_id, reading_id) references llm_calls (org_id, id)
 );
 
-create index reading_messages_of_reading on reading_messages (org_id, reading_id);
+create index reading_messages_of_reading on llm_call_messages (org_id, reading_id);
 
-grant select, insert, update, delete on reading_messages to roomlore_app;
+grant select, insert, update, delete on llm_call_messages to roomlore_app;
 
 ---------------------------------------------------------------------------------------------------
 -- Access and audit
@@ -3156,11 +3156,11 @@ begin atomic
     and api_keys.digest = wanted
     and api_keys.revoked_at is null
     and (api_keys.expires_at is null or api_keys.expires_at > now())
-    and speaks_for_nobody();
+    and is_tombstone_author();
 end;
 
 -- Who read or changed what, never the text. It holds ids only and references nothing.
-create table activity_log (
+create table audit_log (
   org_id uuid not null references orgs,
   id uuid not null,
   at timestamptz not null default clock_timestamp(),
@@ -3177,18 +3177,18 @@ create table activity_log (
   primary key (org_id, id)
 );
 
-create index activity_log_timed on activity_log (org_id, id) where took_ms is not null;
+create index activity_log_timed on audit_log (org_id, id) where took_ms is not null;
 
 -- Append-only: it has no policy `change`. The server sets the time.
-grant select on activity_log to roomlore_app;
-grant insert (org_id, id, key_id, viewer_id, action, outcome, subject_ids, took_ms) on activity_log to roomlore_app;
+grant select on audit_log to roomlore_app;
+grant insert (org_id, id, key_id, viewer_id, action, outcome, subject_ids, took_ms) on audit_log to roomlore_app;
 
-create policy read on activity_log for select to roomlore_app using (
+create policy read on audit_log for select to roomlore_app using (
   org_id = (select current_org())
   and ((select viewer_is_operator()) or viewer_id = any ((select own_ids())::uuid[]))
 );
 
-create policy append on activity_log for insert to roomlore_app with check (
+create policy append on audit_log for insert to roomlore_app with check (
   org_id = (select current_org())
   and ((select viewer_is_operator()) or viewer_id = (select viewer_id()))
 );
@@ -3302,11 +3302,11 @@ create policy read on receipts for select to roomlore_app using (
 -- Work and changes. All of it is for the operator.
 
 -- The work queue. Rows are written in the transaction that makes them necessary.
-create table work (
+create table work_queue (
   -- no reference to orgs: the subject has one
   org_id uuid not null,
-  stage text not null check (
-    stage in ('embed', 'untangle', 'interact', 'inject', 'qdrant', 'neo4j', 'reembed', 'listen')
+  queue text not null check (
+    queue in ('embed', 'disentangle', 'interactions', 'inject', 'qdrant', 'neo4j', 'reembed', 'privacy_requests')
   ),
   subject_id uuid not null,
   -- grows with each change of the subject: work on an older version does not count
@@ -3318,35 +3318,35 @@ create table work (
   -- when it may be taken next, which a lease postpones
   due_at timestamptz not null default now(),
   error text,
-  set_aside_at timestamptz,
+  dead_lettered_at timestamptz,
   -- since when it waits
   asked_at timestamptz not null default now(),
   -- The dirty range of a room, for disentanglement. A leased range stands apart from later changes, so that neither is
   -- lost.
   since timestamptz,
   until timestamptz,
-  taken_since timestamptz,
-  taken_until timestamptz,
-  taking uuid,
+  leased_since timestamptz,
+  leased_until timestamptz,
+  lease_id uuid,
   -- the message that an agent answered, to decide whether the answer is worth remembering
   trigger_id uuid,
-  primary key (org_id, stage, subject_id),
+  primary key (org_id, queue, subject_id),
   check ((since is null) = (until is null)),
-  check ((taken_since is null) = (taken_until is null)),
-  check ((stage = 'interact') = (trigger_id is not null))
+  check ((leased_since is null) = (leased_until is null)),
+  check ((queue = 'interactions') = (trigger_id is not null))
 );
 
-create index work_due on work (stage, org_id, due_at) where set_aside_at is null;
-create index work_by_trigger on work (org_id, trigger_id) where trigger_id is not null;
+create index work_queue_due on work_queue (queue, org_id, due_at) where dead_lettered_at is null;
+create index work_by_trigger on work_queue (org_id, trigger_id) where trigger_id is not null;
 -- how long the oldest waits
-create index work_asked on work (org_id, stage, asked_at);
+create index work_asked on work_queue (org_id, queue, asked_at);
 
-grant select, insert, update, delete on work to roomlore_app;
+grant select, insert, update, delete on work_queue to roomlore_app;
 
 -- Leases up to `total` due rows of a queue: at most `per_org` of each org, of one org only, or of all but some. A row
 -- that was taken and never finished is due again when its lease ends. After three such attempts it comes only with
 -- `suspects`, alone, so that it stops no other work. After ten it becomes a dead letter.
-create function take_work(
+create function lease_work(
   wanted_stage text, only_org uuid, per_org integer, total integer, lease interval,
   suspects boolean default false, without uuid[] default '{}'
 )
@@ -3356,14 +3356,14 @@ begin atomic
   with due_orgs as (
     select orgs.org_id
     from orgs
-    where speaks_for_nobody()
+    where is_tombstone_author()
       and (only_org is null or orgs.org_id = only_org)
       and orgs.org_id <> all (without)
       and exists (
-        select 1 from work
-        where work.stage = wanted_stage and work.org_id = orgs.org_id
-          and work.set_aside_at is null and work.due_at <= now()
-          and (work.attempts >= 3) = suspects
+        select 1 from work_queue
+        where work_queue.queue = wanted_stage and work_queue.org_id = orgs.org_id
+          and work_queue.dead_lettered_at is null and work_queue.due_at <= now()
+          and (work_queue.attempts >= 3) = suspects
       )
     order by random()
   ),
@@ -3371,44 +3371,44 @@ begin atomic
     select mine.org_id, mine.subject_id
     from due_orgs
     cross join lateral (
-      select work.org_id, work.subject_id
-      from work
-      where work.stage = wanted_stage and work.org_id = due_orgs.org_id
-        and work.set_aside_at is null and work.due_at <= now()
-        and (work.attempts >= 3) = suspects
-      order by work.due_at
+      select work_queue.org_id, work_queue.subject_id
+      from work_queue
+      where work_queue.queue = wanted_stage and work_queue.org_id = due_orgs.org_id
+        and work_queue.dead_lettered_at is null and work_queue.due_at <= now()
+        and (work_queue.attempts >= 3) = suspects
+      order by work_queue.due_at
       limit per_org
       for update skip locked
     ) as mine
     limit total
   ),
   leased as (
-    update work
+    update work_queue
     set
       due_at = now() + lease * case when suspects then 1 + random() else 1 end,
-      attempts = work.attempts + 1,
-      set_aside_at = case when work.attempts >= 10 then now() end,
-      error = case when work.attempts >= 10 then 'Unfinished' else work.error end
+      attempts = work_queue.attempts + 1,
+      dead_lettered_at = case when work_queue.attempts >= 10 then now() end,
+      error = case when work_queue.attempts >= 10 then 'Unfinished' else work_queue.error end
     from taken
-    where work.org_id = taken.org_id and work.stage = wanted_stage and work.subject_id = taken.subject_id
-    returning work.org_id, work.subject_id, work.version, work.attempts, work.set_aside_at
+    where work_queue.org_id = taken.org_id and work_queue.queue = wanted_stage and work_queue.subject_id = taken.subject_id
+    returning work_queue.org_id, work_queue.subject_id, work_queue.version, work_queue.attempts, work_queue.dead_lettered_at
   )
   select leased.org_id, leased.subject_id, leased.version, leased.attempts
   from leased
-  where leased.set_aside_at is null;
+  where leased.dead_lettered_at is null;
 end;
 
 -- How much work waits and how much failed, in all orgs or in one.
 create function count_work(wanted_stage text, only_org uuid, without uuid[] default '{}')
-  returns table (waiting bigint, set_aside bigint)
+  returns table (waiting bigint, dead_lettered bigint)
   language sql stable security definer set search_path = roomlore, pg_temp
 begin atomic
-  select count(*) filter (where work.set_aside_at is null), count(*) filter (where work.set_aside_at is not null)
-  from work
-  where work.stage = wanted_stage
-    and (only_org is null or work.org_id = only_org)
-    and work.org_id <> all (without)
-    and speaks_for_nobody();
+  select count(*) filter (where work_queue.dead_lettered_at is null), count(*) filter (where work_queue.dead_lettered_at is not null)
+  from work_queue
+  where work_queue.queue = wanted_stage
+    and (only_org is null or work_queue.org_id = only_org)
+    and work_queue.org_id <> all (without)
+    and is_tombstone_author();
 end;
 
 -- The workers that ran recently, for operators. A worker writes a row in each org that it serves.
@@ -3443,7 +3443,7 @@ create function change_id() returns uuid
 -- The outbox of event streams and projections. The transaction that makes a change also writes its row: one for each
 -- room and kind of change. Readers take the rows in the order (xid, id), and only those older than every running
 -- transaction, so they miss no row that commits later. Viewers cannot read it, because a row would reveal a change.
-create table changes (
+create table outbox (
   org_id uuid not null references orgs,
   id uuid not null default change_id(),
   xid xid8 not null default pg_current_xact_id(),
@@ -3451,7 +3451,7 @@ create table changes (
   room_id uuid,
   kind text not null check (
     kind in (
-      'message.added', 'message.revised', 'message.redacted', 'message.erased', 'memory.kept', 'memory.changed',
+      'message.added', 'message.revised', 'message.redacted', 'message.erased', 'memory.added', 'memory.changed',
       'conversation.changed'
     )
   ),
@@ -3462,36 +3462,36 @@ create table changes (
   foreign key (org_id, room_id) references rooms (org_id, id)
 );
 
-create index changes_in_order on changes (org_id, xid, id);
-create index changes_of_room on changes (org_id, kind, room_id);
+create index changes_in_order on outbox (org_id, xid, id);
+create index outbox_of_room on outbox (org_id, kind, room_id);
 
-grant select, insert, update, delete on changes to roomlore_app;
+grant select, insert, update, delete on outbox to roomlore_app;
 
 -- The indexes in other servers, one row for each org and kind of server.
 create table projections (
   org_id uuid not null references orgs,
   target text not null check (target in ('qdrant', 'neo4j')),
   -- the index that is read; null until the first is complete
-  copy text,
+  index_name text,
   -- of its vectors
   model text,
   dimensions integer,
   -- The index that is being built, and a transaction that began when everybody could know of it. When all earlier
   -- transactions have ended, everything is enqueued, and that is recorded.
-  next_copy text,
+  next_index_name text,
   next_model text,
   next_dimensions integer,
   next_xid xid8,
   next_since timestamptz,
   -- the fencing token: grows with each read, so that older data never replaces newer
-  turn bigint not null default 0,
+  fencing_token bigint not null default 0,
   -- since when the server fails, and how
   failing_since timestamptz,
   error text,
   -- the last subject that was enqueued for the new index
   next_after uuid,
   primary key (org_id, target),
-  check (copy is not null or next_copy is not null)
+  check (index_name is not null or next_index_name is not null)
 );
 
 grant select, insert, update, delete on projections to roomlore_app;
@@ -3499,50 +3499,50 @@ grant select, insert, update, delete on projections to roomlore_app;
 -- Enqueues subjects for projections in some servers and wakes their workers when the transaction commits; returns how
 -- many. The worker reads the current state of a subject. Erased subjects stay until their entries are deleted. A leased
 -- row stays with its worker and is done again: nobody else writes the subject at the same time.
-create function ask_for_copies_in(targets text[], subject_ids uuid[]) returns bigint
+create function enqueue_projection_of(targets text[], subject_ids uuid[]) returns bigint
   language sql volatile set search_path = roomlore, pg_temp
 begin atomic
   with asked as (
-    insert into work (org_id, stage, subject_id)
+    insert into work_queue (org_id, queue, subject_id)
     select projections.org_id, projections.target, subject.id
     from projections
     cross join (select distinct named.id from unnest(subject_ids) as named (id) order by named.id) as subject
     where projections.org_id = current_org() and projections.target = any (targets)
     order by projections.target, subject.id
-    on conflict (org_id, stage, subject_id) do update
+    on conflict (org_id, queue, subject_id) do update
     set
-      version = work.version + 1,
+      version = work_queue.version + 1,
       failures = 0,
       error = null,
-      set_aside_at = null,
+      dead_lettered_at = null,
       -- leased, and not waiting for a retry
-      attempts = case when work.set_aside_at is null and work.due_at > now() then work.attempts else 0 end,
+      attempts = case when work_queue.dead_lettered_at is null and work_queue.due_at > now() then work_queue.attempts else 0 end,
       due_at = case
-        when work.set_aside_at is null and work.due_at > now() and work.attempts > 0 then work.due_at
+        when work_queue.dead_lettered_at is null and work_queue.due_at > now() and work_queue.attempts > 0 then work_queue.due_at
         else now()
       end
-    returning work.stage
+    returning work_queue.queue
   ),
   woken as (
-    select asked.stage, count(*) as size, pg_notify('roomlore_work', asked.stage) from asked group by asked.stage
+    select asked.queue, count(*) as size, pg_notify('roomlore_work', asked.queue) from asked group by asked.queue
   )
   select coalesce(sum(woken.size), 0)::bigint from woken;
 end;
 
 -- Messages are in every projection.
-create function ask_for_copies(subject_ids uuid[]) returns bigint
+create function enqueue_projection(subject_ids uuid[]) returns bigint
   language sql volatile set search_path = roomlore, pg_temp
-  return ask_for_copies_in(array['qdrant', 'neo4j'], subject_ids);
+  return enqueue_projection_of(array['qdrant', 'neo4j'], subject_ids);
 
 -- Only vector indexes hold the vector of a message.
-create function ask_for_points(subject_ids uuid[]) returns bigint
+create function enqueue_points(subject_ids uuid[]) returns bigint
   language sql volatile set search_path = roomlore, pg_temp
-  return ask_for_copies_in(array['qdrant'], subject_ids);
+  return enqueue_projection_of(array['qdrant'], subject_ids);
 
 -- Only graphs hold participants, rooms, conversations and memories.
-create function ask_for_nodes(subject_ids uuid[]) returns bigint
+create function enqueue_graph_nodes(subject_ids uuid[]) returns bigint
   language sql volatile set search_path = roomlore, pg_temp
-  return ask_for_copies_in(array['neo4j'], subject_ids);
+  return enqueue_projection_of(array['neo4j'], subject_ids);
 
 -- Enqueues subjects for the next embedding model, if the org has one; returns how many. Neither model waits for the
 -- other.
@@ -3550,17 +3550,17 @@ create function reembed(subject_ids uuid[]) returns bigint
   language sql volatile set search_path = roomlore, pg_temp
 begin atomic
   with asked as (
-    insert into work (org_id, stage, subject_id)
-    select generations.org_id, 'reembed', subject.id
-    from generations
+    insert into work_queue (org_id, queue, subject_id)
+    select embedding_versions.org_id, 'reembed', subject.id
+    from embedding_versions
     cross join (select distinct named.id from unnest(subject_ids) as named (id) order by named.id) as subject
-    where generations.org_id = current_org() and generations.state = 'next'
-    on conflict (org_id, stage, subject_id) do update
-    set version = work.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null
-    returning work.stage
+    where embedding_versions.org_id = current_org() and embedding_versions.state = 'next'
+    on conflict (org_id, queue, subject_id) do update
+    set version = work_queue.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, dead_lettered_at = null
+    returning work_queue.queue
   ),
   woken as (
-    select count(*) as size, pg_notify('roomlore_work', asked.stage) from asked group by asked.stage
+    select count(*) as size, pg_notify('roomlore_work', asked.queue) from asked group by asked.queue
   )
   select coalesce(sum(woken.size), 0)::bigint from woken;
 end;
@@ -3579,7 +3579,7 @@ begin
     from pg_stat_user_tables as counted
     join pg_class on pg_class.oid = counted.relid
     where counted.schemaname = 'roomlore'
-      and speaks_for_nobody()
+      and is_tombstone_author()
       and (
         (counted.n_mod_since_analyze > 1000 and counted.n_mod_since_analyze > counted.n_live_tup / 10)
         or (pg_class.reltuples < 0 and pg_relation_size(counted.relid) > 100000)
@@ -3609,7 +3609,7 @@ begin
     execute format('alter table %s enable row level security, force row level security', held.name);
     execute format('create policy owner on %s to roomlore_owner using (true) with check (true)', held.name);
     -- Only the operator changes rows; the application decides for whom.
-    if not held.relispartition and held.relname <> 'activity_log' then
+    if not held.relispartition and held.relname <> 'audit_log' then
       execute format($policy$
         create policy change on %s to roomlore_app
         using (org_id = (select current_org()) and (select viewer_is_operator()))

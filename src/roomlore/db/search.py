@@ -118,12 +118,12 @@ class ThreadMessage:
     #: 1.0 if the platform states the reply; None without a parent.
     confidence: float | None
     sent_at: datetime
-    native_order: int
+    sequence: int
 
     @property
     def position(self) -> Position:
         """The position in the room, comparable."""
-        return (self.sent_at, self.native_order, self.member_id)
+        return (self.sent_at, self.sequence, self.member_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +132,12 @@ class RootMessage:
 
     message_id: MessageId
     sent_at: datetime
-    native_order: int
+    sequence: int
 
     @property
     def position(self) -> Position:
         """The position in the room, comparable."""
-        return (self.sent_at, self.native_order, self.message_id)
+        return (self.sent_at, self.sequence, self.message_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +153,13 @@ async def dense_candidates(
 ) -> list[DenseMatch]:
     """Return the visible messages nearest to a vector of a model; exactly in a small scope, else through the index."""
     is_exact = measure.message_count <= MAX_EXACT_SCAN or len(vector[1]) not in measure.indexed_lengths
-    return await (nearest_exact if is_exact else nearest_indexed)(conn, vector, scope=scope, wanted=wanted)
+    return await (dense_candidates_exact if is_exact else dense_candidates_indexed)(
+        conn, vector, scope=scope, wanted=wanted
+    )
 
 
 @QUERIES.query
-async def nearest_exact(
+async def dense_candidates_exact(
     conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, wanted: int
 ) -> list[DenseMatch]:
     """Return the nearest messages of all in the scope."""
@@ -165,7 +167,7 @@ async def nearest_exact(
 
 
 @QUERIES.query
-async def nearest_indexed(
+async def dense_candidates_indexed(
     conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, wanted: int
 ) -> list[DenseMatch]:
     """Return the nearest messages that the approximate index finds."""
@@ -199,7 +201,7 @@ async def matching_lexemes(
     lexemes = await query_lexemes(conn, query_text(question))
     if not lexemes or not among:
         return lexemes, []
-    return lexemes, await worded_among(conn, among, lexemes=lexemes, wanted=wanted)
+    return lexemes, await lexical_among(conn, among, lexemes=lexemes, wanted=wanted)
 
 
 @QUERIES.query
@@ -209,7 +211,7 @@ async def query_lexemes(conn: Connection, question: str) -> list[str]:
 
 
 @QUERIES.query
-async def worded_among(
+async def lexical_among(
     conn: Connection, message_ids: Sequence[MessageId], *, lexemes: Sequence[str], wanted: int
 ) -> list[MessageId]:
     """Return those of these messages that are visible and share a word, newest first."""

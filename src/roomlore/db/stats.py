@@ -25,12 +25,12 @@ class RoomStats:
     embedding_policy: EmbeddingPolicy
     messages: int
     #: The retention period; None is forever.
-    keep_for: timedelta | None
+    retention_period: timedelta | None
     #: When a new retention period starts; until then the old one holds and the change can be undone. None if it started.
     retention_starts_at: datetime | None
-    kept_until_then: timedelta | None
+    current_retention_period: timedelta | None
     #: How many messages expire then; None if it started.
-    in_grace: int | None
+    expiring_messages: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,9 @@ class QueueBacklog:
     """The work of a queue in a room."""
 
     room_id: RoomId
-    stage: QueueName
+    queue: QueueName
     waiting: int
-    set_aside: int
+    dead_lettered: int
     #: Since when the oldest waits; None if nothing does.
     oldest_at: datetime | None
 
@@ -60,7 +60,7 @@ class ProjectionBacklog:
     room_id: RoomId
     target: Target
     waiting: int
-    set_aside: int
+    dead_lettered: int
     #: How many of both still exist; tombstones are only deleted.
     still_there: int
     #: Since when the oldest waits; None if nothing does.
@@ -72,11 +72,11 @@ class RoomSample:
     """Counts among the newest messages of a room."""
 
     room_id: RoomId
-    looked_at: int
+    sampled: int
     #: Those with a parent or a reply.
-    in_exchanges: int
+    in_threads: int
     #: Those with a reply and no parent.
-    exchanges: int
+    threads: int
     #: Those that need no vector because another message carries them.
     carried: int
     #: Those imported from question-answer pairs of an older store.
@@ -89,7 +89,7 @@ class Latency:
 
     #: search, ask or context.
     action: str
-    #: What the room embeds, `message` or `exchange`; `several` if the read was in several rooms.
+    #: What the room embeds, `message` or `thread`; `several` if the read was in several rooms.
     format: str
     reads: int
     p50_ms: float
@@ -100,7 +100,7 @@ class Latency:
 class DeadLetters:
     """Work that failed at its last attempt, of one kind."""
 
-    stage: str
+    queue: str
     #: The kind of error, never its text, which may quote messages.
     error: str
     count: int

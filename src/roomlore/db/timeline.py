@@ -61,12 +61,12 @@ class Position:
     """A position in a room, at a message or between two."""
 
     sent_at: datetime
-    native_order: int
+    sequence: int
     message_id: UUID
 
 
 #: After every message.
-END = Position(sent_at=datetime.max.replace(tzinfo=UTC), native_order=MAX_ORDER, message_id=MAX_ID)
+END = Position(sent_at=datetime.max.replace(tzinfo=UTC), sequence=MAX_ORDER, message_id=MAX_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class EarlierVersion:
     written_at: datetime
     #: Truncated if `is_cut`.
     body: str
-    is_cut: bool
+    is_truncated: bool
     #: How many earlier texts the message has, returned or not.
     held: int
 
@@ -152,12 +152,12 @@ class ConversationTitle:
 
 def position_of(message: Message) -> Position:
     """Return the position of a message."""
-    return Position(sent_at=message.sent_at, native_order=message.native_order, message_id=message.id)
+    return Position(sent_at=message.sent_at, sequence=message.sequence, message_id=message.id)
 
 
 def position_before(when: datetime) -> Position:
     """Return the position before every message sent at a time."""
-    return Position(sent_at=when, native_order=-MAX_ORDER, message_id=MIN_ID)
+    return Position(sent_at=when, sequence=-MAX_ORDER, message_id=MIN_ID)
 
 
 @QUERIES.query

@@ -15,10 +15,12 @@ from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 QUERIES = Queries("work_queue")
 
-QueueName = Literal["embed", "untangle", "interact", "inject", "qdrant", "neo4j", "reembed", "listen"]
+QueueName = Literal[
+    "embed", "disentangle", "interactions", "inject", "qdrant", "neo4j", "reembed", "privacy_requests"
+]
 QUEUE_NAMES: tuple[QueueName, ...] = get_args(QueueName)
-#: `message`: each message has a vector; `exchange`: the root of an exchange has one for all of it.
-EmbeddingPolicy = Literal["message", "exchange"]
+#: `message`: each message has a vector; `thread`: the root of a thread has one for all of it.
+EmbeddingPolicy = Literal["message", "thread"]
 CHANNEL = "roomlore_work"
 #: With so many bytes PostgreSQL stores token vectors outside the row, so that a scan of vectors does not read them.
 _LEAST_OUTSIDE = 26 * TOKEN_BYTES
@@ -50,7 +52,7 @@ class WorkCount:
     """How much work waits and how much failed."""
 
     waiting: int
-    set_aside: int
+    dead_lettered: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +159,11 @@ async def enqueue_missing_vectors(
 async def reconcile_vectors(
     conn: Connection, org_id: OrgId, room_id: RoomId, message_ids: Sequence[MessageId]
 ) -> None:
-    """Adjust vectors to changed replies, if the room embeds exchanges.
+    """Adjust vectors to changed replies, if the room embeds threads.
 
     A message that became a reply loses its vector; one that no longer is a reply is enqueued.
     """
-    if await embedding_policy(conn, org_id, room_id) == "exchange":
+    if await embedding_policy(conn, org_id, room_id) == "thread":
         await drop_unneeded(conn, org_id, room_id, message_ids)
         await _enqueue_wanting(conn, org_id, room_id, message_ids)
 
@@ -197,7 +199,7 @@ async def drop_unneeded(
 ) -> int:
     """Delete the work and vectors of messages that need none; return how many vectors.
 
-    In one room that embeds exchanges or in all; all messages, or some and their replies.
+    In one room that embeds threads or in all; all messages, or some and their replies.
     """
     await drop_unneeded_work(conn, org_id, room_id, message_ids)
     return (await drop_unneeded_embeddings(conn, org_id, room_id, message_ids))[0]

@@ -66,7 +66,7 @@ class Claim:
     importance: float | None = None
     #: The single-valued attribute it states, such as "home" or "editor". A later value for the same subject
     #: supersedes it.
-    slot: str | None = None
+    attribute: str | None = None
     #: An existing memory that it duplicates (`repeats`) or supersedes (`replaces`).
     repeats: MemoryId | None = None
     replaces: MemoryId | None = None
@@ -80,7 +80,7 @@ class ExistingMemory:
     id: MemoryId
     kind: MemoryKind
     content: str
-    slot: str | None
+    attribute: str | None
     #: None if it is about nobody.
     subject_id: ParticipantId | None
     source_ids: Sequence[MessageId]

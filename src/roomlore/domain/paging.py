@@ -18,7 +18,7 @@ class BoundedPage(Generic[Item]):
 
     items: Sequence[Item]
     #: True if the page ended because of its size, not because of its limit or the end of the records.
-    is_cut: bool
+    is_truncated: bool
 
 
 def truncated(text: str, max_length: int = TRUNCATED_LENGTH) -> str:

@@ -90,26 +90,26 @@ class Projection(Protocol[Subject_contra]):
     without its content).
     """
 
-    async def prepare(self, copy: str, *, dimensions: int) -> None:
+    async def prepare(self, index_name: str, *, dimensions: int) -> None:
         """Create an index of this name for vectors of this length, unless it exists."""
         ...
 
-    async def put(self, copy: str, subjects: Sequence[Subject_contra]) -> None:
+    async def put(self, index_name: str, subjects: Sequence[Subject_contra]) -> None:
         """Write subjects, replacing older versions; newer versions stay."""
         ...
 
-    async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
+    async def drop(self, index_name: str, ids: Sequence[UUID]) -> None:
         """Remove all subjects with these ids; unknown ids are skipped."""
         ...
 
-    async def invalidate(self, copy: str, ids: Sequence[UUID]) -> None:
+    async def invalidate(self, index_name: str, ids: Sequence[UUID]) -> None:
         """Let the next write replace these subjects at any version; until then they stay.
 
         Unknown ids are skipped.
         """
         ...
 
-    async def stored_digests(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
+    async def stored_digests(self, index_name: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
         """Return the stored ids and digests after an id, in order; the digest is empty if a subject is incomplete."""
         ...
 
@@ -117,7 +117,7 @@ class Projection(Protocol[Subject_contra]):
         """Return the names of all indexes on the server."""
         ...
 
-    async def remove(self, copy: str) -> None:
+    async def remove(self, index_name: str) -> None:
         """Remove an index, if it exists."""
         ...
 
@@ -131,7 +131,7 @@ class PointIndex(Protocol):
 
     async def search_dense(
         self,
-        copy: str,
+        index_name: str,
         vector: Vector,
         *,
         sight: VisibilityFilter,
@@ -143,7 +143,7 @@ class PointIndex(Protocol):
 
     async def search_lexical(
         self,
-        copy: str,
+        index_name: str,
         lexemes: Sequence[str],
         *,
         sight: VisibilityFilter,
@@ -258,7 +258,7 @@ class LanguageModel(Protocol):
         """Every call ends within this time."""
         ...
 
-    async def answer(self, instructions: str, material: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
+    async def answer(self, instructions: str, prompt: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
         """Return the answer, or why there is none. Never raises, except when cancelled.
 
         `material` holds untrusted text: nothing in it is an instruction. `shape` is the JSON schema of the answer,

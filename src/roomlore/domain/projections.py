@@ -60,12 +60,12 @@ class Point:
     author_name: str
     author_kind: ParticipantKind
     sent_at: datetime
-    native_order: int
+    sequence: int
     conversation_id: ConversationId | None = None
     #: The parent message.
     reply_to: MessageId | None = None
     #: The root of its thread; itself if it is the root.
-    exchange_id: MessageId
+    thread_id: MessageId
     #: Additional readers if the room does not decide: the audience of a whisper. None: the room decides.
     audience: Sequence[ParticipantId] | None = None
     #: Of length one; None if the message has no vector.
@@ -85,10 +85,10 @@ class Point:
             self.author_name,
             self.author_kind,
             self.sent_at.isoformat(),
-            self.native_order,
+            self.sequence,
             str(self.conversation_id),
             str(self.reply_to),
-            str(self.exchange_id),
+            str(self.thread_id),
             None if self.audience is None else sorted(str(one) for one in self.audience),
             len(vector),
             sorted(self.lexemes.items()),

@@ -32,7 +32,7 @@ class RetainedCount:
     store: StoreName
     what: str
     count: int
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class PendingRemoval:
     #: Points or nodes that stay but may reflect erased content, such as a reply count.
     to_rewrite: int
     #: How many of both the server refused; they wait for a retry.
-    set_aside: int
+    dead_lettered: int
     #: The start of the server's current outage.
     failing_since: datetime | None
     #: The error of that outage; only operators see it.
@@ -93,7 +93,7 @@ class Receipt:
     checked_at: datetime | None
     is_dry_run: bool = False
     #: The current state, derived from pending work and not stored; None if it was not looked up.
-    copies: Sequence[PendingRemoval] | None = None
+    pending_projections: Sequence[PendingRemoval] | None = None
 
     @property
     def is_own(self) -> bool:

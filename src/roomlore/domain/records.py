@@ -82,7 +82,7 @@ MemoryKind = Literal[
 DEFAULT_IDLE_TIMEOUT = timedelta(minutes=30)
 LabelSource = Literal["words", "language model", "person"]
 #: Why a conversation was split off: no message before it, a long pause, a new topic, or a person did it.
-SplitReason = Literal["first", "silence", "topic", "person"]
+SplitReason = Literal["first", "idle", "topic", "person"]
 #: `sensitive`: only for those who were members when its sources were sent.
 Sensitivity = Literal["normal", "sensitive"]
 #: Active, superseded by another one, or archived by a person.
@@ -157,7 +157,7 @@ class Room:
     message_count: int
     last_activity_at: datetime | None
     #: The retention period; None is forever.
-    keep_for: timedelta | None
+    retention_period: timedelta | None
     #: When a shorter retention takes effect; it can be revoked until then. None if it is in effect.
     retention_starts_at: datetime | None
 
@@ -224,9 +224,9 @@ class Message:
     body: str
     sent_at: datetime
     precision: TimestampPrecision
-    #: Orders messages with equal times; (sent_at, native_order, id) is the order in a room. Never shown: line
+    #: Orders messages with equal times; (sent_at, sequence, id) is the order in a room. Never shown: line
     #: numbers would reveal hidden messages.
-    native_order: int = field(default=0, repr=False, compare=False, metadata=HIDDEN_FIELD)
+    sequence: int = field(default=0, repr=False, compare=False, metadata=HIDDEN_FIELD)
     edited_at: datetime | None
     redacted_at: datetime | None
     #: Set on a tombstone, which has neither body nor author.
@@ -242,7 +242,7 @@ class Message:
     @property
     def position(self) -> tuple[datetime, int, MessageId]:
         """The sort key of the message in its room."""
-        return (self.sent_at, self.native_order, self.id)
+        return (self.sent_at, self.sequence, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,17 +277,17 @@ class Conversation:
     label: str
     #: Whether a person set the label.
     is_named: bool
-    label_by: LabelSource
+    label_source: LabelSource
     sensitivity: Sensitivity
     #: None for late joiners of a closed room: it depends on messages before they joined.
-    boundary: SplitReason | None
+    split_reason: SplitReason | None
     opened_at: datetime
     last_at: datetime
     #: The idle timeout, by the pace of the room; None like `boundary`.
-    quiet_after: timedelta | None
+    idle_timeout: timedelta | None
     message_count: int
     #: Most active first.
-    talkers: Sequence[ConversationParticipant]
+    participants: Sequence[ConversationParticipant]
     #: When a person closed it. A later message opens it again.
     closed_at: datetime | None = None
 
@@ -295,7 +295,7 @@ class Conversation:
         """Return whether it may still continue."""
         if self.closed_at is not None and self.closed_at >= self.last_at:
             return False
-        return now < self.last_at + (self.quiet_after or DEFAULT_IDLE_TIMEOUT)
+        return now < self.last_at + (self.idle_timeout or DEFAULT_IDLE_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,7 +396,7 @@ class Memory:
     task_id: str | None
     #: The single-valued attribute it states, such as "home"; a later value for the same subject supersedes
     #: it.
-    slot: str | None
+    attribute: str | None
     #: Whether a source was edited after the memory was recorded.
     is_outdated: bool
     #: None while it is active.

@@ -16,16 +16,16 @@ GRACE = timedelta(days=1)
 class RetentionPolicy:
     """The retention of a room; None is forever."""
 
-    keep_for: timedelta | None
+    retention_period: timedelta | None
     #: The period until `starts_at`.
     before: timedelta | None = None
-    #: When `keep_for` takes effect; None: it is in effect.
+    #: When `retention_period` takes effect; None: it is in effect.
     starts_at: datetime | None = None
 
     @property
     def effective(self) -> timedelta | None:
         """The current period."""
-        return self.keep_for if self.starts_at is None else self.before
+        return self.retention_period if self.starts_at is None else self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class RetentionChange:
 
     room_id: RoomId
     #: None is forever.
-    keep_for: timedelta | None
+    retention_period: timedelta | None
     #: When it takes effect; it can be revoked until then. None if nothing gets shorter.
     starts_at: datetime | None
     #: The messages that will be too old by then.
@@ -45,14 +45,16 @@ class RetentionChange:
 
 
 def change_policy(
-    policy: RetentionPolicy, keep_for: timedelta | None, *, now: datetime, grace: timedelta
+    policy: RetentionPolicy, retention_period: timedelta | None, *, now: datetime, grace: timedelta
 ) -> RetentionPolicy:
-    """Return the policy after a change to `keep_for`."""
-    if not _is_shorter(keep_for, policy.effective):
-        return RetentionPolicy(keep_for=keep_for)
-    waits_already = policy.starts_at is not None and not _is_shorter(keep_for, policy.keep_for)
+    """Return the policy after a change to `retention_period`."""
+    if not _is_shorter(retention_period, policy.effective):
+        return RetentionPolicy(retention_period=retention_period)
+    waits_already = policy.starts_at is not None and not _is_shorter(
+        retention_period, policy.retention_period
+    )
     starts_at = policy.starts_at if waits_already else now + grace
-    return RetentionPolicy(keep_for=keep_for, before=policy.effective, starts_at=starts_at)
+    return RetentionPolicy(retention_period=retention_period, before=policy.effective, starts_at=starts_at)
 
 
 def _is_shorter(one: timedelta | None, other: timedelta | None) -> bool:

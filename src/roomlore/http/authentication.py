@@ -67,7 +67,7 @@ async def authenticate(rooms_app: App, key: str, *, viewer: str | None) -> App:
     """
     home = rooms_app if rooms_app.settings.org is not None else replace(rooms_app, org_id=org_of(key))
     app = await home.sign_in(key)
-    return app if viewer is None else app.acting(await app.viewer(unquote(viewer)))
+    return app if viewer is None else app.impersonate(await app.viewer(unquote(viewer)))
 
 
 async def _authenticated_app(request: Request, documented: Annotated[object, Security(SCHEME)]) -> App:

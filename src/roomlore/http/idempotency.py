@@ -56,7 +56,7 @@ REPLAYS: Mapping[tuple[str, str], Replay] = {
     ("POST", "/v1/ask"): "read",
     ("POST", "/v1/erasures"): "whole",
     ("POST", "/v1/rooms/{room}/context"): "read",
-    ("POST", "/v1/agents/{agent}/block"): "read",
+    ("POST", "/v1/agents/{agent}/memory-section"): "read",
 }
 #: Operations that may run twice, because the second run changes nothing.
 IDEMPOTENT_OPERATIONS = frozenset({

@@ -28,7 +28,6 @@ from roomlore.importers.fields import (
     first_text,
     id_list,
     integer_field,
-    native_order,
     non_empty,
     object_field,
     object_list,
@@ -37,6 +36,7 @@ from roomlore.importers.fields import (
     platform_metadata,
     reaction,
     required_id,
+    sequence,
     text_field,
 )
 from roomlore.importers.json_stream import (
@@ -249,7 +249,7 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, int]) -> IncomingMessa
         kind="message"
         if first_text(fields, "type") in _TEXT_TYPES or object_field(fields, "interaction")
         else "system",
-        order=native_order(external_id, place),
+        order=sequence(external_id, place),
         reply_to=_reply_to(fields, room),
         mentions=id_list([user.get("id") for user in object_list(fields, "mentions")])
         if own or not is_forward(fields)

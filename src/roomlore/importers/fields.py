@@ -152,7 +152,7 @@ def integer_field(record: Fields, key: str) -> int | None:
     return value
 
 
-def native_order(digits: str, otherwise: int) -> int:
+def sequence(digits: str, otherwise: int) -> int:
     """Return a numeric id as the order of the message."""
     if digits.isascii() and digits.isdigit() and len(digits) < len(str(_MAX_INTEGER)) + 1:
         return min(int(digits), _MAX_INTEGER)

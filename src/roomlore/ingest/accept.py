@@ -200,7 +200,7 @@ def _row(
         body=message.body,
         sent_at=message.sent_at,
         precision=message.precision,
-        native_order=message.order,
+        sequence=message.order,
         edited_at=None if message.deleted else message.edited_at,
         redacted_at=received_at if message.deleted else None,
         synthetic_id=message.synthetic_id,
@@ -241,7 +241,7 @@ async def _add_dependents(
     )
     await _mark_dirty(conn, org_id, moved)
     if await disentanglement.mark_added_dirty(conn, org_id):
-        await work_queue.wake(conn, "untangle")
+        await work_queue.wake(conn, "disentangle")
 
 
 async def _add_replies(
@@ -329,7 +329,7 @@ async def _change(
         await messages.revise_messages(conn, org_id, versions)
         await _reembed(conn, org_id, revised)
         # Pending screening of the old text.
-        await work_queue.drop(conn, org_id, "listen", [message_id for message_id, _ in revised])
+        await work_queue.drop(conn, org_id, "privacy_requests", [message_id for message_id, _ in revised])
     visibly_changed = {message_id for message_id, _ in (*renamed, *revised)} - set(redacted)
     await noted.append(conn, org_id, "message.revised", visibly_changed)
 
@@ -350,7 +350,7 @@ def _has_new_text(change: MessageChange) -> bool:
 
 async def _mark_dirty(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
     if ids and await disentanglement.mark_messages_dirty(conn, org_id, ids):
-        await work_queue.wake(conn, "untangle")
+        await work_queue.wake(conn, "disentangle")
 
 
 async def _reembed(

@@ -85,7 +85,7 @@ class ImportReport:
     #: The rooms, with their visibility and its basis.
     audiences: Sequence[ImportedRoom] = ()
     #: Privacy requests that took effect or were proposed; None on a dry run.
-    wishes: dict[str, int] | None = None
+    privacy_requests: dict[str, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -102,7 +102,7 @@ class ImportReport:
             "zone_assumed": self.zone_assumed,
             "unreadable": self.unreadable,
             "stored": self.stored,
-            "wishes": self.wishes,
+            "privacy_requests": self.privacy_requests,
             "audiences": [asdict(room) for room in self.audiences],
         }
 
@@ -111,7 +111,7 @@ async def import_export(
     path: Path,
     readers: Sequence[Importer],
     *,
-    wish: ImportOptions,
+    options: ImportOptions,
     store: StoreBatch,
     there: ExistingRooms | None,
     now: datetime,
@@ -123,19 +123,19 @@ async def import_export(
     it.
     """
     with open_export(path) as source:
-        reader = choose_importer(source, readers, wish.format)
+        reader = choose_importer(source, readers, options.format)
         tally = _Tally(format=reader.name)
         tally.skipped.extend(_without_secrets(refused) for refused in source.refused)
         check = _RecordFilter(
-            wish=wish,
+            options=options,
             tally=tally,
             now=now,
             rooms=RoomCleaner(clean_room),
-            agent_rooms=RoomCleaner(partial(_room_with_agents, agents=wish.agents)),
+            agent_rooms=RoomCleaner(partial(_room_with_agents, agents=options.agents)),
         )
-        if wish.audience.names and not wish.is_checked:
-            check_room_names(wish.audience, await _in_thread(partial(_rooms, source, reader, wish)))
-        deciding = VisibilityResolver(options=wish.audience, stored=there)
+        if options.audience.names and not options.is_checked:
+            check_room_names(options.audience, await _in_thread(partial(_rooms, source, reader, options)))
+        deciding = VisibilityResolver(options=options.audience, stored=there)
         batches = _batches(source, reader, check)
         while batch := await _in_thread(partial(next, batches, None)):
             progress(source.bytes_read, source.bytes_total, tally.messages)
@@ -148,14 +148,14 @@ async def import_export(
         return replace(tally.report(dry_run=store is None), audiences=await deciding.report())
 
 
-def rooms_in(path: Path, readers: Sequence[Importer], wish: ImportOptions) -> list[IncomingRoom]:
+def rooms_in(path: Path, readers: Sequence[Importer], options: ImportOptions) -> list[IncomingRoom]:
     """Return the rooms of an export; raises BadInput for an unreadable path, UnknownFormat for an unknown format."""
     with open_export(path) as source:
-        return _rooms(source, choose_importer(source, readers, wish.format), wish)
+        return _rooms(source, choose_importer(source, readers, options.format), options)
 
 
-def _rooms(source: Export, reader: Importer, wish: ImportOptions) -> list[IncomingRoom]:
-    messages = (item for item in reader.read(source, wish.options) if isinstance(item, IncomingMessage))
+def _rooms(source: Export, reader: Importer, options: ImportOptions) -> list[IncomingRoom]:
+    messages = (item for item in reader.read(source, options.options) if isinstance(item, IncomingMessage))
     rooms = {(message.platform, message.room.external_id): message.room for message in messages}
     return [clean_room(room) for room in rooms.values()]
 
@@ -173,7 +173,7 @@ async def _in_thread(work: Callable[[], Result]) -> Result:
 def _batches(source: Export, reader: Importer, check: "_RecordFilter") -> Iterator[list[IncomingMessage]]:
     batch: list[IncomingMessage] = []
     size = 0
-    for item in reader.read(source, check.wish.options):
+    for item in reader.read(source, check.options.options):
         cleaned = check.accept(item)
         if cleaned is not None:
             batch.append(cleaned.message)
@@ -189,7 +189,7 @@ def _batches(source: Export, reader: Importer, check: "_RecordFilter") -> Iterat
 class _RecordFilter:
     """Cleans and counts records."""
 
-    wish: ImportOptions
+    options: ImportOptions
     tally: "_Tally"
     now: datetime
     rooms: RoomCleaner
@@ -208,9 +208,9 @@ class _RecordFilter:
         return cleaned
 
     def _with_agents(self, message: IncomingMessage) -> IncomingMessage:
-        if not self.wish.agents:
+        if not self.options.agents:
             return message
-        agents = self.wish.agents
+        agents = self.options.agents
         return replace(
             message,
             author=_as_agent(message.author, agents),

@@ -224,17 +224,17 @@ def _normalised(name: str) -> str:
     return name.strip().removeprefix("#").casefold()
 
 
-def check_room_names(wish: VisibilityOptions, rooms: Sequence[IncomingRoom]) -> None:
+def check_room_names(options: VisibilityOptions, rooms: Sequence[IncomingRoom]) -> None:
     """Raise BadInput if a word names no room, should open several rooms or a direct one, or is in both lists."""
-    both = {_normalised(word) for word in wish.members} & {_normalised(word) for word in wish.open}
+    both = {_normalised(word) for word in options.members} & {_normalised(word) for word in options.open}
     for word in sorted(both):
         raise BadInput(f"room {word!r}", "cannot be both open and for its members")
-    for word in sorted(wish.names):
+    for word in sorted(options.names):
         one = frozenset({word})
-        found = [room for room in rooms if _is_named(room, one, category=word in wish.members)]
+        found = [room for room in rooms if _is_named(room, one, category=word in options.members)]
         if not found:
             raise BadInput(f"room {word!r}", f"is not in what is imported; there are {_room_list(rooms)}")
-        if word in wish.open:
+        if word in options.open:
             _check_openable(word, found)
 
 

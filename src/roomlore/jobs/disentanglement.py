@@ -72,7 +72,7 @@ class ChunkResult:
 class DisentanglementWorker(QueueWorker):
     """Processes rooms with a dirty range."""
 
-    queue: QueueName = "untangle"
+    queue: QueueName = "disentangle"
     batch: int = 4
     chunk_size: int = CHUNK_SIZE
 
@@ -146,12 +146,12 @@ def disentangle_chunk(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
             _whisper_audience(message),
             parent_id=message.stated_parent or message.found_parent,
             conversation_id=message.conversation_id,
-            by_hand=message.by_hand,
+            is_manual=message.is_manual,
         )
     results: list[tuple[RoomMessage, Assignment]] = []
     unchanged_count = 0
     for message in chunk.messages:
-        pinned = message.conversation_id if message.by_hand else None
+        pinned = message.conversation_id if message.is_manual else None
         assignment = disentangler.assign(
             _to_conversation_message(message), _whisper_audience(message), pinned_id=pinned
         )
@@ -192,7 +192,7 @@ def _to_conversation_message(message: RoomMessage) -> ConversationMessage:
 
 def _whisper_audience(message: RoomMessage) -> WhisperAudience:
     """Return the readers of a whisper; None if everybody in the room reads it."""
-    return None if message.hearers is None else frozenset(message.hearers)
+    return None if message.recipients is None else frozenset(message.recipients)
 
 
 async def _write(
@@ -201,7 +201,7 @@ async def _write(
     """Write the results that are still valid, and the rest of the dirty range."""
     await erased.lock_shared(conn, org_id)
     fresh = await disentanglement.lock_range(conn, org_id, room_id)
-    if fresh is None or fresh.taking != lease.taking:
+    if fresh is None or fresh.lease_id != lease.lease_id:
         # Another worker has leased the room since, with the changes.
         return
     true_before = fresh.changed_since or NEVER
@@ -217,7 +217,7 @@ async def _write(
         await disentanglement.finish_room(conn, org_id, room_id)
     else:
         await disentanglement.return_range(conn, org_id, room_id, left)
-        await work_queue.wake(conn, "untangle")
+        await work_queue.wake(conn, "disentangle")
 
 
 async def _write_results(
@@ -230,16 +230,18 @@ async def _write_results(
         if (edge := _stored_reply(now)) is not None and edge != _found(one)
     ]
     await disentanglement.put_inferred_replies(conn, org_id, unlinked=unlinked, found=found)
-    opened = [_to_new_conversation(one, now, room_id) for one, now in assignments if now.boundary is not None]
+    opened = [
+        _to_new_conversation(one, now, room_id) for one, now in assignments if now.split_reason is not None
+    ]
     if opened:
         await disentanglement.add_conversations(conn, org_id, opened)
     moved = [(one, now) for one, now in assignments if one.conversation_id != now.conversation_id]
     placed = [
         ConversationAssignment(
-            message_id=one.id, conversation_id=now.conversation_id, quiet_after=now.idle_timeout
+            message_id=one.id, conversation_id=now.conversation_id, idle_timeout=now.idle_timeout
         )
         for one, now in assignments
-        if (one.conversation_id, one.quiet_after) != (now.conversation_id, now.idle_timeout)
+        if (one.conversation_id, one.idle_timeout) != (now.conversation_id, now.idle_timeout)
     ]
     touched = {now.conversation_id for _, now in assignments}
     changed = {one.conversation_id for one, _ in moved if one.conversation_id is not None}
@@ -287,13 +289,13 @@ async def _preserve_manual_changes(
 
 
 def _to_new_conversation(one: RoomMessage, now: Assignment, room_id: RoomId) -> NewConversation:
-    assert now.boundary is not None
+    assert now.split_reason is not None
     return NewConversation(
         id=now.conversation_id,
         room_id=room_id,
-        boundary=now.boundary,
+        split_reason=now.split_reason,
         opened_at=one.sent_at,
-        quiet_after=now.idle_timeout,
+        idle_timeout=now.idle_timeout,
     )
 
 

@@ -352,10 +352,10 @@ async def _switch_version(
     )
     if added:
         return False
-    progress = await embedding_versions.progress(conn, org_id, embedder.model_id, stage="reembed")
-    if progress.done * 2 < progress.wanted:
+    progress = await embedding_versions.progress(conn, org_id, embedder.model_id, queue="reembed")
+    if progress.done * 2 < progress.total:
         # A model that refuses most texts is useless for search.
-        why = f"it embedded {progress.done:,} of {progress.wanted:,} texts"
+        why = f"it embedded {progress.done:,} of {progress.total:,} texts"
         await embedding_versions.record_outage(conn, org_id, version.provider, error=why)
         return False
     return await embedding_versions.promote_next(conn, org_id, embedder.model_id)

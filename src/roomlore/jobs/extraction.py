@@ -59,7 +59,9 @@ class ExtractedClaims:
     conversation: ConversationToExtract
     claims: Sequence[Claim]
     #: Privacy requests that the rules missed, by source message.
-    wishes: Mapping[MessageId, PrivacyRequest] = field(default_factory=dict[MessageId, PrivacyRequest])
+    privacy_requests: Mapping[MessageId, PrivacyRequest] = field(
+        default_factory=dict[MessageId, PrivacyRequest]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,7 @@ class WriteResult:
     #: Memories whose sources no longer state them.
     released: int = 0
     #: New privacy requests.
-    wishes: int = 0
+    privacy_requests: int = 0
 
     def __add__(self, other: "WriteResult") -> "WriteResult":
         """Return the sum of both."""
@@ -82,7 +84,7 @@ class WriteResult:
             messages=self.messages + other.messages,
             added=self.added + other.added,
             released=self.released + other.released,
-            wishes=self.wishes + other.wishes,
+            privacy_requests=self.privacy_requests + other.privacy_requests,
         )
 
 
@@ -153,8 +155,11 @@ async def write_claims(
         if states.get(each.conversation.id) == each.conversation.snapshot.state
     }
     current = [each for each in extracted if each.conversation.id in unchanged]
-    wishes = sum(
-        [await _store_privacy_requests(conn, org_id, each, heard_by=extractor, now=now) for each in current]
+    privacy_requests = sum(
+        [
+            await _store_privacy_requests(conn, org_id, each, detected_by=extractor, now=now)
+            for each in current
+        ]
     )
     drafts = [draft for each in current for draft in _drafts(each, extractor=extractor, now=now)]
     allowed = await reject_erased_names(conn, org_id, drafts)
@@ -180,19 +185,21 @@ async def write_claims(
         messages=sum(len(each.conversation.messages) for each in current),
         added=added,
         released=released,
-        wishes=wishes,
+        privacy_requests=privacy_requests,
     )
     return result, {key: state for key, state in unchanged.items() if state is not None}
 
 
 async def _store_privacy_requests(
-    conn: Connection, org_id: OrgId, extracted: ExtractedClaims, *, heard_by: str, now: datetime
+    conn: Connection, org_id: OrgId, extracted: ExtractedClaims, *, detected_by: str, now: datetime
 ) -> int:
     """Store privacy requests before memories, so that they restrict these."""
-    if not extracted.wishes:
+    if not extracted.privacy_requests:
         return 0
     room_id = extracted.conversation.snapshot.room_id
-    return await add_detected(conn, org_id, room_id, extracted.wishes, detected_by=heard_by, at=now)
+    return await add_detected(
+        conn, org_id, room_id, extracted.privacy_requests, detected_by=detected_by, at=now
+    )
 
 
 def _drafts(extracted: ExtractedClaims, *, extractor: str, now: datetime) -> list[MemoryDraft]:
@@ -233,7 +240,7 @@ def _draft(
         ],
         roles=frozenset(roles),
         tags=claim.tags,
-        slot=claim.slot,
+        attribute=claim.attribute,
         repeats=claim.repeats,
         replaces=claim.replaces,
         extractor=extractor,

@@ -91,7 +91,7 @@ class LanguageModelWorker(OrgWorker[str]):
         org_id: OrgId,
         *,
         instructions: str,
-        material: str,
+        prompt: str,
         shape: Mapping[str, Any],
         now: datetime,
         failures: int,
@@ -104,7 +104,7 @@ class LanguageModelWorker(OrgWorker[str]):
         """
         self.history.last_org = org_id
         try:
-            answer = await self._answer(instructions, material, shape, stop)
+            answer = await self._answer(instructions, prompt, shape, stop)
         except BaseException:
             await asyncio.shield(self._release(org_id, now))
             raise
@@ -117,9 +117,9 @@ class LanguageModelWorker(OrgWorker[str]):
         return answer
 
     async def _answer(
-        self, instructions: str, material: str, shape: Mapping[str, Any], stop: asyncio.Event | None
+        self, instructions: str, prompt: str, shape: Mapping[str, Any], stop: asyncio.Event | None
     ) -> str | LlmFailure | None:
-        call = asyncio.ensure_future(self.language_model.answer(instructions, material, shape=shape))
+        call = asyncio.ensure_future(self.language_model.answer(instructions, prompt, shape=shape))
         stopping = asyncio.ensure_future((stop or asyncio.Event()).wait())
         try:
             await asyncio.wait([call, stopping], return_when=asyncio.FIRST_COMPLETED)

@@ -152,7 +152,7 @@ class _ExtractionSession:
         answer = await worker.call(
             org_id,
             instructions=INSTRUCTIONS,
-            material=chunk.text,
+            prompt=chunk.text,
             shape=ANSWER_SCHEMA,
             now=self.now,
             failures=started.failures,
@@ -228,7 +228,7 @@ class _ExtractionSession:
             language_model=name,
             digest=sha256(prompt.encode()).hexdigest(),
             instructions=INSTRUCTIONS,
-            material=chunk.text,
+            prompt=chunk.text,
             asked_at=self.now,
         )
 
@@ -266,7 +266,9 @@ class _ExtractionSession:
             for result in validated
             if result.request is not None
         )
-        extracted = [ExtractedClaims(conversation=self.conversation, claims=claims, wishes=requests)]
+        extracted = [
+            ExtractedClaims(conversation=self.conversation, claims=claims, privacy_requests=requests)
+        ]
         name = self.worker.language_model.name
         result, states = await extraction.write_claims(
             conn, self.org_id, extracted, extractor=name, now=self.now, is_for_model=True

@@ -28,7 +28,7 @@ class DetectionTookTooLong(Exception):
 class PrivacyRequestWorker(QueueWorker):
     """Detects privacy requests in queued messages."""
 
-    queue: QueueName = "listen"
+    queue: QueueName = "privacy_requests"
     #: One: each message may need the full time limit.
     batch: int = 1
     now: Callable[[], datetime] = utc_now

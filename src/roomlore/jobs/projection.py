@@ -97,7 +97,7 @@ class ProjectionWorker(runner.QueueWorker):
         ids: list[UUID] = [task.subject_id for task in tasks if task.subject_id in leased]
         subjects_by_model = {
             model: await projections.read_subjects(
-                conn, org_id, self.queue, ids, model=model, version=projection.turn
+                conn, org_id, self.queue, ids, model=model, version=projection.fencing_token
             )
             for model in dict.fromkeys(model for _, model in projection.indexes)
         }
@@ -135,10 +135,10 @@ class ProjectionWorker(runner.QueueWorker):
         `model` and `dimensions` describe its vectors. `again`: only if the org still has a projection.
         """
         names, current = await self.projection.index_names(), await self._current_projection(org_id)
-        is_lost = current is not None and current.copy is not None and current.copy not in names
+        is_lost = current is not None and current.index_name is not None and current.index_name not in names
         index = f"{index_prefix(org_id)}{uuid7().hex[:NUMBER_DIGITS]}"
         await self.projection.prepare(index, dimensions=dimensions or 0)
-        new_index = NewIndex(copy=index, model=model, dimensions=dimensions)
+        new_index = NewIndex(index_name=index, model=model, dimensions=dimensions)
 
         async def begin(conn: Connection) -> bool:
             if again and await projections.take_fencing_token(conn, org_id, self.queue) is None:
@@ -169,7 +169,7 @@ class ProjectionWorker(runner.QueueWorker):
         return goes_on
 
     async def _advance(self, org_id: OrgId, projection: projections.Projection, names: Sequence[str]) -> bool:
-        known = {projection.copy, projection.next_copy}
+        known = {projection.index_name, projection.next_index_name}
         if not known - {None} <= set(names):
             model, dimensions = (
                 projection.next_model or projection.model,
@@ -181,7 +181,7 @@ class ProjectionWorker(runner.QueueWorker):
             # Left over from a killed worker; other prefixes belong to others.
             if index.startswith(index_prefix(org_id)) and index not in known and _is_abandoned(index):
                 await self.projection.remove(index)
-        if projection.next_copy is None:
+        if projection.next_index_name is None:
             return False
         if projection.next_since is None:
             publish = partial(projections.publish_rebuild, org_id=org_id, target=self.queue)
@@ -192,8 +192,8 @@ class ProjectionWorker(runner.QueueWorker):
         switch = partial(projections.swap_index, org_id=org_id, target=self.queue)
         if not await self.db.change(org_id, switch):
             return True
-        if projection.copy is not None:
-            await self.projection.remove(projection.copy)
+        if projection.index_name is not None:
+            await self.projection.remove(projection.index_name)
         return False
 
     async def _enqueue_chunk(self, conn: Connection, org_id: OrgId) -> bool:

@@ -99,11 +99,11 @@ class DrainResult:
     #: Messages that were processed.
     done: int
     #: Tasks of this queue that failed for good, over all time.
-    set_aside: int
+    dead_lettered: int
     #: Messages erased by retention.
     expired: int = 0
     #: Messages that were assigned to conversations.
-    untangled: int = 0
+    disentangled: int = 0
     #: Memories that were extracted.
     remembered: int = 0
     #: Projection servers that are down; their updates stay pending.
@@ -154,7 +154,7 @@ async def drain(
         done = sum(await _run_concurrently([until_empty() for _ in range(CONCURRENCY)]))
         if done:
             await worker.tidy()
-        return DrainResult(done=done, set_aside=(await _count(worker, only_org)).set_aside)
+        return DrainResult(done=done, dead_lettered=(await _count(worker, only_org)).dead_lettered)
 
 
 async def run(

@@ -70,7 +70,7 @@ _INSTRUCTION = lazy_pattern(
 )
 
 
-def material(messages: Sequence[TitleMessage]) -> str:
+def prompt(messages: Sequence[TitleMessage]) -> str:
     """Return the messages as the prompt shows them: one line each, up to the limits."""
     lines: list[str] = []
     space = MAX_PROMPT_LENGTH
@@ -170,7 +170,7 @@ class TitleWorker(LanguageModelWorker):
         answer = await self.call(
             org_id,
             instructions=INSTRUCTIONS,
-            material=material(request.messages),
+            prompt=prompt(request.messages),
             shape=SHAPE,
             now=now,
             failures=request.failures,

@@ -24,7 +24,7 @@ async def catch_up(app: App, room: ShortText, since: UtcTime | None = None) -> s
         since: A day or a time with its zone, like 2026-01-31T09:00:00Z; the newest by default.
     """
     viewer, limit = app.access.principal, DEFAULT_MESSAGES if since is None else MAX_MESSAGES
-    messages = await app.messages(viewer, room, limit=limit, recalls=True)
+    messages = await app.messages(viewer, room, limit=limit, apply_restrictions=True)
     start = since or (messages[0].sent_at if messages else None)
     new = [one for one in messages if start is None or one.sent_at >= start]
     memories = await app.memories.all(viewer, limit=MAX_MEMORIES, room=room, since=start)

@@ -75,7 +75,7 @@ def _room_reference(room: Room, same: Counter[str]) -> str:
 async def _timeline(app: App, room: str) -> str:
     if len(room) > arguments.LONGEST_WORD:
         raise NotFound("room", room[: arguments.LONGEST_WORD])
-    messages = await app.messages(app.access.principal, room, limit=NEWEST, recalls=True)
+    messages = await app.messages(app.access.principal, room, limit=NEWEST, apply_restrictions=True)
     transcript = Transcript(budget=BUDGET)
     transcript.heading(
         "-- the newest, oldest first" if messages else "-- there are no messages that you may read"

@@ -55,7 +55,7 @@ class QuotedResult:
     omitted: int
     tokens: int
     #: Why the result may be incomplete, and how the question was understood.
-    remarks: Sequence[str]
+    notes: Sequence[str]
 
     def to_text(self) -> str:
         """Return the result as text."""
@@ -67,10 +67,10 @@ class AnswerResult:
     """An answer with its sources, or none."""
 
     postable: Postable
-    known: bool
+    is_answered: bool
     #: Quotes, or the text of a language model; each line begins with a bar.
     answer: str
-    tier: Literal["room", "memories", "history", "raw logs", "none"]
+    stage: Literal["room", "memories", "history", "logs", "none"]
     written_by: str
     note: str
     #: The sources.
@@ -79,11 +79,11 @@ class AnswerResult:
     memories: Sequence[CitedMemory]
     omitted: int
     tokens: int
-    remarks: Sequence[str]
+    notes: Sequence[str]
 
     def to_text(self) -> str:
         """Return the result as text."""
-        known = f"An answer, from {self.tier}:" if self.known else "The answer is not known."
+        known = f"An answer, from {self.stage}:" if self.is_answered else "The answer is not known."
         return _full_text(self, [f"{known}\n{self.answer}"])
 
 
@@ -177,7 +177,7 @@ def fenced(answer: str) -> str:
     return "\n".join(f"  | {line}" for line in answer.splitlines())
 
 
-def quoted(transcript: Transcript, *, nothing: str, remarks: Sequence[str] = ()) -> QuotedResult:
+def quoted(transcript: Transcript, *, nothing: str, notes: Sequence[str] = ()) -> QuotedResult:
     """Return the lines of a transcript, or `nothing` if it has none."""
     return QuotedResult(
         note=NOTE,
@@ -186,7 +186,7 @@ def quoted(transcript: Transcript, *, nothing: str, remarks: Sequence[str] = ())
         memories=transcript.memories,
         omitted=transcript.omitted,
         tokens=transcript.tokens,
-        remarks=[*remarks, *transcript.remarks],
+        notes=[*notes, *transcript.notes],
     )
 
 
@@ -198,5 +198,5 @@ def _full_text(result: QuotedResult | AnswerResult, head: Sequence[str]) -> str:
         if result.omitted
         else ""
     )
-    parts = [result.note, *head, result.text, more, *result.remarks, "\n".join(ids)]
+    parts = [result.note, *head, result.text, more, *result.notes, "\n".join(ids)]
     return "\n\n".join(part for part in parts if part)

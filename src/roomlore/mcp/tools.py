@@ -179,13 +179,13 @@ async def room_read(
         room,
         limit=limit,
         before=before if until is None else (until, *FIRST_AT_TIME),
-        recalls=True,
+        apply_restrictions=True,
     )
     transcript, messages = Transcript(budget=budget), page.items[::-1]
     first = transcript.messages([one for one in messages if since is None or one.sent_at >= since])
-    is_cut = page.is_cut and (since is None or messages[0].sent_at >= since)
+    is_cut = page.is_truncated and (since is None or messages[0].sent_at >= since)
     remarks = [EARLIER.format(message=first)] if transcript.omitted or is_cut else []
-    return quoted(transcript, nothing="There are no messages that you may read.", remarks=remarks)
+    return quoted(transcript, nothing="There are no messages that you may read.", notes=remarks)
 
 
 @tool("Read a message")
@@ -197,14 +197,14 @@ async def message_read(app: App, room: ShortText, message: ShortText, *, part: P
         part: Which part of its text.
     """
     found = await Timeline(access=app.access).full_message(
-        app.access.principal, room, message, part=part, stretch=MAX_PART_LENGTH, recalls=True
+        app.access.principal, room, message, part=part, stretch=MAX_PART_LENGTH, apply_restrictions=True
     )
     # Escaping may make a part longer.
     transcript = Transcript(budget=arguments.MOST_BUDGET, longest=2 * MAX_PART_LENGTH)
     transcript.messages([found.message])
     more = f"; ask for part {found.part + 1}" if found.part < found.parts else ""
     remarks = [f"Part {found.part} of {found.parts}{more}."] if found.parts > 1 else []
-    return quoted(transcript, nothing="", remarks=remarks)
+    return quoted(transcript, nothing="", notes=remarks)
 
 
 @tool("Context of a room")
@@ -246,8 +246,8 @@ async def room_context(
             )
             for one in context.citations.values()
         ],
-        memories={f"#{label}": key for label, key in context.block.citations.items()}
-        if context.block
+        memories={f"#{label}": key for label, key in context.memory_section.citations.items()}
+        if context.memory_section
         else {},
         postable=context.postable,
     )
@@ -270,14 +270,14 @@ async def room_search(
         room: Only in this room, and only what everybody there may read; everywhere by default.
     """
     found = await app.search(app.access.principal, question, room=room, limit=limit, private=private)
-    transcript, filters = Transcript(budget=budget), found.read
+    transcript, filters = Transcript(budget=budget), found.applied_filters
     for hit in found.hits:
         _add_thread(transcript, hit)
     remarks = [DEGRADED[one] for one in found.degraded]
     remarks += [f"Only messages {summed}."] if filters and (summed := filters.summary()) else []
     remarks += [note] if filters and (note := filters.unknown_names_note()) else []
     remarks += [] if found.postable == "room" else [NOT_POSTABLE_NOTE]
-    return quoted(transcript, nothing="Nothing was found that you may read.", remarks=remarks)
+    return quoted(transcript, nothing="Nothing was found that you may read.", notes=remarks)
 
 
 @tool("Ask")
@@ -302,9 +302,9 @@ async def ask(
     remarks += [] if answer.postable == "room" else [NOT_POSTABLE_NOTE]
     return AnswerResult(
         postable=answer.postable,
-        known=answer.is_known,
+        is_answered=answer.is_answered,
         answer=fenced(answer.text),
-        tier=answer.tier,
+        stage=answer.stage,
         written_by=answer.written_by,
         note=NOTE,
         text=transcript.text,
@@ -312,7 +312,7 @@ async def ask(
         memories=transcript.memories,
         omitted=transcript.omitted,
         tokens=transcript.tokens,
-        remarks=[*remarks, *transcript.remarks],
+        notes=[*remarks, *transcript.notes],
     )
 
 
@@ -352,7 +352,7 @@ async def memory_provenance(app: App, memory: ShortText, *, budget: Budget = DEF
     Args:
         memory: Id of a memory, or the start of it.
     """
-    provenance = await app.memories.why(app.access.principal, memory)
+    provenance = await app.memories.provenance(app.access.principal, memory)
     transcript = Transcript(budget=budget)
     transcript.memory(provenance.memory)
     if not provenance.sources:
@@ -391,7 +391,7 @@ async def remember(
     )
     transcript = Transcript(budget=DEFAULT_BUDGET)
     transcript.memory(stored)
-    return quoted(transcript, nothing="", remarks=[f"It is {memory_audience_phrase(stored)}."])
+    return quoted(transcript, nothing="", notes=[f"It is {memory_audience_phrase(stored)}."])
 
 
 @tool("Send a message", right="speak")
@@ -409,7 +409,7 @@ async def message_send(
         reply_to: Id of the message it answers.
         to: Whisper to these people only; to the whole room by default.
     """
-    message_id = await app.intake.say(room, text, reply_to=reply_to, to=to)
+    message_id = await app.intake.send(room, text, reply_to=reply_to, to=to)
     return WriteResult(action="sent", message_id=message_id)
 
 
@@ -444,7 +444,7 @@ async def forget(
     _check_one(memory, message)
     if message is not None:
         return WriteResult(action="erased", message_id=(await app.erasure.message(message)).message_id)
-    archived = await app.memories.forget(memory or "")
+    archived = await app.memories.archive(memory or "")
     return WriteResult(action="archived", memory_id=archived.id, text=memory_line(archived))
 
 

@@ -202,7 +202,7 @@ class Transcript:
             self._lines.append(f"  | {line}")
 
     @property
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """How to read what was cut."""
         return [READ_MORE_NOTE] if self.has_cut else []
 

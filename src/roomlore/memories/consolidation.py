@@ -36,7 +36,7 @@ EVERYBODY = "to all"
 MAX_CANDIDATES, _MAX_QUERY = 20, 20_000
 
 #: `united`: an equal memory got more sources. `same`: nothing changed.
-UpsertOutcome = Literal["added", "same", "united"]
+UpsertOutcome = Literal["added", "same", "merged"]
 Participants = Mapping[ParticipantId, ParticipantRef]
 
 
@@ -58,7 +58,7 @@ class Supersession:
     old_id: MemoryId
     new_id: MemoryId
     #: The attribute of the draft then.
-    slot: str | None
+    attribute: str | None
 
 
 async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) -> Supersession | None:
@@ -69,12 +69,16 @@ async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) ->
     """
     draft = place.draft
     named = draft.repeats or draft.replaces
-    linked = None if named is None else await store.find_link_target(conn, org_id, named, circle=place.circle)
+    linked = (
+        None
+        if named is None
+        else await store.find_link_target(conn, org_id, named, dedup_scope=place.dedup_scope)
+    )
     if linked is None or (linked.id, place.digest) in await memory_writes.supersession_overrides(
         conn, org_id, [linked.id]
     ):
         return None
-    if linked.slot is not None and draft.slot not in {None, linked.slot}:
+    if linked.attribute is not None and draft.attribute not in {None, linked.attribute}:
         return None
     is_later = linked.said_at < draft.valid_from
     if draft.repeats is None:
@@ -88,7 +92,7 @@ async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) ->
     is_for_all = await memory_writes.has_same_audience(
         conn, org_id, linked.id, draft.source_ids, sensitivity=draft.sensitivity
     )
-    return Supersession(old_id=draft.id, new_id=linked.id, slot=None) if is_for_all else None
+    return Supersession(old_id=draft.id, new_id=linked.id, attribute=None) if is_for_all else None
 
 
 def _is_about(authors: Collection[ParticipantId], draft: MemoryDraft) -> bool:
@@ -96,7 +100,7 @@ def _is_about(authors: Collection[ParticipantId], draft: MemoryDraft) -> bool:
 
 
 def _supersede_by(linked: LinkTarget, draft: MemoryDraft) -> Supersession:
-    return Supersession(old_id=linked.id, new_id=draft.id, slot=draft.slot or linked.slot)
+    return Supersession(old_id=linked.id, new_id=draft.id, attribute=draft.attribute or linked.attribute)
 
 
 def supersessions(
@@ -121,9 +125,9 @@ def supersessions(
     }
 
 
-async def supersede_values(conn: Connection, org_id: OrgId, *, circle: str, slot: str) -> None:
+async def supersede_values(conn: Connection, org_id: OrgId, *, dedup_scope: str, attribute: str) -> None:
     """Update the successors of all values of an attribute in a scope."""
-    values = await memory_writes.attribute_values(conn, org_id, circle=circle, slot=slot)
+    values = await memory_writes.attribute_values(conn, org_id, dedup_scope=dedup_scope, attribute=attribute)
     overrides = await memory_writes.supersession_overrides(conn, org_id, [value.id for value in values])
     successors = supersessions(values, overrides)
     changed = {
@@ -149,7 +153,7 @@ async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertR
         return None
     message_ids = {source.message_id for source in draft.sources}
     if draft.sensitivity == "normal" and await memory_writes.is_sensitive(conn, org_id, message_ids):
-        draft = replace(draft, sensitivity="sensitive", is_hushed=True)
+        draft = replace(draft, sensitivity="sensitive", is_conversation_sensitive=True)
     known = await memory_writes.participants_by_id(conn, org_id, {who for _, who in draft.roles})
     scope = dedup_scope(
         await memory_writes.source_audiences(conn, org_id, message_ids),
@@ -159,13 +163,13 @@ async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertR
         audience=draft.audience,
         asserted_by=draft.asserted_by,
     )
-    place = DedupKey(circle=scope, digest=digest_of(draft.content), draft=draft)
+    place = DedupKey(dedup_scope=scope, digest=digest_of(draft.content), draft=draft)
     same = await memory_writes.find_active_match(conn, org_id, place)
     if same is not None and await memory_writes.has_same_audience(
         conn, org_id, same.id, draft.source_ids, sensitivity=draft.sensitivity
     ):
         is_changed = await _merge_into(conn, org_id, same, draft=draft, known=known)
-        result = UpsertResult(memory_id=same.id, outcome="united" if is_changed else "same")
+        result = UpsertResult(memory_id=same.id, outcome="merged" if is_changed else "same")
     elif (
         same is None and (before := await memory_writes.find_inactive_match(conn, org_id, place)) is not None
     ):
@@ -174,10 +178,10 @@ async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertR
         draft = await _add(conn, org_id, place, same=same, known=known)
         result = UpsertResult(memory_id=draft.id, outcome="added")
     if result.outcome != "same":
-        kind = "memory.kept" if result.outcome == "added" else "memory.changed"
+        kind = "memory.added" if result.outcome == "added" else "memory.changed"
         await outbox.append(conn, org_id, kind, [result.memory_id])
-        if draft.slot is not None:
-            await supersede_values(conn, org_id, circle=place.circle, slot=draft.slot)
+        if draft.attribute is not None:
+            await supersede_values(conn, org_id, dedup_scope=place.dedup_scope, attribute=draft.attribute)
     return result
 
 
@@ -186,7 +190,7 @@ async def _add(
 ) -> MemoryDraft:
     """Add a memory, and supersede an equal one with another audience, or a linked one."""
     related = await find_supersession(conn, org_id, place) if same is None else None
-    draft = place.draft if related is None else replace(place.draft, slot=related.slot)
+    draft = place.draft if related is None else replace(place.draft, attribute=related.attribute)
     await memory_writes.add(
         conn, org_id, replace(place, draft=draft), confidence=_initial_confidence(draft, known)
     )
@@ -290,8 +294,8 @@ def audiences_of(sources: Iterable[SourceAudience], *, is_sensitive: bool) -> se
 
 
 def _audience_of(source: SourceAudience, *, is_sensitive: bool) -> str:
-    if source.hearers is not None:
-        return f"to {' '.join(str(who) for who in source.hearers)}"
+    if source.recipients is not None:
+        return f"to {' '.join(str(who) for who in source.recipients)}"
     return EVERYBODY if source.is_open and not is_sensitive else f"in {source.room_id}"
 
 
@@ -300,12 +304,12 @@ async def rescope(conn: Connection, org_id: OrgId, accounts: Collection[Particip
     await memory_writes.lock(conn, org_id)
     found = await memory_writes.memories_naming(conn, org_id, accounts)
     scopes = {one.id: await _scope_of(conn, org_id, one) for one in found}
-    changed = {one.id: scopes[one.id] for one in found if scopes[one.id] != one.circle}
+    changed = {one.id: scopes[one.id] for one in found if scopes[one.id] != one.dedup_scope}
     await memory_writes.update_dedup_scopes(conn, org_id, changed)
-    for slot, scope in sorted(
-        {(one.slot, key) for one in found if one.slot for key in (one.circle, scopes[one.id])}
+    for attribute, scope in sorted(
+        {(one.attribute, key) for one in found if one.attribute for key in (one.dedup_scope, scopes[one.id])}
     ):
-        await supersede_values(conn, org_id, circle=scope, slot=slot)
+        await supersede_values(conn, org_id, dedup_scope=scope, attribute=attribute)
     await memory_writes.link_duplicates(conn, org_id, set(changed.values()))
     await outbox.append(conn, org_id, "memory.changed", changed)
 
@@ -361,8 +365,8 @@ async def prompt_candidates(
             id=one.id,
             kind=one.kind,
             content=one.content,
-            slot=one.slot,
-            subject_id=subjects[one.circle],
+            attribute=one.attribute,
+            subject_id=subjects[one.dedup_scope],
             source_ids=one.source_ids,
         )
         for one in found

@@ -18,7 +18,7 @@ from roomlore.text.recognisers import phrase_pattern
 
 TextMatch = re.Match[str]
 Head = Literal["i", "my", "we", "call"]
-#: The slot of a form whose words name the attribute.
+#: The attribute of a form whose words name the attribute.
 _NAMED_IN_TEXT = "thing"
 
 
@@ -31,7 +31,7 @@ class FirstPersonForm:
     head: Head
     kind: MemoryKind
     confidence: float
-    slot: str | None
+    attribute: str | None
     tag: str | None
     #: Checks the named groups of a match.
     check: Callable[[TextMatch], bool]
@@ -218,7 +218,7 @@ _PARTS: Mapping[str, str] = {
 
 
 def parse_forms(kind: MemoryKind, confidence: float, table: str) -> tuple[FirstPersonForm, ...]:
-    """Return the forms of a table, one a line: slot, tag, check, pattern; "-" is none, <word> a part.
+    """Return the forms of a table, one a line: attribute, tag, check, pattern; "-" is none, <word> a part.
 
     In a pattern a blank is any blanks and an apostrophe may be missing.
     """
@@ -226,17 +226,17 @@ def parse_forms(kind: MemoryKind, confidence: float, table: str) -> tuple[FirstP
 
 
 def _parse_form(kind: MemoryKind, confidence: float, columns: list[str]) -> FirstPersonForm:
-    slot, tag, check, pattern = columns
+    attribute, tag, check, pattern = columns
     return FirstPersonForm(
         pattern=phrase_pattern(pattern, _PARTS),
         head=_first_word(pattern),
         kind=kind,
         confidence=confidence,
-        slot=None
-        if slot == "-"
+        attribute=None
+        if attribute == "-"
         else _NAMED_IN_TEXT
-        if slot == _NAMED_IN_TEXT
-        else attribute_named(slot.replace("_", " ")),
+        if attribute == _NAMED_IN_TEXT
+        else attribute_named(attribute.replace("_", " ")),
         tag=None if tag == "-" else tag,
         check=_CHECKS[check],
         is_event="<just>" in pattern,
@@ -323,7 +323,7 @@ _FACT_FORMS = parse_forms(
     -           pet         any       <have> <some> (?:[\w'-]+ ){0,3}?(?:<animal>)(?: (?:named|called)\b|<end>)(?! in (?:this|the|that) (?:fight|race))
     -           pet         any       i <just>(?:adopted|rescued|got) <some> (?:[\w'-]+ ){0,3}?(?:<animal>)(?: <dated>|<end>)
     -           language    any       i <quite>(?:(?:don't|can't) )?(?:really )?speak (?:any |fluent |some |only |a bit of |a little )?(?:<language>)\b
-    -           language    any       i'm (?:fluent in|a native speaker of|bilingual in|learning|taking) (?:to speak )?(?:<language>)\b(?! (?:history|food|cooking))
+    -           language    any       i'm (?:fluent in|a native speaker of|bilingual in|learning|lease_id) (?:to speak )?(?:<language>)\b(?! (?:history|food|cooking))
     native_language - standing        my (?:native|first|mother) (?:language|tongue) is (?P<value>.+)
     -           possession  any       i (?:own|drive|ride) (?:an?|two|three|my own) (?!(?:lot|hard|bit|copy|tough)\b).+
     -           possession  any       i don't (?:have|own) (?:an?|any) (?:<belonging>|<animal>|kids|children|siblings)<end>(?! (?:with|here|on|at))
@@ -354,7 +354,7 @@ _EVENT_FORMS = parse_forms(
     -     event       any       i <just>won (?:an?|the|my) (?:[\w'-]+ ){0,4}?(?:tournament|award|prize|competition|medal|scholarship|grant|championship|race|contest)\b.*
     -     event       any       i <just>passed (?:my|the) (?:[\w'-]+ ){0,2}?(?:exams?|test|bar)\b.*
     -     event       any       i <just>published (?:my|an?) (?:[\w'-]+ ){0,2}?(?:book|novel|paper|article|album|story)\b.*
-    -     event       any       i <just>(?:went to|attended|visited|participated in|took part in|volunteered at|hosted|organi[sz]ed|performed (?:at|in)|travell?ed to|competed in|celebrated) (?!bed\b|work\b|sleep\b|the (?:store|shop|bathroom|toilet|office|site|page|website|link|forum|channel|folder|menu)\b)[\w' &-]{2,80}? <dated>\b.*
+    -     event       any       i <just>(?:went to|was_member|visited|participated in|took part in|volunteered at|hosted|organi[sz]ed|performed (?:at|in)|travell?ed to|competed in|celebrated) (?!bed\b|work\b|sleep\b|the (?:store|shop|bathroom|toilet|office|site|page|website|link|forum|channel|folder|menu)\b)[\w' &-]{2,80}? <dated>\b.*
     home  -           place     we <just>(?:moved|relocated) (?:back )?to (?P<where>.+)
     -     family      any       we're expecting (?:our|a|twins)\b.*(?:baby|child|twins|girl|boy|son|daughter|kid)\b
     -     pet         any       we <just>(?:adopted|rescued|got) <some> (?:[\w'-]+ ){0,3}?(?:<animal>)\b
@@ -376,12 +376,12 @@ _HABIT = sentence_pattern(
 
 
 def match_first_person(text: str) -> FirstPersonForm | None:
-    """Return the form of a clause in the first person with its slot, or None if it has no known form."""
+    """Return the form of a clause in the first person with its attribute, or None if it has no known form."""
     for form in _FORMS_BY_HEAD[head] if (head := _head_of(text)) else ():
         match = form.pattern.match(text)
         if match and form.matches(match):
-            is_named = form.slot == _NAMED_IN_TEXT
-            return replace(form, slot=attribute_named(match["thing"])) if is_named else form
+            is_named = form.attribute == _NAMED_IN_TEXT
+            return replace(form, attribute=attribute_named(match["thing"])) if is_named else form
     return None
 
 

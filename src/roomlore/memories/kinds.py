@@ -151,15 +151,15 @@ def attribute_named(words: str) -> str:
     return found
 
 
-def attribute_stated(slot: str, kind: MemoryKind, words: Sequence[str]) -> str | None:
+def attribute_stated(attribute: str, kind: MemoryKind, words: Sequence[str]) -> str | None:
     """Return the claimed attribute if a sentence states its value, else None.
 
     `words` are the words of the sentence after the name of its subject, in lower case.
     """
-    pattern = ATTRIBUTES.get(slot)
+    pattern = ATTRIBUTES.get(attribute)
     if pattern is None or kind not in ATTRIBUTE_KINDS or not _DENYING.isdisjoint(words):
         return None
     match = pattern.match(" ".join(word for word in words if word not in _MEANWHILE))
     if match is None:
         return None
-    return attribute_named(match["thing"]) if slot == FAVOURITE else slot
+    return attribute_named(match["thing"]) if attribute == FAVOURITE else attribute

@@ -154,17 +154,17 @@ def apply_links(
     subjects: Sequence[NamedParticipant],
     shown: PromptLabels,
     *,
-    slot: object,
+    attribute: object,
     repeats: object,
     replaces: object,
 ) -> tuple[Claim, str]:
     """Return a claim with its valid links, and why the others are invalid.
 
-    `slot` names the attribute; `repeats` and `replaces` are labels of memories. Each may be None.
+    `attribute` names the attribute; `repeats` and `replaces` are labels of memories. Each may be None.
     """
     reasons: list[str] = []
     found = statement
-    for check, claim in ((_with_attribute, slot), (_with_repeated, repeats), (_with_replaced, replaces)):
+    for check, claim in ((_with_attribute, attribute), (_with_repeated, repeats), (_with_replaced, replaces)):
         if claim is None or claim == "":
             continue
         try:
@@ -178,11 +178,13 @@ def _with_attribute(
     statement: Claim, subjects: Sequence[NamedParticipant], _: PromptLabels, claim: str
 ) -> Claim:
     if len(subjects) != 1:
-        raise InvalidItem("stored without its slot: it is not about one person")
-    slot = attribute_stated(claim, statement.kind, _after_name(statement.content, subjects[0]))
-    if slot is None:
-        raise InvalidItem("stored without its slot: the slot is unknown, or its words do not state it")
-    return replace(statement, slot=slot)
+        raise InvalidItem("stored without its attribute: it is not about one person")
+    attribute = attribute_stated(claim, statement.kind, _after_name(statement.content, subjects[0]))
+    if attribute is None:
+        raise InvalidItem(
+            "stored without its attribute: the attribute is unknown, or its words do not state it"
+        )
+    return replace(statement, attribute=attribute)
 
 
 def _with_repeated(
@@ -208,15 +210,15 @@ def _with_replaced(
         raise InvalidItem(
             "stored beside the memory it replaces: its author is neither the subject nor a decider"
         )
-    _check_link(claim, one, subjects, how="replaces", needs_word=claim.slot is None)
+    _check_link(claim, one, subjects, how="replaces", needs_word=claim.attribute is None)
     return replace(claim, replaces=one.id)
 
 
 def _check_link(
     claim: Claim, one: ExistingMemory, subjects: Sequence[NamedParticipant], *, how: str, needs_word: bool
 ) -> None:
-    if one.slot is not None and claim.slot not in {None, one.slot}:
-        raise InvalidItem(f"stored beside the memory it {how}: that has another slot")
+    if one.attribute is not None and claim.attribute not in {None, one.attribute}:
+        raise InvalidItem(f"stored beside the memory it {how}: that has another attribute")
     words, others = normalised_words(claim.content), normalised_words(one.content)
     if needs_word and not shared_stems(words, others, but=_name_words(subjects)):
         raise InvalidItem(f"stored beside the memory it {how}: they share no word")
@@ -321,7 +323,7 @@ def parse_request(value: object, shown: PromptLabels) -> tuple[SourceText, Priva
     quote = locate_quote(fields["quote"], message)
     _check_own_request(kind, quoted_sentences(message, quote), message, quote)
     named = _parse_restricted(fields["from"], message, shown)
-    if (kind == "withhold") != bool(named):
+    if (kind == "restrict") != bool(named):
         raise InvalidItem("its kind and its list of people do not fit")
     about = _parse_subject(fields.get("about"), message)
     # The message says more than the request: the request is about that.
@@ -330,7 +332,7 @@ def parse_request(value: object, shown: PromptLabels) -> tuple[SourceText, Priva
         > _FEW_WORDS
     )
     is_about_itself = not about and kind != "forget" and tells
-    wish = PrivacyRequest(
+    request = PrivacyRequest(
         kind=kind,
         refers_back=not about and not is_about_itself,
         is_about_itself=is_about_itself,
@@ -338,7 +340,7 @@ def parse_request(value: object, shown: PromptLabels) -> tuple[SourceText, Priva
         identifiers=_identifiers_in(about, shown) if kind == "forget" else (),
         restricted_ids=named,
     )
-    return message, wish
+    return message, request
 
 
 def _check_own_request(kind: str, voiced: list[Sentence], message: SourceText, quote: Quote) -> None:
@@ -361,20 +363,20 @@ def _has_request_words(kind: str, words: str) -> bool:
         is_rued = _DENYING.search(words) and _REGRET.search(words)
         return bool(_FORGETTING.search(words) or is_rued)
     asked = _OWN_DOING.sub(" ", words)
-    is_hidden = kind == "withhold" and _HIDING.search(asked)
+    is_hidden = kind == "restrict" and _HIDING.search(asked)
     return bool(_CONFIDING.search(words) or _SECRECY.search(asked) or is_hidden)
 
 
 def _parse_restricted(value: object, message: SourceText, shown: PromptLabels) -> frozenset[ParticipantId]:
-    """Return the people from whom something is withheld; the message must name each."""
+    """Return the people from whom something is kept; the message must name each."""
     labels = parse_list(value)
     found = [shown.people.get(parse_text(label)) for label in labels[: MOST_NAMED + 1]]
     if any(person is None for person in found) or len(found) > MOST_NAMED:
-        raise InvalidItem("it is withheld from somebody unknown")
+        raise InvalidItem("it is restricted_messages from somebody unknown")
     people: list[NamedParticipant] = [person for person in found if person is not None]
     said = set(normalised_words(message.body))
     if not all(person.id != message.author_id and is_person_named(person, said) for person in people):
-        raise InvalidItem("it is withheld from somebody its message does not name")
+        raise InvalidItem("it is restricted_messages from somebody its message does not name")
     return frozenset(person.id for person in people)
 
 
@@ -413,12 +415,12 @@ LONGEST_CONTENT = 300
 OWN_CONFIDENCE, OTHER_CONFIDENCE = 0.75, 0.6
 
 _CLAIM_FIELDS = frozenset({"kind", "content", "author", "subjects", "quotes"})
-_OPTIONAL_CLAIM_FIELDS = frozenset({"slot", "same_as", "replaces"})
+_OPTIONAL_CLAIM_FIELDS = frozenset({"attribute", "same_as", "replaces"})
 _QUOTE_FIELDS = frozenset({"message", "text"})
-Section = Literal["wishes", "statements"]
-_MOST: Mapping[Section, int] = {"wishes": MOST_WISHES, "statements": MOST_STATEMENTS}
-_FIRST = lazy_pattern(r'\{\s*"(wishes|statements)"\s*:\s*\[')
-_NEXT = lazy_pattern(r'\s*,\s*"(wishes|statements)"\s*:\s*\[')
+Section = Literal["requests", "statements"]
+_MOST: Mapping[Section, int] = {"requests": MOST_WISHES, "statements": MOST_STATEMENTS}
+_FIRST = lazy_pattern(r'\{\s*"(requests|statements)"\s*:\s*\[')
+_NEXT = lazy_pattern(r'\s*,\s*"(requests|statements)"\s*:\s*\[')
 _BETWEEN = lazy_pattern(r"[\s,]*")
 _DECODER = json.JSONDecoder()
 
@@ -458,9 +460,9 @@ def _validate(
     try:
         if isinstance(value, InvalidItem):
             raise value
-        if part == "wishes":
-            message, wish = parse_request(value, shown)
-            return ValidationResult(raw=stated, request=(message.message_id, wish))
+        if part == "requests":
+            message, request = parse_request(value, shown)
+            return ValidationResult(raw=stated, request=(message.message_id, request))
         statement, reason = _parse_claim(value, shown, is_clean)
         return ValidationResult(raw=stated, claim=statement, reason=reason)
     except InvalidItem as refused:
@@ -527,7 +529,7 @@ def _parse_claim(value: object, shown: PromptLabels, is_clean: Callable[[str], b
         involved_ids=frozenset(authors) - {author.id},
         confidence=OWN_CONFIDENCE if is_own else OTHER_CONFIDENCE,
     )
-    claims = {"slot": "slot", "repeats": "same_as", "replaces": "replaces"}
+    claims = {"attribute": "attribute", "repeats": "same_as", "replaces": "replaces"}
     return apply_links(
         statement, subjects, shown, **{claim: fields.get(name) for claim, name in claims.items()}
     )

@@ -33,19 +33,19 @@ INSTRUCTIONS = (
     " others and small talk; most conversations hold little or nothing. Of each statement give: kind; content, what was"
     " said as one sentence with the speaker's name for I, otherwise in the same words and order; author, the label of"
     " who states it; subjects, the labels of those it is about, or none; quotes, each with the label of a message and"
-    " words copied exactly from it; slot, of what it is the one value that somebody has now, or null. Between"
+    " words copied exactly from it; attribute, of what it is the one value that somebody has now, or null. Between"
     " <remembered> and </remembered> may stand what is known already, a label and a sentence each: same_as is the label"
     " of what says the same in other words, replaces the label of what is so no longer because of this; mostly both are"
-    " null. wishes are only these: somebody asks in the conversation that what they said is forgotten (forget), stays"
+    " null. requests are only these: somebody asks in the conversation that what they said is forgotten (forget), stays"
     " between those present (confide) or is not told to somebody by name (withhold). Of each give: message, its label;"
     " kind; quote, the words that ask, copied exactly; about, copied words that name what is meant, or null where it is"
-    " what was said just before; from, the labels of those it is to be withheld from. Answer with JSON only:"
-    ' {"wishes": [], "statements": [{"kind": "preference", "content": "...", "author": "p1", "subjects": ["p1"],'
-    ' "quotes": [{"message": "m1", "text": "..."}], "slot": null, "same_as": null, "replaces": null}]}; if there is'
-    ' nothing: {"wishes": [], "statements": []}'
+    " what was said just before; from, the labels of those it is to be restricted_messages from. Answer with JSON only:"
+    ' {"requests": [], "statements": [{"kind": "preference", "content": "...", "author": "p1", "subjects": ["p1"],'
+    ' "quotes": [{"message": "m1", "text": "..."}], "attribute": null, "same_as": null, "replaces": null}]}; if there is'
+    ' nothing: {"requests": [], "statements": []}'
 )
 #: Models follow the end of a prompt best.
-REMINDER = "The wishes and statements in what stands above, as JSON:"
+REMINDER = "The requests and statements in what stands above, as JSON:"
 
 
 def _object_schema(properties: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -77,7 +77,7 @@ _STATEMENT = _object_schema(
         "author": _TEXT,
         "subjects": _TEXTS,
         "quotes": {"type": "array", "items": _object_schema({"message": _TEXT, "text": _TEXT})},
-        "slot": {"type": ["string", "null"], "enum": [*ATTRIBUTES, None]},
+        "attribute": {"type": ["string", "null"], "enum": [*ATTRIBUTES, None]},
         "same_as": _MAYBE,
         "replaces": _MAYBE,
     }
@@ -85,7 +85,7 @@ _STATEMENT = _object_schema(
 #: Requests first: they survive an answer that is cut short.
 ANSWER_SCHEMA: Mapping[str, Any] = _object_schema(
     {
-        "wishes": {"type": "array", "maxItems": 4, "items": _WISH},
+        "requests": {"type": "array", "maxItems": 4, "items": _WISH},
         "statements": {"type": "array", "maxItems": 8, "items": _STATEMENT},
     }
 )

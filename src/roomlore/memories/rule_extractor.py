@@ -203,7 +203,7 @@ def _claim(
         author_id=message.author_id,
         subject_ids=frozenset({subject_id}),
         confidence=read.confidence,
-        slot=read.slot,
+        attribute=read.attribute,
         tags=frozenset({read.tag}) if read.tag else frozenset(),
     )
 
@@ -222,7 +222,7 @@ def _without_corrected(extracted: Sequence[ExtractedClaim]) -> list[Claim]:
 
 
 def _is_denied(claim: Claim, following: Sequence[SourceText]) -> bool:
-    """Return whether another person that a claim is about denies it in their next message."""
+    """Return whether another person that a claim is about denied_topics it in their next message."""
     others = claim.subject_ids - {claim.author_id}
     answers = (one for one in following[:_NEAR] if one.author_id in others)
     return any(denies_statement(one.body) for one in islice(answers, 1))
@@ -235,7 +235,9 @@ def _replaces(later: ExtractedClaim, earlier: Claim) -> bool:
     if later.corrected is not None:
         return later.corrected.message_id == _source(earlier)
     is_same = (
-        claim.slot is not None and claim.slot == earlier.slot and claim.subject_ids == earlier.subject_ids
+        claim.attribute is not None
+        and claim.attribute == earlier.attribute
+        and claim.subject_ids == earlier.subject_ids
     )
     return later.replaces and is_same
 

@@ -379,7 +379,7 @@ class HttpLanguageModel:
         """The time limit of a call."""
         return timedelta(seconds=self._seconds)
 
-    async def answer(self, instructions: str, material: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
+    async def answer(self, instructions: str, prompt: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
         """Return the answer or a failure; only a cancellation is raised.
 
         A server that knows no schemas is asked again without one, and from then on at once.
@@ -388,7 +388,7 @@ class HttpLanguageModel:
 
         fields = {
             "model": self._name,
-            "messages": [{"role": "system", "content": instructions}, {"role": "user", "content": material}],
+            "messages": [{"role": "system", "content": instructions}, {"role": "user", "content": prompt}],
         }
         try:
             async with asyncio.timeout(self._seconds), self._client() as client:

@@ -158,8 +158,8 @@ class Agents:
         found = [relationship(row) for row in interactions if row.id not in agent_ids]
         return sorted(found, key=lambda row: (-row.trust, row.name, row.participant_id))
 
-    @operation("POST", "/rooms/{room}/block", name="build_block", replay="read")
-    async def block(
+    @operation("POST", "/rooms/{room}/memory-section", name="build_memory_section", replay="read")
+    async def memory_section(
         self,
         viewer: Viewer,
         room: str,
@@ -258,11 +258,11 @@ class Agents:
                 who = await self._display_name(conn, viewer)
                 raise BadInput(who, "is no agent: whether to answer is a question for agents")
             decision = decide(await load_situation(conn, org_id, message), policy=limits)
-            reading.record_shown([*decision.why.message_ids, *decision.why.memory_ids])
+            reading.record_shown([*decision.reason.message_ids, *decision.reason.memory_ids])
         return decision
 
     @operation("POST", "/rooms/{room}/replies", replay="whole")
-    async def note_reply(self, room: str, *, trigger: str, reply: str) -> None:
+    async def record_reply(self, room: str, *, trigger: str, reply: str) -> None:
         """Record that the calling agent answered a message; a worker makes a memory of it later.
 
         The record is durable, and recording it twice changes nothing.
@@ -285,15 +285,19 @@ class Agents:
         async def note(conn: Connection) -> tuple[None, Sequence[UUID]]:
             await erased.lock_shared(conn, org_id)
             if await agents.enqueue_reply(conn, org_id, reply_id=answer.id, trigger_id=question.id):
-                await work_queue.wake(conn, "interact")
+                await work_queue.wake(conn, "interactions")
             return None, [question.id, answer.id]
 
         await self.access.change("remember", "note reply", note)
 
     @operation(
-        "POST", "/rooms/{room}/compact", name="compact_room", replay="whole", result_key="compacted_at"
+        "POST",
+        "/rooms/{room}/reset-context",
+        name="reset_room_context",
+        replay="whole",
+        result_key="compacted_at",
     )
-    async def compact(self, room: str) -> datetime:
+    async def reset_context(self, room: str) -> datetime:
         """Allow injected memories to be delivered again to the agents of a room; return the time of the reset."""
         await self.access.check("remember", "compact")
         org_id, now = self.access.org_id, datetime.now(UTC)
@@ -306,8 +310,8 @@ class Agents:
 
         return await self.access.change("remember", "compact", reset)
 
-    @operation("PUT", "/rooms/{room}/injecting", name="set_injecting", replay="whole", is_repeatable=True)
-    async def inject(self, room: str, *, on: bool) -> None:
+    @operation("PUT", "/rooms/{room}/injection", name="set_injection", replay="whole", is_repeatable=True)
+    async def set_injection(self, room: str, *, on: bool) -> None:
         """Turn injected memories on or off for the agents of a room; they are on by default. For operators."""
         org_id = self.access.org_id
 

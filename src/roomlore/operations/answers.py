@@ -84,11 +84,11 @@ class AnswerWriter:
 
         The language model writes it, if there is one, unless `quote` asks for quotes.
         """
-        logs = None if result.is_known else await self._raw_logs()
+        logs = None if result.is_answered else await self._raw_logs()
         if logs is not None:
             result = add_log_stage(result, await self._search_raw_logs(viewer, result, scope, logs=logs))
         named = self.settings.language_model
-        if quote or not result.is_known or named is None:
+        if quote or not result.is_answered or named is None:
             return result.answer()
         try:
             model = open_language_model(

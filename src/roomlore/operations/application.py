@@ -127,7 +127,7 @@ class App:
     _shared: Shared = field(default_factory=Shared)
 
     @property
-    def caller(self) -> Viewer:
+    def principal(self) -> Viewer:
         """The caller of every method."""
         return self._principal or self.operator
 
@@ -141,7 +141,7 @@ class App:
         """The access control of the caller."""
         from roomlore.operations.access import Access
 
-        return Access(db=self.db, org_id=self.org_id, principal=self.caller)
+        return Access(db=self.db, org_id=self.org_id, principal=self.principal)
 
     @property
     def people(self) -> People:
@@ -174,14 +174,14 @@ class App:
         )
 
     @property
-    def generations(self) -> EmbeddingVersions:
+    def embedding_versions(self) -> EmbeddingVersions:
         """The embedding models of the org."""
         from roomlore.operations.embedding_versions import EmbeddingVersions
 
         return EmbeddingVersions(access=self.access, models=self._models)
 
     @property
-    def projecting(self) -> Projections:
+    def projections(self) -> Projections:
         """Indexes in other servers."""
         from roomlore.operations.projection_service import Projections
 
@@ -196,7 +196,7 @@ class App:
         return GraphQueries(access=self.access, settings=self.settings, projection_clients=self._servers)
 
     @property
-    def wishes(self) -> PrivacyRequests:
+    def privacy_requests(self) -> PrivacyRequests:
         """Privacy requests found in messages."""
         from roomlore.operations.privacy import PrivacyRequests
 
@@ -210,12 +210,14 @@ class App:
         return Conversations(access=self.access)
 
     @property
-    def operations(self) -> Monitoring:
+    def monitoring(self) -> Monitoring:
         """Statistics and the embedding policy of rooms; for operators."""
         from roomlore.operations.monitoring import Monitoring
 
         return Monitoring(
-            access=self.access, section_cache=self._shared.sections, embedding_versions=self.generations
+            access=self.access,
+            section_cache=self._shared.sections,
+            embedding_versions=self.embedding_versions,
         )
 
     @property
@@ -226,7 +228,7 @@ class App:
         return Erasures(access=self.access)
 
     @property
-    def room_management(self) -> RoomManagement:
+    def room_admin(self) -> RoomManagement:
         """The visibility, names and members of rooms; for operators."""
         from roomlore.operations.rooms import RoomManagement
 
@@ -244,7 +246,7 @@ class App:
         )
 
     @property
-    def extracting(self) -> Extraction:
+    def extraction(self) -> Extraction:
         """Extraction of memories on request; for operators."""
         from roomlore.operations.jobs import Extraction
 
@@ -256,11 +258,11 @@ class App:
 
         return replace(self, _principal=await sign_in(self.db, self.org_id, key))
 
-    def acting(self, viewer: Viewer) -> App:
+    def impersonate(self, viewer: Viewer) -> App:
         """Return this App on behalf of a viewer; for operators."""
-        if not self.caller.is_operator or viewer.org_id != self.org_id:
+        if not self.principal.is_operator or viewer.org_id != self.org_id:
             raise NotAllowed("only an operator acts for another, in the same org")
-        return replace(self, _principal=replace(viewer, key_id=self.caller.key_id))
+        return replace(self, _principal=replace(viewer, key_id=self.principal.key_id))
 
     async def viewer(self, word: str) -> Viewer:
         """Return a participant as a viewer; for operators."""
@@ -300,7 +302,7 @@ class App:
         return accepted
 
     async def import_path(
-        self, path: Path, *, wish: ImportOptions | None = None, progress: Progress | None = None
+        self, path: Path, *, options: ImportOptions | None = None, progress: Progress | None = None
     ) -> ImportReport:
         """Import an export in batches, and report its content and who may read it; for operators.
 
@@ -312,25 +314,25 @@ class App:
 
         await self.access.check("administer", "import")
         store, stored_rooms = partial(self._store_batch, action="import"), StoredRooms(access=self.access)
-        importing = read_export(path, wish, store=store, stored_rooms=stored_rooms, progress=progress)
-        return await self.wishes.with_request_counts(importing)
+        importing = read_export(path, options, store=store, stored_rooms=stored_rooms, progress=progress)
+        return await self.privacy_requests.with_request_counts(importing)
 
     async def drain(
         self,
         progress: runner.Progress | None = None,
         *,
-        untangled: runner.Progress | None = None,
+        disentangled: runner.Progress | None = None,
         every_org: bool = False,
     ) -> runner.DrainResult:
         """Do all waiting work of this org, or of every one, and return what was done; for operators.
 
-        `progress` is called after each batch of embeddings, `untangled` after each part of a room.
+        `progress` is called after each batch of embeddings, `disentangled` after each part of a room.
         """
-        return await self._jobs.drain(progress, untangled=untangled, every_org=every_org)
+        return await self._jobs.drain(progress, disentangled=disentangled, every_org=every_org)
 
-    async def untangle(self, progress: runner.Progress | None = None) -> runner.DrainResult:
+    async def disentangle(self, progress: runner.Progress | None = None) -> runner.DrainResult:
         """Find replies and assign the messages of this org to conversations; for operators."""
-        return await self._jobs.untangle(progress)
+        return await self._jobs.disentangle(progress)
 
     async def run_worker(
         self,
@@ -369,17 +371,19 @@ class App:
         *,
         limit: int = 50,
         before: PositionLike = None,
-        recalls: bool = False,
+        apply_restrictions: bool = False,
     ) -> list[Message]:
         """Return the newest messages of a room, or those before a message, oldest first; `recalls` applies restrictions."""
-        page = await self._history.messages(viewer, room, limit=limit, before=before, recalls=recalls)
+        page = await self._history.messages(
+            viewer, room, limit=limit, before=before, apply_restrictions=apply_restrictions
+        )
         return list(page.items[::-1])
 
-    async def exchanges(
+    async def threads(
         self, viewer: Viewer, room: str, *, limit: int = 20, before: PositionLike = None
     ) -> list[Thread]:
         """Return the newest threads of a room, or those whose root is before a message, newest first."""
-        return list((await self._history.exchanges(viewer, room, limit=limit, before=before)).items)
+        return list((await self._history.threads(viewer, room, limit=limit, before=before)).items)
 
     async def context(
         self,

@@ -175,7 +175,7 @@ class CandidateSource:
         breaker, org_id = self.projection_clients.breaker, self.access.org_id
         if not breaker.allow(org_id):
             return question, (UNAVAILABLE,)
-        copy, vector = index.projection.copy, question.vector
+        copy, vector = index.projection.index_name, question.vector
         assert copy is not None
         if vector is not None and vector[0] != index.projection.model:
             vector = None
@@ -184,11 +184,12 @@ class CandidateSource:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 if vector is not None:
                     dense = [
-                        (scope, await _dense(server, vector[1], query, scope, copy=copy, limit=limit))
+                        (scope, await _dense(server, vector[1], query, scope, index_name=copy, limit=limit))
                         for scope in scopes
                     ]
                 lexical = [
-                    (scope, await _lexical(server, query, scope, copy=copy, limit=limit)) for scope in scopes
+                    (scope, await _lexical(server, query, scope, index_name=copy, limit=limit))
+                    for scope in scopes
                 ]
         except (BackendUnavailable, TimeoutError) as error:
             breaker.record_failure(org_id, error)
@@ -203,11 +204,11 @@ async def _dense(
     query: IndexQuery,
     scope: SearchFilter,
     *,
-    copy: str,
+    index_name: str,
     limit: int,
 ) -> list[MessageId]:
     found = await server.search_dense(
-        copy,
+        index_name,
         vector,
         sight=query.visibility_filter,
         narrowing=_query_filter(scope),
@@ -217,11 +218,11 @@ async def _dense(
 
 
 async def _lexical(
-    server: QdrantProjection, query: IndexQuery, scope: SearchFilter, *, copy: str, limit: int
+    server: QdrantProjection, query: IndexQuery, scope: SearchFilter, *, index_name: str, limit: int
 ) -> list[MessageId]:
     """Return the lexical candidates, after the matching messages that the index may lack."""
     found = await server.search_lexical(
-        copy,
+        index_name,
         query.lexemes,
         sight=query.visibility_filter,
         narrowing=_query_filter(scope),

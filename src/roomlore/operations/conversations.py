@@ -230,7 +230,7 @@ class Conversations:
         replay="conversation",
         is_repeatable=True,
     )
-    async def mark(self, conversation: str, sensitivity: Sensitivity) -> Conversation:
+    async def set_sensitivity(self, conversation: str, sensitivity: Sensitivity) -> Conversation:
         """Set the sensitivity of a conversation and return it.
 
         Operators and everybody who wrote in it may do so, but only an operator changes what an operator set. Whoever
@@ -301,7 +301,7 @@ class Conversations:
             if message.id not in assigned:
                 raise BadInput(
                     f"message {message.external_id!r}",
-                    "not untangled yet, or not all of its conversation is yours to see; try again in a moment",
+                    "not disentangled yet, or not all of its conversation is yours to see; try again in a moment",
                 )
         ids = {conversation.id for conversation in named} | set(assigned.values())
         times = [message.sent_at for message in messages] or [named[0].opened_at, named[0].last_at]
@@ -337,7 +337,7 @@ class Conversations:
         sample = [*ids, *(min(held) for held in inside)]
         states = (await conversations.message_states(conn, org_id, sample)).values()
         audiences = {
-            (state.kind, None if state.hearers is None else tuple(state.hearers)) for state in states
+            (state.kind, None if state.recipients is None else tuple(state.recipients)) for state in states
         }
         if len(audiences) > 1:
             raise BadInput("conversation", "is of one audience, and these are heard by different people")
@@ -395,7 +395,7 @@ class Conversations:
             await disentanglement.refresh(conn, org_id, touched, changed=touched)
             await self._update_labels(conn, touched)
             conversation = await self._visible_result(conn, result, scope)
-            await work_queue.wake(conn, "untangle")
+            await work_queue.wake(conn, "disentangle")
             return conversation, [result, *sorted(others), *(message.id for message in scope.messages)]
 
         return await self.access.change("arrange", action, change)

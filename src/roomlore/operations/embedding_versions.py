@@ -29,11 +29,11 @@ class EmbeddingVersionStatus:
     #: None for a default that nobody chose.
     since: datetime | None
     #: The number of messages and memories that need a vector, and that have one.
-    wanted: int
+    total: int
     done: int
     #: The number waiting for a vector, and of failures; 0 for the previous model.
     waiting: int
-    set_aside: int
+    dead_lettered: int
     #: Since when the worker gets no vectors, and why.
     failing_since: datetime | None
     error: str | None
@@ -134,7 +134,7 @@ class EmbeddingVersions:
         if coming is None:
             return ModelSwitch(provider=versions["current"].provider, is_done=True, waiting=0)
         async with self.access.db.read_transaction(self.access.principal) as conn:
-            left = await embedding_versions.progress(conn, self.access.org_id, coming.model, stage="reembed")
+            left = await embedding_versions.progress(conn, self.access.org_id, coming.model, queue="reembed")
         return ModelSwitch(provider=coming.provider, is_done=False, waiting=left.waiting)
 
     @property
@@ -164,11 +164,11 @@ class EmbeddingVersions:
     async def _status(
         self, conn: Connection, version: EmbeddingVersion, space: VectorSpace
     ) -> EmbeddingVersionStatus:
-        stage: work_queue.QueueName = "embed" if version.state == STATE_OF_QUEUE["embed"] else "reembed"
+        queue: work_queue.QueueName = "embed" if version.state == STATE_OF_QUEUE["embed"] else "reembed"
         model, dimensions = version.model or space[0], version.dimensions or space[1]
         if model is None and version.state == "current":
             model, dimensions = await self._stored_space(conn)
-        progress = await embedding_versions.progress(conn, self.access.org_id, model, stage=stage)
+        progress = await embedding_versions.progress(conn, self.access.org_id, model, queue=queue)
         works = version.state != "previous"
         return EmbeddingVersionStatus(
             state=version.state,
@@ -177,10 +177,10 @@ class EmbeddingVersions:
             dimensions=dimensions,
             # A default that was never reached has a row only because it failed.
             since=version.since if version.model is not None or version.state != "current" else None,
-            wanted=progress.wanted,
+            total=progress.total,
             done=progress.done,
             waiting=progress.waiting if works else 0,
-            set_aside=progress.set_aside if works else 0,
+            dead_lettered=progress.dead_lettered if works else 0,
             failing_since=version.failing_since,
             error=version.error,
         )
@@ -208,7 +208,7 @@ class EmbeddingVersions:
         await self._worker.switch_ready(self.access.org_id)
         versions = await self._stored_versions()
         async with self.access.db.read_transaction(self.access.principal) as conn:
-            left = await embedding_versions.progress(conn, self.access.org_id, coming.model, stage="reembed")
+            left = await embedding_versions.progress(conn, self.access.org_id, coming.model, queue="reembed")
         return ModelSwitch(provider=name, is_done="next" not in versions, waiting=left.waiting)
 
 

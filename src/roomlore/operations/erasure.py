@@ -139,12 +139,12 @@ class Erasures:
 
     @operation(
         "POST",
-        "/receipts/{receipt}/check",
-        name="check_receipt",
+        "/receipts/{receipt}/verify",
+        name="verify_receipt",
         replay="whole",
         is_repeatable=True,
     )
-    async def check(self, receipt: str) -> Receipt:
+    async def verify(self, receipt: str) -> Receipt:
         """Verify again that everything on a receipt is gone, and return the receipt with the result."""
         found = await self.receipt(receipt)
 
@@ -156,24 +156,24 @@ class Erasures:
         )
 
     @operation("PUT", "/rooms/{room}/retention", name="set_retention", replay="whole", is_repeatable=True)
-    async def keep(
-        self, room: str, keep_for: RetentionPeriod | None, *, dry_run: bool = False
+    async def set_retention(
+        self, room: str, retention_period: RetentionPeriod | None, *, dry_run: bool = False
     ) -> RetentionChange:
         """Set how long a room keeps messages; null is forever. Return when that begins and what goes. For operators.
 
         A shorter period begins after one day. Until then the old period applies, and setting forever cancels the change.
         """
-        if keep_for is not None and not timedelta(0) < keep_for <= LONGEST_KEPT:
+        if retention_period is not None and not timedelta(0) < retention_period <= LONGEST_KEPT:
             raise BadInput("time to keep", "must be more than nothing, and at most a thousand years")
 
         async def work(conn: Connection) -> tuple[RetentionChange, Sequence[UUID]]:
             room_id = await lookup.room(conn, self.access.org_id, room)
-            return await self._set_retention(conn, room_id, keep_for, dry_run=dry_run), [room_id]
+            return await self._set_retention(conn, room_id, retention_period, dry_run=dry_run), [room_id]
 
         return await self.access.change("administer", "dry run of keep" if dry_run else "keep", work)
 
     @operation("POST", "/erasures/expired", name="erase_expired", replay="whole")
-    async def expire(self, now: datetime | None = None) -> list[Receipt]:
+    async def erase_expired(self, now: datetime | None = None) -> list[Receipt]:
         """Erase messages that are older than their room keeps, and return the receipts; for operators.
 
         Args:
@@ -188,19 +188,21 @@ class Erasures:
         )
 
     async def _set_retention(
-        self, conn: Connection, room_id: RoomId, keep_for: timedelta | None, *, dry_run: bool
+        self, conn: Connection, room_id: RoomId, retention_period: timedelta | None, *, dry_run: bool
     ) -> RetentionChange:
         org_id = self.access.org_id
         current, now = await erased.retention_now(conn, org_id, room_id)
-        policy = retention.change_policy(current, keep_for, now=now, grace=retention.GRACE)
+        policy = retention.change_policy(current, retention_period, now=now, grace=retention.GRACE)
         if not dry_run:
             await erased.set_retention(conn, org_id, room_id, policy)
         gone = OldMessages(messages=0, oldest_at=None, newest_at=None)
-        if keep_for is not None:
-            gone = await erased.messages_before(conn, org_id, room_id, (policy.starts_at or now) - keep_for)
+        if retention_period is not None:
+            gone = await erased.messages_before(
+                conn, org_id, room_id, (policy.starts_at or now) - retention_period
+            )
         return RetentionChange(
             room_id=room_id,
-            keep_for=keep_for,
+            retention_period=retention_period,
             starts_at=policy.starts_at,
             messages=gone.messages,
             oldest_at=gone.oldest_at,
@@ -245,7 +247,7 @@ class Erasures:
             copies = await receipts.pending_removals(conn, self.access.org_id, receipt)
         if not self.access.principal.is_operator:
             copies = [replace(copy, error=None) for copy in copies]
-        return replace(receipt, copies=tuple(copies))
+        return replace(receipt, pending_projections=tuple(copies))
 
 
 def _in_utc(time: datetime | None) -> datetime | None:

@@ -41,7 +41,7 @@ Load = Callable[[Connection, Sequence[UUID]], Awaitable[Sequence[Item]]]
 class GraphAnswer(Generic[Found]):
     """The answer to a graph question."""
 
-    found: Sequence[Found]
+    items: Sequence[Found]
     #: The store that found the answer; PostgreSQL decides its content. None unless the viewer is an operator, because it
     #: reveals that something they cannot read is waiting.
     answered_by: Literal["postgresql", "neo4j"] | None
@@ -84,8 +84,8 @@ class MemoriesOfKind:
 class GraphQueries:
     """The graph of an org. Every answer holds only what the viewer may see.
 
-    PostgreSQL answers every question. Neo4j, if configured, finds candidates for `said_by_bots`, `said_by` and
-    `known_by_bots`. `who` is a name, an account or an id and means all accounts of that person. Every method raises
+    PostgreSQL answers every question. Neo4j, if configured, finds candidates for `messages_by_agents`, `said_by` and
+    `memories_of_agents`. `who` is a name, an account or an id and means all accounts of that person. Every method raises
     NotFound if the viewer sees nothing by that name, and BadInput if the name is ambiguous.
     """
 
@@ -93,7 +93,7 @@ class GraphQueries:
     settings: Settings
     projection_clients: ProjectionClients
 
-    async def said_by_bots(self, viewer: Viewer, *, limit: int = 50) -> GraphAnswer[Message]:
+    async def messages_by_agents(self, viewer: Viewer, *, limit: int = 50) -> GraphAnswer[Message]:
         """Return the messages of agents, newest first."""
 
         async def ask(graph: Graph, _: Sequence[ParticipantId], most: int) -> Sequence[UUID]:
@@ -109,7 +109,7 @@ class GraphQueries:
 
         return await self._ask(viewer, who, ask, self._messages, limit=limit)
 
-    async def known_by_bots(self, viewer: Viewer, *, limit: int = 50) -> GraphAnswer[Memory]:
+    async def memories_of_agents(self, viewer: Viewer, *, limit: int = 50) -> GraphAnswer[Memory]:
         """Return the memories that agents stated or observed, newest first."""
 
         async def ask(graph: Graph, _: Sequence[ParticipantId], most: int) -> Sequence[UUID]:
@@ -121,11 +121,13 @@ class GraphQueries:
         """Return the memories that a person stated or observed, newest first."""
         return await self._memories_of(viewer, who, DatabaseGraph.memories_by, limit)
 
-    async def known_about(self, viewer: Viewer, who: str, *, limit: int = 50) -> GraphAnswer[Memory]:
+    async def memories_about(self, viewer: Viewer, who: str, *, limit: int = 50) -> GraphAnswer[Memory]:
         """Return the memories about a person, newest first."""
         return await self._memories_of(viewer, who, DatabaseGraph.memories_about, limit)
 
-    async def talked_to(self, viewer: Viewer, who: str, *, limit: int = 50) -> GraphAnswer[Counterpart]:
+    async def conversation_partners(
+        self, viewer: Viewer, who: str, *, limit: int = 50
+    ) -> GraphAnswer[Counterpart]:
         """Return who replied to a person or got a reply from them, the most frequent first."""
         check_limit(limit)
         async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
@@ -135,7 +137,7 @@ class GraphQueries:
             reading.record_shown([*accounts, *(person.participant_id for person in found)])
         return _answer(viewer, found)
 
-    async def present_in(
+    async def participants_of(
         self, viewer: Viewer, conversation: str, *, limit: int = 50
     ) -> GraphAnswer[Counterpart]:
         """Return who wrote in a conversation, the most messages first."""
@@ -255,7 +257,7 @@ class GraphQueries:
             # An index that lags would leave results out, and nobody would notice.
             if await projections.has_pending(conn, org_id, NEO4J):
                 return None, (() if projection.failing_since is None else (UNAVAILABLE,))
-        return projection.copy, ()
+        return projection.index_name, ()
 
     async def _verify(
         self,
@@ -351,4 +353,4 @@ def _answer(
     degraded: Sequence[GraphDegradation] = (),
 ) -> GraphAnswer[Found]:
     answered_by = None if not viewer.is_operator else "neo4j" if is_from_index else "postgresql"
-    return GraphAnswer(found=found, answered_by=answered_by, degraded=degraded)
+    return GraphAnswer(items=found, answered_by=answered_by, degraded=degraded)

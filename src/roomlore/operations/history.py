@@ -47,12 +47,18 @@ class History:
         return found
 
     async def messages(
-        self, viewer: Viewer, room: str, *, limit: int, before: lookup.PositionLike, recalls: bool = False
+        self,
+        viewer: Viewer,
+        room: str,
+        *,
+        limit: int,
+        before: lookup.PositionLike,
+        apply_restrictions: bool = False,
     ) -> BoundedPage[Message]:
         """Return the newest messages of a room, or those before a position; `recalls` applies restrictions."""
         check_limit(limit)
         async with self.access.reading(
-            viewer, "read room", generic_plan=True, apply_restrictions=recalls
+            viewer, "read room", generic_plan=True, apply_restrictions=apply_restrictions
         ) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = await lookup.room(conn, org_id, room)
@@ -74,7 +80,7 @@ class History:
             assigned = await conversations.room_assignments(conn, org_id, room_id, page.items)
             items = await conversations.with_assignments(conn, org_id, page.items, assigned)
             reading.record_shown([room_id, *(item.message.id for item in items)])
-        return BoundedPage(items=items, is_cut=page.is_cut)
+        return BoundedPage(items=items, is_truncated=page.is_truncated)
 
     async def conversation(
         self, viewer: Viewer, word: str, *, limit: int, before: lookup.PositionLike
@@ -92,9 +98,9 @@ class History:
             assigned = dict.fromkeys((message.id for message in page.items), key)
             items = await conversations.with_assignments(conn, org_id, page.items, assigned)
             reading.record_shown([key, *(item.message.id for item in items)])
-        return conversation, BoundedPage(items=items, is_cut=page.is_cut)
+        return conversation, BoundedPage(items=items, is_truncated=page.is_truncated)
 
-    async def exchanges(
+    async def threads(
         self, viewer: Viewer, room: str, *, limit: int, before: lookup.PositionLike
     ) -> "BoundedPage[Thread]":
         """Return the newest threads of a room, or those whose root is before a position."""

@@ -29,7 +29,7 @@ READERS = (
 
 
 async def preview(
-    path: Path, *, wish: ImportOptions | None = None, progress: Progress | None = None
+    path: Path, *, options: ImportOptions | None = None, progress: Progress | None = None
 ) -> ImportReport:
     """Report what an export holds, without a database.
 
@@ -37,12 +37,12 @@ async def preview(
         BadInput: the path cannot be read.
         UnknownFormat: no reader knows the format.
     """
-    return await read_export(path, wish, store=None, stored_rooms=None, progress=progress)
+    return await read_export(path, options, store=None, stored_rooms=None, progress=progress)
 
 
 async def read_export(
     path: Path,
-    wish: ImportOptions | None,
+    options: ImportOptions | None,
     *,
     store: StoreBatch,
     stored_rooms: ExistingRooms | None,
@@ -52,7 +52,7 @@ async def read_export(
     return await import_export(
         path,
         READERS,
-        wish=wish or ImportOptions(),
+        options=options or ImportOptions(),
         store=store,
         there=stored_rooms,
         now=datetime.now(UTC),
@@ -60,21 +60,21 @@ async def read_export(
     )
 
 
-def check_rooms(paths: Sequence[Path], wish: ImportOptions) -> ImportOptions:
+def check_rooms(paths: Sequence[Path], options: ImportOptions) -> ImportOptions:
     """Check that each room that the options name is in one of the exports.
 
     Raises:
         BadInput: a room is in none of them.
     """
-    if not wish.audience.names:
-        return wish
+    if not options.audience.names:
+        return options
     found: list[IncomingRoom] = []
     for path in paths:
         # The import itself reports a path that cannot be read.
         with suppress(RoomloreError):
-            found += rooms_in(path, READERS, wish)
-    check_room_names(wish.audience, found)
-    return replace(wish, is_checked=True)
+            found += rooms_in(path, READERS, options)
+    check_room_names(options.audience, found)
+    return replace(options, is_checked=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

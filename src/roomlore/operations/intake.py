@@ -105,7 +105,7 @@ class OutgoingMessage:
     room_id: RoomId
     text: str
     reply_to: Message | None
-    #: Empty for a message to the room, and for an answer to the hearers of a whisper.
+    #: Empty for a message to the room, and for an answer to the recipients of a whisper.
     recipient_ids: frozenset[ParticipantId]
     #: The id that the author chose.
     external_id: str | None
@@ -129,7 +129,7 @@ class Intake:
     on_stored: Callable[[int], Awaitable[None]]
 
     @operation("POST", "/messages", name="add_messages", replay="whole", is_repeatable=True)
-    async def records(self, messages: Records) -> BatchResult:
+    async def add_messages(self, messages: Records) -> BatchResult:
         """Store records of the format `roomlore.message/1` and return one result for each; for operators.
 
         Valid records are stored in one transaction, and storing them again changes nothing. Each record is read alone: a
@@ -153,7 +153,7 @@ class Intake:
         return replace(result, items=items)
 
     @operation("POST", "/rooms/{room}/messages", replay="whole", status=201, result_key="said")
-    async def say(
+    async def send(
         self,
         room: str,
         text: Text,
@@ -355,7 +355,7 @@ async def _store(
         if await disentanglement.mark_messages_dirty(
             conn, org_id, await client_ids.link_waiting_replies(conn, org_id, message_id)
         ):
-            await work_queue.wake(conn, "untangle")
+            await work_queue.wake(conn, "disentangle")
     return message_id
 
 
@@ -507,7 +507,7 @@ def _edited(
             for recipient in recipients
         ],
         precision=original.precision,
-        order=original.native_order,
+        order=original.sequence,
         mentions=original.mentions or (),
         attachments=original.attachments or (),
         reactions=original.reactions or (),

@@ -80,14 +80,14 @@ class Jobs:
         self,
         progress: runner.Progress | None = None,
         *,
-        untangled: runner.Progress | None = None,
+        disentangled: runner.Progress | None = None,
         every_org: bool = False,
     ) -> runner.DrainResult:
         """Do all work that is waiting or missing, and return what was done.
 
         Args:
             progress: Called after each batch of embeddings.
-            untangled: Called after each part of a room that was disentangled.
+            disentangled: Called after each part of a room that was disentangled.
             every_org: Do the work of every org in the database.
         """
         await self.access.audit_work("work", every_org=every_org)
@@ -96,7 +96,7 @@ class Jobs:
         gone = await expiry.expire_everywhere(db, now=datetime.now(UTC), only_org=only_org)
         # Privacy requests come first: no memory may be extracted from them.
         requests = await runner.drain(PrivacyRequestWorker(db=db), only_org=only_org)
-        disentangled = await self._disentangle(untangled, only_org)
+        rooms = await self._disentangle(disentangled, only_org)
         extracted = await self._rule_extraction.drain(only_org)
         # Interactions come before injections: a new memory may be injected at once.
         await runner.drain(InteractionWorker(db=db), only_org=only_org)
@@ -113,14 +113,14 @@ class Jobs:
             failing=await projection_service.write_pending(db, self.settings, only_org),
             unembedded=list(dict.fromkeys([*embedder.failing, *reembedder.failing])),
             expired=expiry.message_count(gone),
-            untangled=disentangled.done,
+            disentangled=rooms.done,
             remembered=sum(result.added for result in extracted if result is not None),
-            set_aside=await self._count_failed(only_org) + disentangled.set_aside + requests.set_aside,
+            dead_lettered=await self._count_failed(only_org) + rooms.dead_lettered + requests.dead_lettered,
         )
 
-    async def untangle(self, progress: runner.Progress | None = None) -> runner.DrainResult:
+    async def disentangle(self, progress: runner.Progress | None = None) -> runner.DrainResult:
         """Find replies and assign the messages of this org to conversations."""
-        await self.access.audit_work("untangle")
+        await self.access.audit_work("disentangle")
         return await self._disentangle(progress, self.access.org_id)
 
     async def _disentangle(
@@ -186,7 +186,7 @@ class Jobs:
         # Counted at the end: the next model may have embedded what the current one could not.
         async with self.access.db.system_connection() as conn:
             counts = [await work_queue.count(conn, queue, only_org) for queue in STATE_OF_QUEUE]
-        return sum(count.set_aside for count in counts)
+        return sum(count.dead_lettered for count in counts)
 
     def _embedding(self, queue: work_queue.QueueName) -> EmbeddingVersionWorker:
         return EmbeddingVersionWorker(db=self.access.db, models=self.models, queue=queue)
@@ -221,11 +221,11 @@ class ExtractionResult:
     #: Memories removed because their sources no longer support them.
     released: int
     #: Privacy requests that only the language model found.
-    wishes: int
+    privacy_requests: int
     #: Conversations that a language model went through.
-    read: int
+    llm_extracted: int
     #: Conversations left for the language model: the quota is used up, or it did not answer.
-    unread: int
+    llm_failed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,12 +263,12 @@ class Extraction:
             messages=by_rules.messages,
             added=by_rules.added + sum(run.result.added for run in runs),
             released=by_rules.released + sum(run.result.released for run in runs),
-            wishes=sum(run.result.wishes for run in runs),
-            read=read,
-            unread=len(runs) - read,
+            privacy_requests=sum(run.result.privacy_requests for run in runs),
+            llm_extracted=read,
+            llm_failed=len(runs) - read,
         )
 
-    async def readings(self, where: str | None = None, *, limit: int = 20) -> list[LlmCall]:
+    async def llm_calls(self, where: str | None = None, *, limit: int = 20) -> list[LlmCall]:
         """Return the language model calls for a conversation, in order, or the newest of all, newest first.
 
         Args:
@@ -281,8 +281,8 @@ class Extraction:
             NotAllowed: the caller is not an operator.
         """
         check_limit(limit)
-        await self.access.check("administer", "read readings")
-        async with self.access.reading(self.access.principal, "read readings") as reading:
+        await self.access.check("administer", "list language model calls")
+        async with self.access.reading(self.access.principal, "list language model calls") as reading:
             conn, org_id = reading.conn, self.access.org_id
             if where is None:
                 found = await llm_calls.newest(conn, org_id, limit=limit)

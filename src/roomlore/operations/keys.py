@@ -46,9 +46,14 @@ class Keys:
 
     access: Access
 
-    @operation("POST", "/keys", name="make_key", replay="once", status=201)
-    async def make(
-        self, role: Role, *, name: KeyName, participant: str | None = None, lasts: KeyLifetime | None = None
+    @operation("POST", "/keys", name="create_key", replay="once", status=201)
+    async def create(
+        self,
+        role: Role,
+        *,
+        name: KeyName,
+        participant: str | None = None,
+        valid_for: KeyLifetime | None = None,
     ) -> NewKey:
         """Make a key and return it with its secret, which is shown only once.
 
@@ -56,13 +61,13 @@ class Keys:
             role: The rights of its holder.
             name: A name that tells keys apart.
             participant: The participant that an agent or a member reads as; none for an operator.
-            lasts: How long it is valid; forever by default.
+            valid_for: How long it is valid; forever by default.
 
         Raises:
             NotFound: there is no such participant.
             BadInput: the role does not fit the participant, or an argument is invalid.
         """
-        _check(role, name, participant, lasts)
+        _check(role, name, participant, valid_for)
         secret, now = secrets.token_bytes(_SECRET_BYTES), datetime.now(UTC)
 
         async def work(conn: Connection) -> tuple[ApiKey, Sequence[UUID]]:
@@ -75,7 +80,7 @@ class Keys:
                 participant_id=None if holder is None else holder.id,
                 participant_name=None if holder is None else holder.name,
                 created_at=now,
-                expires_at=None if lasts is None else now + lasts,
+                expires_at=None if valid_for is None else now + valid_for,
                 revoked_at=None,
             )
             await keys.add(conn, self.access.org_id, key, digest=_digest(secret))

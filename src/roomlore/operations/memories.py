@@ -132,8 +132,8 @@ class Memories:
 
         return await self._get(await self.access.change("correct", "correct memory", work))
 
-    @operation("POST", "/memories/{memory}/forget", name="forget_memory", replay="memory")
-    async def forget(self, memory: str) -> Memory:
+    @operation("POST", "/memories/{memory}/archive", name="archive_memory", replay="memory")
+    async def archive(self, memory: str) -> Memory:
         """Archive an active memory and return it. It is neither recalled nor extracted again from its sources.
 
         Its sources stay; erase them separately. `restore` reverts this.
@@ -187,8 +187,8 @@ class Memories:
             reading.record_shown(match.memory.id for match in found)
         return found
 
-    @operation("GET", "/messages/{message}/memories", name="list_memories_resting_on")
-    async def resting_on(
+    @operation("GET", "/messages/{message}/memories", name="list_derived_memories")
+    async def derived_from(
         self, viewer: Viewer, message: str, *, room: str | None = None, limit: Limit = 50
     ) -> list[Memory]:
         """Return the newest memories with this message as a source, in any status, newest first."""
@@ -202,7 +202,7 @@ class Memories:
         return found
 
     @operation("GET", "/memories/{memory}", name="explain_memory")
-    async def why(self, viewer: Viewer, memory: str) -> Provenance:
+    async def provenance(self, viewer: Viewer, memory: str) -> Provenance:
         """Return a memory with its sources: the quoted words, the conversations and the rooms."""
         async with self.access.reading(viewer, "why", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
@@ -276,7 +276,7 @@ def _correction(old: Memory, content: str, caller: ParticipantId | None) -> Memo
         tags=frozenset(old.tags),
         metadata=old.metadata,
         task_id=old.task_id,
-        slot=old.slot,
+        attribute=old.attribute,
     )
 
 
@@ -426,11 +426,11 @@ class MemoryListPage:
     #: The cursor of the next page.
     next: str | None
     #: The facets of the newest `COUNTED` memories; empty on later pages.
-    tallies: Sequence[FacetCount]
+    facets: Sequence[FacetCount]
     #: The number of memories counted; 0 on later pages.
-    counted: int
+    facet_sample: int
     #: There are more memories than were counted.
-    is_cut: bool
+    is_truncated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -491,9 +491,9 @@ class MemoryBrowser:
                 for memory in found[:limit]
             ],
             next=_to_cursor(cursors[limit - 1]) if len(cursors) > limit else None,
-            tallies=[] if cursor else _count_facets(found, origins, persons),
-            counted=0 if cursor else len(found),
-            is_cut=cursor is None and len(cursors) > size,
+            facets=[] if cursor else _count_facets(found, origins, persons),
+            facet_sample=0 if cursor else len(found),
+            is_truncated=cursor is None and len(cursors) > size,
         )
 
     async def audience(self, viewer: Viewer, memory: str) -> MemoryAudience:

@@ -48,7 +48,7 @@ class Coverage:
     #: Items waiting: messages, rooms or conversations, depending on the job.
     waiting: int
     #: Items that failed too often and are not retried by themselves.
-    set_aside: int
+    dead_lettered: int
     #: Since when the oldest item waits; a long time means that no worker runs.
     oldest_at: datetime | None
 
@@ -63,7 +63,7 @@ class ProjectionCoverage:
     #: Messages waiting to be written or removed.
     waiting: int
     #: Messages that the server rejected.
-    set_aside: int
+    dead_lettered: int
     #: Since when the oldest message waits.
     oldest_at: datetime | None
 
@@ -74,11 +74,11 @@ class RoomCounts:
 
     messages: int
     #: The number of messages in the sample that the shares are from.
-    looked_at: int
+    sampled: int
     #: The share of messages in threads of several; None without messages, also for the next two.
-    share_in_exchanges: float | None
+    share_in_threads: float | None
     #: The mean number of messages of such a thread.
-    exchange_size: float | None
+    mean_thread_size: float | None
     #: The share of messages imported as question and answer pairs (`legacy_pair` in their metadata).
     legacy_share: float | None
     #: Messages with a vector.
@@ -86,11 +86,11 @@ class RoomCounts:
     #: The estimated number of vectors saved by rooms that embed only thread roots.
     vectors_saved: int
     embedded: Coverage
-    untangled: Coverage
+    disentangled: Coverage
     #: Messages whose conversation the rules went through; closed conversations wait.
     extracted: Coverage
     #: Messages searched for privacy requests.
-    listened: Coverage
+    privacy_checked: Coverage
     #: One for each server with an index of the org.
     projected: Sequence[ProjectionCoverage]
 
@@ -105,12 +105,12 @@ class RoomStatistics:
     name: str
     embedding_policy: EmbeddingPolicy
     #: The retention period; None is forever.
-    keep_for: timedelta | None
-    #: When it begins; until then `kept_until_then` applies. None if it applies already.
+    retention_period: timedelta | None
+    #: When it begins; until then `current_retention_period` applies. None if it applies already.
     retention_starts_at: datetime | None
-    kept_until_then: timedelta | None
+    current_retention_period: timedelta | None
     #: The number of messages that go then.
-    in_grace: int | None
+    expiring_messages: int | None
     counts: RoomCounts
 
 
@@ -125,11 +125,11 @@ class OrgStatistics:
     #: Durations of the newest reads.
     latencies: Sequence[Latency]
     #: Conversations waiting for the language model, and its state.
-    readings: llm_calls.ExtractionBacklog
+    llm_calls: llm_calls.ExtractionBacklog
     #: Hits of the memory section cache in this process.
     blocks: CacheStatistics
     #: The indexes in other servers.
-    copies: Sequence[ProjectionStatus]
+    projections: Sequence[ProjectionStatus]
     #: The current, next and previous embedding model.
     embedding: Sequence[EmbeddingVersionStatus]
     #: How the clock of the server disagrees with the database or the messages.
@@ -156,14 +156,14 @@ class _RoomData:
     room: RoomStats
     sample: RoomSample
     vectors: int
-    untangled: int
+    disentangled: int
     extracted: ExtractionProgress | None
     queues: dict[QueueName, QueueBacklog]
     projections: dict[Target, ProjectionBacklog]
 
     def extrapolated(self, count: int) -> float:
         """Return a count of the sample as an estimate for all messages of the room."""
-        looked_at = self.sample.looked_at
+        looked_at = self.sample.sampled
         return count * self.room.messages / looked_at if looked_at else 0.0
 
 
@@ -176,8 +176,8 @@ class Monitoring:
     section_cache: SectionCache
     embedding_versions: EmbeddingVersions
 
-    @operation("GET", "/operations", name="read_numbers")
-    async def numbers(self) -> OrgStatistics:
+    @operation("GET", "/statistics", name="read_statistics")
+    async def statistics(self) -> OrgStatistics:
         """Return the progress of the jobs, thread statistics and durations of reads."""
         await self.access.check("administer", "read numbers")
         async with self.access.reading(self.access.principal, "read numbers") as reading:
@@ -190,15 +190,15 @@ class Monitoring:
                 counts=_counts(rooms, copies),
                 rooms=[_room(room, copies) for room in rooms],
                 latencies=await stats.latencies(conn, org_id, newest=READS),
-                readings=await llm_calls.backlog(conn, org_id, now=now),
+                llm_calls=await llm_calls.backlog(conn, org_id, now=now),
                 blocks=self.section_cache.hits(org_id),
-                copies=copies,
+                projections=copies,
                 embedding=await self.embedding_versions.known_status(conn),
                 clock=clock_problems(utc_now(), database=newest.now, newest=newest.sent_at),
             )
 
-    @operation("GET", "/operations/state", name="read_state")
-    async def state(self) -> JobState:
+    @operation("GET", "/jobs", name="read_jobs")
+    async def job_state(self) -> JobState:
         """Return the workers, the failed jobs with their errors, and the size of the database."""
         await self.access.check("administer", "read state")
         async with self.access.reading(self.access.principal, "read state") as reading:
@@ -213,13 +213,13 @@ class Monitoring:
 
     @operation(
         "PUT",
-        "/rooms/{room}/embedding",
+        "/rooms/{room}/embedding-policy",
         name="set_embedding",
         replay="once",
         is_repeatable=True,
         result_key="change",
     )
-    async def embed(self, room: str, policy: EmbeddingPolicy) -> PolicyChange:
+    async def set_embedding_policy(self, room: str, policy: EmbeddingPolicy) -> PolicyChange:
         """Set whether a room embeds every message or only thread roots; return the effect.
 
         Vectors that are no longer needed are deleted at once. Missing ones are left to the worker.
@@ -244,21 +244,21 @@ async def _read_rooms(conn: Connection, org_id: OrgId, *, now: datetime) -> list
     rooms = await stats.room_stats(conn, org_id)
     size = max(MIN_SAMPLE, SAMPLE_SIZE // max(len(rooms), 1))
     samples = await stats.room_samples(conn, org_id, sample=size)
-    vectors, untangled = await stats.vector_counts(conn, org_id), await stats.assigned_counts(conn, org_id)
+    vectors, disentangled = await stats.vector_counts(conn, org_id), await stats.assigned_counts(conn, org_id)
     extracted = await extraction_state.coverage(conn, org_id, now=now)
     queues: defaultdict[RoomId, dict[QueueName, QueueBacklog]] = defaultdict(dict)
     for queue in await stats.queue_backlogs(conn, org_id):
-        queues[queue.room_id][queue.stage] = queue
+        queues[queue.room_id][queue.queue] = queue
     projections: defaultdict[RoomId, dict[Target, ProjectionBacklog]] = defaultdict(dict)
     for backlog in await stats.projection_backlogs(conn, org_id):
         projections[backlog.room_id][backlog.target] = backlog
-    empty = RoomSample(room_id=RoomId(org_id), looked_at=0, in_exchanges=0, exchanges=0, carried=0, legacy=0)
+    empty = RoomSample(room_id=RoomId(org_id), sampled=0, in_threads=0, threads=0, carried=0, legacy=0)
     return [
         _RoomData(
             room=room,
             sample=samples.get(room.room_id, empty),
             vectors=vectors.get(room.room_id, 0),
-            untangled=untangled.get(room.room_id, 0),
+            disentangled=disentangled.get(room.room_id, 0),
             extracted=extracted.get(room.room_id),
             queues=queues[room.room_id],
             projections=projections[room.room_id],
@@ -275,10 +275,10 @@ def _room(data: _RoomData, targets: Sequence[ProjectionStatus]) -> RoomStatistic
         external_id=room.external_id,
         name=room.name,
         embedding_policy=room.embedding_policy,
-        keep_for=room.keep_for,
+        retention_period=room.retention_period,
         retention_starts_at=room.retention_starts_at,
-        kept_until_then=room.kept_until_then,
-        in_grace=room.in_grace,
+        current_retention_period=room.current_retention_period,
+        expiring_messages=room.expiring_messages,
         counts=_counts([data], targets),
     )
 
@@ -286,23 +286,25 @@ def _room(data: _RoomData, targets: Sequence[ProjectionStatus]) -> RoomStatistic
 def _counts(rooms: Sequence[_RoomData], targets: Sequence[ProjectionStatus]) -> RoomCounts:
     messages = sum(room.room.messages for room in rooms)
     vectors = sum(room.vectors for room in rooms)
-    in_threads = sum(room.extrapolated(room.sample.in_exchanges) for room in rooms)
-    threads = sum(room.extrapolated(room.sample.exchanges) for room in rooms)
+    in_threads = sum(room.extrapolated(room.sample.in_threads) for room in rooms)
+    threads = sum(room.extrapolated(room.sample.threads) for room in rooms)
     extracted = [room.extracted for room in rooms if room.extracted is not None]
-    listening = _coverage(_backlogs(rooms, "listen"), done=0)
-    listened = messages - listening.waiting - listening.set_aside
+    listening = _coverage(_backlogs(rooms, "privacy_requests"), done=0)
+    listened = messages - listening.waiting - listening.dead_lettered
     return RoomCounts(
         messages=messages,
-        looked_at=sum(room.sample.looked_at for room in rooms),
-        share_in_exchanges=_ratio(in_threads, messages),
-        exchange_size=_ratio(in_threads, threads),
+        sampled=sum(room.sample.sampled for room in rooms),
+        share_in_threads=_ratio(in_threads, messages),
+        mean_thread_size=_ratio(in_threads, threads),
         legacy_share=_ratio(sum(room.extrapolated(room.sample.legacy) for room in rooms), messages),
         vectors=vectors,
         vectors_saved=round(sum(room.extrapolated(room.sample.carried) for room in rooms)),
         embedded=_coverage(_backlogs(rooms, "embed"), done=vectors),
-        untangled=_coverage(_backlogs(rooms, "untangle"), done=sum(room.untangled for room in rooms)),
+        disentangled=_coverage(
+            _backlogs(rooms, "disentangle"), done=sum(room.disentangled for room in rooms)
+        ),
         extracted=_coverage(extracted, done=sum(progress.done for progress in extracted)),
-        listened=replace(listening, done=listened),
+        privacy_checked=replace(listening, done=listened),
         projected=[_projection_coverage(rooms, messages, target) for target in targets],
     )
 
@@ -311,7 +313,7 @@ class _Backlog(Protocol):
     @property
     def waiting(self) -> int: ...
     @property
-    def set_aside(self) -> int: ...
+    def dead_lettered(self) -> int: ...
     @property
     def oldest_at(self) -> datetime | None: ...
 
@@ -324,7 +326,7 @@ def _coverage(backlogs: Sequence[_Backlog], *, done: int) -> Coverage:
     return Coverage(
         done=done,
         waiting=sum(backlog.waiting for backlog in backlogs),
-        set_aside=sum(backlog.set_aside for backlog in backlogs),
+        dead_lettered=sum(backlog.dead_lettered for backlog in backlogs),
         oldest_at=min((at for backlog in backlogs if (at := backlog.oldest_at) is not None), default=None),
     )
 
@@ -338,9 +340,9 @@ def _projection_coverage(
     left = _coverage(backlogs, done=done)
     return ProjectionCoverage(
         target=status.target,
-        done=done if status.is_ready or status.to_build is not None else None,
+        done=done if status.is_ready or status.remaining is not None else None,
         waiting=left.waiting,
-        set_aside=left.set_aside,
+        dead_lettered=left.dead_lettered,
         oldest_at=left.oldest_at,
     )
 

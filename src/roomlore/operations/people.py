@@ -191,7 +191,7 @@ class PeoplePage:
     people: Sequence[Participant]
     accounts: Sequence[Account]
     #: The number of people on all pages.
-    found: int
+    total: int
     #: The number of this page, from 1, and of all pages.
     number: int
     pages: int
@@ -225,7 +225,7 @@ class PeopleDirectory:
         return PeoplePage(
             people=[_participant(row) for row in rows],
             accounts=accounts,
-            found=found,
+            total=found,
             number=min(number, pages),
             pages=pages,
             is_empty=is_empty,

@@ -45,11 +45,11 @@ async def restrictions_on(access: Access, viewer: Viewer, ids: Sequence[MessageI
     return [
         RestrictedResult(
             message_id=row.message_id,
-            wish_id=row.wish_id,
+            request_id=row.request_id,
             kind=row.kind,
             room_name=row.room_name,
             author_name=row.author_name,
-            from_names=None if row.from_ids is None else _names(names, row.from_ids),
+            restricted_names=None if row.from_ids is None else _names(names, row.from_ids),
         )
         for row in sorted(seen, key=lambda row: order[row.message_id])
     ]
@@ -65,7 +65,7 @@ async def operator_restrictions(
     if not viewer.is_operator or not ids:
         return []
     if place is None:
-        return [row for row in await restrictions_on(access, viewer, ids) if row.from_names is None]
+        return [row for row in await restrictions_on(access, viewer, ids) if row.restricted_names is None]
     org_id = access.org_id
     async with access.db.read_transaction(viewer.posting(place), apply_restrictions=True) as conn:
         shown = {message.id for message in await messages.messages_by_id(conn, org_id, list(ids))}
@@ -113,7 +113,7 @@ class PrivacyRequestView:
     #: `dismissed`: the author or an operator rejected it.
     status: RequestStatus
     #: Why it is uncertain; empty if it is not.
-    doubt: str
+    review_reason: str
     room_id: RoomId
     room_name: str
     #: None for an erased request to forget: it stays as far as it covers messages of others.
@@ -124,19 +124,19 @@ class PrivacyRequestView:
     body: str
     said_at: datetime | None
     #: "rules", or the name of a language model.
-    heard_by: str
+    detected_by: str
     #: The participants it hides messages from; None is everybody but the exempt ones.
-    from_names: Sequence[str] | None
-    spared_names: Sequence[str]
+    restricted_names: Sequence[str] | None
+    exempt_names: Sequence[str]
     #: It also covers future messages; then the allowed or the denied topics.
-    is_standing: bool
-    permits: Sequence[str]
-    denies: Sequence[str]
+    is_ongoing: bool
+    allowed_topics: Sequence[str]
+    denied_topics: Sequence[str]
     #: When somebody last accepted or dismissed it.
     decided_at: datetime | None
     #: The covered messages that the viewer may read, oldest first, with the source message. For a proposed request, the
     #: messages it would cover at least.
-    covers: Sequence[Message]
+    covered_messages: Sequence[Message]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class PrivacyRequests:
 
     access: Access
 
-    @operation("GET", "/wishes", name="list_wishes")
+    @operation("GET", "/privacy-requests", name="list_privacy_requests")
     async def all(
         self,
         viewer: Viewer,
@@ -170,7 +170,7 @@ class PrivacyRequests:
         check_limit(limit)
         if status is not None and status not in get_args(RequestStatus):
             raise BadInput("status", f"must be one of {', '.join(get_args(RequestStatus))}")
-        async with self.access.reading(viewer, "list wishes") as reading:
+        async with self.access.reading(viewer, "list privacy requests") as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = None if room is None else await lookup.room(conn, org_id, room)
             found = await privacy_requests.newest(conn, org_id, room_id=room_id, status=status, limit=limit)
@@ -178,35 +178,35 @@ class PrivacyRequests:
             reading.record_shown([row.id for row in intact])
         return await self._to_views(viewer, intact)
 
-    @operation("GET", "/wishes/counts", name="count_wishes")
+    @operation("GET", "/privacy-requests/counts", name="count_privacy_requests")
     async def counts(self, viewer: Viewer) -> RequestCounts:
         """Return how many of the viewer's privacy requests are active, proposed and dismissed."""
-        async with self.access.reading(viewer, "count wishes") as reading:
+        async with self.access.reading(viewer, "count privacy requests") as reading:
             return await privacy_requests.counts(reading.conn, self.access.org_id)
 
     async def with_request_counts(self, importing: Awaitable[ImportReport]) -> ImportReport:
         """Return the report of an import with the number of privacy requests found in it."""
         before = await self._counts()
         report = await importing
-        return replace(report, wishes=(await self._counts()).since(before))
+        return replace(report, privacy_requests=(await self._counts()).since(before))
 
     async def _counts(self) -> RequestCounts:
         async with self.access.db.read_transaction(Viewer.operator(self.access.org_id)) as conn:
             return await privacy_requests.counts(conn, self.access.org_id)
 
-    @operation("GET", "/wishes/withheld", name="list_withheld")
-    async def withheld(
+    @operation("GET", "/restrictions", name="list_restrictions")
+    async def restrictions_on(
         self,
         viewer: Viewer,
         message_ids: Annotated[Sequence[MessageId], Meta(min_length=1, max_length=MOST_WORDS)],
     ) -> list[RestrictedResult]:
         """Return which of these messages privacy requests hide, and whose requests; others' only for operators."""
-        async with self.access.reading(viewer, "look at what is withheld") as reading:
+        async with self.access.reading(viewer, "list restrictions") as reading:
             found = await messages.messages_by_id(reading.conn, self.access.org_id, list(message_ids), most=0)
         return await restrictions_on(self.access, viewer, [message.id for message in found])
 
-    @operation("POST", "/wishes/{wish}/accept", name="accept_wish", replay="once")
-    async def accept(self, wish: str) -> PrivacyRequestView:
+    @operation("POST", "/privacy-requests/{request}/apply", name="apply_privacy_request", replay="once")
+    async def apply(self, request: str) -> PrivacyRequestView:
         """Put a proposed or dismissed privacy request into effect and return it.
 
         Raises:
@@ -216,12 +216,17 @@ class PrivacyRequests:
 
         async def write(conn: Connection, request: RequestReview) -> bool:
             if request.message_id is None:
-                raise BadInput(f"wish {request.id}", "was erased, and what it was about is known no more")
+                raise BadInput(
+                    f"privacy request {request.id}", "was erased, and what it was about is known no more"
+                )
             if not _is_source_intact(request):
-                raise BadInput(f"wish {request.id}", "says no wish any more: its message was edited since")
+                raise BadInput(
+                    f"privacy request {request.id}",
+                    "no longer states a request: its message was edited since",
+                )
             if await privacy_requests.mode(conn, self.access.org_id) == "off":
                 raise BadInput(
-                    f"wish {request.id}",
+                    f"privacy request {request.id}",
                     'counts not while the org\'s mode is "off"; set it to "propose" or "on"',
                 )
             if not await privacy_requests.decide(
@@ -231,10 +236,10 @@ class PrivacyRequests:
             await enforcement.reapply(conn, self.access.org_id, [request.room_id])
             return True
 
-        return await self._decide(wish, "accept wish", write, "counts already")
+        return await self._decide(request, "apply privacy request", write, "counts already")
 
-    @operation("POST", "/wishes/{wish}/dismiss", name="dismiss_wish", replay="once")
-    async def dismiss(self, wish: str) -> PrivacyRequestView:
+    @operation("POST", "/privacy-requests/{request}/dismiss", name="dismiss_privacy_request", replay="once")
+    async def dismiss(self, request: str) -> PrivacyRequestView:
         """Reject a privacy request or end its effect, and return it; the messages it hid are recalled again.
 
         Raises:
@@ -250,16 +255,16 @@ class PrivacyRequests:
             await enforcement.lift(conn, self.access.org_id, request.room_id, request.id)
             return True
 
-        return await self._decide(wish, "dismiss wish", write, "was dismissed before")
+        return await self._decide(request, "dismiss privacy request", write, "was dismissed before")
 
-    @operation("GET", "/wishes/mode", name="read_mode", result_key="mode")
+    @operation("GET", "/privacy-requests/mode", name="read_privacy_mode", result_key="mode")
     async def mode(self) -> RequestMode:
         """Return the org's mode of privacy requests; for operators."""
-        await self.access.check("administer", "look at the mode of wishes")
-        async with self.access.resolving("look at the mode of wishes") as conn:
+        await self.access.check("administer", "look at the privacy mode")
+        async with self.access.resolving("look at the privacy mode") as conn:
             return await privacy_requests.mode(conn, self.access.org_id)
 
-    @operation("PUT", "/wishes/mode", replay="whole", is_repeatable=True, result_key="mode")
+    @operation("PUT", "/privacy-requests/mode", replay="whole", is_repeatable=True, result_key="mode")
     async def set_mode(self, mode: RequestMode) -> RequestMode:
         """Set the org's mode of privacy requests and return it; for operators.
 
@@ -281,7 +286,7 @@ class PrivacyRequests:
                 await enforcement.reapply(conn, self.access.org_id, rooms)
             return mode, []
 
-        return await self.access.change("administer", "set the mode of wishes", work)
+        return await self.access.change("administer", "set the privacy mode", work)
 
     async def _decide(
         self,
@@ -301,7 +306,7 @@ class PrivacyRequests:
             if not await write(conn, request):
                 # Raises NotFound if the request was erased with its message.
                 await self._resolve(conn, str(request.id))
-                raise BadInput(f"wish {request.id}", refusal)
+                raise BadInput(f"privacy request {request.id}", refusal)
             return None, [key for key in (request.id, request.message_id) if key is not None]
 
         await self.access.change("correct", action, work)
@@ -312,11 +317,11 @@ class PrivacyRequests:
     async def _resolve(self, conn: Connection, word: str) -> RequestReview:
         ids = ids_matching(word)
         if ids is None:
-            raise NotFound("wish", word)
+            raise NotFound("privacy request", word)
         found = await privacy_requests.newest(
             conn, self.access.org_id, room_id=None, status=None, limit=10, named=ids
         )
-        return lookup.single("wish", word, found.items)
+        return lookup.single("privacy request", word, found.items)
 
     async def _to_views(self, viewer: Viewer, requests: Sequence[RequestReview]) -> list[PrivacyRequestView]:
         """Return requests with the covered messages that the viewer may read.
@@ -328,9 +333,9 @@ class PrivacyRequests:
         # Only operators may read this table: a row in it would reveal a hidden message.
         async with self.access.db.read_transaction(Viewer.operator(org_id)) as conn:
             for row in await privacy_requests.covered_messages(conn, org_id, [row.id for row in requests]):
-                covered[row.wish_id].append(row.message_id)
+                covered[row.request_id].append(row.message_id)
         ids = {key for keys in covered.values() for key in keys}
-        people = {key for row in requests for key in (*(row.from_ids or ()), *row.spared_ids)}
+        people = {key for row in requests for key in (*(row.from_ids or ()), *row.exempt_ids)}
         async with self.access.db.read_transaction(viewer) as conn:
             found = await messages.messages_truncated(conn, org_id, list(ids))
             names = await memories.known_names(conn, org_id, people)
@@ -340,7 +345,7 @@ class PrivacyRequests:
                 id=row.id,
                 kind=row.kind,
                 status=row.status,
-                doubt=row.doubt,
+                review_reason=row.review_reason,
                 room_id=row.room_id,
                 room_name=row.room_name,
                 author_id=row.author_id,
@@ -348,14 +353,14 @@ class PrivacyRequests:
                 message_id=row.message_id,
                 body=row.body,
                 said_at=row.sent_at,
-                heard_by=row.heard_by,
-                from_names=None if row.from_ids is None else _names(names, row.from_ids),
-                spared_names=_names(names, row.spared_ids),
-                is_standing=row.is_standing,
-                permits=sorted(row.permits),
-                denies=sorted(row.denies),
+                detected_by=row.detected_by,
+                restricted_names=None if row.from_ids is None else _names(names, row.from_ids),
+                exempt_names=_names(names, row.exempt_ids),
+                is_ongoing=row.is_ongoing,
+                allowed_topics=sorted(row.allowed_topics),
+                denied_topics=sorted(row.denied_topics),
                 decided_at=row.decided_at,
-                covers=[by_id[key] for key in covered[row.id] if key in by_id],
+                covered_messages=[by_id[key] for key in covered[row.id] if key in by_id],
             )
             for row in requests
         ]
@@ -363,7 +368,7 @@ class PrivacyRequests:
 
 def _is_source_intact(row: RequestReview) -> bool:
     """Return whether the source message still states the request; an erased source counts as intact."""
-    return row.told is None or storage.is_unchanged(row.told, row.body)
+    return row.spans is None or storage.is_unchanged(row.spans, row.body)
 
 
 def _names(names: dict[ParticipantId, str], ids: Sequence[ParticipantId]) -> list[str]:

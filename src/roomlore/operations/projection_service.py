@@ -50,15 +50,15 @@ class ProjectionStatus:
     #: The next index is being built.
     is_building: bool
     #: The names of the current and the next index in the server.
-    copy: str | None
-    next_copy: str | None
+    index_name: str | None
+    next_index_name: str | None
     #: The subjects that the next index still lacks; None while they are being counted.
-    to_build: int | None
+    remaining: int | None
     #: The embedding model of the current or next index; None without vectors.
     model: str | None
     #: Changes waiting to be written, and changes that the server rejected.
     waiting: int
-    set_aside: int
+    dead_lettered: int
     #: The age of the oldest waiting change.
     lag_seconds: float
     #: Since when the server fails, and how.
@@ -149,10 +149,12 @@ class Projections:
         await self.access.audit_work("compare projection")
         async with self.access.db.read_transaction(self.access.principal) as conn:
             current = await projections.current_projection(conn, org_id, checked)
-        if current is None or current.copy is None:
+        if current is None or current.index_name is None:
             raise NotFound("copy in", checked)
         async with self._open(checked) as server:
-            compared, *found = await _compare(self._expected(current), _stored_digests(server, current.copy))
+            compared, *found = await _compare(
+                self._expected(current), _stored_digests(server, current.index_name)
+            )
         async with self.access.db.read_transaction(self.access.principal) as conn:
             pending = await projections.pending_ids(
                 conn, org_id, checked, [key for ids in found for key in ids]
@@ -162,7 +164,7 @@ class Projections:
         if repair and ids:
             async with self._open(checked) as server:
                 # Allow older versions: the database may have been restored.
-                await server.invalidate(current.copy, ids)
+                await server.invalidate(current.index_name, ids)
             # Queue last, because the worker may write at once.
             enqueue = partial(projections.enqueue_for, org_id=org_id, target=checked, ids=ids)
             await self.access.db.change(org_id, enqueue)
@@ -225,14 +227,14 @@ async def projection_statuses(conn: Connection, org_id: OrgId) -> list[Projectio
         statuses.append(
             ProjectionStatus(
                 target=row.target,
-                is_ready=row.copy is not None,
-                is_building=row.next_copy is not None,
-                copy=row.copy,
-                next_copy=row.next_copy,
-                to_build=building.get(row.target),
+                is_ready=row.index_name is not None,
+                is_building=row.next_index_name is not None,
+                index_name=row.index_name,
+                next_index_name=row.next_index_name,
+                remaining=building.get(row.target),
                 model=row.model or row.next_model,
                 waiting=backlog.waiting,
-                set_aside=backlog.set_aside,
+                dead_lettered=backlog.dead_lettered,
                 lag_seconds=backlog.lag_seconds,
                 failing_since=row.failing_since,
                 error=row.error,

@@ -95,11 +95,11 @@ class SearchResponse:
 
     hits: Sequence[FoundThread]
     #: How certain it is that the answer is among them, 0..1.
-    certainty: float | None
+    confidence: float | None
     degraded: Sequence[SearchDegradation]
-    read: AppliedFilters | None
+    applied_filters: AppliedFilters | None
     #: Results that restrictions hide; only operators see them.
-    withheld: Sequence[RestrictedResult]
+    restrictions: Sequence[RestrictedResult]
     postable: Postable
 
     def result(self) -> SearchResult:
@@ -112,8 +112,8 @@ class AnswerResponse:
     """An answer, its sources, and the trace of each stage."""
 
     question: str
-    tier: StageName
-    known: bool
+    stage: StageName
+    is_answered: bool
     answer: str
     written_by: str
     note: str
@@ -123,9 +123,9 @@ class AnswerResponse:
     lines: Sequence[LogMatch]
     trace: Sequence[StageTrace]
     degraded: Sequence[SearchDegradation]
-    read: AppliedFilters | None
+    applied_filters: AppliedFilters | None
     #: Sources that restrictions hide; only operators see them.
-    withheld: Sequence[RestrictedResult]
+    restrictions: Sequence[RestrictedResult]
     postable: Postable
 
     def to_answer(self) -> Answer:
@@ -162,12 +162,12 @@ class ContextResponse:
     is_partial: bool
     citations: Mapping[str, Citation]
     #: What restrictions hide from this part of the room; None unless the viewer is an operator.
-    withheld: Sequence[RestrictedResult] | None = None
+    restrictions: Sequence[RestrictedResult] | None = None
     #: None unless the viewer is an agent; the same for `explain_memories`.
     memories: Mapping[str, MemoryId] | None = None
     explain: Sequence[ExplainedMessage] | None = None
-    sealed: Sequence[TimeBoundary] | None = None
-    unread: Sequence[UnreadLink] | None = None
+    boundaries: Sequence[TimeBoundary] | None = None
+    unread_links: Sequence[UnreadLink] | None = None
     explain_memories: Sequence[ExplainedMemory] | None = None
 
 
@@ -188,7 +188,7 @@ class MemorySectionResponse:
 class ThreadResponse:
     """A thread and its root message."""
 
-    opening: MessageId
+    root: MessageId
     messages: Sequence[Message]
     replies: Sequence[Reply]
     #: The maximum length of each text in a very large thread; None if texts are whole.
@@ -215,7 +215,7 @@ class TimelinePage:
 class ThreadsPage:
     """Threads of a room, newest root first, and the cursor of earlier ones."""
 
-    exchanges: Sequence[ThreadResponse]
+    threads: Sequence[ThreadResponse]
     next: str | None
 
 
@@ -267,7 +267,7 @@ class ReceiptResponse:
     checked_at: datetime | None
     is_dry_run: bool
     #: What indexes on other servers may still hold. None on a dry run and in lists.
-    copies: Sequence[PendingRemoval] | None
+    pending_projections: Sequence[PendingRemoval] | None
     #: None on a dry run.
     is_clean: bool | None
 
@@ -315,7 +315,7 @@ def answer_response(answer: Answer) -> AnswerResponse:
     return convert(
         AnswerResponse,
         answer,
-        known=answer.is_known,
+        is_answered=answer.is_answered,
         answer=answer.text,
         citations={label: str(place) for label, place in answer.citations.items()},
         sources=[found_thread(hit) for hit in answer.hits],
@@ -324,7 +324,7 @@ def answer_response(answer: Answer) -> AnswerResponse:
 
 def context_response(context: Context, *, explain: bool) -> ContextResponse:
     """Return a context; with `explain` also why each message is in or out, and each link that was not read."""
-    section = context.block
+    section = context.memory_section
     return ContextResponse(
         room_id=context.room_id,
         trigger_id=context.trigger_id,
@@ -336,11 +336,11 @@ def context_response(context: Context, *, explain: bool) -> ContextResponse:
         text=to_text(context),
         is_partial=context.is_partial,
         citations=context.citations,
-        withheld=context.withheld if context.viewer.is_operator else None,
+        restrictions=context.restrictions if context.viewer.is_operator else None,
         memories=section.citations if section else None,
         explain=context.explain() if explain else None,
-        sealed=context.sealed if explain else None,
-        unread=context.unread if explain else None,
+        boundaries=context.boundaries if explain else None,
+        unread_links=context.unread_links if explain else None,
         explain_memories=section.explain() if section and explain else None,
     )
 
@@ -353,7 +353,7 @@ def memory_section_response(section: MemorySection, *, explain: bool) -> MemoryS
 
 def thread_response(thread: Thread) -> ThreadResponse:
     """Return a thread with the id of its root."""
-    return convert(ThreadResponse, thread, opening=thread.root.id)
+    return convert(ThreadResponse, thread, root=thread.root.id)
 
 
 def conversation_response(

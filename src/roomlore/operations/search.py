@@ -154,7 +154,7 @@ async def newest_in_scope(conn: Connection, viewer: Viewer, question: str, scope
     for stage, where in stages:
         hits = await list_recent(conn, viewer, scope=where, limit=MAX_LISTED_MESSAGES)
         best, outcome = (1.0, "answered") if hits else (None, "empty")
-        trace.append(StageTrace(tier=stage, candidates=len(hits), best=best, bar=0.0, outcome=outcome))
+        trace.append(StageTrace(stage=stage, candidates=len(hits), best=best, threshold=0.0, outcome=outcome))
         if hits:
             lines = (
                 message_line(message, hit)
@@ -162,9 +162,9 @@ async def newest_in_scope(conn: Connection, viewer: Viewer, question: str, scope
                 for message in hit.messages
                 if message.id in hit.why
             )
-            return Answer(question=question, tier=stage, text="\n".join(lines), hits=hits, trace=trace)
+            return Answer(question=question, stage=stage, text="\n".join(lines), hits=hits, trace=trace)
     text = f"{fallback_chain.UNKNOWN_ANSWER} Nobody said anything then that you may read."
-    return Answer(question=question, tier="none", text=text, hits=(), trace=trace)
+    return Answer(question=question, stage="none", text=text, hits=(), trace=trace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,13 +250,13 @@ class SearchService:
                 return message_ids_of_hits((await _find_threads(conn, plan, limit=limit)).hits)
 
             hidden = await hidden_message_ids(conn, viewer, search_again, shown=shown)
-        withheld = await operator_restrictions(self.access, viewer, hidden, place=plan.viewer.place)
+        restrictions = await operator_restrictions(self.access, viewer, hidden, place=plan.viewer.place)
         return SearchResult(
             hits=hits,
-            certainty=found.confidence,
+            confidence=found.confidence,
             degraded=prepared.degraded,
-            read=plan.interpretation,
-            withheld=withheld,
+            applied_filters=plan.interpretation,
+            restrictions=restrictions,
             postable=place.postable,
         )
 
@@ -301,14 +301,14 @@ class SearchService:
         if result is not None:
             answer = await writer.finish(plan.viewer, result, scope=plan.scope, quote=quote)
         answer = _with_remark(answer, plan.interpretation)
-        withheld = await operator_restrictions(self.access, viewer, hidden, place=plan.viewer.place)
+        restrictions = await operator_restrictions(self.access, viewer, hidden, place=plan.viewer.place)
         return replace(
             answer,
             question=question,
             degraded=prepared.degraded,
-            read=plan.interpretation,
+            applied_filters=plan.interpretation,
             postable=place.postable,
-            withheld=withheld,
+            restrictions=restrictions,
         )
 
     async def similar(self, viewer: Viewer, question: str, *, place: Destination, limit: int) -> SearchResult:
@@ -463,7 +463,7 @@ def check_question(text: str) -> None:
 
 def _check_result_limit(limit: int) -> None:
     if not 1 <= limit <= MOST_FOUND:
-        raise BadInput("limit", f"must be at least 1 and at most {MOST_FOUND:,} exchanges")
+        raise BadInput("limit", f"must be at least 1 and at most {MOST_FOUND:,} threads")
 
 
 async def _named_authors(conn: Connection, viewer: Viewer, filters: Filters) -> _AuthorFilter:
@@ -476,8 +476,8 @@ def _with_remark(answer: Answer, applied: AppliedFilters | None) -> Answer:
     remark = applied.unknown_names_note() if applied else ""
     if not remark:
         return answer
-    parts = (remark, answer.text) if answer.is_known else (answer.text, remark)
-    return replace(answer, text=("\n" if answer.is_known else " ").join(parts))
+    parts = (remark, answer.text) if answer.is_answered else (answer.text, remark)
+    return replace(answer, text=("\n" if answer.is_answered else " ").join(parts))
 
 
 async def _find_threads(conn: Connection, plan: _SearchPlan, *, limit: int) -> MessageSearchResult:

@@ -20,8 +20,8 @@ SERVICES: Mapping[str, type] = {
     "intake": Intake,
     "keys": Keys,
     "memories": Memories,
-    "operations": Monitoring,
+    "monitoring": Monitoring,
     "people": People,
-    "room_management": RoomManagement,
-    "wishes": PrivacyRequests,
+    "room_admin": RoomManagement,
+    "privacy_requests": PrivacyRequests,
 }

@@ -96,7 +96,7 @@ class TimelineLine:
 
     #: The message with its parent and conversation; the text may be cut.
     placed: AssignedMessage
-    is_cut: bool
+    is_truncated: bool
     attached: Sequence[AttachmentName]
     #: The parent, cut.
     answered: Message | None
@@ -104,7 +104,7 @@ class TimelineLine:
     #: The newest earlier versions, oldest first.
     versions: Sequence[EarlierVersion]
     #: The known recipients of a whisper.
-    hearers: Sequence[WhisperRecipient]
+    recipients: Sequence[WhisperRecipient]
     memories: Sequence[MessageMemory]
     #: A bridge wrote it for its author.
     is_bridged: bool
@@ -123,12 +123,12 @@ class TimelineWindow:
     #: Oldest first.
     lines: Sequence[TimelineLine]
     #: The message in the middle, if one was requested.
-    sought: MessageId | None
+    target: MessageId | None
     #: The messages to continue before and after; None if there are no more.
     earlier: MessageId | None
     later: MessageId | None
     #: In order of their first message; in large rooms those with the most messages, and the authors of the lines.
-    voices: Sequence[Speaker]
+    speakers: Sequence[Speaker]
     first_at: datetime | None
     last_at: datetime | None
     #: Events after this id may be missing in the window.
@@ -145,8 +145,8 @@ class ConversationView:
     #: The newest messages, oldest first.
     lines: Sequence[TimelineLine]
     #: The message to continue before.
-    onward: MessageId | None
-    voices: Sequence[Speaker]
+    next: MessageId | None
+    speakers: Sequence[Speaker]
     #: Conversations of the room that ended before and after it, the nearest first.
     earlier: Sequence[ConversationTitle]
     later: Sequence[ConversationTitle]
@@ -158,11 +158,11 @@ class RoomThreads:
 
     room: RoomHeader
     #: Newest first, by their roots.
-    exchanges: Sequence[Thread]
+    threads: Sequence[Thread]
     #: Messages whose text is cut.
     cut: frozenset[MessageId]
-    hearers: Mapping[MessageId, Sequence[WhisperRecipient]]
-    voices: Sequence[Speaker]
+    recipients: Mapping[MessageId, Sequence[WhisperRecipient]]
+    speakers: Sequence[Speaker]
     as_of: UUID
 
 
@@ -214,10 +214,10 @@ class Timeline:
         return TimelineWindow(
             room=header,
             lines=lines,
-            sought=window.sought,
+            target=window.target,
             earlier=window.earlier,
             later=window.later,
-            voices=speakers.speakers(),
+            speakers=speakers.speakers(),
             first_at=min((author.first_at for author in speakers.authors), default=None),
             last_at=max((author.last_at for author in speakers.authors), default=None),
             as_of=as_of,
@@ -256,19 +256,19 @@ class Timeline:
             shown = [message for thread in threads for message in thread.messages]
             speakers = await _load_speakers(conn, viewer, room_id, shown)
             whispers = [message.id for message in shown if message.kind == "whisper"]
-            hearers = await store.whisper_recipients(conn, org_id, whispers) if whispers else []
+            recipients = await store.whisper_recipients(conn, org_id, whispers) if whispers else []
             reading.record_shown([room_id, *(message.id for message in shown)])
             header = await _room(conn, org_id, room_id)
         cut = MAX_THREAD_MESSAGE_LENGTH
         return RoomThreads(
             room=header,
-            exchanges=[
+            threads=[
                 replace(thread, messages=[_truncated(message, cut) for message in thread.messages])
                 for thread in threads
             ],
             cut=frozenset(message.id for message in shown if len(message.body) > cut),
-            hearers=_by_message(hearers),
-            voices=speakers.speakers(),
+            recipients=_by_message(recipients),
+            speakers=speakers.speakers(),
             as_of=as_of,
         )
 
@@ -280,10 +280,10 @@ class Timeline:
         *,
         part: int = 1,
         stretch: int = MAX_PART_LENGTH,
-        recalls: bool = False,
+        apply_restrictions: bool = False,
     ) -> FullMessage:
         """Return a part of the full text of a message; `recalls` applies restrictions."""
-        async with self.access.reading(viewer, "read room", apply_restrictions=recalls) as reading:
+        async with self.access.reading(viewer, "read room", apply_restrictions=apply_restrictions) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = await lookup.room(conn, org_id, room)
             found = await lookup.message(conn, org_id, message, room_id=room_id)
@@ -339,8 +339,8 @@ class Timeline:
             conversation=conversation,
             room=room,
             lines=lines,
-            onward=shown[0].id if len(newest) > limit else None,
-            voices=speakers.speakers(),
+            next=shown[0].id if len(newest) > limit else None,
+            speakers=speakers.speakers(),
             earlier=around[0],
             later=around[1],
         )
@@ -378,7 +378,7 @@ async def _with_details(
     titles = await store.conversation_titles(conn, org_id, conversation_ids)
     whispers = [message.id for message in shown if message.kind == "whisper"]
     edited = [message.id for message in shown if message.edited_at is not None]
-    hearers = _by_message(await store.whisper_recipients(conn, org_id, whispers) if whispers else [])
+    recipients = _by_message(await store.whisper_recipients(conn, org_id, whispers) if whispers else [])
     versions = _by_message(
         await store.versions(conn, org_id, edited, limit=MOST_VERSIONS, most=MAX_VERSION_LENGTH)
         if edited
@@ -391,12 +391,12 @@ async def _with_details(
     return [
         TimelineLine(
             placed=replace(item, message=_truncated(item.message, MAX_SCANNED)),
-            is_cut=len(item.message.body) > MAX_SCANNED,
+            is_truncated=len(item.message.body) > MAX_SCANNED,
             attached=attached.get(item.message.id, ()),
             answered=None if item.answers is None else parents.get(item.answers.parent_id),
             conversation=None if item.conversation_id is None else titles.get(item.conversation_id),
             versions=versions.get(item.message.id, ()),
-            hearers=hearers.get(item.message.id, ()),
+            recipients=recipients.get(item.message.id, ()),
             memories=memories.get(item.message.id, ()),
             is_bridged=speakers.is_bridged(item.message.author_id),
         )
@@ -446,7 +446,7 @@ class _Window:
     messages: Sequence[Message]
     earlier: MessageId | None
     later: MessageId | None
-    sought: MessageId | None = None
+    target: MessageId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -474,7 +474,7 @@ class _WindowReader:
         if request.around is not None:
             above, earlier = await self._earlier(position, self.limit // 2)
             below, later = await self._later(position, self.limit // 2)
-            return _Window(messages=[*above, middle, *below], earlier=earlier, later=later, sought=middle.id)
+            return _Window(messages=[*above, middle, *below], earlier=earlier, later=later, target=middle.id)
         if request.after is not None:
             shown, later = await self._later(position, self.limit)
             return _Window(messages=shown, earlier=(shown[0] if shown else middle).id, later=later)

@@ -94,7 +94,7 @@ async def reapply(conn: Connection, org_id: OrgId, rooms: Collection[RoomId]) ->
     known = await kept.in_rooms(conn, org_id, rooms)
     if not known or await privacy_requests.mode(conn, org_id) == "off":
         return
-    at = max(wish.heard_at for wish in known)
+    at = max(request.detected_at for request in known)
     covered: list[CoveredPair] = []
     for loaded in await _load_rooms(conn, org_id, known, fresh=()):
         stated = await asyncio.to_thread(_requests_in, loaded)
@@ -121,7 +121,7 @@ async def add_detected(
     if await privacy_requests.mode(conn, org_id) == "off":
         return 0
     known = await kept.in_rooms(conn, org_id, [room_id])
-    dismissed = {wish.message_id for wish in known if wish.status == "dismissed"}
+    dismissed = {request.message_id for request in known if request.status == "dismissed"}
     for room in await _load_rooms(conn, org_id, known, fresh=requests.keys() - dismissed):
         if room.id == room_id:
             sources = [
@@ -134,11 +134,11 @@ async def add_detected(
     return 0
 
 
-async def lift(conn: Connection, org_id: OrgId, room_id: RoomId, wish_id: UUID) -> None:
+async def lift(conn: Connection, org_id: OrgId, room_id: RoomId, request_id: UUID) -> None:
     """Lift everything that a dismissed request restricted, directly or through other requests."""
-    covered = await privacy_requests.covered_messages(conn, org_id, [wish_id])
+    covered = await privacy_requests.covered_messages(conn, org_id, [request_id])
     await _relabel(conn, org_id, [one.message_id for one in covered])
-    await kept.lift_request(conn, org_id, wish_id)
+    await kept.lift_request(conn, org_id, request_id)
     await reapply(conn, org_id, [room_id])
 
 
@@ -186,8 +186,8 @@ async def _load_rooms(
 
 def _may_have_changed(request: StoredRequest, fresh: Sequence[RoomMessage]) -> bool:
     """Return whether a message came before a request, or a person it names may have joined."""
-    position = (request.sent_at, request.native_order, request.message_id)
-    is_waiting = request.told is None or bool(request.told.get("awaited"))
+    position = (request.sent_at, request.sequence, request.message_id)
+    is_waiting = request.spans is None or bool(request.spans.get("awaited"))
     return is_waiting or any(message.position < position for message in fresh)
 
 
@@ -208,14 +208,14 @@ def _request_in(message: RoomMessage, room: _RoomState) -> RequestMessage | None
     stored = None if known is None else storage.to_request(known, message.body)
     if known is not None and stored is not None:
         return _with_resolved_names(
-            RequestMessage(message=message, request=stored, detected_by=known.heard_by, spans=known.told),
+            RequestMessage(message=message, request=stored, detected_by=known.detected_by, spans=known.spans),
             room.name_index,
         )
     request = recognise(message.body, message.author_id, room.name_index)
     if request is not None:
         return _with_parsed_spans(message, request, BY_RULES)
     return (
-        RequestMessage(message=message, request=PrivacyRequest(kind="withhold"))
+        RequestMessage(message=message, request=PrivacyRequest(kind="restrict"))
         if restricts_unknown_person(message.body)
         else None
     )
@@ -276,7 +276,7 @@ async def _without_withdrawn(
 def _needs_resolving(source: RequestMessage, room: _RoomState) -> bool:
     """Return whether a request is new, names a new person, or follows a new message."""
     known = room.known.get(source.message.id)
-    if known is None or source.spans != known.told:
+    if known is None or source.spans != known.spans:
         return True
     return any(message.position <= source.message.position for message in room.fresh)
 
@@ -306,13 +306,13 @@ async def _resolve_and_store(
     excerpt = await load_excerpt(conn, org_id, room.id, due)
     ongoing = {source.message.id for source in due if source.request.is_ongoing}
     since = await load_starts(conn, org_id, ongoing) | {
-        key: request.since for key, request in room.known.items() if request.is_standing
+        key: request.since for key, request in room.known.items() if request.is_ongoing
     }
     excerpt = replace(excerpt, present=await load_present(conn, org_id, due_ids))
     mode = await privacy_requests.mode(conn, org_id)
     # User text may be slow to match: keep it off the event loop.
     resolved = await asyncio.to_thread(_resolve, due, room, excerpt, others=others, since=since, mode=mode)
-    await kept.add(conn, org_id, [each.row(room.id) for each in resolved], heard_at=at)
+    await kept.add(conn, org_id, [each.row(room.id) for each in resolved], detected_at=at)
     for each in resolved:
         covered += await _covered_now(conn, org_id, room, each, excerpt=excerpt, is_new=is_all_new)
     return covered
@@ -358,9 +358,9 @@ def _resolve(
         if scope.is_ongoing:
             scope = replace(scope, since=since.get(message.id))
         known = room.known.get(message.id)
-        if known is not None and scope.kind == known.kind == "confide" and known.told == source.spans:
+        if known is not None and scope.kind == known.kind == "confidential" and known.spans == source.spans:
             # The audience of a confidential message is determined once: renaming must not add anybody.
-            scope = replace(scope, exempt_ids=frozenset(known.spared_ids))
+            scope = replace(scope, exempt_ids=frozenset(known.exempt_ids))
         doubt = review_reason(source, messages_before(message, excerpt.messages))
         status = _next_status(known, doubt, mode)
         resolved.append(_ResolvedRequest(voice=source, reach=scope, status=status, doubt=doubt))
@@ -371,7 +371,7 @@ def _resolve(
 
 def _next_status(known: StoredRequest | None, doubt: str, mode: RequestMode) -> RequestStatus:
     """Return the new status. A person's decision stays; so does the status while the doubt is unchanged."""
-    if known is not None and (known.decided_at is not None or bool(known.doubt) == bool(doubt)):
+    if known is not None and (known.decided_at is not None or bool(known.review_reason) == bool(doubt)):
         return known.status
     return "proposed" if doubt or mode != "on" else "active"
 
@@ -424,4 +424,4 @@ async def _restrict(conn: Connection, org_id: OrgId, covered: Sequence[CoveredPa
 
 async def _relabel(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
     if ids and await disentanglement.mark_messages_dirty(conn, org_id, ids):
-        await work_queue.wake(conn, "untangle")
+        await work_queue.wake(conn, "disentangle")

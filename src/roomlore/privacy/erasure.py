@@ -230,7 +230,7 @@ async def _erase_memories(
     involved = [memory.id for memory in naming if memory.is_involved]
     counts.update(await erasure.drop_memories(conn, org_id, involved))
     counts["names in others' memories"] += len(naming) - len(involved)
-    counts["readings"] += await llm_calls.drop_containing(conn, org_id, names)
+    counts["language model calls"] += await llm_calls.drop_containing(conn, org_id, names)
     labels = await erasure.labels_containing(conn, org_id, names)
     label_ids = [label.id for label in labels if aliases.is_named_in(label.label)]
     counts["labels"] += await erasure.clear_labels(conn, org_id, label_ids)
@@ -244,7 +244,7 @@ async def erase_room(conn: Connection, org_id: OrgId, room_id: RoomId, *, at: da
     asserted = await rooms.memories_asserted_in(conn, org_id, room_id)
     counts.update(await erasure.drop_memories(conn, org_id, asserted))
     counts.update(await rooms.drop(conn, org_id, room, at=at))
-    del counts["wishes without words"]
+    del counts["tombstones of privacy requests"]
     return counts
 
 

@@ -12,14 +12,22 @@ from roomlore.domain.records import Viewer
 #: What can be removed, in the order of the receipt.
 REMOVED = (
     *("messages", "revisions", "audiences", "replies", "embeddings", "work", "memories", "memory links"),
-    *("memory embeddings", "readings"),
-    *("placements", "labels", "conversations", "participants", "identities", "memberships", "activity"),
+    *("memory embeddings", "language model calls"),
+    *(
+        "conversation messages",
+        "labels",
+        "conversations",
+        "participants",
+        "accounts",
+        "memberships",
+        "activity",
+    ),
     *(
         "merges",
         "keys",
-        "encounters",
+        "interactions",
         "injections",
-        "wishes",
+        "privacy requests",
         "mentions in others' messages",
         "room names",
         "rooms",
@@ -30,7 +38,7 @@ REMOVED = (
 #: that they cannot see.
 OWN_COUNTS = frozenset(
     {
-        *("messages", "revisions", "audiences", "embeddings", "work", "participants", "identities"),
+        *("messages", "revisions", "audiences", "embeddings", "work", "participants", "accounts"),
         *("memberships", "activity", "merges", "keys", "digests", "name digests"),
     }
 )
@@ -48,8 +56,8 @@ KEPT_REASONS = {
         "digests of the words of their names",
         "so that no label or title contains them again; a guessed word can be confirmed with them",
     ),
-    "wishes without words": (
-        "wishes to forget, without author and words",
+    "tombstones of privacy requests": (
+        "privacy requests to forget, without author and text",
         "what others repeated of what was to be forgotten stays out of recall; an operator may undo them",
     ),
     "names in others' words": (
@@ -130,7 +138,7 @@ def build_receipt(
 def _kept_records(kind: ErasureKind, counts: Mapping[str, int]) -> list[RetainedCount]:
     kept: list[tuple[str, int, str]] = []
     if kind in {"message", "person"}:
-        kept.append(("holes", counts["messages"], TOMBSTONE_REASON))
+        kept.append(("tombstones", counts["messages"], TOMBSTONE_REASON))
     if kind == "range":
         kept.append(("the range", 1, RANGE))
     if kind == "room":
@@ -143,4 +151,6 @@ def _kept_records(kind: ErasureKind, counts: Mapping[str, int]) -> list[Retained
         ("this receipt, and lines of the activity log", 1, LOG),
         ("dead rows, log, backups", dead, SERVER),
     ]
-    return [RetainedCount(store="postgresql", what=what, count=count, why=why) for what, count, why in kept]
+    return [
+        RetainedCount(store="postgresql", what=what, count=count, reason=why) for what, count, why in kept
+    ]

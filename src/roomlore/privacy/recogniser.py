@@ -252,7 +252,7 @@ def _confidential_request(sentences: Sequence[str]) -> PrivacyRequest | None:
             or _says_more(sentences, sentence)
         )
         refers_back = not has_content and index == len(sentences) - 1
-        return PrivacyRequest(kind="confide", is_about_itself=has_content, refers_back=refers_back)
+        return PrivacyRequest(kind="confidential", is_about_itself=has_content, refers_back=refers_back)
     return None
 
 
@@ -298,7 +298,7 @@ def _own_access_limit(sentences: Sequence[str], author_id: ParticipantId) -> Pri
     if not denied:
         return None
     return PrivacyRequest(
-        kind="withhold", restricted_ids=frozenset({author_id}), denied=denied, is_ongoing=True
+        kind="restrict", restricted_ids=frozenset({author_id}), denied=denied, is_ongoing=True
     )
 
 
@@ -317,7 +317,7 @@ def _ongoing_restriction(
         if restricted and not patterns.FIRST_PERSON.match(clause):
             allowed: frozenset[Topic] = frozenset() if is_revoked else _allowed_topics(clause)
             return PrivacyRequest(
-                kind="withhold",
+                kind="restrict",
                 restricted_ids=restricted,
                 unresolved_names=unknown_names(named, name_index, besides=author_id),
                 is_ongoing=True,
@@ -336,7 +336,7 @@ def _one_time_restriction(
         if restricted and not patterns.REPORTED_SPEECH.search(sentence):
             topics = topics_of(f"{sentence[:start]} {sentence[end:]}")
             return PrivacyRequest(
-                kind="withhold",
+                kind="restrict",
                 restricted_ids=restricted,
                 unresolved_names=unknown_names(named, name_index, besides=author_id),
                 denied=topics,

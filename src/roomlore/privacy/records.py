@@ -9,7 +9,7 @@ from roomlore.db.privacy_requests import Position, RoomMessage
 from roomlore.domain.ids import MessageId, ParticipantId
 
 #: `forget`: hidden from everybody. `confide`: only for those present. `withhold`: hidden from some people.
-RequestKind = Literal["forget", "confide", "withhold"]
+RequestKind = Literal["forget", "confidential", "restrict"]
 #: Topics that a restriction may allow or deny.
 Topic = Literal[
     "schedule", "health", "contact", "money", "credentials", "customer", "contract", "incident", "status"

@@ -45,7 +45,7 @@ async def redact(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlat
                 await erasure.rewrite_messages(conn, org_id, changed)
                 ids = [message.id for message in changed]
                 await disentanglement.mark_messages_dirty(conn, org_id, ids)
-                tally["readings"] += await llm_calls.drop_with_messages(conn, org_id, ids)
+                tally["language model calls"] += await llm_calls.drop_with_messages(conn, org_id, ids)
             visible = [
                 after.id
                 for before, after in zip(messages, redacted, strict=True)

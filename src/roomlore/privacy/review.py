@@ -125,7 +125,7 @@ def review_reason(message: RequestMessage, before: Sequence[RoomMessage]) -> str
 def _wording_reason(request: PrivacyRequest, body: str) -> str:
     text = with_straight_apostrophes(body).strip()
     if (
-        request.kind == "confide"
+        request.kind == "confidential"
         and len(text) <= LONGEST_LABELLED
         and "\n" not in text
         and CONFIDENTIAL_LABEL.match(text)
@@ -141,9 +141,9 @@ def _wording_reason(request: PrivacyRequest, body: str) -> str:
 
 
 def _is_plain(request: PrivacyRequest, text: str) -> bool:
-    if request.kind == "confide":
+    if request.kind == "confidential":
         return PLAIN_CONFIDENTIAL.fullmatch(text) is not None
-    if request.kind == "withhold":
+    if request.kind == "restrict":
         return PLAIN_RESTRICT.fullmatch(text) is not None
     if PLAIN_FORGET.fullmatch(text) or patterns.FORGET_MINE.fullmatch(text):
         return True

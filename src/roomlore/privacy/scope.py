@@ -104,7 +104,7 @@ def resolve_scope(
         position=message.position,
         target_ids=frozenset({message.id}),
     )
-    if request.kind == "withhold" and request.is_ongoing:
+    if request.kind == "restrict" and request.is_ongoing:
         return replace(
             scope,
             is_ongoing=True,
@@ -131,7 +131,7 @@ def resolve_scope(
             )
             - digests_of(secrets),
         )
-    if request.kind == "withhold":
+    if request.kind == "restrict":
         unheard = set(about) - _heard_by(request.restricted_ids, before)
         return replace(
             scope, target_ids=frozenset({message.id, *unheard}), restricted_ids=request.restricted_ids
@@ -358,7 +358,7 @@ def _restricts_same_people(
     request = recognise(message.body, message.author_id, name_index)
     named = (
         request.restricted_ids
-        if request is not None and request.kind == "withhold"
+        if request is not None and request.kind == "restrict"
         else mentioned_ids(without_quoted_lines(message.body), name_index)
     )
     if named:

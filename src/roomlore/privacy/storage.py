@@ -38,17 +38,17 @@ def to_scope(row: StoredRequest) -> RequestScope:
         message_id=row.message_id,
         requester_id=row.author_id,
         kind=cast("RequestKind", row.kind),
-        position=(row.sent_at, row.native_order, row.message_id),
+        position=(row.sent_at, row.sequence, row.message_id),
         target_ids=frozenset(row.target_ids),
-        digests=frozenset(row.marks),
-        author_digests=frozenset(row.own_marks),
+        digests=frozenset(row.identifiers),
+        author_digests=frozenset(row.own_identifiers),
         restricted_ids=None if row.from_ids is None else frozenset(row.from_ids),
-        exempt_ids=frozenset(row.spared_ids),
-        is_ongoing=row.is_standing,
+        exempt_ids=frozenset(row.exempt_ids),
+        is_ongoing=row.is_ongoing,
         since=row.since,
-        allowed=_topics(row.permits),
-        denied=_topics(row.denies),
-        author_ids=None if row.of_ids is None else frozenset(row.of_ids),
+        allowed=_topics(row.allowed_topics),
+        denied=_topics(row.denied_topics),
+        author_ids=None if row.covered_author_ids is None else frozenset(row.covered_author_ids),
     )
 
 
@@ -62,19 +62,19 @@ def to_row(
         author_id=scope.requester_id,
         kind=scope.kind,
         status=status,
-        doubt=doubt,
-        heard_by=source.detected_by,
-        told=source.spans,
+        review_reason=doubt,
+        detected_by=source.detected_by,
+        spans=source.spans,
         target_ids=scope.target_ids,
-        marks=scope.digests,
-        own_marks=scope.author_digests,
+        identifiers=scope.digests,
+        own_identifiers=scope.author_digests,
         from_ids=scope.restricted_ids,
-        spared_ids=scope.exempt_ids,
-        is_standing=scope.is_ongoing,
+        exempt_ids=scope.exempt_ids,
+        is_ongoing=scope.is_ongoing,
         since=scope.since,
-        permits=scope.allowed,
-        denies=scope.denied,
-        of_ids=scope.author_ids,
+        allowed_topics=scope.allowed,
+        denied_topics=scope.denied,
+        covered_author_ids=scope.author_ids,
     )
 
 
@@ -98,18 +98,18 @@ def to_spans(request: PrivacyRequest, body: str) -> dict[str, Any]:
 
 def to_request(row: StoredRequest, body: str) -> PrivacyRequest | None:
     """Return the stored request; None if its message was edited, or it waits for people it names."""
-    if row.told is None or not is_unchanged(row.told, body):
+    if row.spans is None or not is_unchanged(row.spans, body):
         return None
-    wish = PrivacyRequest(
+    request = PrivacyRequest(
         kind=cast("RequestKind", row.kind),
-        refers_back=row.told["points_back"],
-        is_record=row.told["is_record"],
+        refers_back=row.spans["points_back"],
+        is_record=row.spans["is_record"],
         restricted_ids=frozenset(row.from_ids or ()),
-        allowed=_topics(row.permits),
-        denied=_topics(row.denies),
-        is_ongoing=row.is_standing,
+        allowed=_topics(row.allowed_topics),
+        denied=_topics(row.denied_topics),
+        is_ongoing=row.is_ongoing,
     )
-    return with_spans(wish, row.told, body)
+    return with_spans(request, row.spans, body)
 
 
 def with_spans(request: PrivacyRequest, spans: Mapping[str, Any], body: str) -> PrivacyRequest:

@@ -88,23 +88,25 @@ class Neo4jProjection(Neo4jQueries):
         """Show neither address nor password."""
         return "Neo4jProjection()"
 
-    async def prepare(self, copy: str, *, dimensions: int = 0) -> None:
+    async def prepare(self, index_name: str, *, dimensions: int = 0) -> None:
         """Create an index, unless it exists; a graph has no vectors, so `dimensions` does not matter."""
         del dimensions
         if not self._is_constrained:
             for name in ("constrain_subjects", "constrain_copies", "index_bots"):
                 await self._wire.define(name)
             self._is_constrained = True
-        if await self._is_being_removed(copy):
+        if await self._is_being_removed(index_name):
             # The process that was removing it may have been killed.
-            await self.remove(copy)
-            await self._is_being_removed(copy)
+            await self.remove(index_name)
+            await self._is_being_removed(index_name)
 
-    async def _is_being_removed(self, copy: str) -> bool:
-        rows = await self._wire.write_transaction(lambda work: work.rows("prepare_copy", {"copy": copy}))
+    async def _is_being_removed(self, index_name: str) -> bool:
+        rows = await self._wire.write_transaction(
+            lambda work: work.rows("prepare_copy", {"copy": index_name})
+        )
         return bool(rows[0]["leaving"])
 
-    async def put(self, copy: str, subjects: Sequence[Node]) -> None:
+    async def put(self, index_name: str, subjects: Sequence[Node]) -> None:
         """Write nodes with their edges; the server keeps a newer version that it has.
 
         Raises:
@@ -113,7 +115,7 @@ class Neo4jProjection(Neo4jQueries):
         """
 
         async def write(some: Sequence[Node]) -> None:
-            await self._wire.write_transaction(lambda work: write_nodes(work, copy, some))
+            await self._wire.write_transaction(lambda work: write_nodes(work, index_name, some))
 
         nodes = server.newest_versions(subjects)
         refused = [node.id for node in nodes if not _is_valid_node(node)]
@@ -122,53 +124,53 @@ class Neo4jProjection(Neo4jQueries):
             refused += await server.write_halving(write, batch)
         server.raise_if_refused("Neo4j", "subject", refused)
 
-    async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
+    async def drop(self, index_name: str, ids: Sequence[UUID]) -> None:
         """Remove nodes with all their edges; unknown ids are ignored. After a failure some may have been removed."""
         for some in server.chunks(_distinct(ids), BATCH):
-            while not await self._delete_batch(copy, some, is_leaving=False):
+            while not await self._delete_batch(index_name, some, is_leaving=False):
                 pass
 
-    async def _delete_batch(self, copy: str, ids: Sequence[str], *, is_leaving: bool) -> bool:
+    async def _delete_batch(self, index_name: str, ids: Sequence[str], *, is_leaving: bool) -> bool:
         """Delete a batch of the nodes' edges, and the nodes with their last edges; return whether they are gone."""
 
         async def delete(work: "Transaction") -> bool:
-            if not is_leaving and not await work.rows("lock_copy", {"copy": copy}):
+            if not is_leaving and not await work.rows("lock_copy", {"copy": index_name}):
                 raise server.IndexMissing("Neo4j")
-            parameters = {"copy": copy, "ids": ids, "limit": MAX_DELETED_EDGES, "leaving": is_leaving}
+            parameters = {"copy": index_name, "ids": ids, "limit": MAX_DELETED_EDGES, "leaving": is_leaving}
             deleted = await work.rows("cut_nodes", parameters)
             is_last = len(deleted) < MAX_DELETED_EDGES
             if is_last:
-                await work.rows("drop_nodes", {"copy": copy, "ids": ids})
-            await _delete_stubs(work, copy, deleted)
+                await work.rows("drop_nodes", {"copy": index_name, "ids": ids})
+            await _delete_stubs(work, index_name, deleted)
             return is_last
 
         return await self._wire.write_transaction(delete)
 
-    async def invalidate(self, copy: str, ids: Sequence[UUID]) -> None:
+    async def invalidate(self, index_name: str, ids: Sequence[UUID]) -> None:
         """Let any version replace these nodes and the edges they own; they stay until then."""
         for some in server.chunks(_distinct(ids), BATCH):
-            await self._wire.write_transaction(lambda work, some=some: _invalidate(work, copy, some))
+            await self._wire.write_transaction(lambda work, some=some: _invalidate(work, index_name, some))
 
-    async def stored_digests(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
+    async def stored_digests(self, index_name: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
         """Return ids and digests of the nodes after an id, ordered by id; a node that lost an edge has no digest."""
         since = "" if after is None else str(after)
         return await self._wire.read_transaction(
-            lambda work: _stored_digests(work, copy, since, max(limit, 0))
+            lambda work: _stored_digests(work, index_name, since, max(limit, 0))
         )
 
     async def index_names(self) -> list[str]:
         """Return the names of the indexes in the server, including those that are half removed."""
         return [row["name"] for row in await self._wire.read("copies", {})]
 
-    async def remove(self, copy: str) -> None:
+    async def remove(self, index_name: str) -> None:
         """Remove an index, if it exists; after a failure the rest is still listed, and nothing is written to it."""
-        if not await self._wire.write_transaction(lambda work: work.rows("leave_copy", {"copy": copy})):
+        if not await self._wire.write_transaction(lambda work: work.rows("leave_copy", {"copy": index_name})):
             return
-        while rows := await self._wire.read("some_of", {"copy": copy, "limit": BATCH}):
+        while rows := await self._wire.read("some_of", {"copy": index_name, "limit": BATCH}):
             ids = [row["id"] for row in rows]
-            while not await self._delete_batch(copy, ids, is_leaving=True):
+            while not await self._delete_batch(index_name, ids, is_leaving=True):
                 pass
-        await self._wire.write_transaction(lambda work: work.rows("remove_copy", {"copy": copy}))
+        await self._wire.write_transaction(lambda work: work.rows("remove_copy", {"copy": index_name}))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -260,10 +262,10 @@ class _PendingNode:
         return [edge for edge in self.node.edges if before.get(_kind(edge)) != self.owned[_kind(edge)]]
 
 
-async def write_nodes(work: "Transaction", copy: str, nodes: Sequence[Node]) -> None:
+async def write_nodes(work: "Transaction", index_name: str, nodes: Sequence[Node]) -> None:
     """Write nodes of one version, each with those of its edges that changed."""
-    due, unchanged = await _changed_nodes(work, copy, nodes)
-    parameters = {"copy": copy, "version": nodes[0].version}
+    due, unchanged = await _changed_nodes(work, index_name, nodes)
+    parameters = {"copy": index_name, "version": nodes[0].version}
     if unchanged:
         await work.rows("renew_nodes", {**parameters, "ids": unchanged})
     groups: dict[tuple[NodeLabel, bool], list[Mapping[str, Any]]] = defaultdict(list)
@@ -274,14 +276,14 @@ async def write_nodes(work: "Transaction", copy: str, nodes: Sequence[Node]) -> 
         await work.rows(name, {**parameters, "rows": rows}, words=label_values(label))
     await _write_edges(work, parameters, due)
     stale = {pending.node.id: pending.stale_kinds for pending in due}
-    await _delete_stubs(work, copy, await _by_kind(work, "delete_edges", parameters, stale))
+    await _delete_stubs(work, index_name, await _by_kind(work, "delete_edges", parameters, stale))
 
 
 async def _changed_nodes(
-    work: "Transaction", copy: str, nodes: Sequence[Node]
+    work: "Transaction", index_name: str, nodes: Sequence[Node]
 ) -> tuple[list[_PendingNode], list[str]]:
     """Lock the index; return the nodes to write, and the ids of those that only need the new version."""
-    rows = await work.rows("lock_known", {"copy": copy, "ids": [str(node.id) for node in nodes]})
+    rows = await work.rows("lock_known", {"copy": index_name, "ids": [str(node.id) for node in nodes]})
     if not rows:
         raise server.IndexMissing("Neo4j")
     stored_nodes = {UUID(id_): _StoredNode(*rest) for id_, *rest in rows[0]["known"]}
@@ -341,28 +343,28 @@ async def _by_kind(
     return rows
 
 
-async def _delete_stubs(work: "Transaction", copy: str, edges: "Sequence[Row]") -> None:
+async def _delete_stubs(work: "Transaction", index_name: str, edges: "Sequence[Row]") -> None:
     """Delete the stubs that these deleted edges led to, if no other edge does."""
     stubs = sorted({row["stub"] for row in edges if row["stub"] is not None})
     if stubs:
-        await work.rows("delete_stubs", {"copy": copy, "ids": stubs})
+        await work.rows("delete_stubs", {"copy": index_name, "ids": stubs})
 
 
-async def _invalidate(work: "Transaction", copy: str, ids: Sequence[str]) -> None:
-    if not await work.rows("lock_copy", {"copy": copy}):
+async def _invalidate(work: "Transaction", index_name: str, ids: Sequence[str]) -> None:
+    if not await work.rows("lock_copy", {"copy": index_name}):
         raise server.IndexMissing("Neo4j")
-    rows = await work.rows("distrust_nodes", {"copy": copy, "ids": ids})
+    rows = await work.rows("distrust_nodes", {"copy": index_name, "ids": ids})
     owned = {UUID(row["id"]): _parse_owned(row["owned"]) for row in rows}
-    await _by_kind(work, "distrust_edges", {"copy": copy}, owned)
+    await _by_kind(work, "distrust_edges", {"copy": index_name}, owned)
 
 
-async def _stored_digests(work: "Transaction", copy: str, after: str, limit: int) -> list[StoredDigest]:
-    if not await work.rows("find_copy", {"copy": copy}):
+async def _stored_digests(work: "Transaction", index_name: str, after: str, limit: int) -> list[StoredDigest]:
+    if not await work.rows("find_copy", {"copy": index_name}):
         raise server.IndexMissing("Neo4j")
-    rows = await work.rows("held", {"copy": copy, "after": after, "limit": limit})
+    rows = await work.rows("held", {"copy": index_name, "after": after, "limit": limit})
     owned = {UUID(row["id"]): _parse_owned(row["owned"]) for row in rows}
     counts: Counter[str] = Counter()
-    for row in await _by_kind(work, "count_edges", {"copy": copy}, owned):
+    for row in await _by_kind(work, "count_edges", {"copy": index_name}, owned):
         counts[row["id"]] += row["count"]
     return [
         StoredDigest(id=UUID(row["id"]), digest=row["digest"] if row["edges"] == counts[row["id"]] else "")

@@ -29,9 +29,9 @@ class Neo4jQueries:
     def __init__(self, wire: "Neo4jConnection") -> None:
         self._wire = wire
 
-    def view_for(self, copy: str, sight: VisibilityFilter) -> "Neo4jGraphView":
+    def view_for(self, index_name: str, sight: VisibilityFilter) -> "Neo4jGraphView":
         """Return an index as one viewer sees it."""
-        return Neo4jGraphView(wire=self._wire, copy=copy, sight=sight)
+        return Neo4jGraphView(wire=self._wire, index_name=index_name, sight=sight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,12 @@ class Neo4jGraphView:
     """A `Graph` in an index, for one viewer; its methods raise `BackendUnavailable`."""
 
     wire: "Neo4jConnection"
-    copy: str
+    index_name: str
     sight: VisibilityFilter
 
     async def messages_by_agents(self, *, limit: int) -> list[MessageId]:
         """Return the messages of agents, newest first."""
-        return [MessageId(key) for key in await self._query("said_by_bots", limit=limit)]
+        return [MessageId(key) for key in await self._query("messages_by_agents", limit=limit)]
 
     async def messages_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
         """Return the messages of these accounts, newest first."""
@@ -52,7 +52,7 @@ class Neo4jGraphView:
 
     async def memories_by_agents(self, *, limit: int) -> list[MemoryId]:
         """Return the memories that agents stated or observed, newest first."""
-        return [MemoryId(key) for key in await self._query("known_by_bots", limit=limit)]
+        return [MemoryId(key) for key in await self._query("memories_of_agents", limit=limit)]
 
     async def _query(
         self, name: str, participant_ids: Sequence[ParticipantId] = (), *, limit: int
@@ -60,7 +60,7 @@ class Neo4jGraphView:
         if limit < 1 or not _sees_anything(self.sight):
             return []
         parameters: dict[str, Any] = {
-            "copy": self.copy,
+            "copy": self.index_name,
             "participants": [str(key) for key in participant_ids],
             "limit": limit,
             **_visibility_parameters(self.sight),
@@ -68,7 +68,7 @@ class Neo4jGraphView:
 
         async def ask(work: "Transaction") -> "list[Row] | None":
             rows = await work.rows(name, parameters, words=_query_parts())
-            return rows if rows or await work.rows("find_copy", {"copy": self.copy}) else None
+            return rows if rows or await work.rows("find_copy", {"copy": self.index_name}) else None
 
         rows = await self.wire.read_transaction(ask)
         if rows is None:

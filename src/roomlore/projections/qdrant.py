@@ -81,14 +81,14 @@ class QdrantProjection:
         """Show neither address nor key."""
         return "QdrantProjection()"
 
-    async def prepare(self, copy: str, *, dimensions: int) -> None:
+    async def prepare(self, index_name: str, *, dimensions: int) -> None:
         """Create an index for vectors of this length, unless it exists.
 
         Raises:
             BackendUnavailable: the server is too old, or the index is for other vectors.
         """
         await self._wire.check_version()
-        name = PREFIX + copy
+        name = PREFIX + index_name
         try:
             shape = await self._wire.shape(name)
         except IndexMissing:
@@ -112,7 +112,7 @@ class QdrantProjection:
             if name not in await self._wire.collections():
                 raise
 
-    async def put(self, copy: str, subjects: Sequence[Point]) -> None:
+    async def put(self, index_name: str, subjects: Sequence[Point]) -> None:
         """Write points; the server keeps a newer version that it has.
 
         Raises:
@@ -121,7 +121,7 @@ class QdrantProjection:
         """
         points = newest_versions(subjects)
         valid = [point for point in points if _is_valid(point)]
-        refused = await self._write_all(PREFIX + copy, _batches(valid))
+        refused = await self._write_all(PREFIX + index_name, _batches(valid))
         if len(refused) == len(valid) >= _ALL_REFUSED:
             raise wrong_index("Qdrant", "takes none of our messages")
         invalid = [point.id for point in points if not _is_valid(point)]
@@ -156,23 +156,23 @@ class QdrantProjection:
             return await write_halving(write, points)
         return []
 
-    async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
+    async def drop(self, index_name: str, ids: Sequence[UUID]) -> None:
         """Remove points; unknown ids are ignored. After a failure some may have been removed."""
         for some in chunks(ids, _IDS_PER_DELETE):
-            await self._wire.delete(PREFIX + copy, some)
+            await self._wire.delete(PREFIX + index_name, some)
 
-    async def invalidate(self, copy: str, ids: Sequence[UUID]) -> None:
+    async def invalidate(self, index_name: str, ids: Sequence[UUID]) -> None:
         """Let any version replace these points; they stay until then."""
         for some in chunks(ids, BATCH):
-            await self._wire.invalidate(PREFIX + copy, some)
+            await self._wire.invalidate(PREFIX + index_name, some)
 
-    async def stored_digests(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
+    async def stored_digests(self, index_name: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
         """Return ids and digests of the points after an id, ordered by id."""
         found: list[StoredDigest] = []
         while len(found) < limit and after != _LAST_ID:
             wanted = min(limit - len(found), _PAGE)
             since = None if after is None else UUID(int=after.int + 1)
-            page = await self._wire.stored_digests(PREFIX + copy, since=since, limit=wanted)
+            page = await self._wire.stored_digests(PREFIX + index_name, since=since, limit=wanted)
             found += page
             if len(page) < wanted:
                 break
@@ -184,13 +184,13 @@ class QdrantProjection:
         names = await self._wire.collections()
         return sorted(name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))
 
-    async def remove(self, copy: str) -> None:
+    async def remove(self, index_name: str) -> None:
         """Remove an index, if it exists."""
         try:
-            await self._wire.remove(PREFIX + copy)
+            await self._wire.remove(PREFIX + index_name)
         except IndexMissing:
             # Any server can answer 404; only Qdrant can list its collections.
-            if PREFIX + copy in await self._wire.collections():
+            if PREFIX + index_name in await self._wire.collections():
                 raise
 
     async def close(self) -> None:
@@ -199,7 +199,7 @@ class QdrantProjection:
 
     async def search_dense(
         self,
-        copy: str,
+        index_name: str,
         vector: NDArray[np.float32],
         *,
         sight: VisibilityFilter,
@@ -216,12 +216,12 @@ class QdrantProjection:
         if wanted < 1:
             return []
         return await self._wire.search_dense(
-            PREFIX + copy, vector, sight=sight, narrowing=narrowing, limit=wanted
+            PREFIX + index_name, vector, sight=sight, narrowing=narrowing, limit=wanted
         )
 
     async def search_lexical(
         self,
-        copy: str,
+        index_name: str,
         lexemes: Sequence[str],
         *,
         sight: VisibilityFilter,
@@ -232,7 +232,7 @@ class QdrantProjection:
         if not lexemes or wanted < 1:
             return []
         return await self._wire.search_lexical(
-            PREFIX + copy, lexemes, sight=sight, narrowing=narrowing, limit=wanted
+            PREFIX + index_name, lexemes, sight=sight, narrowing=narrowing, limit=wanted
         )
 
 

@@ -107,7 +107,7 @@ INDEXES: Mapping[str, models.PayloadSchemaType] = {
     "author_is_bot": models.PayloadSchemaType.BOOL,
     "author_kind": models.PayloadSchemaType.KEYWORD,
     "conversation_id": models.PayloadSchemaType.KEYWORD,
-    "exchange_id": models.PayloadSchemaType.KEYWORD,
+    "thread_id": models.PayloadSchemaType.KEYWORD,
     "sent_at": models.PayloadSchemaType.DATETIME,
     "audience": models.PayloadSchemaType.KEYWORD,
     "audience_kind": models.PayloadSchemaType.KEYWORD,
@@ -347,7 +347,9 @@ def _not_qdrant() -> BackendUnavailable:
 def _refusal(status: int) -> BackendUnavailable:
     match status:
         case 401 | 403:
-            return BackendUnavailable("Qdrant denies access", cure="see whether ROOMLORE_QDRANT_KEY is right")
+            return BackendUnavailable(
+                "Qdrant denied_topics access", cure="see whether ROOMLORE_QDRANT_KEY is right"
+            )
         case 404:
             return IndexMissing("Qdrant")
         case 400 | 409 | 413 | 422:
@@ -394,9 +396,9 @@ def payload_of(point: Point) -> dict[str, Any]:
         "author_is_bot": point.author_kind == "agent",
         "author_kind": point.author_kind,
         "author_name": point.author_name,
-        "exchange_id": str(point.exchange_id),
+        "thread_id": str(point.thread_id),
         "sent_at": point.sent_at.astimezone(UTC).isoformat(timespec="microseconds"),
-        "native_order": point.native_order,
+        "sequence": point.sequence,
         "audience_kind": ROOM if point.audience is None else NAMED,
         "version": point.version,
         "digest": point.digest,

@@ -70,42 +70,42 @@ def confidence(
     fit = {
         message.message_id: max(message.similarity or 0.0, 0.0) + message.context_coverage for message in best
     }
-    closeness = {key: value for key in fit if (value := reasons[key].closeness) is not None}
-    if not closeness:
+    rerank_score = {key: value for key in fit if (value := reasons[key].rerank_score) is not None}
+    if not rerank_score:
         if any(message.similarity is not None for message in best):
             return Confidence(value=max(fit.values()) / 2, threshold=VECTOR_THRESHOLD)
         return Confidence(value=max(fit.values()), threshold=WORD_THRESHOLD)
     carried = max(relevance(reasons[key]) for key in fit)
-    named = _name_margin(question, best, closeness)
+    named = _name_margin(question, best, rerank_score)
     signs = (
-        max(value + closeness.get(key, 0.0) for key, value in fit.items())
-        + max(closeness.values())
+        max(value + rerank_score.get(key, 0.0) for key, value in fit.items())
+        + max(rerank_score.values())
         + BEST_MESSAGE_WEIGHT * carried
-        + OUTLIER_WEIGHT * _outlier_margin(closeness.values())
+        + OUTLIER_WEIGHT * _outlier_margin(rerank_score.values())
         + NAMED * min(max(named, -MAX_NAME_DIFFERENCE), MAX_NAME_DIFFERENCE)
     )
     value = min(max(signs / MAX_EVIDENCE, 0.0), MOST_CARRIED * carried, 1.0)
     return Confidence(value=value, threshold=TOKEN_THRESHOLD)
 
 
-def _outlier_margin(closeness: Collection[float]) -> float:
+def _outlier_margin(rerank_score: Collection[float]) -> float:
     """Return how much closer the closest text is than usual: without an answer, all results are about as close.
 
     Speaker verification normalises scores by a cohort in the same way (Auckenthaler et al. 2000).
     """
-    usual = (sum(closeness) + BASE_TEXTS * BASE_SIMILARITY) / (len(closeness) + BASE_TEXTS)
-    return max(closeness) - usual
+    usual = (sum(rerank_score) + BASE_TEXTS * BASE_SIMILARITY) / (len(rerank_score) + BASE_TEXTS)
+    return max(rerank_score) - usual
 
 
 def _name_margin(
-    question: str, scored: Sequence[ScoredMessage], closeness: Mapping[MessageId, float]
+    question: str, scored: Sequence[ScoredMessage], rerank_score: Mapping[MessageId, float]
 ) -> float:
     """Return how much closer texts by people named in the question are than texts by others."""
     words = set(WORD.findall(question.casefold())) - NOT_NAMES
     named: list[float] = []
     others: list[float] = []
     for message in scored:
-        if message.message_id in closeness:
+        if message.message_id in rerank_score:
             is_named = not words.isdisjoint(NAME.findall(message.author_name.casefold()))
-            (named if is_named else others).append(closeness[message.message_id])
+            (named if is_named else others).append(rerank_score[message.message_id])
     return max(named) - max(others) if named and others else 0.0

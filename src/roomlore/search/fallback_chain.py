@@ -46,14 +46,14 @@ class FallbackResult:
     trace: Sequence[StageTrace] = ()
 
     @property
-    def is_known(self) -> bool:
+    def is_answered(self) -> bool:
         """Whether a stage answers."""
         return self.stage != "none"
 
     def answer(self) -> Answer:
         """Return the answer as quotations, or why it is not known."""
         text = quoted_text(self.quotes, memories=self.memories, lines=self.lines)
-        if not self.is_known:
+        if not self.is_answered:
             is_empty = all(step.outcome == "empty" for step in self.trace)
             reason = (
                 "Nothing is stored that you may read and that touches this."
@@ -63,7 +63,7 @@ class FallbackResult:
             text = f"{UNKNOWN_ANSWER} {reason}"
         return Answer(
             question=self.question,
-            tier=self.stage,
+            stage=self.stage,
             text=text,
             hits=[quote.hit for quote in self.quotes],
             memories=self.memories,
@@ -86,16 +86,16 @@ class _MessageStage:
     def is_answered(self) -> bool:
         return bool(self.cited) and self.confidence is not None and self.confidence >= self.threshold
 
-    def added_to(self, result: FallbackResult, tier: StageName) -> FallbackResult:
+    def added_to(self, result: FallbackResult, stage: StageName) -> FallbackResult:
         """Return the result with the trace of this stage, and its quotes if it answers."""
         # Results without anything to quote (questions that nobody answered) are no evidence.
         best = None if not self.candidates else self.confidence if self.cited else 0.0
-        outcome = "answered" if self.is_answered else "below_bar" if self.candidates else "empty"
+        outcome = "answered" if self.is_answered else "below_threshold" if self.candidates else "empty"
         step = StageTrace(
-            tier=tier, candidates=self.candidates, best=best, bar=self.threshold, outcome=outcome
+            stage=stage, candidates=self.candidates, best=best, threshold=self.threshold, outcome=outcome
         )
         result = replace(result, trace=[*result.trace, step])
-        return replace(result, stage=tier, quotes=self.cited) if self.is_answered else result
+        return replace(result, stage=stage, quotes=self.cited) if self.is_answered else result
 
 
 async def run_fallbacks(
@@ -118,13 +118,13 @@ async def run_fallbacks(
     result = FallbackResult(question=question.text)
     if scope.room_ids is not None:
         result = (await _search_stage(conn, viewer, question, scope)).added_to(result, "room")
-        if result.is_known:
+        if result.is_answered:
             return result
     history = await _search_stage(conn, viewer, question, replace(scope, room_ids=None))
     if not memory_search.is_applicable(scope):
         bar = MEMORY_WORD_THRESHOLD if question.vector is None else MEMORY_THRESHOLD
         step = StageTrace(
-            tier="memories", candidates=0, best=None, bar=bar, outcome="empty", note=FILTERED_NOTE
+            stage="memories", candidates=0, best=None, threshold=bar, outcome="empty", note=FILTERED_NOTE
         )
         return history.added_to(replace(result, trace=[*result.trace, step]), "history")
     found = await memory_search.search_memories(
@@ -140,11 +140,13 @@ def _add_memories(
     """Return the result with the memories, or with the history if it answers and fits better, or no memory answers."""
     cited = [match for match in found if match.strength >= threshold][:MAX_CITATIONS]
     by_messages = max((quote.relevance for quote in history.cited), default=0.0)
-    outcome: StageOutcome = "answered" if cited else "below_bar" if found else "empty"
+    outcome: StageOutcome = "answered" if cited else "below_threshold" if found else "empty"
     if cited and history.is_answered and by_messages > cited[0].strength:
         outcome = "outweighed"
     best = found[0].strength if found else None
-    step = StageTrace(tier="memories", candidates=len(found), best=best, bar=threshold, outcome=outcome)
+    step = StageTrace(
+        stage="memories", candidates=len(found), best=best, threshold=threshold, outcome=outcome
+    )
     result = replace(result, memories=cited, trace=[*result.trace, step])
     return replace(result, stage="memories") if outcome == "answered" else history.added_to(result, "history")
 
@@ -153,15 +155,15 @@ def add_log_stage(result: FallbackResult, found: LogFindings) -> FallbackResult:
     """Return a result that no other stage answers, with the log lines that were found."""
     cited = [line for line in found.lines if line.strength >= LOG_THRESHOLD][:MAX_CITATIONS]
     step = StageTrace(
-        tier="raw logs",
+        stage="logs",
         candidates=found.matched,
         best=found.lines[0].strength if found.lines else 0.0 if found.matched else None,
-        bar=LOG_THRESHOLD,
-        outcome="answered" if cited else "below_bar" if found.matched else "empty",
+        threshold=LOG_THRESHOLD,
+        outcome="answered" if cited else "below_threshold" if found.matched else "empty",
         note=found.note,
     )
     result = replace(result, trace=[*result.trace, step])
-    return replace(result, stage="raw logs", lines=cited) if cited else result
+    return replace(result, stage="logs", lines=cited) if cited else result
 
 
 async def _search_stage(

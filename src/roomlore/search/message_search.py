@@ -175,16 +175,16 @@ def _blend(
 ) -> list[MatchReason]:
     """Return the reasons with late interaction in their scores; a message without token vectors keeps its score."""
     compared = [place for place, vectors in enumerate(tokens) if vectors is not None]
-    closeness = max_similarity(question, [vectors for vectors in tokens if vectors is not None])
+    rerank_score = max_similarity(question, [vectors for vectors in tokens if vectors is not None])
     scores = unit_range(np.array([why.score for why in reasons]))
     by_tokens = scores.copy()
-    by_tokens[compared] = unit_range(closeness)
+    by_tokens[compared] = unit_range(rerank_score)
     total = (1 - weight) * scores + weight * by_tokens
     # The scores keep their range, so that messages that were not compared stay behind.
     least, greatest = min(why.score for why in reasons), max(why.score for why in reasons)
-    close = dict(zip(compared, closeness.tolist(), strict=True))
+    close = dict(zip(compared, rerank_score.tolist(), strict=True))
     return [
-        replace(why, score=float(least + (greatest - least) * total[place]), closeness=close.get(place))
+        replace(why, score=float(least + (greatest - least) * total[place]), rerank_score=close.get(place))
         for place, why in enumerate(reasons)
     ]
 

@@ -10,10 +10,10 @@ from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Memory, Message, Postable, Reply
 from roomlore.search.query_parser import AppliedFilters
 
-StageName = Literal["room", "memories", "history", "raw logs", "none"]
-#: `empty`: no candidates; `below_bar`: no candidate was good enough; `outweighed`: one was, but messages fit better
+StageName = Literal["room", "memories", "history", "logs", "none"]
+#: `empty`: no candidates; `below_threshold`: no candidate was good enough; `outweighed`: one was, but messages fit better
 #: and answer; `answered`: this stage answered.
-StageOutcome = Literal["empty", "below_bar", "outweighed", "answered"]
+StageOutcome = Literal["empty", "below_threshold", "outweighed", "answered"]
 #: `written_by` of an answer that quotes its sources; other answers carry the name of a language model.
 WRITTEN_BY_QUOTING = "quotation"
 SearchDegradation = Literal[
@@ -38,7 +38,7 @@ class MatchReason:
     #: The shared words as stems, rarest first.
     terms: Sequence[str]
     #: Late-interaction score (`ranking.max_similarity`); comparable within one search only. None if not compared.
-    closeness: float | None = None
+    rerank_score: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +86,14 @@ class RestrictedResult:
     """A message that a privacy request keeps out of the result."""
 
     message_id: MessageId
-    wish_id: UUID
-    #: forget, confide or withhold.
+    request_id: UUID
+    #: forget, confidential or restrict.
     kind: str
     room_name: str
     #: Who made the request; empty if that person was erased.
     author_name: str
     #: Who may not see the message; None: everybody except its addressees.
-    from_names: Sequence[str] | None
+    restricted_names: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +103,12 @@ class SearchResult:
     #: Best first.
     hits: Sequence[Hit]
     #: Confidence that the answer is among the hits, 0..1; None without hits, or if the search listed everything.
-    certainty: float | None = None
+    confidence: float | None = None
     degraded: Sequence[SearchDegradation] = ()
     #: The filters read from the question, and unknown names in it; None if there are neither.
-    read: AppliedFilters | None = None
+    applied_filters: AppliedFilters | None = None
     #: Messages that privacy requests keep out; for operators only.
-    withheld: Sequence[RestrictedResult] = ()
+    restrictions: Sequence[RestrictedResult] = ()
     #: `room` if the search named a room and was not private.
     postable: Postable = "nowhere"
 
@@ -143,12 +143,12 @@ class LogMatch:
 class StageTrace:
     """What one stage of the fallback chain found, and why it did not answer."""
 
-    tier: StageName
+    stage: StageName
     candidates: int
     #: Confidence in the best candidate, 0..1; None without candidates.
     best: float | None
     #: The threshold for `best`.
-    bar: float
+    threshold: float
     outcome: StageOutcome
     #: What was not searched, and why; empty if everything was.
     note: str = ""
@@ -159,7 +159,7 @@ class Answer:
     """An answer with its sources, or the statement that none is known."""
 
     question: str
-    tier: StageName
+    stage: StageName
     #: What the sources say, or that the answer is not known.
     text: str
     #: Cited threads, best first; empty without an answer.
@@ -177,13 +177,13 @@ class Answer:
     note: str = ""
     degraded: Sequence[SearchDegradation] = ()
     #: The filters read from the question, and unknown names in it, which the text states too; None without both.
-    read: AppliedFilters | None = None
+    applied_filters: AppliedFilters | None = None
     #: Messages that privacy requests keep out of the answer; for operators only.
-    withheld: Sequence[RestrictedResult] = ()
+    restrictions: Sequence[RestrictedResult] = ()
     #: `room` if the question named a room and was not private.
     postable: Postable = "nowhere"
 
     @property
-    def is_known(self) -> bool:
+    def is_answered(self) -> bool:
         """Whether there is an answer."""
-        return self.tier != "none"
+        return self.stage != "none"

@@ -199,7 +199,7 @@ async def newest_threads(
         size += sum(len(texts[key].body.encode()) for key in outline.member_ids)
         if size >= paging.MAX_PAGE_BYTES:
             break
-    return BoundedPage(items=threads, is_cut=len(threads) < len(outlines))
+    return BoundedPage(items=threads, is_truncated=len(threads) < len(outlines))
 
 
 async def _truncated_messages(

@@ -120,7 +120,7 @@ class PageAuthenticationMiddleware:
         query = QueryParams(request.url.query)
         viewing_as = clean_word(VIEW_AS, query.get(VIEW_AS))
         if viewing_as is not None:
-            app = app.acting(await app.viewer(viewing_as))
+            app = app.impersonate(await app.viewer(viewing_as))
         theme = _cookies(request, THEME)
         return RequestContext(
             app=app,

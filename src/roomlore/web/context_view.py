@@ -96,7 +96,7 @@ class ContextTextLine:
 
 def candidates_of(context: Context) -> list[Candidate]:
     """Return every message that was considered, in the order of the room."""
-    known = {item.message.id: item for item in (*context.lines, *context.left_out)}
+    known = {item.message.id: item for item in (*context.lines, *context.omitted)}
     return [_candidate(known[one.message_id], one) for one in context.explain()]
 
 
@@ -131,7 +131,7 @@ def lines_of(context: Context) -> list[ContextTextLine]:
         for line in context.lines
     ]
     partial = [ContextTextLine(label=None, text=PARTIAL)] if context.is_partial else []
-    return [*_section_lines(context.block), *partial, *messages]
+    return [*_section_lines(context.memory_section), *partial, *messages]
 
 
 def _section_lines(section: MemorySection | None) -> list[ContextTextLine]:
@@ -151,18 +151,19 @@ def _section_lines(section: MemorySection | None) -> list[ContextTextLine]:
 
 def memory_candidates_of(context: Context) -> list[MemoryCandidate]:
     """Return every memory that was considered; none unless the viewer is an agent."""
-    if context.block is None:
+    if context.memory_section is None:
         return []
-    texts = {line.memory_id: line.text for line in context.block.lines}
+    texts = {line.memory_id: line.text for line in context.memory_section.lines}
     return [
-        convert(MemoryCandidate, one, text=texts.get(one.memory_id, "")) for one in context.block.explain()
+        convert(MemoryCandidate, one, text=texts.get(one.memory_id, ""))
+        for one in context.memory_section.explain()
     ]
 
 
 def token_shares_of(context: Context) -> list[TokenShare]:
     """Return the tokens of each part of a context that has any, and those that are left."""
     tokens = dict.fromkeys(PART_NAMES, 0)
-    tokens["memories"] = context.block.tokens if context.block else 0
+    tokens["memories"] = context.memory_section.tokens if context.memory_section else 0
     for line in context.lines:
         tokens[line.rule] += line.tokens
     tokens["left"] = max(0, context.budget - context.tokens)
@@ -294,9 +295,14 @@ def _arcs(shown: Sequence[Candidate], rows: Mapping[MessageId, int]) -> list[Arc
     arcs: list[Arc] = []
     for one in shown:
         name = labels[one.message_id]
-        if one.via is not None and one.via in rows:
-            arcs.append(_arc(rows[one.message_id], rows[one.via], _edge_kind(one), f"{name}: {one.reason}"))
-        connected = {one.via, *(other.message_id for other in shown if other.via == one.message_id)}
+        if one.reached_from is not None and one.reached_from in rows:
+            arcs.append(
+                _arc(rows[one.message_id], rows[one.reached_from], _edge_kind(one), f"{name}: {one.reason}")
+            )
+        connected = {
+            one.reached_from,
+            *(other.message_id for other in shown if other.reached_from == one.message_id),
+        }
         if one.reply_to is not None and one.reply_to in rows and one.reply_to not in connected:
             title = f"{name}: answers {labels[one.reply_to]}"
             arcs.append(_arc(rows[one.message_id], rows[one.reply_to], "stated", title))

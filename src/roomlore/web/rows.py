@@ -45,9 +45,9 @@ class Row:
     is_more: bool
 
 
-def rows(lines: Sequence[TimelineLine], voices: Sequence[Speaker]) -> list[Row]:
+def rows(lines: Sequence[TimelineLine], speakers: Sequence[Speaker]) -> list[Row]:
     """Return the rows of consecutive messages."""
-    colours, seen = colours_of(voices), set[UUID]()
+    colours, seen = colours_of(speakers), set[UUID]()
     made: list[Row] = []
     for index, line in enumerate(lines):
         above = lines[index - 1] if index else None
@@ -70,9 +70,9 @@ def rows(lines: Sequence[TimelineLine], voices: Sequence[Speaker]) -> list[Row]:
     return made
 
 
-def colours_of(voices: Sequence[Speaker]) -> dict[ParticipantId, int]:
+def colours_of(speakers: Sequence[Speaker]) -> dict[ParticipantId, int]:
     """Return the colour of each account; all accounts of a person have the same."""
-    return {account: voice.place % COLOUR_COUNT for voice in voices for account in voice.accounts}
+    return {account: voice.place % COLOUR_COUNT for voice in speakers for account in voice.accounts}
 
 
 def colour_of(colours: Mapping[ParticipantId, int], author_id: ParticipantId) -> int:
@@ -101,6 +101,6 @@ def _continues_turn(line: TimelineLine, above: TimelineLine | None) -> bool:
         (one.author_id, one.author_name, one.kind) == (other.author_id, other.author_name, other.kind)
         and one.erased_at is None
         and above.conversation == line.conversation
-        and [hearer.id for hearer in above.hearers] == [hearer.id for hearer in line.hearers]
+        and [hearer.id for hearer in above.recipients] == [hearer.id for hearer in line.recipients]
         and other.sent_at - one.sent_at < TURN_PAUSE
     )

@@ -34,9 +34,9 @@ async def test_a_real_server_holds_what_the_database_knows_and_no_trace_of_what_
 ) -> None:
     app = await told(app, server)
 
-    built = await app.projecting.rebuild("neo4j")
+    built = await app.projections.rebuild("neo4j")
 
-    assert (built.is_ready, built.waiting, built.set_aside) == (True, 0, 0)
+    assert (built.is_ready, built.waiting, built.dead_lettered) == (True, 0, 0)
     copy = await assert_alike(app, raw)
     [there] = await raw.ask(
         "MATCH (c:Copy) WHERE c.name STARTS WITH $org RETURN c.name AS name", org=app.org_id.hex
@@ -65,7 +65,7 @@ async def test_a_real_server_holds_what_the_database_knows_and_no_trace_of_what_
     assert everything
     assert not [one for one in gone if one in repr(everything)]
 
-    await app.projecting.drop("neo4j")
+    await app.projections.drop("neo4j")
     assert await raw.ask("MATCH (n:Subject {copy: $copy}) RETURN n.id AS id", copy=copy) == []
 
 
@@ -73,7 +73,7 @@ async def test_a_repaired_copy_has_every_edge_again_that_went_with_a_node(
     app: App, server: tuple[str, str, str], raw: Raw
 ) -> None:
     app = await told(app, server)
-    await app.projecting.rebuild("neo4j")
+    await app.projections.rebuild("neo4j")
     copy = await assert_alike(app, raw)
     ana, bo = [str((await app.viewer(who)).participant_id) for who in ("ana", "bo")]
     # As after an older backup of both: somebody talked less, under a number that is still to come.
@@ -94,7 +94,7 @@ async def test_a_repaired_copy_has_every_edge_again_that_went_with_a_node(
     await raw.ask("MATCH (n:Subject {copy: $copy}) WHERE n.id IN $ids DETACH DELETE n", copy=copy, ids=lost)
     before = await raw.seen(copy)
 
-    found = await app.projecting.diff("neo4j", repair=True)
+    found = await app.projections.diff("neo4j", repair=True)
 
     assert [str(one) for one in found.missing] == sorted(lost)
     assert {ana} < {str(one) for one in found.different}
@@ -102,4 +102,4 @@ async def test_a_repaired_copy_has_every_edge_again_that_went_with_a_node(
     assert (after[0].keys(), *after[1:]) == (before[0].keys(), *before[1:])
     assert await copying.write_pending(app.db, app.settings, app.org_id) == []
     assert await assert_alike(app, raw) == copy
-    await app.projecting.drop("neo4j")
+    await app.projections.drop("neo4j")

@@ -95,12 +95,12 @@ async def test_a_worker_killed_at_any_moment_leaves_what_another_one_finishes(  
     for number in range(ROUNDS):
         told.append(await write_until_killed(app, cluster.app_dsn, server, chance))
         # Leases end by themselves; the test does not wait for that.
-        await admin.execute("update roomlore.work set due_at = now() where org_id = %s", [app.org_id])
+        await admin.execute("update roomlore.work_queue set due_at = now() where org_id = %s", [app.org_id])
         await change(app, said[20 * number : 20 * (number + 1)], number)
         if number % 3 == 2:
             # The next ones are killed while they write to the copy that is read, too, and remove it.
             drained = await app.drain()
-            assert (drained.failing, drained.set_aside) == ([], 0)
+            assert (drained.failing, drained.dead_lettered) == ([], 0)
             await assert_alike(app, raw)
 
     assert len(set(told)) > 2, "they were all killed at one place"
@@ -114,5 +114,5 @@ async def change(app: App, said: list, number: int) -> None:
     """Let what was written be no longer so: an answer comes, one message is told otherwise, and one is erased."""
     late = message(f"late{number}", "so it is", author=author("cy"), sent_at=at(9000 + number), reply_to="m3")
     await app.ingest_batch([late, replace(said[3], body="no", edited_at=at(9000 + number))])
-    await app.untangle()
+    await app.disentangle()
     await app.erasure.message(said[7].external_id)

@@ -53,17 +53,17 @@ async def _open_copied(
 
     yield open_org
     for app in opened:
-        await app.projecting.drop("neo4j")
+        await app.projections.drop("neo4j")
         await app._projection_clients.close()
 
 
 async def build(app: App) -> str:
     """Build the copy of an org and return its name."""
-    assert (await app.projecting.rebuild("neo4j")).is_ready
+    assert (await app.projections.rebuild("neo4j")).is_ready
     async with app.db.read_transaction(app.operator) as conn:
         [held] = [one for one in await projections.all_projections(conn, app.org_id) if one.target == "neo4j"]
-    assert held.copy is not None
-    return held.copy
+    assert held.index_name is not None
+    return held.index_name
 
 
 async def test_the_copy_and_the_database_answer_alike(open_copied: OpenApp, admin):
@@ -121,7 +121,7 @@ def say(number: int, *, minute: int = 0, **more) -> Node:
     properties = {
         "room_id": str(uid(ROOM)),
         "sent_at": sent_at,
-        "native_order": 0,
+        "sequence": 0,
         "author_id": str(uid(ANN)),
         "kind": "message",
     } | more
@@ -229,7 +229,7 @@ async def test_a_copy_that_is_gone_says_so(graph: Neo4jProjection):
         await graph.view_for("never-there", OPEN).messages_by([ParticipantId(uid(ANN))], limit=9)
 
 
-@pytest.mark.parametrize("name", ["said_by_bots", "said_by", "known_by_bots"])
+@pytest.mark.parametrize("name", ["messages_by_agents", "said_by", "memories_of_agents"])
 async def test_every_question_begins_at_the_index(raw: Raw, copy: str, name: str):
     text = load_queries()[name]
     for word, meant in _query_parts().items():

@@ -43,8 +43,8 @@ def point(number: int, **facts: Any) -> Point:
         author_name="Ana",
         author_kind="human",
         sent_at=at(number),
-        native_order=number,
-        exchange_id=some_id(number),
+        sequence=number,
+        thread_id=some_id(number),
         vector=facing(1, 0, 0, 0),
     )
     return replace(plain, **facts)
@@ -79,9 +79,9 @@ def points_anywhere(draw: st.DrawFn, *, most: int = 12) -> list[Point]:
             author_id=draw(people),
             author_kind=draw(st.sampled_from(["human", "agent", "system"])),
             sent_at=draw(moments),
-            native_order=draw(st.integers(0, 2)),
+            sequence=draw(st.integers(0, 2)),
             conversation_id=draw(st.none() | st.sampled_from([some_id(30), some_id(31)])),
-            exchange_id=some_id(100 + draw(st.integers(0, most - 1))),
+            thread_id=some_id(100 + draw(st.integers(0, most - 1))),
             audience=draw(st.none() | st.lists(people, unique=True, max_size=3)),
             lexemes={"toner": 1},
         )

@@ -23,10 +23,10 @@ class Served:
     described: Described
     operator: Caller
 
-    async def caller(self, name: str) -> Caller:
+    async def principal(self, name: str) -> Caller:
         """Return somebody who comes with a key of their own."""
         role = "agent" if name == "pip" else "member"
-        made = await self.app.keys.make(role, name=f"key of {name}", participant=name)
+        made = await self.app.keys.create(role, name=f"key of {name}", participant=name)
         return Caller(self.api, self.described, made.key)
 
     def nobody(self, key: str | None = None) -> Caller:
@@ -49,7 +49,7 @@ def serve(described: Described) -> Serve:
 
     async def served(app: App, limits: RequestLimits | None = None, **rest) -> Served:
         api = build(app, limits=limits, **rest)
-        made = await app.keys.make("operator", name="operator's")
+        made = await app.keys.create("operator", name="operator's")
         return Served(app=app, api=api, described=described, operator=Caller(api, described, made.key))
 
     return served

@@ -83,7 +83,7 @@ def running(cluster: Cluster) -> Generator[Running]:
         )
         await app.import_path(STORY)
         await app.drain()
-        made = await app.keys.make("operator", name="anything")
+        made = await app.keys.create("operator", name="anything")
         with listen("127.0.0.1", 0) as listening:
             port = listening.getsockname()[1]
             found.extend(

@@ -120,7 +120,7 @@ async def test_what_a_message_is_told_with_counts_too(served: Served) -> None:
 
 async def test_a_conversation_is_read_page_by_page(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     where = await said_of(served, [900, 10, 1_500, 800, 2_500, 10, 10], answers=True)
-    await served.app.untangle()
+    await served.app.disentangle()
     monkeypatch.setattr(paging, "MAX_PAGE_BYTES", SMALL)
     pages = await walked(served, f"conversations/message:{where}-0", "messages", 100)
     assert [one for page in reversed(pages) for one in numbers([said["message"] for said in page])] == [
@@ -133,9 +133,9 @@ async def test_exchanges_come_whole_until_an_answer_is_full(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = await said_of(served, [900, 600, 800, 10, 1_200])
-    # None answers another: each is an exchange of its own.
+    # None answers another: each is a thread of its own.
     monkeypatch.setattr(paging, "MAX_PAGE_BYTES", SMALL)
-    pages = await walked(served, f"rooms/{where}/exchanges", "exchanges", 100)
+    pages = await walked(served, f"rooms/{where}/threads", "threads", 100)
     openings = [[one for told in page for one in numbers(told["messages"])] for page in pages]
     assert openings == [[4, 3, 2], [1, 0]]
     assert all(told["shortened_to"] is None for page in pages for told in page)
@@ -146,7 +146,7 @@ async def test_an_exchange_that_no_answer_holds_is_shortened_and_says_so(
 ) -> None:
     where = await said_of(served, [1_500] * 4, answers=True)
     monkeypatch.setattr(paging, "MAX_PAGE_BYTES", SMALL)
-    [[told]] = await walked(served, f"rooms/{where}/exchanges", "exchanges", 100)
+    [[told]] = await walked(served, f"rooms/{where}/threads", "threads", 100)
     assert numbers(told["messages"]) == [0, 1, 2, 3]
     assert told["shortened_to"] == TRUNCATED_LENGTH
     assert {one["body"] for one in told["messages"]} == {"é" * TRUNCATED_LENGTH + TRUNCATION_MARK}

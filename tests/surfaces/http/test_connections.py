@@ -99,7 +99,7 @@ async def test_where_all_connections_are_in_use_one_more_is_told_so(
 async def test_three_hundred_idle_connections_at_256_files_keep_nobody_out(
     cluster: Cluster, app: App
 ) -> None:
-    made = await app.keys.make("operator", name="x")
+    made = await app.keys.create("operator", name="x")
     limited = ["-c", 'ulimit -n 256; exec "$@"', "sh", sys.executable, "-m", "roomlore"]
     async with process(
         *database(cluster), "--org", str(app.settings.org), "serve", "--port", "0", program=("sh", *limited)
@@ -220,7 +220,7 @@ async def test_the_end_cuts_off_what_takes_too_long_without_a_traceback(
     app: App, monkeypatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(runtime, "SHUTDOWN_TIMEOUT", 1)
-    made = await app.keys.make("operator", name="x")
+    made = await app.keys.create("operator", name="x")
     begun, sign_in = asyncio.Event(), App.sign_in
 
     async def noted(self: App, key: str) -> App:
@@ -243,7 +243,7 @@ async def test_the_end_cuts_off_what_takes_too_long_without_a_traceback(
 
 
 async def test_streams_do_not_hold_up_the_end(app: App) -> None:
-    made = await app.keys.make("operator", name="x")
+    made = await app.keys.create("operator", name="x")
     shown = {"authorization": f"Bearer {made.key}"}
     async with (
         served(app) as (port, stop),
@@ -299,7 +299,7 @@ async def test_a_reader_hears_everything_once_though_it_is_cut_off_and_the_serve
     cluster: Cluster, app: App
 ) -> None:
     await village(app)
-    reader = Reader((await app.keys.make("member", name="eve's", participant="eve")).key)
+    reader = Reader((await app.keys.create("member", name="eve's", participant="eve")).key)
     chance, said = random.Random(7), list[UUID]()
 
     async def write(lane: int) -> None:

@@ -12,7 +12,7 @@ from operations.village import BO, SQUARE, say
 from surfaces.http.conftest import Served
 
 
-@pytest.mark.parametrize("listing", ["messages", "timeline", "exchanges"])
+@pytest.mark.parametrize("listing", ["messages", "timeline", "threads"])
 async def test_pages_come_to_the_whole_listing(served: Served, listing) -> None:
     whole = (await served.operator.get(f"/v1/rooms/attic/{listing}?limit=100"))[
         listing.replace("timeline", "messages")
@@ -21,7 +21,7 @@ async def test_pages_come_to_the_whole_listing(served: Served, listing) -> None:
     while True:
         page = await served.operator.get(path)
         items = page[listing.replace("timeline", "messages")]
-        found = [*found, *items] if listing == "exchanges" else [*items, *found]
+        found = [*found, *items] if listing == "threads" else [*items, *found]
         if page["next"] is None:
             break
         path = f"/v1/rooms/attic/{listing}?limit=2&cursor={page['next']}"
@@ -31,7 +31,7 @@ async def test_pages_come_to_the_whole_listing(served: Served, listing) -> None:
 
 
 async def test_a_cursor_is_of_use_to_its_viewer_and_listing_alone(served: Served) -> None:
-    ana, bo = await served.caller("ana"), await served.caller("bo")
+    ana, bo = await served.principal("ana"), await served.principal("bo")
     cursor = (await ana.get("/v1/rooms/attic/messages?limit=1"))["next"]
     path = f"/v1/rooms/attic/messages?limit=1&cursor={cursor}"
 
@@ -76,7 +76,7 @@ async def test_a_cursor_holds_nothing_but_the_place_that_its_page_showed(served:
     sent_at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=struct.unpack(">q", held[:8])[0])
     assert sent_at == datetime.fromisoformat(first["sent_at"])
     assert len(held) == 40
-    assert "native_order" not in first
+    assert "sequence" not in first
 
 
 async def test_pages_of_what_was_said_at_one_time_come_to_all_of_it(served: Served) -> None:
@@ -94,12 +94,12 @@ async def test_pages_of_what_was_said_at_one_time_come_to_all_of_it(served: Serv
     assert found == ["m32", "m30", "m33", "m31"]
 
 
-@pytest.mark.parametrize("listing", ["messages", "timeline", "exchanges"])
+@pytest.mark.parametrize("listing", ["messages", "timeline", "threads"])
 async def test_a_cursor_outlives_the_message_that_its_page_ended_with(served: Served, listing) -> None:
     path = f"/v1/rooms/square/{listing}?limit=1"
     first = await served.operator.get(path)
     last = first[listing.replace("timeline", "messages")][0]
-    named = last["opening"] if listing == "exchanges" else last.get("message", last)["id"]
+    named = last["root"] if listing == "threads" else last.get("message", last)["id"]
     whole = await served.operator.get(f"/v1/rooms/square/{listing}?limit=100")
     sent_at = next(
         one["sent_at"]
@@ -113,9 +113,7 @@ async def test_a_cursor_outlives_the_message_that_its_page_ended_with(served: Se
 
     page = await served.operator.get(f"{path}&cursor={first['next']}")
     items = whole[listing.replace("timeline", "messages")]
-    assert page[listing.replace("timeline", "messages")] == [
-        items[1] if listing == "exchanges" else items[-2]
-    ]
+    assert page[listing.replace("timeline", "messages")] == [items[1] if listing == "threads" else items[-2]]
 
 
 async def test_a_cursor_goes_without_a_message_to_begin_before(served: Served) -> None:

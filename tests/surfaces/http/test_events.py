@@ -14,7 +14,7 @@ from surfaces.http.streaming import listening, subjects
 
 
 async def test_an_event_is_told_as_it_happens_with_what_it_takes_to_go_on(served: Served) -> None:
-    eve = await served.caller("eve")
+    eve = await served.principal("eve")
     async with listening(served.api, eve.key) as heard:
         said = await served.app.ingest(say(20, BO, SQUARE))
         told = await heard.next()
@@ -31,7 +31,7 @@ async def test_an_event_is_told_as_it_happens_with_what_it_takes_to_go_on(served
 
 
 async def test_it_goes_on_after_the_event_that_is_named(served: Served) -> None:
-    bo = await served.caller("bo")
+    bo = await served.principal("bo")
     async with listening(served.api, bo.key) as heard:
         said = [await served.app.ingest(say(number, BO, SQUARE)) for number in range(20, 24)]
         told = [await heard.next() for _ in said]
@@ -56,7 +56,7 @@ async def test_a_place_that_is_none_is_refused(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "where", "heard_by"),
+    ("fields", "where", "detected_by"),
     [
         ({}, ATTIC, {"ana", "bo"}),
         ({"kind": "whisper", "audience": (ANA,)}, SQUARE, {"ana", "bo"}),
@@ -64,10 +64,10 @@ async def test_a_place_that_is_none_is_refused(served: Served) -> None:
         ({}, SQUARE, {"ana", "bo", "cy", "eve"}),
     ],
 )
-async def test_whoever_may_not_see_it_hears_nothing_of_it(served: Served, fields, where, heard_by) -> None:
+async def test_whoever_may_not_see_it_hears_nothing_of_it(served: Served, fields, where, detected_by) -> None:
     found = set[str]()
     for who in ("ana", "bo", "cy", "eve"):
-        caller = await served.caller(who)
+        caller = await served.principal(who)
         async with listening(served.api, caller.key) as heard:
             secret = await served.app.ingest(say(len(found) + 200 + ord(who[0]), BO, where, **fields))
             await served.app.ingest(say(len(found) + 400 + ord(who[0]), BO, SQUARE))
@@ -75,7 +75,7 @@ async def test_whoever_may_not_see_it_hears_nothing_of_it(served: Served, fields
                 found.add(who)
         # Nor does it change anything that nobody was told: there is no gap, and no other number of lines.
         assert heard.sent <= 4
-    assert found == heard_by
+    assert found == detected_by
 
 
 async def test_an_operator_listens_as_somebody_else(served: Served) -> None:
@@ -83,13 +83,13 @@ async def test_an_operator_listens_as_somebody_else(served: Served) -> None:
         await served.app.ingest(say(20, BO, ATTIC))
         said = await served.app.ingest(say(21, BO, SQUARE))
         assert subjects(await heard.next()) == {said}
-    eve = await served.caller("eve")
+    eve = await served.principal("eve")
     async with listening(served.api, eve.key, roomlore_viewer="bo") as heard:
         assert heard.status == 403
 
 
 async def test_an_event_of_others_is_as_one_that_is_not_there(served: Served) -> None:
-    bo, eve = await served.caller("bo"), await served.caller("eve")
+    bo, eve = await served.principal("bo"), await served.principal("eve")
     async with listening(served.api, bo.key) as heard:
         await served.app.ingest(say(20, BO, SQUARE, kind="whisper", audience=(ANA,)))
         hidden = await heard.next()
@@ -108,7 +108,7 @@ async def test_an_event_of_others_is_as_one_that_is_not_there(served: Served) ->
 async def test_a_key_that_is_revoked_ends_the_stream_before_anything_more_is_told(
     served: Served,
 ) -> None:
-    made = await served.app.keys.make("member", name="eve's", participant="eve")
+    made = await served.app.keys.create("member", name="eve's", participant="eve")
     async with listening(served.api, made.key) as heard:
         assert await heard.lines() == b"retry: 2000"
         await served.app.keys.revoke(str(made.id))
@@ -122,7 +122,7 @@ async def test_a_key_that_is_revoked_ends_the_stream_though_nothing_happens(
     served: Served, monkeypatch
 ) -> None:
     monkeypatch.setattr(events, "POLL_SECONDS", 0.05)
-    made = await served.app.keys.make("member", name="eve's", participant="eve")
+    made = await served.app.keys.create("member", name="eve's", participant="eve")
     async with listening(served.api, made.key) as heard:
         await served.app.keys.revoke(str(made.id))
         assert await heard.next() is None
@@ -150,7 +150,7 @@ async def test_streams_have_places_of_their_own(app, serve: Serve) -> None:
     served = await serve(
         app, RequestLimits(in_flight=2, streams=3, max_streams_per_key=2, rate=10_000, burst=10_000)
     )
-    other = (await app.keys.make("operator", name="other")).key
+    other = (await app.keys.create("operator", name="other")).key
     key = served.operator.key
     async with listening(served.api, key), listening(served.api, key):
         async with listening(served.api, key) as third:
@@ -173,7 +173,7 @@ async def test_more_streams_than_connections_keep_nobody_waiting(app, serve: Ser
         ready, go = asyncio.Semaphore(0), asyncio.Event()
 
         async def listen(number: int) -> None:
-            key = (await served.app.keys.make("operator", name=f"{number}")).key
+            key = (await served.app.keys.create("operator", name=f"{number}")).key
             async with listening(served.api, key) as heard:
                 ready.release()
                 told = await heard.next()

@@ -25,7 +25,7 @@ from roomlore.settings import Settings
 from surfaces.http.conftest import Serve, Served
 
 FULL = "do $$ begin raise exception using errcode = '53100', message = 'no room'; end $$"
-WRITING = ("PUT", "/v1/rooms/square/injecting", {"on": False})
+WRITING = ("PUT", "/v1/rooms/square/injection", {"on": False})
 MEGABYTES = 300
 
 
@@ -53,7 +53,7 @@ async def test_a_full_disk_refuses_writes_by_name_and_lets_reads_go_on(
         assert ready.status_code == 503
         assert ready.json() == {"status": "waiting", "database": True, "room": False, "clock": None}
         with pytest.raises(ToolError, match="the disk of the database is full"):
-            await translate_errors(served.app.agents.inject("square", on=False))
+            await translate_errors(served.app.agents.set_injection("square", on=False))
     with monkeypatch.context() as broken:
         # A line of the log alone finds no room.
         broken.setattr(audit_log.QUERIES.declared["append"], "run", full)

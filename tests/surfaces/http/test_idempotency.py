@@ -81,7 +81,7 @@ async def test_an_edit_is_not_made_again_over_what_came_after_it(served: Served)
 
 
 async def test_what_has_no_answer_is_answered_so_again(served: Served) -> None:
-    told = [await once(served.operator, "PUT", "/v1/rooms/square/injecting", {"on": False}) for _ in range(2)]
+    told = [await once(served.operator, "PUT", "/v1/rooms/square/injection", {"on": False}) for _ in range(2)]
     assert [one.status_code for one in told] == [204, 204]
     assert told[1].headers["idempotency-replayed"] == "true"
 
@@ -159,9 +159,9 @@ async def test_a_key_is_for_one_request(served: Served, method, path, json) -> N
 
 
 async def test_the_same_key_of_another_caller_or_viewer_is_another(served: Served) -> None:
-    other = served.nobody((await served.app.keys.make("operator", name="other")).key)
+    other = served.nobody((await served.app.keys.create("operator", name="other")).key)
     wish = {"kind": "message", "message": "m4", "dry_run": True}
-    ana = await served.caller("ana")
+    ana = await served.principal("ana")
 
     told = [
         await once(served.operator, "POST", "/v1/erasures", wish),
@@ -200,11 +200,11 @@ async def test_what_was_refused_or_failed_may_be_asked_for_again(served: Served,
 
 async def test_what_was_refused_after_it_was_done_is_not_done_again(served: Served) -> None:
     """Of what pip remembers nothing may be shown to pip, who was not there when it was said."""
-    pip = await served.caller("pip")
+    pip = await served.principal("pip")
     statement = {"content": "the mill turns", "sources": ["m1"], "sensitive": True}
     first = await once(pip, "POST", "/v1/memories", statement)
     [kept] = await served.operator.get("/v1/memories")
-    await served.operator.post(f"/v1/memories/{kept['id']}/forget")
+    await served.operator.post(f"/v1/memories/{kept['id']}/archive")
     again = await once(pip, "POST", "/v1/memories", statement)
 
     assert (first.status_code, problem(first)) == (404, "not-found")
@@ -276,7 +276,7 @@ async def test_of_one_caller_the_newest_are_known_and_the_expired_go(
 ) -> None:
     monkeypatch.setattr(idempotency, "MAX_CLAIMS", 3)
     monkeypatch.setattr(idempotency, "COUNT_INTERVAL", 1)
-    ana = await served.caller("ana")
+    ana = await served.principal("ana")
     wish = {"kind": "message", "message": "m4", "dry_run": True}
     await once(ana, "POST", "/v1/erasures", wish)
     for number in range(5):
@@ -333,7 +333,7 @@ async def test_a_key_that_is_none_is_refused(served: Served) -> None:
 
 
 async def test_whoever_is_not_let_in_is_told_nothing_of_a_key(served: Served) -> None:
-    made = await served.app.keys.make("operator", name="gone")
+    made = await served.app.keys.create("operator", name="gone")
     await once(served.nobody(made.key), "POST", "/v1/messages", record())
     await served.app.keys.revoke(str(made.id))
 

@@ -37,7 +37,7 @@ async def test_a_key_that_asks_too_often_is_told_when_to_come_again(app: App, se
 
 async def test_one_key_takes_nothing_from_another(app: App, serve: Serve) -> None:
     served = await serve(app, RequestLimits(rate=0.5, burst=1), clock=Clock())
-    other = served.nobody((await app.keys.make("operator", name="other")).key)
+    other = served.nobody((await app.keys.create("operator", name="other")).key)
 
     await served.operator.get("/v1/rooms")
 
@@ -154,7 +154,7 @@ async def test_a_body_that_does_not_arrive_is_waited_for_no_longer(app: App, ser
 
 async def test_one_key_does_not_take_all_places(app: App, serve: Serve) -> None:
     served = await serve(app, RequestLimits(in_flight=4, rate=10_000, burst=10_000))
-    other = served.nobody((await app.keys.make("operator", name="other")).key)
+    other = served.nobody((await app.keys.create("operator", name="other")).key)
     held, go = asyncio.Semaphore(0), asyncio.Event()
 
     async def hold(*_: object) -> list[object]:
@@ -181,7 +181,7 @@ async def test_whoever_guesses_keys_is_slowed_down_and_nobody_else(app: App, ser
     limits = RequestLimits(failed_auth_rate=0.5, failed_auth_burst=3, rate=10_000, burst=10_000)
     served = await serve(app, limits, clock=clock)
     await served.operator.get("/v1/rooms")
-    fresh = served.nobody((await app.keys.make("operator", name="fresh")).key)
+    fresh = served.nobody((await app.keys.create("operator", name="fresh")).key)
 
     guesses = [f"{served.operator.key[:-4]}{number:04}" for number in range(5)]
     told = [await served.nobody(guess)("GET", "/v1/rooms") for guess in guesses]

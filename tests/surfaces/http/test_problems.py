@@ -54,7 +54,7 @@ async def test_of_several_who_may_be_meant_those_are_named_whom_the_viewer_knows
     await served.app.ingest(say(20, forged, SQUARE))
     [square] = [one for one in await served.operator.get("/v1/rooms") if one["name"] == "square"]
     [mal] = await served.operator.get("/v1/participants/accounts?participant=mal")
-    begun, eve, bo = square["id"][:4], await served.caller("eve"), await served.caller("bo")
+    begun, eve, bo = square["id"][:4], await served.principal("eve"), await served.principal("bo")
     async with beside(await served.app.sign_in(eve.key or "")) as client:
         spoken = text_of(await client.call_tool("memory_search", {"about": begun}))
     people = (await eve("GET", f"/v1/participants/accounts?participant={begun}")).json()
@@ -186,7 +186,7 @@ async def test_bad_words_in_paths_and_queries_are_refused(served: Served) -> Non
         "/v1/memories?kinds=nonsense",
         "/v1/memories?as_of=2026-01-01",
         "/v1/memories?since=0001-01-01T00:00:00%2B14:00",
-        "/v1/log?about=xyz",
+        "/v1/audit-log?about=xyz",
         "/v1/rooms/square/context?budget=-1",
     ]:
         assert (await served.operator("GET", path)).status_code == 400
@@ -268,7 +268,7 @@ async def test_readiness_and_operations_tell_of_a_clock_behind_what_was_said(
     served = await serve(app)
     ready = await served.nobody()("GET", "/health/ready")
     assert (ready.status_code, ready.json()["clock"]) == (200, False)
-    numbers = await app.operations.numbers()
+    numbers = await app.monitoring.statistics()
     assert numbers.clock == ["3 days apart from the database's", "a message is dated 3 days from now"]
 
 
@@ -293,12 +293,12 @@ async def test_of_two_orgs_in_one_process_each_is_told_its_own_numbers(db, open_
     one, other = await village(await open_app("one")), await village(await open_app("other"))
     served = await serve(App(db=db, org_id=one.org_id, settings=Settings(), _embedder=FakeEmbedder()))
     callers = [
-        served.nobody((await org.keys.make("operator", name="operator's")).key) for org in (one, other)
+        served.nobody((await org.keys.create("operator", name="operator's")).key) for org in (one, other)
     ]
     await callers[0].get("/v1/rooms")
     for _ in range(3):
         await callers[1].get("/v1/participants")
-    await served.nobody()("GET", "/v1/log")
+    await served.nobody()("GET", "/v1/audit-log")
 
     first, second = [(await caller("GET", "/metrics")).text for caller in callers]
 

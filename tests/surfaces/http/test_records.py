@@ -108,7 +108,7 @@ async def test_a_record_is_named_as_it_names_itself(served: Served) -> None:
 
 
 async def test_only_an_operator_sends_records(served: Served) -> None:
-    ana = await served.caller("ana")
+    ana = await served.principal("ana")
     told = [await ana("POST", "/v1/messages/records", {"messages": [SAID]})]
     told.append(await served.operator("POST", "/v1/messages/records", {"messages": [SAID]}, viewer="ana"))
 
@@ -116,7 +116,7 @@ async def test_only_an_operator_sends_records(served: Served) -> None:
 
 
 async def test_a_key_is_told_as_whom_it_reads(served: Served) -> None:
-    ana = await served.caller("ana")
+    ana = await served.principal("ana")
     own, acting = await ana.get("/v1/viewer"), await served.operator.get("/v1/viewer", viewer="ana")
     operator = await served.operator.get("/v1/viewer")
 
@@ -127,7 +127,7 @@ async def test_a_key_is_told_as_whom_it_reads(served: Served) -> None:
 
 
 async def test_nobody_but_operators_finds_viewers(served: Served) -> None:
-    ana, pip = await served.caller("ana"), await served.caller("pip")
+    ana, pip = await served.principal("ana"), await served.principal("pip")
     for path in ("/v1/viewers/eve", "/v1/viewers/nobody", "/v1/viewers/ana"):
         assert (await ana("GET", path)).status_code == 403
         assert (await served.operator("GET", path, viewer="bo")).status_code == 403
@@ -136,7 +136,7 @@ async def test_nobody_but_operators_finds_viewers(served: Served) -> None:
 
 
 async def test_accounts_are_those_whom_the_viewer_may_know(served: Served) -> None:
-    eve = await served.caller("eve")
+    eve = await served.principal("eve")
     everybody = {one["account_id"] for one in await served.operator.get("/v1/participants/accounts")}
     known = {one["account_id"] for one in await eve.get("/v1/participants/accounts")}
 
@@ -146,7 +146,7 @@ async def test_accounts_are_those_whom_the_viewer_may_know(served: Served) -> No
 
 
 async def test_a_context_is_told_whole_to_whom_it_is_for(served: Served) -> None:
-    bo, eve = await served.caller("bo"), await served.caller("eve")
+    bo, eve = await served.principal("bo"), await served.principal("eve")
     told = await bo.post(
         "/v1/rooms/attic/context", {"budget": 500, "limits": {"min_recent": 1, "max_messages": 2}}
     )
@@ -160,19 +160,19 @@ async def test_a_context_is_told_whole_to_whom_it_is_for(served: Served) -> None
 
 
 async def test_a_block_and_a_decision_are_for_agents_alone(served: Served) -> None:
-    pip, bo = await served.caller("pip"), await served.caller("bo")
+    pip, bo = await served.principal("pip"), await served.principal("bo")
 
-    assert (await pip.post("/v1/rooms/square/block", {"topic": "mill"}))["lines"] == []
+    assert (await pip.post("/v1/rooms/square/memory-section", {"topic": "mill"}))["lines"] == []
     assert (await pip.post("/v1/rooms/square/decision", {"trigger": "m1"}))["answer"] is False
-    for what in ("block", "decision"):
+    for what in ("memory-section", "decision"):
         assert (await bo("POST", f"/v1/rooms/square/{what}", {})).status_code == 400
         assert (await pip("POST", f"/v1/rooms/attic/{what}", {})).status_code == 404
 
 
 @pytest.mark.usefixtures("no_grace")
 async def test_what_a_room_keeps_no_longer_goes_when_an_operator_says_so(served: Served) -> None:
-    ana = await served.caller("ana")
-    await served.operator("PUT", "/v1/rooms/square/retention", {"keep_for": 60})
+    ana = await served.principal("ana")
+    await served.operator("PUT", "/v1/rooms/square/retention", {"retention_period": 60})
     later = {"now": datetime(2999, 1, 1, tzinfo=UTC).isoformat()}
 
     assert (await ana("POST", "/v1/erasures/expired", {})).status_code == 403

@@ -53,8 +53,8 @@ async def test_what_is_shown_is_what_the_command_line_prints(served: Served) -> 
     assert (await ask.get("/v1/rooms/square/messages"))["messages"] == printed(
         await app.messages(viewer, "square")
     )
-    assert (await ask.get("/v1/rooms/square/exchanges"))["exchanges"] == printed(
-        [responses.thread_response(one) for one in await app.exchanges(viewer, "square")]
+    assert (await ask.get("/v1/rooms/square/threads"))["threads"] == printed(
+        [responses.thread_response(one) for one in await app.threads(viewer, "square")]
     )
     assert await ask.get("/v1/conversations/message:m1") == printed(
         responses.conversation_response(found, said)
@@ -163,7 +163,7 @@ async def test_a_message_is_edited_and_stays_what_else_it_was(served: Served, ad
     }
     rows = await (
         await admin.execute(
-            """select attachments, revisions.body from messages join revisions on message_id = messages.id
+            """select attachments, message_revisions.body from messages join message_revisions on message_id = messages.id
                where messages.id = %s""",
             [before["m90"]["id"]],
         )
@@ -220,7 +220,7 @@ async def test_an_erasure_is_shown_first_and_ends_in_a_receipt(served: Served) -
     assert "village word1" not in {one["body"] for one in (await messages_of(served)).values()}
     assert [one["id"] for one in await served.operator.get("/v1/receipts")] == [receipt["id"]]
     assert (await served.operator.get(f"/v1/receipts/{receipt['id']}"))["kind"] == "message"
-    assert (await served.operator.post(f"/v1/receipts/{receipt['id']}/check"))["is_clean"] is True
+    assert (await served.operator.post(f"/v1/receipts/{receipt['id']}/verify"))["is_clean"] is True
 
 
 async def test_nothing_goes_by_leaving_something_out(served: Served) -> None:
@@ -271,34 +271,34 @@ async def test_no_record_opens_a_direct_room(served: Served) -> None:
 async def test_rooms_are_set(served: Served) -> None:
     ask = served.operator
 
-    kept = (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": 86400.0})).json()
-    assert (kept["keep_for"], kept["messages"]) == (
+    kept = (await ask("PUT", "/v1/rooms/square/retention", {"retention_period": 86400.0})).json()
+    assert (kept["retention_period"], kept["messages"]) == (
         86400,
         len((await ask.get("/v1/rooms/square/messages"))["messages"]),
     )
     [room] = [one for one in await ask.get("/v1/rooms") if one["name"] == "square"]
-    assert (room["keep_for"], room["retention_starts_at"]) == (86400, kept["starts_at"])
-    taken_back = (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": None})).json()
-    assert (taken_back["keep_for"], taken_back["starts_at"]) == (None, None)
-    set_to = await ask("PUT", "/v1/rooms/square/embedding", {"policy": "exchange"})
+    assert (room["retention_period"], room["retention_starts_at"]) == (86400, kept["starts_at"])
+    taken_back = (await ask("PUT", "/v1/rooms/square/retention", {"retention_period": None})).json()
+    assert (taken_back["retention_period"], taken_back["starts_at"]) == (None, None)
+    set_to = await ask("PUT", "/v1/rooms/square/embedding-policy", {"policy": "thread"})
     assert set(set_to.json()["change"]) == {"dropped", "wanted"}
-    assert (await ask("PUT", "/v1/rooms/square/injecting", {"on": False})).status_code == 204
-    assert (await ask.post("/v1/rooms/square/compact"))["compacted_at"]
-    assert {room["embedding_policy"] for room in (await ask.get("/v1/operations"))["rooms"]} == {
-        "exchange",
+    assert (await ask("PUT", "/v1/rooms/square/injection", {"on": False})).status_code == 204
+    assert (await ask.post("/v1/rooms/square/reset-context"))["compacted_at"]
+    assert {room["embedding_policy"] for room in (await ask.get("/v1/statistics"))["rooms"]} == {
+        "thread",
         "message",
     }
 
 
 async def test_agents_remember_and_are_asked(served: Served) -> None:
     await served.app.drain()
-    pip = await served.caller("pip")
+    pip = await served.principal("pip")
     await pip.post(
         "/v1/memories", {"content": "Bo likes short answers.", "kind": "learning", "sources": ["m1"]}
     )
 
     asked = {"room": "square", "explain": True, "topic": "answers"}
-    block = await pip.post("/v1/agents/pip/block", asked)
+    block = await pip.post("/v1/agents/pip/memory-section", asked)
     experiences = await pip.post("/v1/agents/pip/experiences", {"topic": "answers"})
     assert await pip.post("/v1/agents/pip/memories", {"topic": "answers"})
     memories = await pip.get("/v1/agents/pip/memories?kinds=learning")
@@ -307,7 +307,7 @@ async def test_agents_remember_and_are_asked(served: Served) -> None:
     assert [one["content"] for one in experiences["learning"]] == ["Bo likes short answers."]
     assert [one["content"] for one in memories] == ["Bo likes short answers."]
     decision = await pip.get("/v1/agents/pip/decision?room=square&trigger=m3")
-    assert (decision["answer"], decision["why"]["what"]) == (False, "the agent said it itself")
+    assert (decision["answer"], decision["reason"]["what"]) == (False, "the agent said it itself")
     assert isinstance(await pip.get("/v1/agents/pip/relationships?present=bo"), list)
     assert (
         await pip("POST", "/v1/rooms/square/replies", {"trigger": "m2", "reply": "m3"})
@@ -324,20 +324,20 @@ async def test_an_operator_who_names_a_room_is_told_beside_what_may_be_posted(se
         record("n2", "Please forget that.", reply_to="n1", sent_at="2026-01-01T00:01:00Z"),
     )
     await served.operator.post("/v1/messages", {"messages": list(said)})
-    (wish,) = await served.operator.get("/v1/wishes?room=square")
+    (wish,) = await served.operator.get("/v1/privacy-requests?room=square")
     asking = (
         ("/v1/search", {"question": "code of the shed", "room": "square"}),
         ("/v1/ask", {"question": "what is the code of the shed?", "room": "square"}),
         ("/v1/rooms/square/context", {}),
     )
-    bo = await served.caller("bo")
+    bo = await served.principal("bo")
     for path, body in asking:
         told = await served.operator.post(path, body)
-        assert {one["wish_id"] for one in told.pop("withheld")} == {wish["id"]}, path
+        assert {one["request_id"] for one in told.pop("restrictions")} == {wish["id"]}, path
         assert told["postable"] == "room"
         assert "4-4-1-7" not in json.dumps(told)
         assert wish["id"] not in json.dumps(told)
-        assert not (await bo.post(path, body)).get("withheld")
+        assert not (await bo.post(path, body)).get("restricted_messages")
 
 
 @pytest.mark.parametrize(("author", "others"), [("pip", ("ana", "bo")), ("ana", ("pip", "bo"))])
@@ -350,30 +350,30 @@ async def test_whoever_made_a_request_decides_about_it_with_their_own_key_and_no
         | {"reply_to": "n1", "sent_at": "2026-01-01T00:01:00Z"},
     )
     await served.operator.post("/v1/messages", {"messages": list(said)})
-    mine = await served.caller(author)
-    (wish,) = await mine.get("/v1/wishes")
+    mine = await served.principal(author)
+    (wish,) = await mine.get("/v1/privacy-requests")
     assert wish["status"] == "proposed"
 
     for name in others:
-        other = await served.caller(name)
-        assert await other.get("/v1/wishes") == []
-        assert (await other.get("/v1/wishes/counts"))["proposed"] == 0
-        for deed in ("accept", "dismiss"):
-            assert (await other("POST", f"/v1/wishes/{wish['id']}/{deed}")).status_code == 404
-    assert [one["status"] for one in await mine.get("/v1/wishes")] == ["proposed"]
+        other = await served.principal(name)
+        assert await other.get("/v1/privacy-requests") == []
+        assert (await other.get("/v1/privacy-requests/counts"))["proposed"] == 0
+        for deed in ("apply", "dismiss"):
+            assert (await other("POST", f"/v1/privacy-requests/{wish['id']}/{deed}")).status_code == 404
+    assert [one["status"] for one in await mine.get("/v1/privacy-requests")] == ["proposed"]
 
     found = {"question": "code of the shed"}
-    for deed, status, is_hidden in (("accept", "active", True), ("dismiss", "dismissed", False)):
-        assert (await mine.post(f"/v1/wishes/{wish['id']}/{deed}"))["status"] == status
+    for deed, status, is_hidden in (("apply", "active", True), ("dismiss", "dismissed", False)):
+        assert (await mine.post(f"/v1/privacy-requests/{wish['id']}/{deed}"))["status"] == status
         for name in (author, *others):
-            told = await (await served.caller(name)).post("/v1/search", found)
+            told = await (await served.principal(name)).post("/v1/search", found)
             assert ("4-4-1-7" not in json.dumps(told)) is is_hidden, (deed, name)
 
 
 async def test_a_slash_in_a_name_is_sent_encoded(served: Served) -> None:
     where = {"id": "g", "name": "general", "workspace": "acme"}
     await served.operator.post("/v1/messages", {"messages": [record("z1", "hello", room=where)]})
-    for path in ("/v1/rooms/acme%2Fgeneral/messages", "/v1/rooms/acme%2fgeneral/exchanges"):
+    for path in ("/v1/rooms/acme%2Fgeneral/messages", "/v1/rooms/acme%2fgeneral/threads"):
         assert "hello" in str(await served.operator.get(path)), path
     assert (await served.operator("GET", "/v1/rooms/acme%2Fnowhere/messages")).json()["detail"] == (
         "no room 'acme/nowhere'"
@@ -382,17 +382,17 @@ async def test_a_slash_in_a_name_is_sent_encoded(served: Served) -> None:
 
 
 async def test_the_log_tells_who_read(served: Served) -> None:
-    bo = await served.caller("bo")
+    bo = await served.principal("bo")
     await bo.get("/v1/rooms/attic/messages")
 
-    (line,) = [one for one in await bo.get("/v1/log") if one["action"] == "read room"]
+    (line,) = [one for one in await bo.get("/v1/audit-log") if one["action"] == "read room"]
 
     assert line["outcome"] == "done"
 
 
 async def test_keys_are_made_with_an_end(served: Served) -> None:
     made = await served.operator.post(
-        "/v1/keys", {"role": "agent", "name": "bot", "participant": "pip", "lasts": 3600.0}
+        "/v1/keys", {"role": "agent", "name": "bot", "participant": "pip", "valid_for": 3600.0}
     )
 
     assert made["expires_at"] > made["created_at"]

@@ -58,7 +58,7 @@ async def address(run: asyncio.subprocess.Process) -> str:
 
 @pytest.mark.slow
 async def test_it_serves_works_and_ends_in_order(cluster: Cluster, app: App) -> None:
-    org, made = str(app.settings.org), await app.keys.make("operator", name="x")
+    org, made = str(app.settings.org), await app.keys.create("operator", name="x")
     shown = {"authorization": f"Bearer {made.key}"}
     said = {
         "room": "a",
@@ -75,7 +75,7 @@ async def test_it_serves_works_and_ends_in_order(cluster: Cluster, app: App) -> 
             assert taken.status_code == 200, taken.text
             assert "server" not in taken.headers
             async with asyncio.timeout(60):
-                while not (await client.get("/v1/operations")).json()["counts"]["embedded"]["done"]:
+                while not (await client.get("/v1/statistics")).json()["counts"]["embedded"]["done"]:
                     pass
             answer = (await client.post("/v1/search", json={"question": "gate"})).json()
             assert answer["hits"][0]["messages"][0]["body"] == "the gate is blue"
@@ -112,7 +112,7 @@ async def test_it_wants_no_key_of_its_own(cluster: Cluster) -> None:
 
 @pytest.mark.slow
 async def test_what_was_acknowledged_is_there_after_a_kill(cluster: Cluster, app: App) -> None:
-    made = await app.keys.make("operator", name="x")
+    made = await app.keys.create("operator", name="x")
     shown = {"authorization": f"Bearer {made.key}"}
     acknowledged: list[str] = []
 

@@ -49,12 +49,14 @@ async def test_another_scheme_than_bearer_is_no_key(served: Served) -> None:
 
 
 async def test_expired_revoked_and_unknown_keys_are_refused_alike(served: Served, admin) -> None:
-    expired = await served.app.keys.make("member", name="old", participant="bo", lasts=timedelta(hours=1))
+    expired = await served.app.keys.create(
+        "member", name="old", participant="bo", valid_for=timedelta(hours=1)
+    )
     await admin.execute(
         "update api_keys set created_at = created_at - interval '2 hours', expires_at = %s where id = %s",
         [datetime.now(UTC) - timedelta(hours=1), expired.id],
     )
-    revoked = await served.app.keys.make("member", name="gone", participant="bo")
+    revoked = await served.app.keys.create("member", name="gone", participant="bo")
     await served.app.keys.revoke(str(revoked.id))
     unknown = revoked.key[:-4] + ("AAAA" if not revoked.key.endswith("AAAA") else "BBBB")
 
@@ -68,7 +70,7 @@ async def test_expired_revoked_and_unknown_keys_are_refused_alike(served: Served
 
 
 async def test_a_key_that_is_revoked_ends_with_the_next_request(served: Served) -> None:
-    made = await served.app.keys.make("member", name="short", participant="bo")
+    made = await served.app.keys.create("member", name="short", participant="bo")
     bo = served.nobody(made.key)
     await bo.get("/v1/rooms")
 
@@ -80,7 +82,7 @@ async def test_a_key_that_is_revoked_ends_with_the_next_request(served: Served) 
 
 async def test_another_orgs_key_is_refused_where_one_org_is_served(served: Served, open_app: OpenApp) -> None:
     other = await open_app("other")
-    made = await other.keys.make("operator", name="theirs")
+    made = await other.keys.create("operator", name="theirs")
 
     assert (await served.nobody(made.key)("GET", "/v1/rooms")).status_code == 401
 
@@ -89,7 +91,7 @@ async def test_where_every_org_is_served_a_key_shows_its_own_alone(
     served: Served, serve: Serve, open_app: OpenApp
 ) -> None:
     other = await open_app("other")
-    made = await other.keys.make("operator", name="theirs")
+    made = await other.keys.create("operator", name="theirs")
     everybody = await serve(replace(served.app, settings=Settings()))
 
     theirs, ours = everybody.nobody(made.key), everybody.nobody(served.operator.key)
@@ -100,13 +102,13 @@ async def test_where_every_org_is_served_a_key_shows_its_own_alone(
 
 
 async def test_a_member_reads_as_themselves(served: Served) -> None:
-    bo = await served.caller("bo")
+    bo = await served.principal("bo")
 
     assert {room["name"] for room in await bo.get("/v1/rooms")} == {"square", "attic"}
 
 
 async def test_an_operator_reads_as_whom_they_name(served: Served) -> None:
-    bo = await served.caller("bo")
+    bo = await served.principal("bo")
 
     assert await served.operator.get("/v1/rooms", viewer="bo") == await bo.get("/v1/rooms")
     assert len(await served.operator.get("/v1/rooms")) == 3
@@ -114,7 +116,7 @@ async def test_an_operator_reads_as_whom_they_name(served: Served) -> None:
 
 
 async def test_nobody_else_names_a_viewer(served: Served) -> None:
-    bo = await served.caller("bo")
+    bo = await served.principal("bo")
 
     told = [
         (await bo("GET", "/v1/rooms", viewer=name, headers={"x-request-id": "one"}))
@@ -128,12 +130,12 @@ async def test_nobody_else_names_a_viewer(served: Served) -> None:
 OPERATORS = [
     ("GET", "/v1/keys", None),
     ("POST", "/v1/keys", {"role": "operator", "name": "mine"}),
-    ("GET", "/v1/operations", None),
+    ("GET", "/v1/statistics", None),
     ("POST", "/v1/messages", {"messages": [{"id": "x"}]}),
     ("PATCH", "/v1/messages/m1", {"text": "other"}),
     ("POST", "/v1/participants/merge", {"one": "ana", "other": "bo"}),
     ("POST", "/v1/participants/split", {"account": "ana"}),
-    ("PUT", "/v1/rooms/square/retention", {"keep_for": None}),
+    ("PUT", "/v1/rooms/square/retention", {"retention_period": None}),
     ("POST", "/v1/rooms/square/open", {"dry_run": True}),
     ("POST", "/v1/rooms/square/open?", {}),
     ("POST", "/v1/rooms/square/close", None),
@@ -142,8 +144,8 @@ OPERATORS = [
     ("POST", "/v1/rooms/square/members", {"participant": "eve", "always": True}),
     ("DELETE", "/v1/rooms/square/members/ana", None),
     ("POST", "/v1/erasures?&", {"kind": "room", "room": "square"}),
-    ("PUT", "/v1/rooms/square/embedding", {"policy": "message"}),
-    ("PUT", "/v1/rooms/square/injecting", {"on": False}),
+    ("PUT", "/v1/rooms/square/embedding-policy", {"policy": "message"}),
+    ("PUT", "/v1/rooms/square/injection", {"on": False}),
     ("POST", "/v1/erasures", {"kind": "range", "room": "square", "everything": True}),
     ("POST", "/v1/erasures?", {"kind": "person", "participant": "bo"}),
     ("POST", "/v1/messages/m1/redact", {}),
@@ -153,14 +155,14 @@ OPERATORS = [
 
 async def test_a_member_may_nothing_that_is_the_operators(served: Served) -> None:
     for method, path, body in OPERATORS:
-        eve = await served.caller("eve")
+        eve = await served.principal("eve")
 
         assert (await eve(method, path, body)).status_code == 403
         assert (await served.operator(method, path, body, viewer="eve")).status_code == 403
 
 
 async def test_what_may_not_be_seen_is_like_what_is_not_there(served: Served) -> None:
-    eve = await served.caller("eve")
+    eve = await served.principal("eve")
     attic = next(room for room in await served.operator.get("/v1/rooms") if room["name"] == "attic")
     whisper = next(
         one

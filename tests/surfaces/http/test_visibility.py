@@ -21,9 +21,9 @@ ASKED: dict[str, dict[str, Any]] = {
     "/v1/memories/search": {"question": EVERYWHERE, "limit": 1_000},
     "/v1/agents/{agent}/memories": {"topic": EVERYWHERE, "limit": 1_000},
     "/v1/agents/{agent}/experiences": {"topic": EVERYWHERE, "limit": 1_000},
-    "/v1/agents/{agent}/block": {"room": "square", "topic": EVERYWHERE, "explain": True},
+    "/v1/agents/{agent}/memory-section": {"room": "square", "topic": EVERYWHERE, "explain": True},
     "/v1/rooms/{room}/context": {"budget": 100_000},
-    "/v1/rooms/{room}/block": {"topic": EVERYWHERE, "budget": 100_000},
+    "/v1/rooms/{room}/memory-section": {"topic": EVERYWHERE, "budget": 100_000},
     "/v1/rooms/{room}/decision": {},
 }
 #: In a memory that is for one agent alone.
@@ -36,13 +36,13 @@ ABOUT = ("last", "m8", "m9", "m10", "m4")
 
 @pytest.fixture
 async def told(served: Served) -> Served:
-    """The village, untangled, with memories of what was said, some of them an agent's own."""
+    """The village, disentangled, with memories of what was said, some of them an agent's own."""
     await served.app.drain()
     for one in STORY:
         await served.operator.post(
             "/v1/memories", {"content": f"known of {one.body}", "sources": [one.external_id]}
         )
-    pip = await served.caller("pip")
+    pip = await served.principal("pip")
     await pip.post("/v1/memories", {"content": f"{EVERYWHERE} {PIPS_OWN}"})
     await pip.post("/v1/memories", {"content": f"{EVERYWHERE} is round", "sources": ["m1"]})
     return served
@@ -128,7 +128,7 @@ async def ids_of(served: Served) -> dict[str, str]:
 @pytest.mark.parametrize("name", mostly_slow(PEOPLE, "eve", "pip"))
 async def test_nobody_is_shown_anything_that_is_not_theirs(told: Served, name: str) -> None:
     seeds, ids = await everything(told), await ids_of(told)
-    by_key, heard = await told.caller(name), heard_by(name)
+    by_key, heard = await told.principal(name), heard_by(name)
 
     by_path = await crawl(by_key, seeds)
 
@@ -149,7 +149,7 @@ async def test_nobody_is_shown_anything_that_is_not_theirs(told: Served, name: s
 
 
 async def test_an_operator_who_names_a_viewer_is_shown_what_that_one_is(told: Served) -> None:
-    bo = await told.caller("bo")
+    bo = await told.principal("bo")
     for path in (
         "/v1/rooms",
         "/v1/memories",
@@ -180,7 +180,7 @@ def test_the_crawl_knows_every_parameter_of_the_paths(served: Any) -> None:
 
 async def test_an_answer_for_a_room_holds_what_everybody_there_may_read_and_says_so(told: Served):
     """Dee hears the attic, and asks in the square; so does an operator, with whose key a bot may read."""
-    for caller in (await told.caller("dee"), told.operator):
+    for caller in (await told.principal("dee"), told.operator):
         asked = {"question": "what of village word5?", "room": "square"}
         open_to_all = await caller.post("/v1/ask", asked)
         beyond = await caller.post("/v1/ask", asked | {"private": True})

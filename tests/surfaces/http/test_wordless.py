@@ -23,14 +23,14 @@ SAID: dict[tuple[str, str], Any] = {
     ("POST", "/v1/messages/{message}/redact"): {"room": "square"},
     ("POST", "/v1/erasures"): {"kind": "message", "message": "m5", "room": "attic"},
     ("POST", "/v1/erasures/expired"): {},
-    ("POST", "/v1/receipts/{receipt}/check"): None,
+    ("POST", "/v1/receipts/{receipt}/verify"): None,
     ("DELETE", "/v1/keys/{key}"): None,
     ("POST", "/v1/rooms/{room}/messages"): {"text": SECRET, "external_id": f"{SECRET}6", "metadata": {"x": SECRET}},
-    ("PUT", "/v1/wishes/mode"): {"mode": "on"},
+    ("PUT", "/v1/privacy-requests/mode"): {"mode": "on"},
     ("POST", "/v1/rooms/{room}/replies"): {"trigger": "m1", "reply": "m3"},
-    ("POST", "/v1/rooms/{room}/compact"): None,
-    ("PUT", "/v1/rooms/{room}/injecting"): {"on": True},
-    ("PUT", "/v1/rooms/{room}/retention"): {"keep_for": 60},
+    ("POST", "/v1/rooms/{room}/reset-context"): None,
+    ("PUT", "/v1/rooms/{room}/injection"): {"on": True},
+    ("PUT", "/v1/rooms/{room}/retention"): {"retention_period": 60},
     ("POST", "/v1/rooms/{room}/close"): None,
     ("PUT", "/v1/rooms/{room}/name"): {"name": "square"},
 }  # fmt: skip
@@ -41,7 +41,7 @@ WORDS = re.compile(rf"{SECRET}|village|square|attic|\bana\b|\bbo\b|\bm\d+\b")
 async def test_no_word_is_kept_of_anything(served: Served, admin) -> None:
     assert set(SAID) == {route for route, keeping in REPLAYS.items() if keeping == "whole"}
     erased = await served.operator.post("/v1/erasures", {"kind": "message", "message": "m4"})
-    key = await served.app.keys.make("operator", name=SECRET)
+    key = await served.app.keys.create("operator", name=SECRET)
     words = {"message": "m2", "room": "square", "receipt": erased["id"], "key": str(key.id)}
     for number, ((method, route), body) in enumerate(SAID.items()):
         path = re.sub(r"\{(\w+)\}", lambda found: words[found[1]], route)

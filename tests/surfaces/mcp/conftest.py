@@ -12,15 +12,15 @@ from roomlore.operations import App
 SENSITIVE = {"m4": "only attic wordsens4", "m1": "only bo wordsens1"}
 
 
-async def untangled(app: App) -> None:
-    """Tell the village to an org as its operator has it, untangled and embedded."""
+async def disentangled(app: App) -> None:
+    """Tell the village to an org as its operator has it, disentangled and embedded."""
     await village(app)
     await app.drain()
 
 
 async def remembered(app: App) -> None:
     """Tell the village to an org, with memories."""
-    await untangled(app)
+    await disentangled(app)
     for one in STORY:
         await app.memories.remember(f"known of {one.body}", sources=[one.external_id])
     for source, words in SENSITIVE.items():
@@ -37,7 +37,7 @@ async def told(app: App, tell_once: TellOnce) -> App:
 @pytest.fixture
 async def people(app: App, tell_once: TellOnce) -> App:
     """The village; memories are others' matter."""
-    await tell_once(app, untangled)
+    await tell_once(app, disentangled)
     return app
 
 
@@ -50,8 +50,8 @@ def key_of(app: App) -> KeyOf:
 
     async def make(name: str) -> str:
         if name == "operator":
-            return (await app.keys.make("operator", name="operator's")).key
+            return (await app.keys.create("operator", name="operator's")).key
         role = "agent" if name == "pip" else "member"
-        return (await app.keys.make(role, name=f"key of {name}", participant=name)).key
+        return (await app.keys.create(role, name=f"key of {name}", participant=name)).key
 
     return make

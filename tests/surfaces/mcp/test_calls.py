@@ -237,18 +237,18 @@ async def test_long_messages_are_cut_and_read_part_by_part(
         newest = await call("room_read", budget=16_000)
         first, second = (one["message_id"] for one in newest["citations"])
         assert newest["text"].count("characters cut]") == 2
-        assert newest["remarks"] == [EARLIER.format(message=first), READ_MORE_NOTE]
+        assert newest["notes"] == [EARLIER.format(message=first), READ_MORE_NOTE]
         earlier = await call("room_read", budget=16_000, before=first)
         assert {one["message_id"] for one in earlier["citations"]}.isdisjoint({first, second})
-        assert [len(earlier["citations"]), earlier["remarks"]] == [
+        assert [len(earlier["citations"]), earlier["notes"]] == [
             2,
             [EARLIER.format(message=earlier["citations"][0]["message_id"]), READ_MORE_NOTE],
         ]
 
         count = -(-len(words) // MAX_PART_LENGTH)
         parts = [await call("message_read", message=first, part=part) for part in range(1, count + 1)]
-        assert parts[0]["remarks"] == [f"Part 1 of {count}; ask for part 2."]
-        assert parts[-1]["remarks"] == [f"Part {count} of {count}."]
+        assert parts[0]["notes"] == [f"Part 1 of {count}; ask for part 2."]
+        assert parts[-1]["notes"] == [f"Part {count} of {count}."]
         assert all(len(part["text"]) <= MAX_PART_LENGTH + 100 for part in parts)
         assert "".join(part["text"].partition("[Bo]: ")[2] for part in parts).replace(
             " ", ""
@@ -435,7 +435,7 @@ async def test_an_agent_withdraws_only_its_own_privacy_request(told: App, key_of
     pip, ana = await told.sign_in(await key_of("pip")), await told.sign_in(await key_of("ana"))
 
     async def statuses() -> list[tuple[str, str]]:
-        return [(one.author_name, one.status) for one in await told.wishes.all(told.operator)]
+        return [(one.author_name, one.status) for one in await told.privacy_requests.all(told.operator)]
 
     async def found(client: Client) -> str:
         shown: Any = await client.call_tool("room_search", {"question": "code of the shed", "room": "square"})

@@ -115,7 +115,7 @@ async def test_only_an_operators_key_may_have_a_viewer_configured(people: App, k
 
 async def test_a_key_of_another_org_shows_nothing(people: App, open_app: OpenApp) -> None:
     other = await open_app("other")
-    theirs = (await other.keys.make("operator", name="theirs")).key
+    theirs = (await other.keys.create("operator", name="theirs")).key
     [room, *_] = await people.rooms(people.operator)
 
     async with (

@@ -231,11 +231,11 @@ async def test_what_a_wish_keeps_from_recall_is_nowhere(app: App) -> None:
 
 async def test_an_answer_for_a_room_holds_what_everybody_there_may_read_and_says_so(told: App):
     asked = {"question": "what of village word5?", "room": "square"}
-    async with beside(told.acting(await told.viewer("dee"))) as client:
+    async with beside(told.impersonate(await told.viewer("dee"))) as client:
         open_to_all = (await client.call_tool("ask", asked)).structured_content
         beyond = (await client.call_tool("ask", asked | {"private": True})).structured_content
         anywhere = (await client.call_tool("ask", {"question": asked["question"]})).structured_content
     assert [one["postable"] for one in (open_to_all, beyond, anywhere)] == ["room", "nowhere", "nowhere"]
     assert "word5" not in open_to_all["answer"] + open_to_all["text"]
     assert "word5" in beyond["answer"]
-    assert "do not post it" in " ".join(anywhere["remarks"])
+    assert "do not post it" in " ".join(anywhere["notes"])

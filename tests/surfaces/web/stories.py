@@ -100,7 +100,7 @@ async def ids_by_mark(app: App) -> dict[str, str]:
 
 async def key_of(app: App, who: str) -> str:
     role = "agent" if who == "pip" else "member"
-    return (await app.keys.make(role, name=f"of {who}", participant=who)).key
+    return (await app.keys.create(role, name=f"of {who}", participant=who)).key
 
 
 def timeless(page: str) -> str:

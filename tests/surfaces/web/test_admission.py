@@ -88,10 +88,10 @@ async def test_following_a_link_erases_nothing_not_even_to_take_it_back(
     bo = next(one for one in await app.participants(app.operator) if one.name.casefold() == "bo")
     monkeypatch.setattr(erasing, "erase_person", erased)
     async with visiting(app, await key_of(app)) as one:
-        for path in (f"/people/{bo.id}", f"/people/{bo.id}/forget", f"/people/{bo.id}/forget.json"):
+        for path in (f"/people/{bo.id}", f"/people/{bo.id}/erase", f"/people/{bo.id}/erase.json"):
             assert (await one.get(path)).status_code == 200
-        assert (await one.get(f"/people/{bo.id}/forget/look")).status_code in {404, 405}
-        unsigned = await one.client.post(f"/people/{bo.id}/forget/look", data={"token": "x"})
+        assert (await one.get(f"/people/{bo.id}/erase/look")).status_code in {404, 405}
+        unsigned = await one.client.post(f"/people/{bo.id}/erase/look", data={"token": "x"})
         assert unsigned.status_code == 403
 
 
@@ -110,7 +110,7 @@ async def test_whoever_looks_what_would_go_keeps_nobody_from_saying_something(
 
     monkeypatch.setattr(erasing, "erase_person", slowly)
     async with visiting(app, await key_of(app)) as one, asyncio.timeout(15):
-        path = f"/people/{bo.id}/forget"
+        path = f"/people/{bo.id}/erase"
         look = asyncio.create_task(one.send(f"{path}/look", on=path))
         await looking.wait()
         try:

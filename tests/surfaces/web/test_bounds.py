@@ -37,7 +37,7 @@ async def grown(app: App) -> str:
         await app.ingest_batch(
             [message("h7", f"edit {edit} " + "y" * HUGE, sent_at=at(7), edited_at=at(100 + edit), **ALIKE)]
         )
-    await app.untangle()
+    await app.disentangle()
     return await room_id(app, "square")
 
 
@@ -66,7 +66,7 @@ async def test_a_page_of_huge_messages_stays_small(app: App, huge: str, operator
     page, _ = await both(operator, f"/r/{huge}")
     assert page.count("Read all of it") == 50
     assert f'href="/r/{huge}/message/{ids["h49"]}"' in page
-    await both(operator, f"/r/{huge}", "?view=exchanges")
+    await both(operator, f"/r/{huge}", "?view=threads")
     await both(operator, f"/r/{huge}", "?author=ana")
     await both(operator, f"/c/message:{ids['h49']}", "?shown=200")
     await both(operator, "/search", "?q=word")
@@ -131,7 +131,7 @@ async def test_a_long_conversation_is_paged(app: App):
     await app.ingest_batch(
         [in_square(100 + number, f"on and on {number}", reply_to="s9") for number in range(230)]
     )
-    await app.untangle()
+    await app.disentangle()
     async with visiting(app) as visitor:
         twin = await visitor.twin(f"/c/message:{told.ids['s9']}.json?shown=200")
         here, count = f"/c/{twin['conversation']['id']}", twin["conversation"]["message_count"]
@@ -166,7 +166,7 @@ async def test_what_a_page_shows_is_what_is_logged(app: App):
             kept.id,
         }
         already = await times_logged(app, "read room")
-        await visitor.page(f"/r/{told.room}?view=exchanges&before={told.ids['s5']}")
+        await visitor.page(f"/r/{told.room}?view=threads&before={told.ids['s5']}")
         assert await times_logged(app, "read room") == already + 1
         seen = await logged(app, "read room")
         assert UUID(told.ids["s1"]) in seen
@@ -205,7 +205,7 @@ async def test_rooms_are_paged_and_a_form_names_them_without_counting(app: App):
         assert len(asked["rooms"]) == len(every)
     async with visiting(app, await key_of(app, "eve")) as visitor:
         twin = await visitor.twin("/index.json")
-        eve = await app.acting(await app.viewer("eve")).rooms(await app.viewer("eve"))
+        eve = await app.impersonate(await app.viewer("eve")).rooms(await app.viewer("eve"))
         assert [one["id"] for one in twin["rooms"]] == [str(one.id) for one in eve][:100]
         assert [one["message_count"] for one in twin["rooms"]] == [one.message_count for one in eve][:100]
 
@@ -312,7 +312,7 @@ async def test_attached_files_are_named_as_text(app: App):
 async def test_those_who_hear_a_whisper_of_an_exchange_are_named(app: App):
     told = await square(app)
     async with visiting(app, await key_of(app, "cy")) as visitor:
-        page = await visitor.page(f"/r/{told.room}?view=exchanges")
+        page = await visitor.page(f"/r/{told.room}?view=threads")
         assert re.search(r"visible to Ana(, \w+)*, Bo", page) or "visible to Ana, Bo" in page
     async with visiting(app, await key_of(app, "eve")) as visitor:
-        assert "visible to" not in await visitor.page(f"/r/{told.room}?view=exchanges")
+        assert "visible to" not in await visitor.page(f"/r/{told.room}?view=threads")

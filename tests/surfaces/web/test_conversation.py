@@ -84,7 +84,7 @@ async def test_of_a_long_conversation_the_newest_is_shown_and_the_rest_page_by_p
     told = await square(app)
     more = [in_square(100 + number, f"on and on {number}", reply_to="s9") for number in range(130)]
     await app.ingest_batch(more)
-    await app.untangle()
+    await app.disentangle()
     async with visiting(app) as visitor:
         twin = await visitor.twin(f"/c/message:{told.ids['s9']}.json")
         here, count = f"/c/{twin['conversation']['id']}", twin["conversation"]["message_count"]
@@ -97,7 +97,7 @@ async def test_of_a_long_conversation_the_newest_is_shown_and_the_rest_page_by_p
         page = await visitor.page(here)
         assert f"The newest 100 of {count}" in page
         assert "40 older ones not drawn" in page
-        assert f'href="{here}?before={twin["onward"]}"' in page
+        assert f'href="{here}?before={twin["next"]}"' in page
         assert len((await visitor.twin(f"{here}.json?shown=200"))["rows"]) == count
         for wrong in ("0", "201", "-1", "x"):
             assert (await visitor.get(f"{here}?shown={wrong}")).status_code == 400
@@ -125,7 +125,7 @@ def _row(place: int, parent: int | None, ids: list[MessageId]) -> Row:
         body="words",
         sent_at=at(place),
         precision="ms",
-        native_order=0,
+        sequence=0,
         edited_at=None,
         redacted_at=None,
         reply_to=None,
@@ -135,12 +135,12 @@ def _row(place: int, parent: int | None, ids: list[MessageId]) -> Row:
         edge = Reply(child_id=ids[place], parent_id=ids[parent], method="explicit", confidence=1.0)
     line = TimelineLine(
         placed=AssignedMessage(message=said, answers=edge, conversation_id=None),
-        is_cut=False,
+        is_truncated=False,
         attached=(),
         answered=None,
         conversation=None,
         versions=(),
-        hearers=(),
+        recipients=(),
         memories=(),
         is_bridged=False,
     )
@@ -202,7 +202,7 @@ async def test_a_conversation_is_for_those_who_may_read_all_of_it(app: App, told
 async def test_whispers_from_elsewhere_are_shown_without_the_room(app: App, told: Told):
     hushed = message("a9", "psst", author=ANA, room=ATTIC, sent_at=at(40), kind="whisper", audience=(EVE,))
     await app.ingest_batch([hushed])
-    await app.untangle()
+    await app.disentangle()
     async with visiting(app, await key_of(app, "eve")) as visitor:
         twin = await visitor.twin("/c/message:a9.json")
         assert (said_in(twin), twin["room"], twin["earlier"], twin["later"]) == (["a9"], None, [], [])

@@ -72,7 +72,7 @@ async def built(app: App, admin: psycopg.AsyncConnection) -> World:
     for conversation in await app.conversations.all(app.operator, limit=1000):
         await app.conversations.rename(str(conversation.id), f"topic{str(conversation.id)[-6:]}")
     spoken = (await app.conversations.all(app.operator, "square"))[0]
-    await app.conversations.mark(str(spoken.id), "sensitive")
+    await app.conversations.set_sensitivity(str(spoken.id), "sensitive")
     await app.erasure.redact(GONE[0])
     await app.erasure.message(GONE[1])
 
@@ -81,7 +81,7 @@ async def built(app: App, admin: psycopg.AsyncConnection) -> World:
 
     talks: defaultdict[str, set[str]] = defaultdict(set)
     for conversation, message in await column(
-        "select conversation_id, message_id from placements where org_id = %s"
+        "select conversation_id, message_id from conversation_messages where org_id = %s"
     ):
         talks[str(conversation)].add(str(message))
     messages = dict(await column("select external_id, id::text from messages where org_id = %s"))
@@ -94,7 +94,7 @@ async def built(app: App, admin: psycopg.AsyncConnection) -> World:
     tables = {
         "person": "participants",
         "conversation": "conversations",
-        "wish": "wishes",
+        "wish": "privacy_requests",
         "receipt": "receipts",
     }
     ids = {kind: [one for (one,) in await column(all_of(table))] for kind, table in tables.items()}
@@ -226,7 +226,7 @@ def some_at_first(first: str) -> list[Any]:
 
 async def key_of(app: App, name: str) -> str:
     role = "agent" if name == "pip" else "member"
-    return (await app.keys.make(role, name="a key", participant=name)).key
+    return (await app.keys.create(role, name="a key", participant=name)).key
 
 
 @pytest.mark.slow
@@ -387,4 +387,4 @@ async def test_the_crawl_knows_what_would_be_a_leak(app: App, admin: psycopg.Asy
     ):
         assert what in told
     with pytest.raises(RoomloreError):
-        await app.acting(await app.viewer("eve")).conversations.read(await app.viewer("eve"), "nothing")
+        await app.impersonate(await app.viewer("eve")).conversations.read(await app.viewer("eve"), "nothing")

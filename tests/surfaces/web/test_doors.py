@@ -46,7 +46,7 @@ class Clock:
 
 async def key_of(app: App, name: str | None = "bo") -> str:
     role = "member" if name else "operator"
-    return (await app.keys.make(role, name="a key", participant=name)).key
+    return (await app.keys.create(role, name="a key", participant=name)).key
 
 
 @asynccontextmanager
@@ -151,7 +151,7 @@ async def test_forms_of_other_sites_do_nothing(app: App) -> None:
 async def test_a_form_without_its_token_does_nothing(app: App) -> None:
     for token in ["", "x", "0" * 64, "ä"]:
         async with visiting(app, await key_of(app, None)) as one:
-            for path in ("/theme", "/signout", "/ops/retry", "/receipts/0/check"):
+            for path in ("/theme", "/signout", "/ops/retry", "/receipts/0/verify"):
                 told = await one.client.post(path, data={"token": token, "theme": "dark"})
                 assert told.status_code == 403, path
 
@@ -284,7 +284,7 @@ async def test_a_cookie_that_a_neighbour_set_does_not_stand_before_the_one_over_
 
 
 async def test_a_key_that_is_revoked_or_expired_opens_nothing_any_more(app: App) -> None:
-    made = await (await village(app)).keys.make("member", name="bo's", participant="bo")
+    made = await (await village(app)).keys.create("member", name="bo's", participant="bo")
     async with visiting(app, made.key) as one:
         assert (await one.get("/")).status_code == 200
         page = await one.page("/people")
@@ -300,7 +300,7 @@ async def test_a_key_that_is_revoked_or_expired_opens_nothing_any_more(app: App)
 
 async def test_a_key_of_another_org_opens_nothing_of_a_named_one(app: App, open_app: OpenApp) -> None:
     other = await open_app("other")
-    key = (await other.keys.make("operator", name="theirs")).key
+    key = (await other.keys.create("operator", name="theirs")).key
     async with visiting(await village(app), key) as one:
         assert (await one.get("/index.json")).status_code == 401
     async with calling(site(app, local=False)) as one:
@@ -328,7 +328,7 @@ async def test_a_key_is_in_no_page_and_no_log(app: App, caplog: pytest.LogCaptur
 @pytest.mark.parametrize("name", ["bo", "pip"])
 async def test_only_an_operator_looks_as_another(app: App, name: str) -> None:
     role = "agent" if name == "pip" else "member"
-    made = await (await village(app)).keys.make(role, name="x", participant=name)
+    made = await (await village(app)).keys.create(role, name="x", participant=name)
     async with visiting(app, made.key) as one:
         told = [
             await one.get(f"{path}?as={who}")
@@ -477,7 +477,7 @@ async def test_a_form_that_is_too_large_or_does_not_say_how_large_is_not_read(ap
 async def test_a_form_that_is_written_as_none_of_ours_is_not_read(app: App) -> None:
     key = await key_of(await village(app))
     parts = b'--b\r\ncontent-disposition: form-data; name="key"\r\n\r\n' + b"9" * 1000 + b"\r\n--b--\r\n"
-    for kind in ["multipart/form-data; boundary=b; charset=punycode", "text/plain", "application/json"]:
+    for kind in ["multipart/form-data; split_reason=b; charset=punycode", "text/plain", "application/json"]:
         async with visiting(app, key) as one:
             for path in ("/signin", "/theme"):
                 told = await one.client.post(path, content=parts, headers={"content-type": kind})

@@ -42,7 +42,7 @@ async def demo(app: App) -> str:
     """Tell the demo's story; return who looks at it beside the operator."""
     await app.import_path(DEMO)
     await app.drain()
-    await app.extracting.extract()
+    await app.extraction.extract()
     return "teo"
 
 
@@ -83,7 +83,7 @@ async def pages(app: App, *, by_operator: bool) -> list[str]:
     memories = await app.memories.all(viewer, limit=1)
     person = said[-1].author_id
     found = [
-        "/", "/?named=nowhere", f"/r/{room}", f"/r/{room}?at={said[0].id}", f"/r/{room}?view=exchanges",
+        "/", "/?named=nowhere", f"/r/{room}", f"/r/{room}?at={said[0].id}", f"/r/{room}?view=threads",
         f"/r/{room}?author={person}", f"/c/{conversation}", f"/x/{said[-1].id}", "/search",
         "/search?q=boat", "/search?q=boat&do=ask", "/m", "/people", f"/people/{person}",
     ]  # fmt: skip
@@ -100,7 +100,7 @@ async def looking(browser: Browser, app: App, name: str | None, theme: str) -> A
         seen.page.on("console", lambda said: seen.faults.append(said.text) if said.type == "error" else None)
         seen.page.on("pageerror", lambda error: seen.faults.append(str(error)))
         if name is not None:
-            made = await app.keys.make("member", name=f"key of {name}", participant=name)
+            made = await app.keys.create("member", name=f"key of {name}", participant=name)
             await seen.open(SIGN_IN)
             assert await seen.violations() == []
             await seen.page.fill("#key", made.key)
@@ -133,7 +133,7 @@ async def walked(seen: Window) -> list[str]:
 async def test_every_page_can_be_used_by_everybody(app: App, browser: Browser, story) -> None:
     member = await story(app)
     for name in (None, member):
-        acting = app if name is None else app.acting(await app.viewer(name))
+        acting = app if name is None else app.impersonate(await app.viewer(name))
         addresses = await pages(acting, by_operator=name is None)
         for theme in ("light", "dark"):
             async with looking(browser, app, name, theme) as seen:

@@ -72,7 +72,7 @@ async def test_a_tab_that_is_looked_away_from_again_and_again_listens_once(
 
 async def test_who_is_signed_out_is_told_so_and_keeps_what_stands_there(app: App, browser: Browser) -> None:
     told = await square(app)
-    made = await app.keys.make("member", name="soon gone", participant="bo")
+    made = await app.keys.create("member", name="soon gone", participant="bo")
     is_fetching, is_revoked = asyncio.Event(), asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -113,7 +113,7 @@ async def test_who_is_signed_out_is_told_so_and_keeps_what_stands_there(app: App
 
 async def test_a_stream_that_nobody_is_let_into_any_more_says_so(app: App, browser: Browser) -> None:
     told = await square(app)
-    made = await app.keys.make("member", name="soon gone", participant="bo")
+    made = await app.keys.create("member", name="soon gone", participant="bo")
     async with listening(site(app, local=False)) as url:
         context = await browser.new_context()
         await context.add_cookies([{"name": "roomlore_key", "value": made.key, "url": url}])

@@ -35,7 +35,7 @@ async def test_an_operator_opens_renames_adds_and_erases(app: App, local: Visito
     ]
     eve = next(one for one in (await local.twin(f"{path}.json"))["members"] if one["name"] == "Eve")
     await local.send(f"{path}/remove", on=path, participant=eve["participant_id"])
-    assert "Eve" not in {one.name for one in await app.room_management.members("loft") if one.left_at is None}
+    assert "Eve" not in {one.name for one in await app.room_admin.members("loft") if one.left_at is None}
     looked = await local.send(f"{path}/look", on=path)
     assert "Preview of the erasure" in looked.text
     wrong = await local.send(path, on=path, name="attic")
@@ -48,7 +48,7 @@ async def test_an_operator_opens_renames_adds_and_erases(app: App, local: Visito
 
 async def kept(app: App, name: str) -> tuple[timedelta | None, bool]:
     [found] = [one for one in await app.rooms(app.operator) if one.name == name]
-    return found.keep_for, found.retention_starts_at is not None
+    return found.retention_period, found.retention_starts_at is not None
 
 
 async def test_an_operator_shortens_a_retention_that_was_told_and_takes_it_back(

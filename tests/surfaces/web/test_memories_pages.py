@@ -59,7 +59,7 @@ async def remembered(mill: App) -> dict[str, Memory]:
     """Have the mill's memories kept, by what they are called here."""
     remember = mill.memories.remember
     monday = await remember("Flour comes on Mondays", sources=["y1"], about=["Bo"], tags=["flour"])
-    pip = mill.acting(await mill.viewer("pip"))
+    pip = mill.impersonate(await mill.viewer("pip"))
     return {
         "monday": monday,
         "friday": await remember(
@@ -78,7 +78,7 @@ async def remembered(mill: App) -> dict[str, Memory]:
 @asynccontextmanager
 async def seen_by(mill: App, name: str) -> AsyncGenerator[Visitor]:
     """A visitor with a participant's key."""
-    made = await mill.keys.make("agent" if name == "pip" else "member", name=f"of {name}", participant=name)
+    made = await mill.keys.create("agent" if name == "pip" else "member", name=f"of {name}", participant=name)
     async with visiting(mill, made.key) as visitor:
         yield visitor
 
@@ -88,7 +88,7 @@ async def recalled_by(mill: App, kept: dict[str, Memory], name: str) -> set[str]
     found: set[str] = set()
     for word, memory in kept.items():
         try:
-            await mill.memories.why(viewer, str(memory.id))
+            await mill.memories.provenance(viewer, str(memory.id))
         except NotFound:
             continue
         found.add(word)
@@ -144,11 +144,11 @@ async def test_facets_name_no_room_person_or_tag_of_what_is_not_seen(mill: App) 
     await remembered(mill)
     async with seen_by(mill, "eve") as visitor:
         twin = await visitor.twin("/m.json?status=any")
-    told = {(one["facet"], one["name"]) for one in twin["shelf"]["tallies"]}
+    told = {(one["facet"], one["name"]) for one in twin["shelf"]["facets"]}
     assert {name for facet, name in told if facet == "room"} == {"yard"}
     assert {name for facet, name in told if facet == "tag"} == {"flour"}
     assert {name for facet, name in told if facet in {"about", "by"}} <= {"Bo", "Ana"}
-    assert twin["shelf"]["counted"] == 2
+    assert twin["shelf"]["facet_sample"] == 2
 
 
 async def test_narrowing_to_what_may_not_be_known_says_that_it_is_not_there(mill: App) -> None:
@@ -193,7 +193,7 @@ async def test_older_memories_are_on_further_pages_each_once(mill: App) -> None:
         while True:
             shelf = (await visitor.twin(path))["shelf"]
             seen += [one["memory"]["content"] for one in shelf["memories"]]
-            assert shelf["counted"] == (0 if "before" in path else len(contents))
+            assert shelf["facet_sample"] == (0 if "before" in path else len(contents))
             if shelf["next"] is None:
                 break
             path = f"/m.json?room=yard&before={shelf['next']}"
@@ -288,10 +288,10 @@ async def test_wishes_that_cover_a_memory_are_the_operators_and_their_authors_to
         said("4", 4, EVE, "hello"),
     )
     memory = await app.memories.remember("I collect thimbles", sources=["1"])
-    wishes = await app.wishes.all(app.operator)
+    wishes = await app.privacy_requests.all(app.operator)
     for wish in wishes:
-        await app.wishes.accept(str(wish.id))
-    assert any(said.id in memory.source_ids for wish in wishes for said in wish.covers)
+        await app.privacy_requests.apply(str(wish.id))
+    assert any(said.id in memory.source_ids for wish in wishes for said in wish.covered_messages)
     async with visiting(app) as visitor:
         assert "Privacy requests that cover it" in await visitor.page(f"/m/{memory.id}")
     async with seen_by(app, "bo") as visitor:
@@ -312,16 +312,18 @@ async def test_a_correction_takes_the_place_and_says_so(mill: App) -> None:
         page = await visitor.page(done.headers["location"])
         assert "Corrected. The old memory" in page
         assert "Flour comes on Thursdays" in page
-    assert (await mill.memories.why(mill.operator, str(kept["friday"].id))).memory.status == "deprecated"
+    assert (
+        await mill.memories.provenance(mill.operator, str(kept["friday"].id))
+    ).memory.status == "deprecated"
 
 
 async def test_a_memory_is_put_aside_and_stands_again(mill: App) -> None:
     kept = await remembered(mill)
     path = f"/m/{kept['friday'].id}"
     async with visiting(mill) as visitor:
-        unsure = await visitor.send(f"{path}/forget", on=path)
+        unsure = await visitor.send(f"{path}/archive", on=path)
         assert unsure.status_code == 400
-        done = await visitor.send(f"{path}/forget", on=path, sure="on")
+        done = await visitor.send(f"{path}/archive", on=path, sure="on")
         assert "Archived" in await visitor.page(done.headers["location"])
         assert "Flour comes on Fridays" not in await visitor.page("/m")
         await visitor.send(f"{path}/restore", on=path)
@@ -334,25 +336,25 @@ async def test_whom_a_memory_does_not_concern_is_offered_no_form_and_refused_one
     async with seen_by(mill, "eve") as visitor:
         page = await visitor.page(path)
         assert "Change it" not in page
-        for deed, form in (("correct", {"content": "Never"}), ("forget", {"sure": "on"}), ("restore", {})):
+        for deed, form in (("correct", {"content": "Never"}), ("archive", {"sure": "on"}), ("restore", {})):
             assert (await visitor.send(f"{path}/{deed}", on="/m", **form)).status_code == 403
         hidden = f"/m/{kept['loft'].id}"
-        assert (await visitor.send(f"{hidden}/forget", on="/m", sure="on")).status_code == 404
+        assert (await visitor.send(f"{hidden}/archive", on="/m", sure="on")).status_code == 404
     async with seen_by(mill, "bo") as visitor:
         assert "Change it" in await visitor.page(path)
-    assert (await mill.memories.why(mill.operator, str(kept["friday"].id))).memory.status == "active"
+    assert (await mill.memories.provenance(mill.operator, str(kept["friday"].id))).memory.status == "active"
 
 
 async def test_a_form_of_another_site_or_without_its_token_changes_nothing(mill: App) -> None:
     kept = await remembered(mill)
-    path = f"/m/{kept['friday'].id}/forget"
+    path = f"/m/{kept['friday'].id}/archive"
     async with visiting(mill) as visitor:
         form = {"sure": "on", "token": "forged"}
         assert (await visitor.client.post(path, data=form)).status_code == 403
         assert (await visitor.client.post(path, data={"sure": "on"})).status_code == 403
         foreign = {"origin": "http://elsewhere.example"}
         assert (await visitor.client.post(path, data=form, headers=foreign)).status_code == 403
-    assert (await mill.memories.why(mill.operator, str(kept["friday"].id))).memory.status == "active"
+    assert (await mill.memories.provenance(mill.operator, str(kept["friday"].id))).memory.status == "active"
 
 
 async def test_an_operator_who_looks_as_another_sees_and_changes_as_they_do(mill: App) -> None:
@@ -362,7 +364,7 @@ async def test_an_operator_who_looks_as_another_sees_and_changes_as_they_do(mill
         page = await visitor.page(f"/m/{kept['friday'].id}?as=eve")
         assert "Change it" not in page
         assert "/m?kind=fact&amp;as=eve" in page
-        refused = await visitor.send(f"/m/{kept['friday'].id}/forget?as=eve", on="/m?as=eve", sure="on")
+        refused = await visitor.send(f"/m/{kept['friday'].id}/archive?as=eve", on="/m?as=eve", sure="on")
         assert refused.status_code == 403
 
 

@@ -23,12 +23,12 @@ from roomlore.operations import App, projection_service
 from roomlore.web.routes import monitoring
 from surfaces.web.conftest import visiting, window
 
-DEEDS = {"/ops/retry": {}, "/ops/embedding": {"room": "square", "policy": "exchange"}}
+DEEDS = {"/ops/retry": {}, "/ops/embedding": {"room": "square", "policy": "thread"}}
 
 
 async def key_of(app: App, name: str | None) -> str:
     role = "operator" if name is None else "agent" if name == "pip" else "member"
-    return (await app.keys.make(role, name="a key", participant=name)).key
+    return (await app.keys.create(role, name="a key", participant=name)).key
 
 
 async def seen_at(app: App, worker: UUID, at: timedelta) -> None:
@@ -67,7 +67,7 @@ async def test_each_room_has_its_line_and_the_twin_says_the_same(app: App) -> No
     await app.drain()
     async with visiting(app) as visitor:
         page, twin = await visitor.page("/ops"), await visitor.twin("/ops.json")
-    numbers = await app.operations.numbers()
+    numbers = await app.monitoring.statistics()
     assert [room["name"] for room in twin["rooms"]] == [room.name for room in numbers.rooms]
     for room in numbers.rooms:
         row = re.search(rf'href="/r/{room.room_id}".*?</tr>', page, re.DOTALL)
@@ -102,7 +102,7 @@ async def test_copies_and_models_are_shown_with_what_waits_and_fails_and_no_addr
 ) -> None:
     await village(app)
     await app.drain()
-    await app.projecting.rebuild("qdrant")
+    await app.projections.rebuild("qdrant")
     [copy] = shelf.held_copies
     async with visiting(app) as visitor:
         page = await visitor.page("/ops")
@@ -115,8 +115,8 @@ async def test_copies_and_models_are_shown_with_what_waits_and_fails_and_no_addr
         with pytest.raises(BackendUnavailable):
             await projection.drain(worker, only_org=app.org_id)
         page, twin = await visitor.page("/ops"), await visitor.twin("/ops.json")
-    [told] = twin["copies"]
-    assert (told["copy"], told["waiting"], told["error"]) == (copy, 1, "the shelf fell down")
+    [told] = twin["projections"]
+    assert (told["index_name"], told["waiting"], told["error"]) == (copy, 1, "the shelf fell down")
     square = next(room for room in twin["rooms"] if room["name"] == "square")
     assert square["counts"]["projected"][0]["waiting"] == 1
     assert "1 wait" in page
@@ -177,14 +177,14 @@ async def test_a_worker_that_vanished_is_said_to_be_missed_and_forgotten_after_a
         assert "! none" in page
     await seen_at(app, long_gone, timedelta(hours=25))
     await seen_at(app, lately, timedelta(seconds=1))
-    workers = (await app.operations.state()).workers
+    workers = (await app.monitoring.job_state()).workers
     assert [one.worker_id for one in workers] == [lately, gone]
 
 
 async def test_one_worker_is_seen_by_every_org_and_none_sees_anothers(app: App, open_app: OpenApp) -> None:
     other = await open_app("other")
     await seen_at(other, uuid7(), timedelta(0))
-    assert (await app.operations.state()).workers == []
+    assert (await app.monitoring.job_state()).workers == []
 
 
 # What failed
@@ -192,7 +192,7 @@ async def test_one_worker_is_seen_by_every_org_and_none_sees_anothers(app: App, 
 
 async def fail(admin: psycopg.AsyncConnection, app: App) -> None:
     await admin.execute(
-        "update work set set_aside_at = now(), error = 'ValueError', failures = 5 where org_id = %s and stage = 'embed'",
+        "update work_queue set dead_lettered_at = now(), error = 'ValueError', failures = 5 where org_id = %s and queue = 'embed'",
         [app.org_id],
     )
 
@@ -204,7 +204,7 @@ async def test_what_was_set_aside_is_told_by_its_kind_and_tried_again(
     await fail(admin, app)
     async with visiting(app) as visitor:
         [failure] = (await visitor.twin("/ops.json"))["failures"]
-        assert (failure["stage"], failure["error"], failure["count"]) == ("embed", "ValueError", 12)
+        assert (failure["queue"], failure["error"], failure["count"]) == ("embed", "ValueError", 12)
         assert "ValueError" in await visitor.page("/ops")
         told = await visitor.send("/ops/retry", on="/ops")
         assert told.headers["location"] == "/ops?done=retried"
@@ -218,9 +218,11 @@ async def test_conversations_that_broke_whoever_went_through_them_are_told_too(
 ) -> None:
     await village(app)
     await app.drain()
-    await admin.execute("update conversations set draw_error = 'KeyError' where org_id = %s", [app.org_id])
-    failures = (await app.operations.state()).failures
-    assert [(one.stage, one.error) for one in failures] == [("extract", "KeyError")]
+    await admin.execute(
+        "update conversations set extraction_error = 'KeyError' where org_id = %s", [app.org_id]
+    )
+    failures = (await app.monitoring.job_state()).failures
+    assert [(one.queue, one.error) for one in failures] == [("extract", "KeyError")]
 
 
 async def test_what_failed_elsewhere_is_not_told(
@@ -228,7 +230,7 @@ async def test_what_failed_elsewhere_is_not_told(
 ) -> None:
     other = await village(await open_app("other"))
     await fail(admin, other)
-    assert (await app.operations.state()).failures == []
+    assert (await app.monitoring.job_state()).failures == []
 
 
 # What rooms embed
@@ -237,10 +239,10 @@ async def test_what_failed_elsewhere_is_not_told(
 async def test_an_operator_says_what_a_room_embeds(app: App) -> None:
     await village(app)
     async with visiting(app) as visitor:
-        told = await visitor.send("/ops/embedding", on="/ops", room="square", policy="exchange")
+        told = await visitor.send("/ops/embedding", on="/ops", room="square", policy="thread")
         assert told.headers["location"] == "/ops?done=embedding"
         rooms = (await visitor.twin("/ops.json"))["rooms"]
-        assert {room["name"]: room["embedding_policy"] for room in rooms}["square"] == "exchange"
+        assert {room["name"]: room["embedding_policy"] for room in rooms}["square"] == "thread"
         for said in ({"room": "square", "policy": "none"}, {"policy": "message"}, {"room": "square"}):
             assert (await visitor.send("/ops/embedding", on="/ops", **said)).status_code == 400
         assert (await visitor.send("/ops/embedding", room="x", policy="message")).status_code == 404
@@ -277,7 +279,7 @@ async def test_everybody_can_use_the_page_of_operations(
         await seen_at(app, uuid7(), timedelta(0))
         await seen_at(app, uuid7(), timedelta(hours=1))
         await admin.execute(
-            "insert into work (org_id, stage, subject_id, set_aside_at, error)"
+            "insert into work_queue (org_id, queue, subject_id, dead_lettered_at, error)"
             " select org_id, 'embed', id, now(), 'ValueError' from messages where org_id = %s",
             [app.org_id],
         )

@@ -18,7 +18,7 @@ from surfaces.web.conftest import Visitor, visiting, window
 
 async def key_of(app: App, name: str | None) -> str:
     role = "operator" if name is None else "agent" if name == "pip" else "member"
-    return (await app.keys.make(role, name="a key", participant=name)).key
+    return (await app.keys.create(role, name="a key", participant=name)).key
 
 
 async def ids(app: App) -> dict[str, str]:
@@ -143,7 +143,7 @@ async def test_a_person_is_found_by_every_account_and_persona_of_theirs(app: App
 
 async def test_who_is_nobody_is_told_so(local: Visitor) -> None:
     for person in ["x", "0", "%00", "ana", "00000000-0000-0000-0000-000000000000", "a" * 300]:
-        for path in (f"/people/{person}", f"/people/{person}.json", f"/people/{person}/forget"):
+        for path in (f"/people/{person}", f"/people/{person}.json", f"/people/{person}/erase"):
             assert (await local.get(path)).status_code == 404, path
 
 
@@ -185,14 +185,14 @@ async def test_nobody_else_merges_or_parts_or_forgets_others(app: App, name: str
     async with visiting(app, await key_of(app, name)) as visitor:
         path = f"/people/{known['bo']}"
         page = await visitor.page(path)
-        for offered in ("/merge", "/split", "/forget", "as="):
+        for offered in ("/merge", "/split", "/erase", "as="):
             assert offered not in page
         assert (await visitor.send(f"{path}/merge", other="eve")).status_code == 403
         assert (await visitor.send(f"{path}/split", account=known["bo"])).status_code == 403
-        assert (await visitor.get(f"{path}/forget")).status_code == 403
-        assert (await visitor.get(f"{path}/forget.json")).status_code == 403
-        assert (await visitor.send(f"{path}/forget", name="Bo")).status_code == 403
-        assert (await visitor.send(f"{path}/forget/look")).status_code == 403
+        assert (await visitor.get(f"{path}/erase")).status_code == 403
+        assert (await visitor.get(f"{path}/erase.json")).status_code == 403
+        assert (await visitor.send(f"{path}/erase", name="Bo")).status_code == 403
+        assert (await visitor.send(f"{path}/erase/look")).status_code == 403
     assert await app.people.accounts(app.operator) == before
 
 
@@ -203,7 +203,7 @@ async def test_a_person_is_forgotten_after_a_look_and_by_name(app: App) -> None:
     await village(app)
     bo = (await ids(app))["bo"]
     async with visiting(app) as visitor:
-        path = f"/people/{bo}/forget"
+        path = f"/people/{bo}/erase"
         before, twin = await visitor.page(path), await visitor.twin(f"{path}.json")
         assert "Nothing is erased yet" in before
         assert twin["receipt"] is None
@@ -236,7 +236,7 @@ async def test_a_person_is_forgotten_after_a_look_and_by_name(app: App) -> None:
         assert [one["id"] for one in listed["receipts"]] == [shown["receipt"]["id"]]
         assert "Bo" not in words(receipt)
 
-        again = await visitor.send(f"/receipts/{shown['receipt']['id']}/check", on="/receipts")
+        again = await visitor.send(f"/receipts/{shown['receipt']['id']}/verify", on="/receipts")
         assert again.headers["location"].endswith("?done=checked")
 
 
@@ -245,9 +245,9 @@ async def test_whoever_forgets_themselves_is_out(app: App) -> None:
     eve = (await ids(app))["eve"]
     async with visiting(app, await key_of(app, "eve")) as visitor:
         path = f"/people/{eve}"
-        assert f'href="{path}/forget"' in await visitor.page(path)
-        assert "you are signed out" in await visitor.page(f"{path}/forget")
-        told = await visitor.send(f"{path}/forget", on=path, name="Eve")
+        assert f'href="{path}/erase"' in await visitor.page(path)
+        assert "you are signed out" in await visitor.page(f"{path}/erase")
+        told = await visitor.send(f"{path}/erase", on=path, name="Eve")
         assert told.status_code == 303
         assert (await visitor.get(told.headers["location"])).headers["location"].startswith("/signin")
     assert "eve" not in await ids(app)
@@ -257,7 +257,7 @@ async def test_whoever_forgets_themselves_is_out(app: App) -> None:
 async def test_somebody_whose_name_nobody_can_type_is_forgotten_too(app: App, called: str) -> None:
     await village(app)
     await app.ingest_batch([say(90, author("nameless7", name=called), SQUARE)])
-    path = f"/people/{(await ids(app))['nameless7']}/forget"
+    path = f"/people/{(await ids(app))['nameless7']}/erase"
     async with visiting(app) as visitor:
         shown = html.unescape(await visitor.page(path))
         asked = re.search("type the name: ([^<]+)</label>", shown)
@@ -270,7 +270,7 @@ async def test_somebody_whose_name_nobody_can_type_is_forgotten_too(app: App, ca
 @pytest.mark.parametrize("name", ["ana", "eve"])
 async def test_receipts_are_for_those_who_asked_for_them(app: App, name: str) -> None:
     await village(app)
-    theirs = await app.acting(await app.viewer("bo")).erasure.message("m5")
+    theirs = await app.impersonate(await app.viewer("bo")).erasure.message("m5")
     async with visiting(app, await key_of(app, name)) as visitor:
         real, made_up = f"/receipts/{theirs.id}", f"/receipts/{UUID(int=theirs.id.int ^ 1)}"
         for tail in ("", ".json"):
@@ -278,7 +278,7 @@ async def test_receipts_are_for_those_who_asked_for_them(app: App, name: str) ->
             assert {one.status_code for one in told} == {404}
         assert (await visitor.twin("/receipts.json"))["receipts"] == []
         assert str(theirs.id) not in await visitor.page("/receipts")
-        assert (await visitor.send(f"{real}/check")).status_code == 404
+        assert (await visitor.send(f"{real}/verify")).status_code == 404
     async with visiting(app, await key_of(app, "bo")) as visitor:
         assert (await visitor.twin(f"{real}.json"))["receipt"]["id"] == str(theirs.id)
 
@@ -286,13 +286,13 @@ async def test_receipts_are_for_those_who_asked_for_them(app: App, name: str) ->
 async def test_a_receipt_says_of_copies_no_more_than_it_counts(app: App, admin) -> None:
     await village(app)
     await admin.execute(
-        "insert into projections (org_id, target, copy) values (%s, 'qdrant', 'a')", [app.org_id]
+        "insert into projections (org_id, target, index_name) values (%s, 'qdrant', 'a')", [app.org_id]
     )
-    theirs = await app.acting(await app.viewer("bo")).erasure.message("m5")
+    theirs = await app.impersonate(await app.viewer("bo")).erasure.message("m5")
     [in_full] = [one for one in await app.erasure.receipts() if one.id != theirs.id]
     await admin.execute(
-        "update work set subject_id = (select id from messages where org_id = %(org_id)s and external_id = 'm1')"
-        " where org_id = %(org_id)s and stage = 'qdrant' and subject_id = %(message_id)s",
+        "update work_queue set subject_id = (select id from messages where org_id = %(org_id)s and external_id = 'm1')"
+        " where org_id = %(org_id)s and queue = 'qdrant' and subject_id = %(message_id)s",
         {"org_id": app.org_id, "message_id": theirs.message_id},
     )
     # What waits now is not bo's, and is not counted for him.
@@ -301,7 +301,7 @@ async def test_a_receipt_says_of_copies_no_more_than_it_counts(app: App, admin) 
     assert "✓ messages and accounts removed" in shown
     assert "Data derived from them is not counted here" in shown
     assert "everything that the verification requested" not in shown
-    await admin.execute("delete from work where org_id = %s and stage = 'qdrant'", [app.org_id])
+    await admin.execute("delete from work_queue where org_id = %s and queue = 'qdrant'", [app.org_id])
     shown = await _copies(app, None, str(in_full.id))
     assert "✓ removed" in shown
     assert "everything that the verification requested from the indexes" in shown
@@ -349,22 +349,24 @@ async def test_wishes_are_shown_to_who_voiced_them_and_to_operators(app: App) ->
     known = await ids(app)
     path = f"/people/{known['ana']}"
     async with visiting(app) as operator:
-        [wish] = (await operator.twin(f"{path}.json"))["wishes"]
+        [wish] = (await operator.twin(f"{path}.json"))["privacy_requests"]
     for name, sees in (("ana", True), ("bo", False), ("pip", False), ("eve", False)):
         async with visiting(app, await key_of(app, name)) as visitor:
             page, twin = await visitor.page(path), await visitor.twin(f"{path}.json")
-            assert bool(twin["wishes"]) is sees, name
+            assert bool(twin["privacy_requests"]) is sees, name
             assert (wish["id"] in page) is sees, name
             if not sees:
-                for deed in ("accept", "dismiss"):
-                    assert (await visitor.send(f"{path}/wishes/{wish['id']}/{deed}")).status_code == 404
+                for deed in ("apply", "dismiss"):
+                    assert (
+                        await visitor.send(f"{path}/privacy-requests/{wish['id']}/{deed}")
+                    ).status_code == 404
     async with visiting(app, await key_of(app, "ana")) as visitor:
-        told = await visitor.send(f"{path}/wishes/{wish['id']}/dismiss", on=path)
-        assert told.headers["location"] == f"{path}?done=dismissed#wishes"
-        assert (await visitor.twin(f"{path}.json"))["wishes"][0]["status"] == "dismissed"
+        told = await visitor.send(f"{path}/privacy-requests/{wish['id']}/dismiss", on=path)
+        assert told.headers["location"] == f"{path}?done=dismissed#privacy-requests"
+        assert (await visitor.twin(f"{path}.json"))["privacy_requests"][0]["status"] == "dismissed"
         assert "Carry it out" in await visitor.page(path)
-        await visitor.send(f"{path}/wishes/{wish['id']}/accept", on=path)
-        assert (await visitor.twin(f"{path}.json"))["wishes"][0]["status"] == "active"
+        await visitor.send(f"{path}/privacy-requests/{wish['id']}/apply", on=path)
+        assert (await visitor.twin(f"{path}.json"))["privacy_requests"][0]["status"] == "active"
 
 
 async def test_what_an_agent_makes_of_others_is_its_own_and_operators(app: App) -> None:
@@ -414,7 +416,7 @@ async def test_everybody_can_use_the_pages_of_people(app: App, browser: Browser,
             "people": "/people",
             "person": f"/people/{ana}",
             "agent": f"/people/{pip}",
-            "forget": f"/people/{ana}/forget",
+            "forget": f"/people/{ana}/erase",
             "receipts": "/receipts",
             "receipt": f"/receipts/{receipt.id}",
             "none": "/people?named=zzz",
@@ -433,10 +435,10 @@ async def test_a_person_is_forgotten_with_the_keyboard_alone(app: App, browser: 
         page = await seen.open(f"/people/{eve}")
         await walk_to(page, "after a look at what would go")
         await page.keyboard.press("Enter")
-        await page.wait_for_url("**/forget")
+        await page.wait_for_url("**/erase")
         await walk_to(page, "Preview", tag="BUTTON")
         await page.keyboard.press("Enter")
-        await page.wait_for_url("**/forget/look")
+        await page.wait_for_url("**/erase/look")
         assert await seen.violations() == []
         await walk_to(page, "", tag="INPUT")
         await page.keyboard.type("Eve")

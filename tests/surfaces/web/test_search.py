@@ -1,4 +1,4 @@
-"""Searching and asking on a page: whole exchanges, sources, and plainly what is not known."""
+"""Searching and asking on a page: whole threads, sources, and plainly what is not known."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -70,7 +70,7 @@ async def test_an_answer_stands_with_its_sources_and_where_it_was_looked(app: Ap
     async with visiting(app) as visitor:
         page = await visitor.page("/search?do=ask&q=which paint is on the lighthouse door?")
         twin = await visitor.twin("/search.json?do=ask&q=which paint is on the lighthouse door?")
-    assert twin["answer"]["known"]
+    assert twin["answer"]["is_answered"]
     assert "oxide red" in page
     assert "Stages" in page
     assert "2" in texts(twin)
@@ -95,7 +95,7 @@ async def test_nobody_finds_what_they_may_not_read(app: App, name: str, deed: st
         for said in await app.messages(app.operator, str(where.id), limit=100)
     }
     role = "agent" if name == "pip" else "member"
-    key = (await app.keys.make(role, name=name, participant=name)).key
+    key = (await app.keys.create(role, name=name, participant=name)).key
     rooms = {where.name for where in await app.rooms(await app.viewer(name))}
     async with visiting(app, key) as visitor:
         for question in (EVERYWHERE, *(f"word{number}" for number in range(1, 13))):
@@ -111,7 +111,7 @@ async def test_nobody_finds_what_they_may_not_read(app: App, name: str, deed: st
 
 async def test_narrowing_by_what_is_hidden_is_not_found(app: App) -> None:
     await village(app)
-    key = (await app.keys.make("member", name="eve", participant="eve")).key
+    key = (await app.keys.create("member", name="eve", participant="eve")).key
     async with visiting(app, key) as visitor:
         for narrowing in ("room=attic", "room=nowhere", "as_of=m4", "as_of=nothing"):
             for path in ("/search", "/search.json"):
@@ -195,7 +195,7 @@ async def test_a_line_of_another_day_than_the_one_before_it_says_which(app: App)
         )
     [pier] = await app.rooms(app.operator)
     async with visiting(app) as visitor:
-        page = await visitor.page(f"/r/{pier.id}?view=exchanges")
+        page = await visitor.page(f"/r/{pier.id}?view=threads")
     assert ">12:02</time>" in page
     assert ">2024-03-03 12:03</time>" in page
 

@@ -172,7 +172,7 @@ async def test_a_memory_is_linked_from_what_it_rests_on(app: App, operator: Visi
     kept = await app.memories.remember("The ferry leaves at nine", sources=["s2"])
     line = line_of(await operator.page(f"/r/{told.room}"), told.ids["s2"])
     assert f'href="/m/{kept.id}"' in line
-    await app.memories.forget(str(kept.id))
+    await app.memories.archive(str(kept.id))
     assert str(kept.id) not in await operator.page(f"/r/{told.room}")
 
 
@@ -191,10 +191,10 @@ async def test_a_message_of_a_large_room_is_found_wherever_it_is(app: App):
         assert bodies(newest) == [f"line {number}" for number in range(250, 300)]
         around = await visitor.twin(f"/r/{where}.json?at=n100")
         assert bodies(around) == [f"line {number}" for number in range(75, 126)]
-        assert around["sought"] == around["rows"][25]["line"]["placed"]["message"]["id"]
+        assert around["target"] == around["rows"][25]["line"]["placed"]["message"]["id"]
         assert not around["is_newest"]
         page = await visitor.page(f"/r/{where}?at=n100")
-        assert 'sought"' in line_of(page, around["sought"])
+        assert 'sought"' in line_of(page, around["target"])
         seen = bodies(newest)
         while newest["earlier"]:
             newest = await visitor.twin(f"/r/{where}.json?before={newest['earlier']}")
@@ -235,9 +235,9 @@ async def test_messages_are_narrowed_by_author_by_kind_and_by_memory(app: App, o
 
 
 async def test_exchanges_are_shown_whole_and_lead_to_the_room(operator: Visitor, told: Told):
-    page = await operator.page(f"/r/{told.room}?view=exchanges")
-    twin = await operator.twin(f"/r/{told.room}.json?view=exchanges")
-    told_of = [[one["message"]["body"] for one in exchange["said"]] for exchange in twin["exchanges"]]
+    page = await operator.page(f"/r/{told.room}?view=threads")
+    twin = await operator.twin(f"/r/{told.room}.json?view=threads")
+    told_of = [[one["message"]["body"] for one in thread["said"]] for thread in twin["threads"]]
     assert ["when does the ferry leave?", "at nine"] in told_of
     assert f'href="/r/{told.room}?at={told.ids["s2"]}#m-{told.ids["s2"]}"' in page
 
@@ -249,10 +249,10 @@ async def test_exchanges_are_shown_whole_and_lead_to_the_room(operator: Visitor,
         ("at=6f1d2c3e-5a4b-4c6d-8e9f-0a1b2c3d4e5f", (404, "")),
         ("day=tomorrow", (400, "must be a date")),
         ("kind=cats", (400, "must be one of everybody, humans, agents")),
-        ("view=upside", (400, "must be one of messages, exchanges")),
+        ("view=upside", (400, "must be one of messages, threads")),
         ("at=s1&before=s2", (400, "name one place")),
         ("author=nobody", (404, "")),
-        ("view=exchanges&before=nowhere", (404, "")),
+        ("view=threads&before=nowhere", (404, "")),
         ("at=%00", (400, "")),
     ],
 )
@@ -326,7 +326,7 @@ async def test_nobody_is_shown_anything_that_is_not_theirs(app: App, who: str):
 
 
 def _ways(room: str, ids: list[str]) -> list[str]:
-    asked = ("", "view=exchanges", "day=2024-01-01", "kind=humans", "kind=agents", "memory=1")
+    asked = ("", "view=threads", "day=2024-01-01", "kind=humans", "kind=agents", "memory=1")
     return [
         *(f"/r/{room}{kind}?{one}" for kind in ("", ".json") for one in asked),
         f"/r/{room}/lines?ids={','.join(ids)}",
@@ -359,7 +359,7 @@ async def test_what_is_hidden_leaves_no_trace_at_all(app: App, who: str):
     ways = [
         f"/r/{where}{kind}?{one}"
         for kind in ("", ".json")
-        for one in ("", "view=exchanges", "author=ana", "day=2024-03-01")
+        for one in ("", "view=threads", "author=ana", "day=2024-03-01")
     ]
     async with visiting(app, await key_of(app, who)) as visitor:
         before = [timeless(await visitor.page(way)) for way in ways]
@@ -424,7 +424,7 @@ async def test_only_the_operator_looks_as_somebody_else(app: App, told: Told):
 
 
 async def test_what_happens_is_told_to_those_alone_who_may_see_it(app: App, told: Told):
-    keys = {who: await app.keys.make("member", name=who, participant=who) for who in ("eve", "cy")}
+    keys = {who: await app.keys.create("member", name=who, participant=who) for who in ("eve", "cy")}
     heard = dict.fromkeys(keys, "")
     begun, told_of = ({who: asyncio.Event() for who in keys} for _ in range(2))
 
@@ -498,7 +498,7 @@ async def test_everybody_can_use_the_page_of_a_room(app: App, browser: Browser, 
     async with window(browser, app, theme=theme) as seen:
         for path in (
             f"/r/{told.room}",
-            f"/r/{told.room}?view=exchanges",
+            f"/r/{told.room}?view=threads",
             f"/r/{told.room}?author=eve",
             f"/r/{told.room}?at=s1",
         ):

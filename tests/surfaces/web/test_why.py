@@ -53,7 +53,7 @@ async def ids_of(app: App) -> dict[str, MessageId]:
 
 async def key_of(app: App, name: str) -> str:
     role = "agent" if name == "pip" else "member"
-    return (await app.keys.make(role, name=name, participant=name)).key
+    return (await app.keys.create(role, name=name, participant=name)).key
 
 
 def essence(twin: Any) -> Any:
@@ -71,7 +71,7 @@ def essence(twin: Any) -> Any:
             )
             for one in side["candidates"]
         ],
-        [(one["direction"], one["gap"]) for one in side["sealed"]],
+        [(one["direction"], one["gap"]) for one in side["boundaries"]],
         side["spent"],
         side["given"]["text"],
         [line["text"] for line in side["lines"]],
@@ -202,7 +202,7 @@ async def test_a_pause_at_which_the_walk_ended_is_drawn_as_one(app: App) -> None
     async with visiting(app) as visitor:
         twin = await visitor.twin(f"/x/{ids['u11']}.json")
         page = await visitor.page(f"/x/{ids['u11']}")
-    assert len(twin["side"]["sealed"]) == 1
+    assert len(twin["side"]["boundaries"]) == 1
     assert "no messages for 5 h" in page
 
 
@@ -211,13 +211,13 @@ async def test_a_small_budget_leaves_out_and_says_why(app: App) -> None:
     ids = await ids_of(app)
     async with visiting(app) as visitor:
         page = await visitor.page(f"/x/{ids['q5']}?budget=40")
-    assert "not all of its exchange fits" in page
+    assert "not all of its thread fits" in page
     assert '<tr class="out">' in page
 
 
 async def test_what_an_agent_remembers_stands_as_diamonds_with_links(app: App) -> None:
     await tell(app, *OPEN)
-    pip = app.acting(await app.viewer("pip"))
+    pip = app.impersonate(await app.viewer("pip"))
     memory = await pip.memories.remember(
         "The ferry is always late in rain", kind="learning", sources=["q4"], importance=5.0
     )
@@ -247,7 +247,7 @@ def candidate(number: int, **fields: Any) -> Candidate:
         label=f"m{number}",
         part="room",
         rule="recent",
-        via=None,
+        reached_from=None,
         reply_to=None,
         method=None,
         confidence=None,
@@ -262,7 +262,7 @@ def candidate(number: int, **fields: Any) -> Candidate:
 def test_a_picture_has_a_row_for_each_message_and_every_line_within_it() -> None:
     trigger = candidate(400, rule="trigger")
     before: Sequence[Candidate] = [
-        candidate(number, via=trigger.message_id, included=number % 3 == 0) for number in range(200)
+        candidate(number, reached_from=trigger.message_id, included=number % 3 == 0) for number in range(200)
     ]
     memory = MemoryCandidate(
         memory_id=MemoryId(uuid4()),

@@ -1,18 +1,18 @@
 -- name: refresh_interactions
 -- Of several replies of a message one counts; the root of a thread is nobody's question. Agreement and correction count
 -- only where the platform says whom they answer, or where a name was recognised with high confidence.
--- Uses indexes: placements_in, replies_from
+-- Uses indexes: conversation_messages_in, replies_from
 with said as materialized (
-  select placements.conversation_id, messages.id, messages.author_id, messages.author_kind, messages.sent_at, messages.body
-  from placements
+  select conversation_messages.conversation_id, messages.id, messages.author_id, messages.author_kind, messages.sent_at, messages.body
+  from conversation_messages
   cross join lateral (
     select id, author_id, author_kind, sent_at, body
     from messages
-    where messages.org_id = placements.org_id and messages.id = placements.message_id and messages.erased_at is null
+    where messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id and messages.erased_at is null
     limit 1
   ) as messages
-  where placements.org_id = %(org_id)s
-    and placements.conversation_id = any (%(conversation_ids)s)
+  where conversation_messages.org_id = %(org_id)s
+    and conversation_messages.conversation_id = any (%(conversation_ids)s)
     and messages.author_kind in ('human', 'agent')
     -- a scalar subquery: evaluated once, not per message
     and (select true from participants where participants.org_id = %(org_id)s and participants.kind = 'agent' limit 1)
@@ -24,7 +24,7 @@ edges as materialized (
   select
     child.conversation_id, child.author_id as by_id, parent.author_id as to_id,
     child.author_kind = 'human' and edge.is_sure and agrees(child.body) as confirms,
-    child.author_kind = 'human' and edge.is_sure and corrects(child.body) as corrects
+    child.author_kind = 'human' and edge.is_sure and is_correction(child.body) as is_correction
   from said as child
   -- an index lookup per row, whatever the planner estimates
   cross join lateral (
@@ -47,9 +47,9 @@ edges as materialized (
       and messages.sent_at <= child.sent_at
       and messages.author_id <> child.author_id
       and (
-        select placements.conversation_id
-        from placements
-        where placements.org_id = messages.org_id and placements.message_id = messages.id
+        select conversation_messages.conversation_id
+        from conversation_messages
+        where conversation_messages.org_id = messages.org_id and conversation_messages.message_id = messages.id
       ) = child.conversation_id
     limit 1
   ) as parent
@@ -71,24 +71,24 @@ counted as (
       count(*) filter (where edges.by_id = met.agent_id and edges.to_id = met.participant_id) as answered,
       count(*) filter (where edges.by_id = met.participant_id and edges.to_id = met.agent_id) as answers,
       count(*) filter (where edges.to_id = met.participant_id and edges.confirms) as confirmed,
-      count(*) filter (where edges.to_id = met.participant_id and edges.corrects) as corrected
+      count(*) filter (where edges.to_id = met.participant_id and edges.is_correction) as corrected
     from edges
     where edges.conversation_id = met.conversation_id
   ) as passed
 ),
 gone as (
-  delete from encounters
-  where encounters.org_id = %(org_id)s
-    and encounters.conversation_id = any (%(conversation_ids)s)
+  delete from interactions
+  where interactions.org_id = %(org_id)s
+    and interactions.conversation_id = any (%(conversation_ids)s)
     and not exists (
       select 1
       from met
-      where met.conversation_id = encounters.conversation_id
-        and met.agent_id = encounters.agent_id
-        and met.participant_id = encounters.participant_id
+      where met.conversation_id = interactions.conversation_id
+        and met.agent_id = interactions.agent_id
+        and met.participant_id = interactions.participant_id
     )
 )
-insert into encounters (
+insert into interactions (
   org_id, conversation_id, agent_id, participant_id, messages, answered, answers, confirmed, corrected, last_at
 )
 select
@@ -99,36 +99,36 @@ on conflict (org_id, conversation_id, agent_id, participant_id) do update
 set
   messages = excluded.messages, answered = excluded.answered, answers = excluded.answers,
   confirmed = excluded.confirmed, corrected = excluded.corrected, last_at = excluded.last_at
-where (encounters.messages, encounters.answered, encounters.answers, encounters.confirmed, encounters.corrected, encounters.last_at)
+where (interactions.messages, interactions.answered, interactions.answers, interactions.confirmed, interactions.corrected, interactions.last_at)
   is distinct from (excluded.messages, excluded.answered, excluded.answers, excluded.confirmed, excluded.corrected, excluded.last_at);
 
 -- name: interactions
--- Uses index: encounters_of_agent
+-- Uses index: interactions_of_agent
 select
   known.id, known.name, known.kind,
-  count(distinct encounters.conversation_id) as conversations,
-  sum(encounters.messages)::bigint as messages,
-  sum(encounters.answered)::bigint as answered,
-  sum(encounters.answers)::bigint as answers,
-  sum(encounters.confirmed)::bigint as confirmed,
-  sum(encounters.corrected)::bigint as corrected,
-  max(encounters.last_at) as last_met_at,
+  count(distinct interactions.conversation_id) as conversations,
+  sum(interactions.messages)::bigint as messages,
+  sum(interactions.answered)::bigint as answered,
+  sum(interactions.answers)::bigint as answers,
+  sum(interactions.confirmed)::bigint as confirmed,
+  sum(interactions.corrected)::bigint as corrected,
+  max(interactions.last_at) as last_met_at,
   sum(left_of.it) as conversations_now,
-  sum(left_of.it * (encounters.answered + encounters.answers)) as exchanges_now,
-  sum(left_of.it * encounters.confirmed) as confirmed_now,
-  sum(left_of.it * encounters.corrected) as corrected_now
-from encounters
-join known_participants as known on known.org_id = encounters.org_id and known.id = encounters.participant_id
+  sum(left_of.it * (interactions.answered + interactions.answers)) as exchanges_now,
+  sum(left_of.it * interactions.confirmed) as confirmed_now,
+  sum(left_of.it * interactions.corrected) as corrected_now
+from interactions
+join known_participants as known on known.org_id = interactions.org_id and known.id = interactions.participant_id
 cross join lateral (
   select power(
     0.5,
-    greatest(extract(epoch from %(at)s::timestamptz - encounters.last_at), 0)::float8
+    greatest(extract(epoch from %(at)s::timestamptz - interactions.last_at), 0)::float8
       / extract(epoch from %(half_life)s::interval)::float8
   ) as it
 ) as left_of
-where encounters.org_id = %(org_id)s
-  and encounters.agent_id = any (%(agent_ids)s)
-  and (%(people)s::uuid[] is null or encounters.participant_id = any (%(people)s::uuid[]))
+where interactions.org_id = %(org_id)s
+  and interactions.agent_id = any (%(agent_ids)s)
+  and (%(people)s::uuid[] is null or interactions.participant_id = any (%(people)s::uuid[]))
 group by known.id, known.name, known.kind;
 
 -- name: weighted_memories
@@ -159,7 +159,7 @@ select
           and messages.edited_at > memories.recorded_at
       )
   ) = cardinality(%(memory_ids)s::uuid[]) as all_stand,
-  experience_mark(%(agent_ids)s) as mark;
+  experience_state(%(agent_ids)s) as mark;
 
 -- name: message_scene
 select
@@ -170,7 +170,7 @@ select
     select distinct said.author_id
     from messages as said
     where said.org_id = %(org_id)s
-      and (said.id = %(message_id)s or said.id in (select one.id from said_in(inside.id) as one (id)))
+      and (said.id = %(message_id)s or said.id in (select one.id from messages_in(inside.id) as one (id)))
       and said.erased_at is null
       and said.author_kind in ('human', 'agent')
     order by said.author_id
@@ -179,9 +179,9 @@ select
 from conversation_of(%(message_id)s) as inside (id);
 
 -- name: enqueue_reply
-insert into work (org_id, stage, subject_id, trigger_id)
-values (%(org_id)s, 'interact', %(reply_id)s, %(trigger_id)s)
-on conflict (org_id, stage, subject_id) do nothing;
+insert into work_queue (org_id, queue, subject_id, trigger_id)
+values (%(org_id)s, 'interactions', %(reply_id)s, %(trigger_id)s)
+on conflict (org_id, queue, subject_id) do nothing;
 
 -- name: agent_replies
 select
@@ -190,16 +190,16 @@ select
   said.author_kind as other_kind, said.body as trigger,
   exists (
     select 1
-    from encounters
-    where encounters.org_id = reply.org_id
-      and encounters.agent_id = reply.author_id
-      and encounters.participant_id = said.author_id
-      and encounters.last_at < said.sent_at
+    from interactions
+    where interactions.org_id = reply.org_id
+      and interactions.agent_id = reply.author_id
+      and interactions.participant_id = said.author_id
+      and interactions.last_at < said.sent_at
   ) as has_met,
   coalesce(said.mentions, '[]') ?| array(
-    select identities.account_id
-    from identities
-    where identities.org_id = reply.org_id and identities.participant_id = reply.author_id
+    select platform_accounts.account_id
+    from platform_accounts
+    where platform_accounts.org_id = reply.org_id and platform_accounts.participant_id = reply.author_id
   )
   or exists (
     select 1
@@ -210,22 +210,22 @@ select
   coalesce(
     (
       select conversations.sensitivity
-      from placements
+      from conversation_messages
       join conversations
-        on conversations.org_id = placements.org_id and conversations.id = placements.conversation_id
-      where placements.org_id = said.org_id
-        and placements.message_id in (said.id, reply.id)
+        on conversations.org_id = conversation_messages.org_id and conversations.id = conversation_messages.conversation_id
+      where conversation_messages.org_id = said.org_id
+        and conversation_messages.message_id in (said.id, reply.id)
         and conversations.sensitivity = 'sensitive'
       limit 1
     ),
     'normal'
   ) as sensitivity
-from work
-join messages as reply on reply.org_id = work.org_id and reply.id = work.subject_id
-join messages as said on said.org_id = work.org_id and said.id = work.trigger_id
-where work.org_id = %(org_id)s
-  and work.stage = 'interact'
-  and work.subject_id = any (%(reply_ids)s)
+from work_queue
+join messages as reply on reply.org_id = work_queue.org_id and reply.id = work_queue.subject_id
+join messages as said on said.org_id = work_queue.org_id and said.id = work_queue.trigger_id
+where work_queue.org_id = %(org_id)s
+  and work_queue.queue = 'interactions'
+  and work_queue.subject_id = any (%(reply_ids)s)
   and reply.redacted_at is null
   and said.redacted_at is null
   and reply.kind in ('message', 'whisper')
@@ -246,11 +246,11 @@ where work.org_id = %(org_id)s
 select
   said.id, said.author_id, said.author_name, said.author_kind, said.body, answered.id as answers,
   array(
-    select identities.participant_id
-    from identities
-    where identities.org_id = said.org_id
-      and identities.platform = rooms.platform
-      and identities.account_id in (select jsonb_array_elements_text(coalesce(said.mentions, '[]')))
+    select platform_accounts.participant_id
+    from platform_accounts
+    where platform_accounts.org_id = said.org_id
+      and platform_accounts.platform = rooms.platform
+      and platform_accounts.account_id in (select jsonb_array_elements_text(coalesce(said.mentions, '[]')))
     union
     select answered.author_id where answered.id is not null
     union
@@ -273,11 +273,11 @@ cross join lateral (
     from messages
     where messages.org_id = rooms.org_id
       and messages.room_id = rooms.id
-      and (messages.sent_at, messages.native_order, messages.id) <= (%(sent_at)s, %(native_order)s, %(id)s)
+      and (messages.sent_at, messages.sequence, messages.id) <= (%(sent_at)s, %(sequence)s, %(id)s)
       and messages.kind in ('message', 'whisper')
       and messages.author_kind in ('human', 'agent')
       and messages.redacted_at is null
-    order by messages.sent_at desc, messages.native_order desc, messages.id desc
+    order by messages.sent_at desc, messages.sequence desc, messages.id desc
     limit %(before)s
   )
   union all
@@ -286,11 +286,11 @@ cross join lateral (
     from messages
     where messages.org_id = rooms.org_id
       and messages.room_id = rooms.id
-      and (messages.sent_at, messages.native_order, messages.id) > (%(sent_at)s, %(native_order)s, %(id)s)
+      and (messages.sent_at, messages.sequence, messages.id) > (%(sent_at)s, %(sequence)s, %(id)s)
       and messages.kind in ('message', 'whisper')
       and messages.author_kind in ('human', 'agent')
       and messages.redacted_at is null
-    order by messages.sent_at, messages.native_order, messages.id
+    order by messages.sent_at, messages.sequence, messages.id
     limit %(after)s
   )
 ) as said
@@ -303,7 +303,7 @@ left join lateral (
 ) as answered on true
 where rooms.org_id = %(org_id)s
   and rooms.id = %(room_id)s
-order by said.sent_at desc, said.native_order desc, said.id desc;
+order by said.sent_at desc, said.sequence desc, said.id desc;
 
 -- name: reader_accounts
 select viewer_is_agent() as is_agent, own_ids() as own_ids;

@@ -1,12 +1,12 @@
 -- name: append
-insert into activity_log (org_id, id, key_id, viewer_id, action, outcome, subject_ids, took_ms)
+insert into audit_log (org_id, id, key_id, viewer_id, action, outcome, subject_ids, took_ms)
 values (
   %(org_id)s, %(line_id)s, %(key_id)s, %(participant_id)s, %(action)s, %(outcome)s, %(subject_ids)s::uuid[], %(took_ms)s
 );
 
 -- name: newest_lines
 select id, at, key_id, viewer_id, action, outcome, subject_ids
-from activity_log
+from audit_log
 where org_id = %(org_id)s
   and (
     %(low)s::uuid is null

@@ -8,9 +8,9 @@ select
     where message_audience.org_id = %(org_id)s and message_audience.message_id = messages.id
   ) as audience,
   array(
-    select revisions.body
-    from revisions
-    where revisions.org_id = %(org_id)s and revisions.message_id = messages.id
+    select message_revisions.body
+    from message_revisions
+    where message_revisions.org_id = %(org_id)s and message_revisions.message_id = messages.id
   ) as earlier
 from messages
 where messages.org_id = %(org_id)s
@@ -101,7 +101,7 @@ returning replies.child_id;
 
 -- name: persons_of_accounts
 select participant_id, person_id
-from merges
+from participant_merges
 where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
 
 -- name: tombstones

@@ -5,7 +5,7 @@ from (
   select id
   from conversations
   where org_id = %(org_id)s
-    and asked_state is null
+    and title_state is null
     and not is_named
     and sensitivity = 'normal'
     and is_over(conversations, %(now)s)
@@ -17,9 +17,9 @@ where (
   select count(*)
   from (
     select 1
-    from placements
-    join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
-    where placements.org_id = %(org_id)s and placements.conversation_id = newest.id and messages.body ~ '\S'
+    from conversation_messages
+    join messages on messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
+    where conversation_messages.org_id = %(org_id)s and conversation_messages.conversation_id = newest.id and messages.body ~ '\S'
     limit %(min_messages)s
   ) as telling
 ) < %(min_messages)s
@@ -28,8 +28,8 @@ for update of conversations skip locked;
 -- name: skip
 -- A statement of its own: it sees what came before the rows were locked.
 update conversations
-set asked_state = conversation_state(org_id, id)
-where org_id = %(org_id)s and id = any (%(conversation_ids)s) and asked_state is null;
+set title_state = conversation_state(org_id, id)
+where org_id = %(org_id)s and id = any (%(conversation_ids)s) and title_state is null;
 
 -- name: next_untitled
 -- While its room is still to be disentangled, a conversation may lose messages or become sensitive.
@@ -37,24 +37,24 @@ where org_id = %(org_id)s and id = any (%(conversation_ids)s) and asked_state is
 select id, conversation_state(org_id, id) as state
 from conversations
 where org_id = %(org_id)s
-  and asked_state is null
+  and title_state is null
   and not is_named
   and sensitivity = 'normal'
   and is_over(conversations, %(now)s)
   and not id = any (%(passed_over)s)
   and not exists (
     select 1
-    from work
-    where work.org_id = conversations.org_id and work.stage = 'untangle' and work.subject_id = conversations.room_id
+    from work_queue
+    where work_queue.org_id = conversations.org_id and work_queue.queue = 'disentangle' and work_queue.subject_id = conversations.room_id
   )
   and (
     select count(*)
     from (
       select 1
-      from placements
-      join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
-      where placements.org_id = conversations.org_id
-        and placements.conversation_id = conversations.id
+      from conversation_messages
+      join messages on messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
+      where conversation_messages.org_id = conversations.org_id
+        and conversation_messages.conversation_id = conversations.id
         and messages.body ~ '\S'
       limit %(min_messages)s
     ) as telling
@@ -63,18 +63,18 @@ order by last_at desc, id
 limit 1;
 
 -- name: first_messages
--- Uses index: placements_in
+-- Uses index: conversation_messages_in
 select messages.id as message_id, messages.author_name, left(messages.body, %(longest)s) as body
-from placements
-join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
-where placements.org_id = %(org_id)s
-  and placements.conversation_id = %(conversation_id)s
+from conversation_messages
+join messages on messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
+where conversation_messages.org_id = %(org_id)s
+  and conversation_messages.conversation_id = %(conversation_id)s
   and messages.body ~ '\S'
   -- no message that a privacy request hides from anybody, and none that states one
   and not exists (
-    select 1 from withheld where withheld.org_id = messages.org_id and withheld.message_id = messages.id
+    select 1 from restricted_messages where restricted_messages.org_id = messages.org_id and restricted_messages.message_id = messages.id
   )
-order by messages.sent_at, messages.native_order, messages.id
+order by messages.sent_at, messages.sequence, messages.id
 limit %(limit)s;
 
 -- name: lock
@@ -92,10 +92,10 @@ where org_id = %(org_id)s and length(first_name) > 2 and strpos(lower(%(text)s),
 -- name: set_title
 update conversations
 set
-  label = coalesce(%(title)s::text, label), is_titled = %(title)s::text is not null, asked_state = %(state)s
+  label = coalesce(%(title)s::text, label), is_titled = %(title)s::text is not null, title_state = %(state)s
 where org_id = %(org_id)s
   and id = %(id)s
-  and asked_state is null
+  and title_state is null
   and not is_named
   and sensitivity = 'normal'
   and conversation_state(org_id, id) = %(state)s;
@@ -105,7 +105,7 @@ where org_id = %(org_id)s
 select count(*)
 from conversations
 where org_id = %(org_id)s
-  and asked_state is null
+  and title_state is null
   and not is_named
   and sensitivity = 'normal'
   and is_over(conversations, %(now)s)
@@ -113,10 +113,10 @@ where org_id = %(org_id)s
     select count(*)
     from (
       select 1
-      from placements
-      join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
-      where placements.org_id = conversations.org_id
-        and placements.conversation_id = conversations.id
+      from conversation_messages
+      join messages on messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
+      where conversation_messages.org_id = conversations.org_id
+        and conversation_messages.conversation_id = conversations.id
         and messages.body ~ '\S'
       limit %(min_messages)s
     ) as telling

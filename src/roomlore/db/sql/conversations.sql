@@ -1,9 +1,9 @@
 -- name: newest
 select
-  id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, opened_at, last_at,
+  id, room_id, label, is_named, conversations.label_source as label_source, sensitivity, opened_at, last_at,
   closed_at,
-  case when boundary = 'person' or heard_from_the_first(room_id) then boundary end as boundary,
-  case when heard_from_the_first(room_id) then quiet_after end as quiet_after
+  case when split_reason = 'person' or was_present_from_start(room_id) then split_reason end as split_reason,
+  case when was_present_from_start(room_id) then idle_timeout end as idle_timeout
 from conversations
 where org_id = %(org_id)s
 order by last_at desc, id
@@ -12,10 +12,10 @@ limit %(limit)s;
 -- name: newest_of_room
 -- Uses index: conversations_of_room
 select
-  id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, opened_at, last_at,
+  id, room_id, label, is_named, conversations.label_source as label_source, sensitivity, opened_at, last_at,
   closed_at,
-  case when boundary = 'person' or heard_from_the_first(room_id) then boundary end as boundary,
-  case when heard_from_the_first(room_id) then quiet_after end as quiet_after
+  case when split_reason = 'person' or was_present_from_start(room_id) then split_reason end as split_reason,
+  case when was_present_from_start(room_id) then idle_timeout end as idle_timeout
 from conversations
 where org_id = %(org_id)s and room_id = %(room_id)s
 order by last_at desc, id
@@ -34,54 +34,54 @@ limit 10;
 
 -- name: by_id
 select
-  id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, opened_at, last_at,
+  id, room_id, label, is_named, conversations.label_source as label_source, sensitivity, opened_at, last_at,
   closed_at,
-  case when boundary = 'person' or heard_from_the_first(room_id) then boundary end as boundary,
-  case when heard_from_the_first(room_id) then quiet_after end as quiet_after
+  case when split_reason = 'person' or was_present_from_start(room_id) then split_reason end as split_reason,
+  case when was_present_from_start(room_id) then idle_timeout end as idle_timeout
 from conversations
 where org_id = %(org_id)s and id = any (%(conversation_ids)s);
 
 -- name: speakers
 select
   asked.id as conversation_id, said.author_id as id,
-  (array_agg(said.author_name order by said.sent_at desc, said.native_order desc, said.id desc))[1] as name,
-  (array_agg(said.author_kind order by said.sent_at desc, said.native_order desc, said.id desc))[1] as kind,
+  (array_agg(said.author_name order by said.sent_at desc, said.sequence desc, said.id desc))[1] as name,
+  (array_agg(said.author_kind order by said.sent_at desc, said.sequence desc, said.id desc))[1] as kind,
   count(*) as message_count
 from unnest(%(conversation_ids)s::uuid[]) as asked (id)
-cross join lateral said_in(asked.id) as held (message_id)
+cross join lateral messages_in(asked.id) as held (message_id)
 join messages as said on said.org_id = %(org_id)s and said.id = held.message_id
 group by asked.id, said.author_id
 -- Not by when a participant first appeared: that may have been in a whisper.
-order by asked.id, count(*) desc, min(said.sent_at), min(said.native_order), said.author_id;
+order by asked.id, count(*) desc, min(said.sent_at), min(said.sequence), said.author_id;
 
 -- name: message_ids
 select held.message_id
 from unnest(%(conversation_ids)s::uuid[]) as asked (id)
-cross join lateral said_in(asked.id) as held (message_id);
+cross join lateral messages_in(asked.id) as held (message_id);
 
 -- name: messages_before
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to,
+  sequence, edited_at, redacted_at, erased_at, reply_to,
   mentions, reactions, metadata, reach
 from (
   select
     timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
-    timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.native_order,
+    timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.sequence,
     timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
     -- Mentions are read from the text, which is not loaded for messages beyond the page.
     case when sum(timeline.size) over in_order - timeline.size < %(most_bytes)s then timeline.mentioned end as mentions,
     timeline.reacted as reactions, timeline.told_metadata as metadata,
     timeline.size, sum(timeline.size) over in_order::bigint as reach
-  from said_in(%(conversation_id)s) as held (message_id)
+  from messages_in(%(conversation_id)s) as held (message_id)
   join timeline on timeline.org_id = %(org_id)s and timeline.id = held.message_id
-  where (timeline.sent_at, timeline.native_order, timeline.id) < (%(before_1)s, %(before_2)s, %(before_3)s)
-  window in_order as (order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc rows unbounded preceding)
-  order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc
+  where (timeline.sent_at, timeline.sequence, timeline.id) < (%(before_1)s, %(before_2)s, %(before_3)s)
+  window in_order as (order by timeline.sent_at desc, timeline.sequence desc, timeline.id desc rows unbounded preceding)
+  order by timeline.sent_at desc, timeline.sequence desc, timeline.id desc
   limit %(limit)s
 ) as found
 where reach - size < %(most_bytes)s
-order by sent_at desc, native_order desc, id desc;
+order by sent_at desc, sequence desc, id desc;
 
 -- name: assignments_of
 select asked.id, held.conversation_id
@@ -102,7 +102,7 @@ from (
     and opened_at <= %(until)s
   offset 0
 ) as around
-cross join lateral said_in(around.id) as held (message_id)
+cross join lateral messages_in(around.id) as held (message_id)
 where held.message_id = any (%(message_ids)s);
 
 -- name: replies
@@ -112,44 +112,44 @@ where org_id = %(org_id)s and child_id = any (%(message_ids)s);
 
 -- name: message_states
 select
-  said.id, said.kind, said.erased_at is not null as is_erased, hearers(said) as hearers,
-  placements.conversation_id
+  said.id, said.kind, said.erased_at is not null as is_erased, recipients(said) as recipients,
+  conversation_messages.conversation_id
 from messages as said
-left join placements on placements.org_id = said.org_id and placements.message_id = said.id
+left join conversation_messages on conversation_messages.org_id = said.org_id and conversation_messages.message_id = said.id
 where said.org_id = %(org_id)s and said.id = any (%(message_ids)s);
 
 -- name: roots
--- Uses index: placements_in
+-- Uses index: conversation_messages_in
 select held.message_id
-from placements as held
+from conversation_messages as held
 where held.org_id = %(org_id)s
   and held.conversation_id = %(conversation_id)s
   and not exists (
     select 1
     from answers
-    join placements as above on above.org_id = answers.org_id and above.message_id = answers.parent_id
+    join conversation_messages as above on above.org_id = answers.org_id and above.message_id = answers.parent_id
     where answers.org_id = %(org_id)s
       and answers.child_id = held.message_id
       and above.conversation_id = %(conversation_id)s
   );
 
 -- name: open_manually
-insert into conversations (org_id, id, room_id, label, is_named, boundary, opened_at, last_at, quiet_after)
+insert into conversations (org_id, id, room_id, label, is_named, split_reason, opened_at, last_at, idle_timeout)
 select
   %(org_id)s, %(conversation_id)s, %(room_id)s, %(label)s, %(label)s <> '', 'person', min(opened_at), max(last_at),
-  max(quiet_after)
+  max(idle_timeout)
 from conversations
 where org_id = %(org_id)s and id = any (%(out_of)s)
 having count(*) > 0;
 
 -- name: pin
-update placements
-set conversation_id = %(to)s, by_hand = true
+update conversation_messages
+set conversation_id = %(to)s, is_manual = true
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
 -- name: move_all
--- Uses index: placements_in
-update placements
+-- Uses index: conversation_messages_in
+update conversation_messages
 set conversation_id = %(to)s
 where org_id = %(org_id)s and conversation_id = %(other)s;
 
@@ -162,11 +162,11 @@ where org_id = %(org_id)s and id = %(conversation_id)s;
 update conversations
 set
   sensitivity = %(sensitivity)s,
-  is_marked = true,
-  marked_by_operator = %(by_operator)s::boolean,
-  spoken_by = case
+  is_sensitivity_set = true,
+  is_sensitivity_set_by_operator = %(by_operator)s::boolean,
+  prior_authors = case
     when %(sensitivity)s = 'normal' then '{}'
-    when sensitivity = 'sensitive' then spoken_by
+    when sensitivity = 'sensitive' then prior_authors
     else speakers(org_id, id)
   end
 where org_id = %(org_id)s and id = %(conversation_id)s;
@@ -174,7 +174,7 @@ where org_id = %(org_id)s and id = %(conversation_id)s;
 -- name: sensitivity_rights
 select
   speakers(org_id, id) && %(participant_ids)s::uuid[] as has_spoken,
-  is_marked and marked_by_operator as is_operators
+  is_sensitivity_set and is_sensitivity_set_by_operator as is_operators
 from conversations
 where org_id = %(org_id)s and id = %(conversation_id)s;
 
@@ -185,32 +185,32 @@ update conversations set closed_at = last_at where org_id = %(org_id)s and id = 
 update conversations
 set
   sensitivity = 'sensitive',
-  is_marked = true,
-  marked_by_operator = conversations.marked_by_operator or marked.by_operator,
-  spoken_by = case
+  is_sensitivity_set = true,
+  is_sensitivity_set_by_operator = conversations.is_sensitivity_set_by_operator or marked.by_operator,
+  prior_authors = case
     when conversations.sensitivity = 'normal' then said.speakers
     else array(
-      select unnest(conversations.spoken_by)
+      select unnest(conversations.prior_authors)
       union
-      (select unnest(marked.spoken_by) intersect select unnest(said.speakers))
+      (select unnest(marked.prior_authors) intersect select unnest(said.speakers))
       order by 1
     )
   end
 from (
   select
-    bool_or(other.marked_by_operator) as by_operator,
+    bool_or(other.is_sensitivity_set_by_operator) as by_operator,
     array(
-      select unnest(each.spoken_by)
+      select unnest(each.prior_authors)
       from conversations as each
       where each.org_id = %(org_id)s
         and each.id = any (%(others)s)
-        and each.is_marked
+        and each.is_sensitivity_set
         and each.sensitivity = 'sensitive'
-    ) as spoken_by
+    ) as prior_authors
   from conversations as other
   where other.org_id = %(org_id)s
     and other.id = any (%(others)s)
-    and other.is_marked
+    and other.is_sensitivity_set
     and other.sensitivity = 'sensitive'
   having count(*) > 0
 ) as marked
@@ -228,8 +228,8 @@ from (
     and other.is_named
     and not exists (
       select 1
-      from placements
-      where placements.org_id = %(org_id)s and placements.conversation_id = other.id
+      from conversation_messages
+      where conversation_messages.org_id = %(org_id)s and conversation_messages.conversation_id = other.id
     )
   order by other.id
   limit 1

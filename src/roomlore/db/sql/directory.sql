@@ -26,15 +26,15 @@ on conflict (org_id, platform, external_id) do nothing;
 
 -- name: accounts_by_key
 select
-  identities.platform, identities.account_id, identities.persona, identities.participant_id, participants.kind
+  platform_accounts.platform, platform_accounts.account_id, platform_accounts.persona, platform_accounts.participant_id, participants.kind
 from unnest(%(keys_1)s::text[], %(keys_2)s::text[], %(keys_3)s::text[])
   as asked (platform, account_id, persona)
-join identities
-  on identities.org_id = %(org_id)s
-  and identities.platform = asked.platform
-  and identities.account_id = asked.account_id
-  and identities.persona = asked.persona
-join participants on participants.org_id = %(org_id)s and participants.id = identities.participant_id;
+join platform_accounts
+  on platform_accounts.org_id = %(org_id)s
+  and platform_accounts.platform = asked.platform
+  and platform_accounts.account_id = asked.account_id
+  and platform_accounts.persona = asked.persona
+join participants on participants.org_id = %(org_id)s and participants.id = platform_accounts.participant_id;
 
 -- name: add_participants
 insert into participants (org_id, id, kind, name, named_at, first_name, first_named_at)
@@ -42,7 +42,7 @@ select %(org_id)s, id, kind, name, '-infinity', name, 'infinity'
 from unnest(%(participant_id)s::uuid[], %(kind)s::text[], %(name)s::text[]) as added (id, kind, name);
 
 -- name: add_accounts
-insert into identities (org_id, platform, account_id, persona, participant_id, bridged)
+insert into platform_accounts (org_id, platform, account_id, persona, participant_id, bridged)
 select %(org_id)s, platform, account_id, persona, participant_id, bridged
 from unnest(
   %(platform)s::text[], %(account_id)s::text[], %(persona)s::text[], %(participant_id)s::uuid[],
@@ -215,9 +215,9 @@ union
 select participant_id from told;
 
 -- name: member_list_times
-select id, members_at
+select id, member_list_at
 from rooms
-where org_id = %(org_id)s and id = any (%(room_ids)s) and members_at is not null;
+where org_id = %(org_id)s and id = any (%(room_ids)s) and member_list_at is not null;
 
 -- name: present_members
 select distinct room_id, participant_id
@@ -226,11 +226,11 @@ where org_id = %(org_id)s and room_id = any (%(room_ids)s) and not implied and l
 
 -- name: update_member_list_times
 update rooms
-set members_at = told.told_at
+set member_list_at = told.told_at
 from unnest(%(room_id)s::uuid[], %(told_at)s::timestamptz[]) as told (room_id, told_at)
 where rooms.org_id = %(org_id)s
   and rooms.id = told.room_id
-  and (rooms.members_at is null or rooms.members_at < told.told_at);
+  and (rooms.member_list_at is null or rooms.member_list_at < told.told_at);
 
 -- name: end_memberships
 update memberships
@@ -282,7 +282,7 @@ union
 select participant_id from added;
 
 -- name: add_activity
-insert into activity (org_id, room_id, participant_id, message_count, first_at, last_at)
+insert into room_activity (org_id, room_id, participant_id, message_count, first_at, last_at)
 select %(org_id)s, room_id, participant_id, message_count, first_at, last_at
 from unnest(
   %(room_id)s::uuid[], %(participant_id)s::uuid[], %(message_count)s::bigint[],
@@ -290,21 +290,21 @@ from unnest(
 ) as added (room_id, participant_id, message_count, first_at, last_at)
 on conflict (org_id, room_id, participant_id) do update
 set
-  message_count = activity.message_count + excluded.message_count,
-  first_at = least(activity.first_at, excluded.first_at),
-  last_at = greatest(activity.last_at, excluded.last_at);
+  message_count = room_activity.message_count + excluded.message_count,
+  first_at = least(room_activity.first_at, excluded.first_at),
+  last_at = greatest(room_activity.last_at, excluded.last_at);
 
 -- name: rooms_for_operator
 select
   rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
   counted.last_activity_at,
-  rooms.keep_for,
+  rooms.retention_period,
   case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at
 from rooms
 left join (
   select room_id, sum(message_count)::bigint as message_count, max(last_at) as last_activity_at
-  from activity
+  from room_activity
   where org_id = %(org_id)s
   group by room_id
 ) as counted on counted.room_id = rooms.id
@@ -316,7 +316,7 @@ select
   rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
   counted.last_activity_at,
-  rooms.keep_for,
+  rooms.retention_period,
   case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at
 from rooms
 left join (
@@ -356,17 +356,17 @@ select
   min(counted.first_seen_at) as first_seen_at,
   max(counted.last_seen_at) as last_seen_at
 from participants
-left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
+left join participant_merges on participant_merges.org_id = participants.org_id and participant_merges.participant_id = participants.id
 left join (
   select
     participant_id, sum(message_count) as message_count, min(first_at) as first_seen_at,
     max(last_at) as last_seen_at
-  from activity
+  from room_activity
   where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
   group by participant_id
 ) as counted on counted.participant_id = participants.id
 where participants.org_id = %(org_id)s and participants.id <> %(org_id)s
-group by coalesce(merges.person_id, participants.id)
+group by coalesce(participant_merges.person_id, participants.id)
 having %(room_id)s::uuid is null or sum(counted.message_count) > 0
 order by message_count desc, name, id;
 
@@ -389,61 +389,61 @@ select
   min(counted.first_seen_at) as first_seen_at,
   max(counted.last_seen_at) as last_seen_at
 from participants
-left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
+left join participant_merges on participant_merges.org_id = participants.org_id and participant_merges.participant_id = participants.id
 left join (
   select
     author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at,
-    (array_agg(author_name order by sent_at desc, native_order desc, id desc))[1] as name
+    (array_agg(author_name order by sent_at desc, sequence desc, id desc))[1] as name
   from messages
   where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
   group by author_id
 ) as counted on counted.author_id = participants.id
 where participants.org_id = %(org_id)s and participants.id <> %(org_id)s
-group by coalesce(merges.person_id, participants.id)
+group by coalesce(participant_merges.person_id, participants.id)
 having %(room_id)s::uuid is null or sum(counted.message_count) > 0
 order by message_count desc, name, id;
 
 -- name: find_participants
-select distinct called.id, called.name, called.kind, merges.person_id
+select distinct called.id, called.name, called.kind, participant_merges.person_id
 from known_participants as called
-left join identities on identities.org_id = called.org_id and identities.participant_id = called.id
-left join merges on merges.org_id = called.org_id and merges.participant_id = called.id
+left join platform_accounts on platform_accounts.org_id = called.org_id and platform_accounts.participant_id = called.id
+left join participant_merges on participant_merges.org_id = called.org_id and participant_merges.participant_id = called.id
 where called.org_id = %(org_id)s
   and (
     lower(called.name) = lower(%(word)s)
-    or (identities.account_id = %(word)s and identities.persona = '')
+    or (platform_accounts.account_id = %(word)s and platform_accounts.persona = '')
     or (length(%(word)s) >= 4 and starts_with(called.id::text, lower(%(word)s)))
   )
 order by called.id;
 
 -- name: accounts
-select called.id, called.kind, merges.person_id, called.name
+select called.id, called.kind, participant_merges.person_id, called.name
 from known_participants as called
-left join merges on merges.org_id = called.org_id and merges.participant_id = called.id
+left join participant_merges on participant_merges.org_id = called.org_id and participant_merges.participant_id = called.id
 where called.org_id = %(org_id)s
   and (
     %(participant_id)s::uuid is null
     or called.id = %(participant_id)s
-    or merges.person_id = (
-      select mine.person_id from merges as mine
+    or participant_merges.person_id = (
+      select mine.person_id from participant_merges as mine
       where mine.org_id = %(org_id)s and mine.participant_id = %(participant_id)s
     )
   )
 order by called.id;
 
 -- name: external_accounts
--- Uses index: identities_of_participant
+-- Uses index: platform_accounts_of_participant
 select platform, account_id, persona, participant_id, bridged
-from identities
+from platform_accounts
 where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
 order by platform, account_id, persona;
 
 -- name: merge
-insert into merges (org_id, participant_id, person_id)
+insert into participant_merges (org_id, participant_id, person_id)
 select %(org_id)s, id, %(person_id)s
 from unnest(%(participant_ids)s::uuid[]) as merged (id)
 on conflict (org_id, participant_id) do update
 set person_id = excluded.person_id;
 
 -- name: split
-delete from merges where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
+delete from participant_merges where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);

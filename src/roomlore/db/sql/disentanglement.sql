@@ -1,35 +1,35 @@
 -- name: mark_dirty
-insert into work (org_id, stage, subject_id, since, until)
-values (%(org_id)s, 'untangle', %(room_id)s, %(since)s, %(until)s)
-on conflict (org_id, stage, subject_id) do update
+insert into work_queue (org_id, queue, subject_id, since, until)
+values (%(org_id)s, 'disentangle', %(room_id)s, %(since)s, %(until)s)
+on conflict (org_id, queue, subject_id) do update
 set
-  version = work.version + 1,
+  version = work_queue.version + 1,
   -- the holder of the lease returns to the room anyway
-  due_at = case when work.taken_since is null or work.set_aside_at is not null then now() else work.due_at end,
-  attempts = case when work.taken_since is null or work.set_aside_at is not null then 0 else work.attempts end,
-  failures = 0, error = null, set_aside_at = null,
-  since = least(work.since, excluded.since), until = greatest(work.until, excluded.until);
+  due_at = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then now() else work_queue.due_at end,
+  attempts = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then 0 else work_queue.attempts end,
+  failures = 0, error = null, dead_lettered_at = null,
+  since = least(work_queue.since, excluded.since), until = greatest(work_queue.until, excluded.until);
 
 -- name: mark_added_dirty
-insert into work (org_id, stage, subject_id, since, until)
-select %(org_id)s, 'untangle', room_id, min(sent_at), max(sent_at)
+insert into work_queue (org_id, queue, subject_id, since, until)
+select %(org_id)s, 'disentangle', room_id, min(sent_at), max(sent_at)
 from pg_temp.incoming
 where kind in ('message', 'whisper')
 group by room_id
 order by room_id
-on conflict (org_id, stage, subject_id) do update
+on conflict (org_id, queue, subject_id) do update
 set
-  version = work.version + 1,
+  version = work_queue.version + 1,
   -- the holder of the lease returns to the room anyway
-  due_at = case when work.taken_since is null or work.set_aside_at is not null then now() else work.due_at end,
-  attempts = case when work.taken_since is null or work.set_aside_at is not null then 0 else work.attempts end,
-  failures = 0, error = null, set_aside_at = null,
-  since = least(work.since, excluded.since), until = greatest(work.until, excluded.until);
+  due_at = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then now() else work_queue.due_at end,
+  attempts = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then 0 else work_queue.attempts end,
+  failures = 0, error = null, dead_lettered_at = null,
+  since = least(work_queue.since, excluded.since), until = greatest(work_queue.until, excluded.until);
 
 -- name: mark_messages_dirty
 -- A dry run marks nothing: everybody who writes in those rooms would wait for it.
-insert into work (org_id, stage, subject_id, since, until)
-select messages.org_id, 'untangle', messages.room_id, min(messages.sent_at), max(messages.sent_at)
+insert into work_queue (org_id, queue, subject_id, since, until)
+select messages.org_id, 'disentangle', messages.room_id, min(messages.sent_at), max(messages.sent_at)
 from messages
 where messages.org_id = %(org_id)s
   and messages.id in (
@@ -42,55 +42,55 @@ where messages.org_id = %(org_id)s
   and current_setting('roomlore.looking', true) is distinct from 'on'
 group by messages.org_id, messages.room_id
 order by messages.room_id
-on conflict (org_id, stage, subject_id) do update
+on conflict (org_id, queue, subject_id) do update
 set
-  version = work.version + 1,
+  version = work_queue.version + 1,
   -- the holder of the lease returns to the room anyway
-  due_at = case when work.taken_since is null or work.set_aside_at is not null then now() else work.due_at end,
-  attempts = case when work.taken_since is null or work.set_aside_at is not null then 0 else work.attempts end,
-  failures = 0, error = null, set_aside_at = null,
-  since = least(work.since, excluded.since), until = greatest(work.until, excluded.until);
+  due_at = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then now() else work_queue.due_at end,
+  attempts = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then 0 else work_queue.attempts end,
+  failures = 0, error = null, dead_lettered_at = null,
+  since = least(work_queue.since, excluded.since), until = greatest(work_queue.until, excluded.until);
 
 -- name: mark_unassigned_dirty
-insert into work (org_id, stage, subject_id, since, until)
-select messages.org_id, 'untangle', messages.room_id, min(messages.sent_at), max(messages.sent_at)
+insert into work_queue (org_id, queue, subject_id, since, until)
+select messages.org_id, 'disentangle', messages.room_id, min(messages.sent_at), max(messages.sent_at)
 from messages
 where messages.org_id = %(org_id)s
   and messages.kind in ('message', 'whisper')
   and messages.erased_at is null
   and not exists (
     select 1
-    from placements
-    where placements.org_id = %(org_id)s and placements.message_id = messages.id
+    from conversation_messages
+    where conversation_messages.org_id = %(org_id)s and conversation_messages.message_id = messages.id
   )
 group by messages.org_id, messages.room_id
 order by messages.room_id
-on conflict (org_id, stage, subject_id) do nothing;
+on conflict (org_id, queue, subject_id) do nothing;
 
 -- name: lease_range
 -- Each lease has an id of its own: the holder of the previous one may have read what was there before the change.
-update work
+update work_queue
 set
-  taken_since = least(taken_since, since), taken_until = greatest(taken_until, until), since = null, until = null,
-  taking = gen_random_uuid()
-where org_id = %(org_id)s and stage = 'untangle' and subject_id = %(room_id)s
-returning taken_since as since, taken_until as until, taking;
+  leased_since = least(leased_since, since), leased_until = greatest(leased_until, until), since = null, until = null,
+  lease_id = gen_random_uuid()
+where org_id = %(org_id)s and queue = 'disentangle' and subject_id = %(room_id)s
+returning leased_since as since, leased_until as until, lease_id;
 
 -- name: lock_range
-select since as changed_since, taking
-from work
-where org_id = %(org_id)s and stage = 'untangle' and subject_id = %(room_id)s
+select since as changed_since, lease_id
+from work_queue
+where org_id = %(org_id)s and queue = 'disentangle' and subject_id = %(room_id)s
 for update;
 
 -- name: return_range
-update work
+update work_queue
 set
-  taken_since = %(since)s, taken_until = %(until)s, due_at = now(), asked_at = now(), attempts = 0, failures = 0,
+  leased_since = %(since)s, leased_until = %(until)s, due_at = now(), asked_at = now(), attempts = 0, failures = 0,
   error = null
-where org_id = %(org_id)s and stage = 'untangle' and subject_id = %(room_id)s;
+where org_id = %(org_id)s and queue = 'disentangle' and subject_id = %(room_id)s;
 
 -- name: finish_room
-delete from work where org_id = %(org_id)s and stage = 'untangle' and subject_id = %(room_id)s;
+delete from work_queue where org_id = %(org_id)s and queue = 'disentangle' and subject_id = %(room_id)s;
 
 -- name: ids_from
 -- Uses index: messages_in_order
@@ -114,7 +114,7 @@ fetch first %(limit)s rows with ties;
     and sent_at < %(since)s
     and kind = 'message'
     and erased_at is null
-  order by sent_at desc, native_order desc, id desc
+  order by sent_at desc, sequence desc, id desc
   limit %(limit)s
 )
 union all
@@ -133,22 +133,22 @@ union all
 -- An index lookup per message, whatever the planner estimates.
 -- Uses indexes: replies_from, replies_found
 select
-  said.id, said.kind, said.author_id, said.author_name, said.body, said.sent_at, said.native_order,
-  hearers(said) as hearers,
+  said.id, said.kind, said.author_id, said.author_name, said.body, said.sent_at, said.sequence,
+  recipients(said) as recipients,
   stated.parent_id as stated_parent, stated.method as stated_method,
   found.parent_id as found_parent, found.method as found_method, found.confidence as found_confidence,
-  placements.conversation_id, coalesce(placements.by_hand, false) as by_hand, placements.quiet_after,
+  conversation_messages.conversation_id, coalesce(conversation_messages.is_manual, false) as is_manual, conversation_messages.idle_timeout,
   case
     when said.mentions is null then '{}'
     else array(
-      select identities.participant_id
+      select platform_accounts.participant_id
       from rooms
-      join identities
-        on identities.org_id = rooms.org_id
-        and identities.platform = rooms.platform
-        and identities.account_id in (select jsonb_array_elements_text(said.mentions))
+      join platform_accounts
+        on platform_accounts.org_id = rooms.org_id
+        and platform_accounts.platform = rooms.platform
+        and platform_accounts.account_id in (select jsonb_array_elements_text(said.mentions))
       where rooms.org_id = said.org_id and rooms.id = said.room_id
-      order by identities.participant_id
+      order by platform_accounts.participant_id
     )
   end as mentioned
 from messages as said
@@ -169,17 +169,17 @@ left join lateral (
   offset 0
 ) as found on true
 left join lateral (
-  select held.conversation_id, held.by_hand, held.quiet_after
-  from placements as held
+  select held.conversation_id, held.is_manual, held.idle_timeout
+  from conversation_messages as held
   where held.org_id = said.org_id and held.message_id = said.id
   offset 0
-) as placements on true
+) as conversation_messages on true
 where said.org_id = %(org_id)s and said.id = any (%(message_ids)s)
-order by said.sent_at, said.native_order, said.id;
+order by said.sent_at, said.sequence, said.id;
 
 -- name: assignments_of
 select message_id, conversation_id
-from placements
+from conversation_messages
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
 -- name: drop_inferred
@@ -207,21 +207,21 @@ on conflict (org_id, child_id) where method in ('mention', 'inferred') do update
 set parent_id = excluded.parent_id, method = excluded.method, confidence = excluded.confidence;
 
 -- name: add_conversations
-insert into conversations (org_id, id, room_id, boundary, opened_at, last_at, quiet_after)
-select %(org_id)s, id, room_id, boundary, opened_at, opened_at, quiet_after
+insert into conversations (org_id, id, room_id, split_reason, opened_at, last_at, idle_timeout)
+select %(org_id)s, id, room_id, split_reason, opened_at, opened_at, idle_timeout
 from unnest(
-  %(id)s::uuid[], %(room_id)s::uuid[], %(boundary)s::text[], %(opened_at)s::timestamptz[],
-  %(quiet_after)s::interval[]
-) as opened (id, room_id, boundary, opened_at, quiet_after)
+  %(id)s::uuid[], %(room_id)s::uuid[], %(split_reason)s::text[], %(opened_at)s::timestamptz[],
+  %(idle_timeout)s::interval[]
+) as opened (id, room_id, split_reason, opened_at, idle_timeout)
 on conflict (org_id, id) do update
-set boundary = excluded.boundary
-where conversations.boundary <> excluded.boundary and conversations.boundary <> 'person';
+set split_reason = excluded.split_reason
+where conversations.split_reason <> excluded.split_reason and conversations.split_reason <> 'person';
 
 -- name: assign
-insert into placements (org_id, message_id, conversation_id, quiet_after)
-select %(org_id)s, placed.message_id, placed.conversation_id, placed.quiet_after
-from unnest(%(message_id)s::uuid[], %(conversation_id)s::uuid[], %(quiet_after)s::interval[])
-  as placed (message_id, conversation_id, quiet_after)
+insert into conversation_messages (org_id, message_id, conversation_id, idle_timeout)
+select %(org_id)s, placed.message_id, placed.conversation_id, placed.idle_timeout
+from unnest(%(message_id)s::uuid[], %(conversation_id)s::uuid[], %(idle_timeout)s::interval[])
+  as placed (message_id, conversation_id, idle_timeout)
 cross join lateral (
   select id
   from messages
@@ -230,14 +230,14 @@ cross join lateral (
 ) as said
 on conflict (org_id, message_id) do update
 set
-  conversation_id = case when placements.by_hand then placements.conversation_id else excluded.conversation_id end,
-  quiet_after = excluded.quiet_after;
+  conversation_id = case when conversation_messages.is_manual then conversation_messages.conversation_id else excluded.conversation_id end,
+  idle_timeout = excluded.idle_timeout;
 
 -- name: assign_replies
 with recursive below as (
-  select placements.message_id, placements.conversation_id
-  from placements
-  where placements.org_id = %(org_id)s and placements.message_id = any (%(message_ids)s)
+  select conversation_messages.message_id, conversation_messages.conversation_id
+  from conversation_messages
+  where conversation_messages.org_id = %(org_id)s and conversation_messages.message_id = any (%(message_ids)s)
   union
   select child.message_id, below.conversation_id
   from below
@@ -245,14 +245,14 @@ with recursive below as (
     select held.message_id
     from replies
     cross join lateral (
-      select placed.message_id, placed.by_hand
-      from placements as placed
+      select placed.message_id, placed.is_manual
+      from conversation_messages as placed
       where placed.org_id = replies.org_id and placed.message_id = replies.child_id
       limit 1
     ) as held
     where replies.org_id = %(org_id)s
       and replies.parent_id = below.message_id
-      and not held.by_hand
+      and not held.is_manual
       and replies.method = (
         select answers.method
         from answers
@@ -264,47 +264,47 @@ with recursive below as (
   ) as child
 ),
 stale as (
-  select placements.message_id, placements.conversation_id as was, below.conversation_id
+  select conversation_messages.message_id, conversation_messages.conversation_id as was, below.conversation_id
   from below
-  join placements on placements.org_id = %(org_id)s and placements.message_id = below.message_id
-  where placements.conversation_id <> below.conversation_id
+  join conversation_messages on conversation_messages.org_id = %(org_id)s and conversation_messages.message_id = below.message_id
+  where conversation_messages.conversation_id <> below.conversation_id
 ),
 moved as (
-  update placements
+  update conversation_messages
   set conversation_id = stale.conversation_id
   from stale
-  where placements.org_id = %(org_id)s and placements.message_id = stale.message_id
+  where conversation_messages.org_id = %(org_id)s and conversation_messages.message_id = stale.message_id
 )
 select distinct touched.conversation_id
 from stale
 cross join lateral (values (stale.was), (stale.conversation_id)) as touched (conversation_id);
 
 -- name: update_times
--- Uses index: placements_in
+-- Uses index: conversation_messages_in
 update conversations
 set
-  opened_at = span.opened_at, last_at = span.last_at, quiet_after = coalesce(span.quiet_after, conversations.quiet_after)
+  opened_at = span.opened_at, last_at = span.last_at, idle_timeout = coalesce(span.idle_timeout, conversations.idle_timeout)
 from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 cross join lateral (
   select
     min(said.sent_at) as opened_at,
     max(said.sent_at) as last_at,
-    (array_agg(placements.quiet_after order by said.sent_at desc, said.native_order desc, said.id desc))[1]
-      as quiet_after
-  from placements
+    (array_agg(conversation_messages.idle_timeout order by said.sent_at desc, said.sequence desc, said.id desc))[1]
+      as idle_timeout
+  from conversation_messages
   cross join lateral (
-    select messages.sent_at, messages.native_order, messages.id
+    select messages.sent_at, messages.sequence, messages.id
     from messages
-    where messages.org_id = placements.org_id and messages.id = placements.message_id
+    where messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
     limit 1
   ) as said
-  where placements.org_id = %(org_id)s and placements.conversation_id = asked.id
+  where conversation_messages.org_id = %(org_id)s and conversation_messages.conversation_id = asked.id
 ) as span
 where conversations.org_id = %(org_id)s
   and conversations.id = asked.id
   and span.opened_at is not null
-  and (conversations.opened_at, conversations.last_at, conversations.quiet_after)
-    is distinct from (span.opened_at, span.last_at, coalesce(span.quiet_after, conversations.quiet_after));
+  and (conversations.opened_at, conversations.last_at, conversations.idle_timeout)
+    is distinct from (span.opened_at, span.last_at, coalesce(span.idle_timeout, conversations.idle_timeout));
 
 -- name: drop_empty
 delete from conversations
@@ -312,52 +312,52 @@ where org_id = %(org_id)s
   and id = any (%(conversation_ids)s)
   and not exists (
     select 1
-    from placements
-    where placements.org_id = %(org_id)s and placements.conversation_id = conversations.id
+    from conversation_messages
+    where conversation_messages.org_id = %(org_id)s and conversation_messages.conversation_id = conversations.id
   );
 
 -- name: conversation_texts
 -- A label uses no message that a request to forget or to restrict hides, and none that states a request.
--- Uses index: placements_in
+-- Uses index: conversation_messages_in
 select
   asked.id,
-  array_agg(begun.body order by begun.sent_at, begun.native_order, begun.id) as bodies,
-  array_agg(begun.body order by begun.sent_at, begun.native_order, begun.id) filter (
+  array_agg(begun.body order by begun.sent_at, begun.sequence, begun.id) as bodies,
+  array_agg(begun.body order by begun.sent_at, begun.sequence, begun.id) filter (
     where not exists (
       select 1
-      from withheld
-      join wishes on wishes.org_id = withheld.org_id and wishes.id = withheld.wish_id
-      where withheld.org_id = %(org_id)s
-        and withheld.message_id = begun.id
-        and (withheld.from_ids is null or wishes.message_id = begun.id)
+      from restricted_messages
+      join privacy_requests on privacy_requests.org_id = restricted_messages.org_id and privacy_requests.id = restricted_messages.request_id
+      where restricted_messages.org_id = %(org_id)s
+        and restricted_messages.message_id = begun.id
+        and (restricted_messages.from_ids is null or privacy_requests.message_id = begun.id)
     )
   ) as told,
   array_agg(distinct begun.author_name) as names
 from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 cross join lateral (
-  select said.id, said.author_name, said.body, said.sent_at, said.native_order
-  from placements
+  select said.id, said.author_name, said.body, said.sent_at, said.sequence
+  from conversation_messages
   cross join lateral (
-    select messages.id, messages.author_name, messages.body, messages.sent_at, messages.native_order
+    select messages.id, messages.author_name, messages.body, messages.sent_at, messages.sequence
     from messages
-    where messages.org_id = placements.org_id and messages.id = placements.message_id
+    where messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
     limit 1
   ) as said
-  where placements.org_id = %(org_id)s and placements.conversation_id = asked.id
-  order by said.sent_at, said.native_order, said.id
+  where conversation_messages.org_id = %(org_id)s and conversation_messages.conversation_id = asked.id
+  order by said.sent_at, said.sequence, said.id
   limit %(limit)s
 ) as begun
 group by asked.id;
 
 -- name: with_whispers
--- Uses index: placements_in
+-- Uses index: conversation_messages_in
 select asked.id
 from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 where exists (
   select
-  from placements
-  join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
-  where placements.org_id = %(org_id)s and placements.conversation_id = asked.id and messages.kind = 'whisper'
+  from conversation_messages
+  join messages on messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
+  where conversation_messages.org_id = %(org_id)s and conversation_messages.conversation_id = asked.id and messages.kind = 'whisper'
 );
 
 -- name: describe
@@ -365,20 +365,20 @@ with described as (
   update conversations
   set
     label = case
-      when conversations.is_named or (conversations.is_titled and still_asked(conversations)) then conversations.label
+      when conversations.is_named or (conversations.is_titled and is_pending(conversations)) then conversations.label
       else told.label
     end,
-    is_titled = conversations.is_titled and still_asked(conversations),
-    asked_state = case when still_asked(conversations) then conversations.asked_state end,
+    is_titled = conversations.is_titled and is_pending(conversations),
+    title_state = case when is_pending(conversations) then conversations.title_state end,
     sensitivity = case
-      when conversations.is_marked or (told.goes_on and conversations.sensitivity = 'sensitive')
+      when conversations.is_sensitivity_set or (told.goes_on and conversations.sensitivity = 'sensitive')
         then conversations.sensitivity
       else told.sensitivity
     end,
-    spoken_by = case
-      when conversations.is_marked or conversations.sensitivity = 'sensitive'
+    prior_authors = case
+      when conversations.is_sensitivity_set or conversations.sensitivity = 'sensitive'
         and (told.goes_on or told.sensitivity = 'sensitive')
-        then conversations.spoken_by
+        then conversations.prior_authors
       when told.sensitivity = 'sensitive' then speakers(conversations.org_id, conversations.id)
       else '{}'
     end

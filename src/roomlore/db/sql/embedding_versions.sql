@@ -1,32 +1,32 @@
 -- name: lock_switches
-select pg_advisory_xact_lock_shared(hashtextextended('generations ' || %(org_id)s::text, 0));
+select pg_advisory_xact_lock_shared(hashtextextended('embedding_versions ' || %(org_id)s::text, 0));
 
 -- name: lock_embeddings
-select pg_advisory_xact_lock(hashtextextended('generations ' || %(org_id)s::text, 0));
+select pg_advisory_xact_lock(hashtextextended('embedding_versions ' || %(org_id)s::text, 0));
 
 -- name: all_versions
 select state, provider, model, dimensions, since, failing_since, error
-from generations
+from embedding_versions
 where org_id = %(org_id)s
 order by state;
 
 -- name: put
-insert into generations (org_id, state, provider, model, dimensions)
+insert into embedding_versions (org_id, state, provider, model, dimensions)
 values (%(org_id)s, %(state)s, %(provider)s, %(model)s, %(dimensions)s)
 on conflict (org_id, state) do update
 set model = excluded.model, dimensions = excluded.dimensions
-where generations.model is null and generations.provider = excluded.provider;
+where embedding_versions.model is null and embedding_versions.provider = excluded.provider;
 
 -- name: drop_version
-delete from generations where org_id = %(org_id)s and state = %(state)s;
+delete from embedding_versions where org_id = %(org_id)s and state = %(state)s;
 
 -- name: change_state
-update generations
+update embedding_versions
 set state = %(to)s, since = clock_timestamp()
 where org_id = %(org_id)s and state = %(state)s;
 
 -- name: record_reached
-update generations
+update embedding_versions
 set model = %(model)s, dimensions = %(dimensions)s, failing_since = null, error = null
 where org_id = %(org_id)s
   and provider = %(provider)s
@@ -35,21 +35,21 @@ where org_id = %(org_id)s
   );
 
 -- name: add_unchosen
-insert into generations (org_id, state, provider)
+insert into embedding_versions (org_id, state, provider)
 select %(org_id)s, 'current', %(provider)s
-where not exists (select from generations where org_id = %(org_id)s)
+where not exists (select from embedding_versions where org_id = %(org_id)s)
 on conflict (org_id, state) do nothing;
 
 -- name: drop_unchosen
-delete from generations
+delete from embedding_versions
 where org_id = %(org_id)s
   and provider = %(provider)s
   and state = 'current'
   and model is null
-  and not exists (select from generations as others where others.org_id = %(org_id)s and others.state <> 'current');
+  and not exists (select from embedding_versions as others where others.org_id = %(org_id)s and others.state <> 'current');
 
 -- name: record_outage
-update generations
+update embedding_versions
 set failing_since = coalesce(failing_since, clock_timestamp()), error = %(error)s
 where org_id = %(org_id)s
   and provider = %(provider)s
@@ -57,7 +57,7 @@ where org_id = %(org_id)s
 
 -- name: is_behind
 select
-  exists (select 1 from work where org_id = %(org_id)s and stage = 'embed' and set_aside_at is null)
+  exists (select 1 from work_queue where org_id = %(org_id)s and queue = 'embed' and dead_lettered_at is null)
   or (
     exists (select 1 from embedded where org_id = %(org_id)s)
     and not exists (select 1 from embedded where org_id = %(org_id)s and model = %(model)s)
@@ -65,7 +65,7 @@ select
 
 -- name: progress
 select
-  count(*) as wanted,
+  count(*) as total,
   count(*) filter (where (
     select vectors.id
     from embedded as vectors
@@ -74,41 +74,41 @@ select
   ) is not null) as done,
   (
     select count(*)
-    from work
-    where work.org_id = %(org_id)s and work.stage = %(stage)s and work.set_aside_at is null
+    from work_queue
+    where work_queue.org_id = %(org_id)s and work_queue.queue = %(queue)s and work_queue.dead_lettered_at is null
   ) as waiting,
   (
     select count(*)
-    from work
-    where work.org_id = %(org_id)s and work.stage = %(stage)s and work.set_aside_at is not null
-  ) as set_aside
+    from work_queue
+    where work_queue.org_id = %(org_id)s and work_queue.queue = %(queue)s and work_queue.dead_lettered_at is not null
+  ) as dead_lettered
 from embeddable as wanting
 where wanting.org_id = %(org_id)s;
 
 -- name: has_pending
 select exists (
-  select from work where org_id = %(org_id)s and stage = 'reembed' and set_aside_at is null
+  select from work_queue where org_id = %(org_id)s and queue = 'reembed' and dead_lettered_at is null
 ) as is_true;
 
 -- name: drop_reembed
-delete from work where org_id = %(org_id)s and stage = 'reembed';
+delete from work_queue where org_id = %(org_id)s and queue = 'reembed';
 
 -- name: drop_embedded
-delete from work
-where work.org_id = %(org_id)s
-  and work.stage = 'embed'
+delete from work_queue
+where work_queue.org_id = %(org_id)s
+  and work_queue.queue = 'embed'
   and exists (
     select
     from embedded as vectors
-    where vectors.org_id = work.org_id and vectors.id = work.subject_id and vectors.model = %(model)s
+    where vectors.org_id = work_queue.org_id and vectors.id = work_queue.subject_id and vectors.model = %(model)s
   );
 
 -- name: inherit_set_aside
-insert into work (org_id, stage, subject_id, failures, error, set_aside_at)
-select org_id, 'embed', subject_id, failures, error, set_aside_at
-from work
-where org_id = %(org_id)s and stage = 'reembed'
-on conflict (org_id, stage, subject_id) do nothing;
+insert into work_queue (org_id, queue, subject_id, failures, error, dead_lettered_at)
+select org_id, 'embed', subject_id, failures, error, dead_lettered_at
+from work_queue
+where org_id = %(org_id)s and queue = 'reembed'
+on conflict (org_id, queue, subject_id) do nothing;
 
 -- name: unused_models
 -- Uses indexes: message_embeddings_in_room, memory_embeddings_of_model
@@ -126,9 +126,9 @@ with recursive held as (
 select held.model
 from held
 where held.model is not null
-  and exists (select from generations where org_id = %(org_id)s and state = 'current')
-  and not exists (select from generations where org_id = %(org_id)s and model is null)
-  and not exists (select from generations where org_id = %(org_id)s and model = held.model)
+  and exists (select from embedding_versions where org_id = %(org_id)s and state = 'current')
+  and not exists (select from embedding_versions where org_id = %(org_id)s and model is null)
+  and not exists (select from embedding_versions where org_id = %(org_id)s and model = held.model)
   and not exists (
     select from projections where org_id = %(org_id)s and held.model in (model, next_model)
   );

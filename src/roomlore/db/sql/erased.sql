@@ -28,7 +28,7 @@ select
   exists (select 1 from erased_accounts where org_id = %(org_id)s) as accounts,
   exists (select 1 from erased_ranges where org_id = %(org_id)s) as ranges,
   exists (select 1 from messages where org_id = %(org_id)s and author_id = %(org_id)s) as holes,
-  exists (select 1 from rooms where org_id = %(org_id)s and keep_for is not null) as keeping,
+  exists (select 1 from rooms where org_id = %(org_id)s and retention_period is not null) as keeping,
   exists (select 1 from erased_rooms where org_id = %(org_id)s) as rooms;
 
 -- name: erased_digests
@@ -64,13 +64,13 @@ cross join lateral (
 where held.erased_at is not null;
 
 -- name: rooms_with_retention
-select id as room_id, platform, external_id as room, %(now)s::timestamptz - in_force.keep_for as kept_since
+select id as room_id, platform, external_id as room, %(now)s::timestamptz - in_force.retention_period as kept_since
 from rooms
 cross join lateral (
-  select case when retention_starts_at > now() then kept_for_before else rooms.keep_for end as keep_for
+  select case when retention_starts_at > now() then previous_retention_period else rooms.retention_period end as retention_period
 ) as in_force
 where org_id = %(org_id)s
-  and in_force.keep_for is not null
+  and in_force.retention_period is not null
   and (%(room_id)s::uuid is null or id = %(room_id)s)
 order by id;
 
@@ -79,8 +79,8 @@ select now() from rooms where org_id = %(org_id)s and id = %(room_id)s for updat
 
 -- name: find_retention
 select
-  keep_for,
-  case when retention_starts_at > now() then kept_for_before end as before,
+  retention_period,
+  case when retention_starts_at > now() then previous_retention_period end as before,
   case when retention_starts_at > now() then retention_starts_at end as starts_at
 from rooms
 where org_id = %(org_id)s and id = %(room_id)s;
@@ -88,8 +88,8 @@ where org_id = %(org_id)s and id = %(room_id)s;
 -- name: set_retention
 update rooms
 set
-  keep_for = %(keep_for)s::interval,
-  kept_for_before = %(before)s::interval,
+  retention_period = %(retention_period)s::interval,
+  previous_retention_period = %(before)s::interval,
   retention_starts_at = %(starts_at)s::timestamptz
 where org_id = %(org_id)s and id = %(room_id)s;
 

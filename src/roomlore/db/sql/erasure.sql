@@ -7,7 +7,7 @@ where org_id = %(org_id)s
   and sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
   and sent_at < %(until)s
   and (%(with_tombstones)s or erased_at is null)
-order by sent_at, native_order, id
+order by sent_at, sequence, id
 limit %(limit)s;
 
 -- name: messages_by
@@ -28,11 +28,11 @@ where org_id = %(org_id)s
 
 -- name: drop_work
 -- Uses index: work_by_trigger
-delete from work
+delete from work_queue
 where org_id = %(org_id)s
   and (subject_id = any (%(message_ids)s) or trigger_id = any (%(message_ids)s))
   -- projections in other servers are still to be updated
-  and stage not in ('qdrant', 'neo4j');
+  and queue not in ('qdrant', 'neo4j');
 
 -- name: drop_audiences
 delete from message_audience where org_id = %(org_id)s and message_id = any (%(message_ids)s);
@@ -81,7 +81,7 @@ dropped_participants as (
 ),
 -- also the overrides of other memories, where only these memories have the text that they are about
 dropped_overrides as (
-  delete from partings
+  delete from supersession_overrides
   where org_id = %(org_id)s
     and (
       memory_id = any (%(memory_ids)s)
@@ -93,7 +93,7 @@ dropped_overrides as (
           select 1
           from memories
           where memories.org_id = %(org_id)s
-            and memories.digest = partings.digest
+            and memories.digest = supersession_overrides.digest
             and not memories.id = any (%(memory_ids)s)
         )
       )
@@ -102,28 +102,28 @@ dropped_overrides as (
 delete from memories where org_id = %(org_id)s and id = any (%(memory_ids)s);
 
 -- name: conversations_of
-select placements.conversation_id, bool_or(messages.kind <> 'whisper') as is_aloud
-from placements
-join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
-where placements.org_id = %(org_id)s and placements.message_id = any (%(message_ids)s)
-group by placements.conversation_id;
+select conversation_messages.conversation_id, bool_or(messages.kind <> 'whisper') as is_aloud
+from conversation_messages
+join messages on messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
+where conversation_messages.org_id = %(org_id)s and conversation_messages.message_id = any (%(message_ids)s)
+group by conversation_messages.conversation_id;
 
 -- name: nearest_remaining
--- Uses index: placements_in
+-- Uses index: conversation_messages_in
 select kept.id
 from unnest(%(conversation_ids)s::uuid[]) as losing (id)
 cross join lateral (
   select min(gone.sent_at) as at
   from messages as gone
-  join placements on placements.org_id = gone.org_id and placements.message_id = gone.id
-  where gone.org_id = %(org_id)s and gone.id = any (%(message_ids)s) and placements.conversation_id = losing.id
+  join conversation_messages on conversation_messages.org_id = gone.org_id and conversation_messages.message_id = gone.id
+  where gone.org_id = %(org_id)s and gone.id = any (%(message_ids)s) and conversation_messages.conversation_id = losing.id
 ) as loss
 cross join lateral (
   select said.id
-  from placements
-  join messages as said on said.org_id = placements.org_id and said.id = placements.message_id
-  where placements.org_id = %(org_id)s
-    and placements.conversation_id = losing.id
+  from conversation_messages
+  join messages as said on said.org_id = conversation_messages.org_id and said.id = conversation_messages.message_id
+  where conversation_messages.org_id = %(org_id)s
+    and conversation_messages.conversation_id = losing.id
     and said.id <> all (%(message_ids)s)
     and said.kind in ('message', 'whisper')
     and said.erased_at is null
@@ -137,12 +137,12 @@ where org_id = %(org_id)s
   and (child_id = any (%(message_ids)s) or parent_id = any (%(message_ids)s))
   and method in ('mention', 'inferred');
 
--- name: drop_placements
-delete from placements where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+-- name: drop_assignments
+delete from conversation_messages where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
 -- name: empty_labels
 update conversations
-set label = '', is_named = false, is_titled = false, asked_state = left(asked_state, 0)
+set label = '', is_named = false, is_titled = false, title_state = left(title_state, 0)
 where org_id = %(org_id)s and id = any (%(conversation_ids)s) and label <> '';
 
 -- name: make_tombstones
@@ -186,12 +186,12 @@ union all
 select 'messages', count(*) from dropped_messages;
 
 -- name: drop_activity
-delete from activity
+delete from room_activity
 where org_id = %(org_id)s and room_id = any (%(room_ids)s) and participant_id = any (%(participant_ids)s);
 
 -- name: count_activity
 -- Uses index: messages_by_author
-insert into activity (org_id, room_id, participant_id, message_count, first_at, last_at)
+insert into room_activity (org_id, room_id, participant_id, message_count, first_at, last_at)
 select org_id, room_id, author_id, count(*), min(sent_at), max(sent_at)
 from messages
 where org_id = %(org_id)s
@@ -205,7 +205,7 @@ select count(*) as count from memberships where org_id = %(org_id)s and room_id 
 
 -- name: accounts_of
 select platform, account_id, persona
-from identities
+from platform_accounts
 where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
 order by platform, account_id, persona;
 
@@ -218,7 +218,7 @@ from (
   union
   select unnest(array[name, first_name]) from participants where org_id = %(org_id)s and id = any (%(participant_ids)s)
   union
-  select persona from identities where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+  select persona from platform_accounts where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
 ) as called
 where called.name <> '';
 
@@ -227,8 +227,8 @@ select message_id
 from message_audience
 where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
 
--- name: drop_encounters
-delete from encounters where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
+-- name: drop_interactions
+delete from interactions where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
 
 -- name: drop_person
 with dropped_audiences as (
@@ -240,11 +240,11 @@ dropped_memberships as (
   returning 1
 ),
 dropped_activity as (
-  delete from activity where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+  delete from room_activity where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
   returning 1
 ),
 dropped_merges as (
-  delete from merges where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+  delete from participant_merges where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
   returning 1
 ),
 dropped_keys as (
@@ -252,7 +252,7 @@ dropped_keys as (
   returning 1
 ),
 dropped_encounters as (
-  delete from encounters
+  delete from interactions
   where org_id = %(org_id)s and (agent_id = any (%(participant_ids)s) or participant_id = any (%(participant_ids)s))
   returning 1
 ),
@@ -262,16 +262,16 @@ dropped_links as (
 ),
 dropped_speakers as (
   update conversations
-  set spoken_by = array(
+  set prior_authors = array(
     select spoken.id
-    from unnest(conversations.spoken_by) as spoken (id)
+    from unnest(conversations.prior_authors) as spoken (id)
     where spoken.id <> all (%(participant_ids)s::uuid[])
   )
-  where org_id = %(org_id)s and spoken_by && %(participant_ids)s::uuid[]
+  where org_id = %(org_id)s and prior_authors && %(participant_ids)s::uuid[]
   returning 1
 ),
-dropped_identities as (
-  delete from identities where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+dropped_accounts as (
+  delete from platform_accounts where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
   returning 1
 ),
 dropped_participants as (
@@ -288,13 +288,13 @@ select 'merges', count(*) from dropped_merges
 union all
 select 'keys', count(*) from dropped_keys
 union all
-select 'encounters', count(*) from dropped_encounters
+select 'interactions', count(*) from dropped_encounters
 union all
 select 'memory links', count(*) from dropped_links
 union all
 select 'speakers', count(*) from dropped_speakers
 union all
-select 'identities', count(*) from dropped_identities
+select 'accounts', count(*) from dropped_accounts
 union all
 select 'participants', count(*) from dropped_participants;
 
@@ -317,7 +317,7 @@ where memories.org_id = %(org_id)s
 -- name: memories_containing
 select
   memories.id,
-  concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.slot, memories.metadata) as content,
+  concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.attribute, memories.metadata) as content,
   exists (
     select 1
     from memory_participants as linked
@@ -332,7 +332,7 @@ where memories.org_id = %(org_id)s
     where
       strpos(
         lower(
-          concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.slot, memories.metadata)
+          concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.attribute, memories.metadata)
         ),
         lower(wanted.string)
       ) > 0
@@ -357,9 +357,9 @@ cross join lateral (
     lower(concat_ws(
       E'\n', messages.body,
       (
-        select string_agg(revisions.body, E'\n')
-        from revisions
-        where revisions.org_id = messages.org_id and revisions.message_id = messages.id
+        select string_agg(message_revisions.body, E'\n')
+        from message_revisions
+        where message_revisions.org_id = messages.org_id and message_revisions.message_id = messages.id
       )
     )) as texts,
     lower(concat_ws(
@@ -384,16 +384,16 @@ select
   messages.id, messages.kind, messages.author_name, messages.body, messages.mentions, messages.attachments,
   messages.reactions, messages.metadata, messages.raw,
   array(
-    select revisions.written_at
-    from revisions
-    where revisions.org_id = %(org_id)s and revisions.message_id = messages.id
-    order by revisions.written_at
+    select message_revisions.written_at
+    from message_revisions
+    where message_revisions.org_id = %(org_id)s and message_revisions.message_id = messages.id
+    order by message_revisions.written_at
   ) as earlier_at,
   array(
-    select revisions.body
-    from revisions
-    where revisions.org_id = %(org_id)s and revisions.message_id = messages.id
-    order by revisions.written_at
+    select message_revisions.body
+    from message_revisions
+    where message_revisions.org_id = %(org_id)s and message_revisions.message_id = messages.id
+    order by message_revisions.written_at
   ) as earlier
 from messages
 where messages.org_id = %(org_id)s and messages.id = any (%(message_ids)s)
@@ -415,10 +415,10 @@ from unnest(
 where messages.org_id = %(org_id)s and messages.id = scrubbed.id;
 
 -- name: put_revisions
-update revisions
+update message_revisions
 set body = scrubbed.body
 from unnest(%(revisions_1)s::uuid[], %(revisions_2)s::timestamptz[], %(revisions_3)s::text[])
   as scrubbed (message_id, written_at, body)
-where revisions.org_id = %(org_id)s
-  and revisions.message_id = scrubbed.message_id
-  and revisions.written_at = scrubbed.written_at;
+where message_revisions.org_id = %(org_id)s
+  and message_revisions.message_id = scrubbed.message_id
+  and message_revisions.written_at = scrubbed.written_at;

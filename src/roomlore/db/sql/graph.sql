@@ -10,16 +10,16 @@ select id from participants where org_id = %(org_id)s and kind = 'agent' order b
 select said.id
 from unnest(%(participant_ids)s::uuid[]) as author (id)
 cross join lateral (
-  select messages.id, messages.sent_at, messages.native_order
+  select messages.id, messages.sent_at, messages.sequence
   from messages
   where messages.org_id = %(org_id)s
     and messages.author_id = author.id
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
-  order by messages.sent_at desc, messages.native_order desc, messages.id desc
+  order by messages.sent_at desc, messages.sequence desc, messages.id desc
   limit %(limit)s
 ) as said
-order by said.sent_at desc, said.native_order desc, said.id desc
+order by said.sent_at desc, said.sequence desc, said.id desc
 limit %(limit)s;
 
 -- name: said_among -> MessageRef
@@ -31,7 +31,7 @@ where messages.org_id = %(org_id)s
   and messages.author_id = any (%(participant_ids)s::uuid[])
   and messages.kind in ('message', 'whisper')
   and messages.redacted_at is null
-order by messages.sent_at desc, messages.native_order desc, messages.id desc
+order by messages.sent_at desc, messages.sequence desc, messages.id desc
 limit %(limit)s;
 
 -- name: known_among -> MemoryRef
@@ -42,7 +42,7 @@ where memories.org_id = %(org_id)s
   and memories.status = 'active'
   and memories.id in (
     select ties.memory_id
-    from ties_of(%(among)s::uuid[]) as ties
+    from links_of(%(among)s::uuid[]) as ties
     where ties.role = any (%(roles)s) and ties.participant_id = any (%(participant_ids)s::uuid[])
   )
 order by memories.valid_from desc, memories.id desc
@@ -64,7 +64,7 @@ talk as (
   from said
   cross join lateral (
     select edge.parent_id
-    from exchange_edges as edge
+    from thread_edges as edge
     where edge.org_id = %(org_id)s and edge.child_id = said.id
     order by edge.parent_id
     limit 1
@@ -74,12 +74,12 @@ talk as (
   from said
   cross join lateral (
     select edge.child_id
-    from exchange_edges as edge
+    from thread_edges as edge
     where edge.org_id = %(org_id)s
       and edge.parent_id = said.id
       and edge.parent_id = (
         select above.parent_id
-        from exchange_edges as above
+        from thread_edges as above
         where above.org_id = %(org_id)s and above.child_id = edge.child_id
         order by above.parent_id
         limit 1
@@ -130,7 +130,7 @@ limit %(limit)s;
 -- The tags of the memories that are about some participants or involve them.
 -- Uses index: memory_participants_of_participant
 select ties.tag, count(distinct ties.memory_id) as count
-from ties_of(
+from links_of(
   array(
     select memories.id
     from memories
@@ -148,10 +148,10 @@ from ties_of(
 where ties.tag is not null
 group by ties.tag;
 
--- name: present_in -> ParticipantCount
+-- name: participants_of -> ParticipantCount
 -- Who wrote in a conversation that the viewer sees whole, the most messages first.
 select messages.author_id as participant_id, count(*) as count, max(messages.sent_at) as last
-from said_in(%(conversation_id)s) as held (message_id)
+from messages_in(%(conversation_id)s) as held (message_id)
 join messages on messages.org_id = %(org_id)s and messages.id = held.message_id
 where messages.kind in ('message', 'whisper')
   and messages.redacted_at is null
@@ -163,17 +163,17 @@ limit %(limit)s;
 -- The memories with a source in a conversation that the viewer sees whole, or naming its participants, the heaviest
 -- first. A memory that shares a tag with one of the conversation's memories weighs more.
 with said as materialized (
-  select held.message_id as id from said_in(%(conversation_id)s) as held (message_id)
+  select held.message_id as id from messages_in(%(conversation_id)s) as held (message_id)
 ),
 resting as materialized (
   select distinct memories.id
-  from resting_on(array(select said.id from said)) as rests
+  from derived_from(array(select said.id from said)) as rests
   join memories on memories.org_id = %(org_id)s and memories.id = rests.memory_id
   where memories.status = 'active'
 ),
 topic as materialized (
   select distinct ties.tag
-  from ties_of(array(select resting.id from resting)) as ties
+  from links_of(array(select resting.id from resting)) as ties
   where ties.tag is not null
 ),
 named as materialized (
@@ -196,7 +196,7 @@ meant as materialized (
 ),
 alike as (
   select distinct ties.memory_id as id
-  from ties_of(array(select meant.id from meant)) as ties
+  from links_of(array(select meant.id from meant)) as ties
   join topic on topic.tag = ties.tag
 )
 select
@@ -222,6 +222,6 @@ from unnest(%(participant_ids)s::uuid[]) as asked (id)
 union
 select other.participant_id
 from unnest(%(participant_ids)s::uuid[]) as asked (id)
-join merges as mine on mine.org_id = %(org_id)s and mine.participant_id = asked.id
-join merges as other on other.org_id = %(org_id)s and other.person_id = mine.person_id
+join participant_merges as mine on mine.org_id = %(org_id)s and mine.participant_id = asked.id
+join participant_merges as other on other.org_id = %(org_id)s and other.person_id = mine.person_id
 order by id;

@@ -18,7 +18,7 @@ select said.author_id as participant_id, parent.author_id as other_id, count(*) 
 from messages as said
 cross join lateral (
   select edge.parent_id
-  from exchange_edges as edge
+  from thread_edges as edge
   where edge.org_id = said.org_id and edge.child_id = said.id
   order by edge.parent_id
   limit 1
@@ -43,14 +43,14 @@ select id, room_id from conversations where org_id = %(org_id)s and id = any (%(
 -- name: messages
 -- Uses index: replies_from
 select
-  said.id, said.room_id, said.sent_at, said.native_order, said.author_id, said.kind, standing.conversation_id,
+  said.id, said.room_id, said.sent_at, said.sequence, said.author_id, said.kind, standing.conversation_id,
   parent.id as reply_to,
   case when said.kind = 'whisper' then coalesce(addressed.ids, '{}') end as audience
 from messages as said
-left join placements as standing on standing.org_id = said.org_id and standing.message_id = said.id
+left join conversation_messages as standing on standing.org_id = said.org_id and standing.message_id = said.id
 left join lateral (
   select edge.parent_id
-  from exchange_edges as edge
+  from thread_edges as edge
   where edge.org_id = said.org_id and edge.child_id = said.id
   order by edge.parent_id
   limit 1

@@ -1,12 +1,12 @@
 -- name: enqueue_added
-insert into work (org_id, stage, subject_id)
+insert into work_queue (org_id, queue, subject_id)
 select %(org_id)s, 'inject', added.id
 from pg_temp.incoming as added
 where added.kind in ('message', 'whisper')
   and added.redacted_at is null
   and added.sent_at > now() - %(max_age)s::interval
   and added.body ~ '\S'
-  and exists (select 1 from rooms where rooms.org_id = %(org_id)s and rooms.id = added.room_id and rooms.is_injecting)
+  and exists (select 1 from rooms where rooms.org_id = %(org_id)s and rooms.id = added.room_id and rooms.is_injection_enabled)
   and exists (
     select 1
     from memberships
@@ -17,7 +17,7 @@ where added.kind in ('message', 'whisper')
       and participants.kind = 'agent'
       and participants.id <> added.author_id
   )
-on conflict (org_id, stage, subject_id) do nothing;
+on conflict (org_id, queue, subject_id) do nothing;
 
 -- name: injection_targets
 select
@@ -49,7 +49,7 @@ where said.org_id = %(org_id)s
   and said.id = any (%(message_ids)s)
   and said.kind in ('message', 'whisper')
   and said.redacted_at is null
-  and rooms.is_injecting
+  and rooms.is_injection_enabled
   and not exists (
     select 1
     from injections
@@ -58,7 +58,7 @@ where said.org_id = %(org_id)s
       and injections.agent_id = agent.id
       and (injections.injected_at > %(rested_at)s or injections.trigger_id = said.id)
   )
-order by said.sent_at, said.native_order, said.id, agent.id;
+order by said.sent_at, said.sequence, said.id, agent.id;
 
 -- name: delivered_ids
 -- Uses index: injections_given
@@ -69,7 +69,7 @@ where injections.org_id = %(org_id)s
   and injections.room_id = %(room_id)s
   and injections.agent_id = %(agent_id)s
   and injections.memory_id = any (%(memory_ids)s)
-  and injections.injected_at > coalesce(rooms.last_compacted_at, '-infinity');
+  and injections.injected_at > coalesce(rooms.context_reset_at, '-infinity');
 
 -- name: delivered_by_messages
 select memory_id from injections where org_id = %(org_id)s and message_id = any (%(message_ids)s);
@@ -86,7 +86,7 @@ select not exists (
 with giving as (
   select
     stated.id, stated.memory_id, stated.body, stated.place,
-    said.room_id, said.sent_at - stated.place * interval '1 microsecond' as sent_at, said.native_order
+    said.room_id, said.sent_at - stated.place * interval '1 microsecond' as sent_at, said.sequence
   from unnest(%(id)s::uuid[], %(memory_id)s::uuid[], %(body)s::text[]) with ordinality as stated (id, memory_id, body, place)
   join messages as said on said.org_id = %(org_id)s and said.id = %(trigger_id)s and said.redacted_at is null
   join rooms on rooms.org_id = said.org_id and rooms.id = said.room_id
@@ -98,17 +98,17 @@ with giving as (
       and injections.room_id = said.room_id
       and injections.agent_id = %(agent_id)s
       and injections.memory_id = stated.memory_id
-      and injections.injected_at > coalesce(rooms.last_compacted_at, '-infinity')
+      and injections.injected_at > coalesce(rooms.context_reset_at, '-infinity')
   )
 ),
 said as (
   insert into messages (
-    org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision, native_order,
+    org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision, sequence,
     received_at, metadata, is_directed
   )
   select
     %(org_id)s, id, room_id, 'roomlore-' || id, 'context_injection', %(author_id)s, %(author_name)s, 'system', body,
-    sent_at, 'us', native_order, %(at)s, jsonb_build_object('memory_id', memory_id), true
+    sent_at, 'us', sequence, %(at)s, jsonb_build_object('memory_id', memory_id), true
   from giving
 ),
 addressed as (
@@ -155,8 +155,8 @@ delete from messages where org_id = %(org_id)s and id = any (%(message_ids)s) an
 
 -- name: reset_context
 update rooms
-set last_compacted_at = greatest(last_compacted_at, %(at)s)
+set context_reset_at = greatest(context_reset_at, %(at)s)
 where org_id = %(org_id)s and id = %(room_id)s;
 
 -- name: set_enabled
-update rooms set is_injecting = %(is_enabled)s where org_id = %(org_id)s and id = %(room_id)s;
+update rooms set is_injection_enabled = %(is_enabled)s where org_id = %(org_id)s and id = %(room_id)s;

@@ -1,42 +1,42 @@
 -- name: next_conversation
 -- While work on its room waits, a message may move to another conversation or become sensitive.
 -- Uses index: conversations_unread
-select id, room_id, sensitivity, drawing_state(conversations) as state
+select id, room_id, sensitivity, current_extraction_state(conversations) as state
 from conversations
 where org_id = %(org_id)s
-  and read_state is null
+  and llm_extraction_state is null
   and sensitivity = 'normal'
   and is_over(conversations, %(now)s)
   and not id = any (%(passed_over)s)
   and exists (
     select 1
-    from placements
-    where placements.org_id = conversations.org_id and placements.conversation_id = conversations.id
+    from conversation_messages
+    where conversation_messages.org_id = conversations.org_id and conversation_messages.conversation_id = conversations.id
   )
   and not exists (
     select 1
-    from work
-    where work.org_id = conversations.org_id and work.stage = 'untangle' and work.subject_id = conversations.room_id
+    from work_queue
+    where work_queue.org_id = conversations.org_id and work_queue.queue = 'disentangle' and work_queue.subject_id = conversations.room_id
   )
   and not exists (
     select 1
-    from asked_of_rooms
-    where asked_of_rooms.org_id = conversations.org_id
-      and asked_of_rooms.room_id = conversations.room_id
-      and asked_of_rooms.day = (%(now)s::timestamptz at time zone 'utc')::date
-      and asked_of_rooms.calls >= %(most_of_room)s
+    from llm_room_quota
+    where llm_room_quota.org_id = conversations.org_id
+      and llm_room_quota.room_id = conversations.room_id
+      and llm_room_quota.day = (%(now)s::timestamptz at time zone 'utc')::date
+      and llm_room_quota.calls >= %(most_of_room)s
   )
 order by last_at desc, id
 limit 1;
 
 -- name: requested
-select id, room_id, sensitivity, drawing_state(conversations) as state
+select id, room_id, sensitivity, current_extraction_state(conversations) as state
 from conversations
 where org_id = %(org_id)s and id = any (%(ids)s) and sensitivity = 'normal'
 order by last_at desc, id;
 
 -- name: count_room_call
-insert into asked_of_rooms as counted (org_id, room_id, day, calls)
+insert into llm_room_quota as counted (org_id, room_id, day, calls)
 select %(org_id)s, %(room_id)s, (%(now)s::timestamptz at time zone 'utc')::date, 1 where %(most)s > 0
 on conflict (org_id, room_id, day) do update
 set calls = counted.calls + 1
@@ -46,28 +46,28 @@ returning counted.calls;
 -- name: earlier_answer
 -- An answer may repeat all that was shown. One of another conversation is left out unless that was shown only messages
 -- of its own or these. So is one whose messages a privacy request covers by now.
--- Uses index: readings_same
+-- Uses index: llm_calls_same
 select id, conversation_id, answer, sent_tokens, answer_tokens
-from readings
+from llm_calls
 where org_id = %(org_id)s
   and digest = %(digest)s
   and answer is not null
   and not exists (
     select 1
-    from reading_messages as shown
-    where shown.org_id = readings.org_id
-      and shown.reading_id = readings.id
+    from llm_call_messages as shown
+    where shown.org_id = llm_calls.org_id
+      and shown.reading_id = llm_calls.id
       and (
-        exists (select 1 from withheld where withheld.org_id = shown.org_id and withheld.message_id = shown.message_id)
+        exists (select 1 from restricted_messages where restricted_messages.org_id = shown.org_id and restricted_messages.message_id = shown.message_id)
         or (
-          readings.conversation_id <> %(conversation_id)s
+          llm_calls.conversation_id <> %(conversation_id)s
           and not shown.message_id = any (%(message_ids)s)
           and not exists (
             select 1
-            from placements
-            where placements.org_id = shown.org_id
-              and placements.message_id = shown.message_id
-              and placements.conversation_id = readings.conversation_id
+            from conversation_messages
+            where conversation_messages.org_id = shown.org_id
+              and conversation_messages.message_id = shown.message_id
+              and conversation_messages.conversation_id = llm_calls.conversation_id
           )
         )
       )
@@ -76,73 +76,73 @@ order by conversation_id = %(conversation_id)s desc, id desc
 limit 1;
 
 -- name: add_call
-insert into readings (
-  org_id, id, room_id, conversation_id, language_model, digest, instructions, material, asked_at, answered_at, answer,
+insert into llm_calls (
+  org_id, id, room_id, conversation_id, language_model, digest, instructions, prompt, asked_at, answered_at, answer,
   is_repeated
 )
 values (
-  %(org_id)s, %(id)s, %(room_id)s, %(conversation_id)s, %(language_model)s, %(digest)s, %(instructions)s, %(material)s,
+  %(org_id)s, %(id)s, %(room_id)s, %(conversation_id)s, %(language_model)s, %(digest)s, %(instructions)s, %(prompt)s,
   %(asked_at)s, %(answered_at)s, %(answer)s, %(answer)s::text is not null
 );
 
 -- name: add_messages
-insert into reading_messages (org_id, message_id, reading_id)
+insert into llm_call_messages (org_id, message_id, reading_id)
 select distinct %(org_id)s::uuid, message_id, %(call_id)s::uuid
 from unnest(%(message_ids)s::uuid[]) as shown (message_id);
 
 -- name: record_answer
-update readings
+update llm_calls
 set
   answered_at = %(answered_at)s, answer = %(answer)s, error = %(error)s, sent_tokens = %(tokens_1)s,
   answer_tokens = %(tokens_2)s
 where org_id = %(org_id)s and id = %(call_id)s;
 
 -- name: record_results
-update readings
-set verdicts = result.verdicts::jsonb
-from unnest(%(verdicts_1)s::uuid[], %(verdicts_2)s::text[]) as result (id, verdicts)
-where readings.org_id = %(org_id)s and readings.id = result.id;
+update llm_calls
+set results = result.results::jsonb
+from unnest(%(results_1)s::uuid[], %(results_2)s::text[]) as result (id, results)
+where llm_calls.org_id = %(org_id)s and llm_calls.id = result.id;
 
 -- name: outdated_calls
--- Uses index: readings_of_conversation
+-- Uses index: llm_calls_of_conversation
 select id
-from readings
+from llm_calls
 where org_id = %(org_id)s and conversation_id = %(conversation_id)s and not id = any (%(kept)s);
 
 -- name: calls_with_messages
 select distinct reading_id
-from reading_messages
+from llm_call_messages
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
 -- name: calls_containing
-select readings.id
-from readings
-where readings.org_id = %(org_id)s
+select llm_calls.id
+from llm_calls
+where llm_calls.org_id = %(org_id)s
   and exists (
     select 1 from unnest(%(strings)s::text[]) as erased (string)
-    where strpos(lower(concat_ws(E'\n', readings.material, readings.answer, readings.verdicts::text)), lower(erased.string)) > 0
+    where strpos(lower(concat_ws(E'\n', llm_calls.prompt, llm_calls.answer, llm_calls.results::text)), lower(erased.string)) > 0
   );
 
 -- name: drop_messages
-delete from reading_messages where org_id = %(org_id)s and reading_id = any (%(ids)s);
+delete from llm_call_messages where org_id = %(org_id)s and reading_id = any (%(ids)s);
 
 -- name: drop_calls
-delete from readings where org_id = %(org_id)s and id = any (%(ids)s);
+delete from llm_calls where org_id = %(org_id)s and id = any (%(ids)s);
 
 -- name: of_conversation
--- Uses index: readings_of_conversation
+-- Uses index: llm_calls_of_conversation
 select
-  id, room_id, conversation_id, language_model, instructions, material, asked_at, answered_at, answer, error,
-  is_repeated, sent_tokens, answer_tokens, coalesce(verdicts, '[]') as verdicts
-from readings
+  id, room_id, conversation_id, language_model, instructions, prompt, asked_at, answered_at, answer, error,
+  is_repeated, sent_tokens, answer_tokens, coalesce(results, '[]') as results
+from llm_calls
 where org_id = %(org_id)s and conversation_id = %(conversation_id)s
 order by id;
 
 -- name: newest
 select
-  id, room_id, conversation_id, language_model, instructions, material, asked_at, answered_at, answer, error,
-  is_repeated, sent_tokens, answer_tokens, coalesce(verdicts, '[]') as verdicts
-from readings
+  id, room_id, conversation_id, language_model, instructions, prompt, asked_at, answered_at, answer, error,
+  is_repeated, sent_tokens, answer_tokens, coalesce(results, '[]') as results
+from llm_calls
 where org_id = %(org_id)s
 order by id desc
 limit %(limit)s;
@@ -152,6 +152,6 @@ limit %(limit)s;
 select count(*) as waiting
 from conversations
 where org_id = %(org_id)s
-  and read_state is null
+  and llm_extraction_state is null
   and sensitivity = 'normal'
   and is_over(conversations, %(now)s);

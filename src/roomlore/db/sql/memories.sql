@@ -13,7 +13,7 @@ order by valid_from desc, memory_id desc;
 
 -- name: ids_from_message
 select memories.id
-from resting_on(array[%(message_id)s::uuid]) as rests
+from derived_from(array[%(message_id)s::uuid]) as rests
 join memories on memories.org_id = %(org_id)s and memories.id = rests.memory_id
 order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
@@ -32,16 +32,16 @@ limit 10;
 -- name: memory_rows
 -- Sources, participants and tags of all memories are read at once, because visibility is expensive to check.
 with ties as materialized (
-  select memory_id, message_id, quote_start, quote_end, drawn_by, participant_id, role, tag
-  from ties_of(%(memory_ids)s::uuid[])
+  select memory_id, message_id, quote_start, quote_end, extracted_by, participant_id, role, tag
+  from links_of(%(memory_ids)s::uuid[])
 ),
 rests as materialized (
   select
     ties.memory_id,
-    array_agg(ties.message_id order by message.sent_at, message.native_order, message.id) as source_ids,
-    array_agg(ties.quote_start order by message.sent_at, message.native_order, message.id) as quote_starts,
-    array_agg(ties.quote_end order by message.sent_at, message.native_order, message.id) as quote_ends,
-    min(ties.drawn_by) as extractor,
+    array_agg(ties.message_id order by message.sent_at, message.sequence, message.id) as source_ids,
+    array_agg(ties.quote_start order by message.sent_at, message.sequence, message.id) as quote_starts,
+    array_agg(ties.quote_end order by message.sent_at, message.sequence, message.id) as quote_ends,
+    min(ties.extracted_by) as extractor,
     max(message.edited_at) as edited_at
   from ties
   join messages as message on message.org_id = %(org_id)s and message.id = ties.message_id
@@ -60,7 +60,7 @@ bears as materialized (
 )
 select
   id, kind, title, content, importance, confidence, sensitivity, status, extractor, audience, asserted_by, asserted_in,
-  recorded_at, valid_from, source_ids, quote_starts, quote_ends, participant_ids, roles, tags, metadata, task_id, slot,
+  recorded_at, valid_from, source_ids, quote_starts, quote_ends, participant_ids, roles, tags, metadata, task_id, attribute,
   is_outdated, superseded_by
 from (
   select
@@ -73,7 +73,7 @@ from (
     coalesce(bears.participant_ids, '{}') as participant_ids,
     coalesce(bears.roles, '{}') as roles,
     coalesce(bears.tags, '{}') as tags,
-    memories.metadata, memories.task_id, memories.slot,
+    memories.metadata, memories.task_id, memories.attribute,
     coalesce(rests.edited_at > memories.recorded_at, false) as is_outdated,
     memories.superseded_by, large.size,
     sum(large.size) over (
@@ -99,7 +99,7 @@ from known_participants
 where org_id = %(org_id)s and id = any (%(ids)s);
 
 -- name: matching_question
-select memory_id, coverage, terms from worded_memories(%(question)s, %(wanted)s);
+select memory_id, coverage, terms from lexical_memories(%(question)s, %(wanted)s);
 
 -- name: successors
 -- Stops at a cycle.
@@ -133,7 +133,7 @@ select id from earlier where id <> %(memory_id)s;
 -- name: find_link_target
 -- A language model saw it earlier: a privacy request may cover it by now, or it may have become sensitive.
 select
-  memories.id, memories.slot,
+  memories.id, memories.attribute,
   coalesce(
     (
       select max(messages.sent_at)
@@ -146,7 +146,7 @@ select
 from memories
 where memories.org_id = %(org_id)s
   and memories.id = %(memory_id)s
-  and memories.circle = %(circle)s
+  and memories.dedup_scope = %(dedup_scope)s
   and memories.status = 'active'
   and memories.sensitivity = 'normal'
   and not exists (
@@ -155,18 +155,18 @@ where memories.org_id = %(org_id)s
     where memory_sources.org_id = memories.org_id
       and memory_sources.memory_id = memories.id
       and (
-        memory_sources.drawn_by is null
+        memory_sources.extracted_by is null
         or exists (
           select 1
-          from withheld
-          where withheld.org_id = memory_sources.org_id and withheld.message_id = memory_sources.message_id
+          from restricted_messages
+          where restricted_messages.org_id = memory_sources.org_id and restricted_messages.message_id = memory_sources.message_id
         )
       )
   );
 
 -- name: prompt_candidates
 -- Uses index: memories_saying
-select candidate.id, candidate.kind, candidate.content, candidate.slot, candidate.circle, candidate.source_ids
+select candidate.id, candidate.kind, candidate.content, candidate.attribute, candidate.dedup_scope, candidate.source_ids
 from (
   select
     recent.*,
@@ -184,7 +184,7 @@ from (
     select *
     from memories
     where org_id = %(org_id)s
-      and circle = any (%(circles)s)
+      and dedup_scope = any (%(circles)s)
       and status = 'active'
       and sensitivity = 'normal'
     order by valid_from desc, id
@@ -202,17 +202,17 @@ from (
     where memory_sources.org_id = recent.org_id
       and memory_sources.memory_id = recent.id
       and (
-        memory_sources.drawn_by is null
+        memory_sources.extracted_by is null
         or memory_sources.message_id = any (%(besides)s)
         or exists (
           select 1
-          from withheld
-          where withheld.org_id = memory_sources.org_id and withheld.message_id = memory_sources.message_id
+          from restricted_messages
+          where restricted_messages.org_id = memory_sources.org_id and restricted_messages.message_id = memory_sources.message_id
         )
       )
   )
 ) as candidate
-where candidate.shared > 0 or candidate.circle <> %(of_nobody)s
+where candidate.shared > 0 or candidate.dedup_scope <> %(of_nobody)s
 order by candidate.shared desc, candidate.valid_from desc, candidate.id
 limit %(limit)s;
 

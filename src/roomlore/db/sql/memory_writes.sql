@@ -25,25 +25,25 @@ and not exists (
 );
 
 -- name: source_audiences
-select messages.room_id, hearers(messages) as hearers, rooms.visibility = 'open' as is_open
+select messages.room_id, recipients(messages) as recipients, rooms.visibility = 'open' as is_open
 from messages
 join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
 where messages.org_id = %(org_id)s and messages.id = any (%(ids)s);
 
 -- name: participants_by_id
-select participants.id, coalesce(merges.person_id, participants.id) as person_id, participants.kind = 'agent' as is_agent
+select participants.id, coalesce(participant_merges.person_id, participants.id) as person_id, participants.kind = 'agent' as is_agent
 from participants
-left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
+left join participant_merges on participant_merges.org_id = participants.org_id and participant_merges.participant_id = participants.id
 where participants.org_id = %(org_id)s and participants.id = any (%(ids)s);
 
 -- name: is_sensitive
 select exists (
   select 1
-  from placements
+  from conversation_messages
   join conversations
-    on conversations.org_id = placements.org_id and conversations.id = placements.conversation_id
-  where placements.org_id = %(org_id)s
-    and placements.message_id = any (%(ids)s)
+    on conversations.org_id = conversation_messages.org_id and conversations.id = conversation_messages.conversation_id
+  where conversation_messages.org_id = %(org_id)s
+    and conversation_messages.message_id = any (%(ids)s)
     and conversations.sensitivity = 'sensitive'
 );
 
@@ -54,11 +54,11 @@ from memory_sources
 join memories on memories.org_id = memory_sources.org_id and memories.id = memory_sources.memory_id
 where memory_sources.org_id = %(org_id)s
   and memory_sources.message_id = %(message_id)s
-  and memories.circle = %(circle)s
+  and memories.dedup_scope = %(dedup_scope)s
   and case
     when memories.digest = %(digest)s then memories.status <> 'active'
     else
-      memory_sources.drawn_by <> %(extractor)s::text
+      memory_sources.extracted_by <> %(extractor)s::text
       and memories.kind = %(kind)s
       and int4range(memory_sources.quote_start, memory_sources.quote_end)
         && int4range(%(quote_start)s::integer, %(quote_end)s::integer)
@@ -70,7 +70,7 @@ limit 1;
 -- Uses index: memories_saying
 select id, valid_from, confidence
 from memories
-where org_id = %(org_id)s and circle = %(circle)s and digest = %(digest)s and status = 'active';
+where org_id = %(org_id)s and dedup_scope = %(dedup_scope)s and digest = %(digest)s and status = 'active';
 
 -- name: has_same_audience
 -- Members may come and go between two messages of a room.
@@ -88,7 +88,7 @@ from (
         and memory_sources.message_id = messages.id
     ) as is_old,
     case
-      when messages.kind = 'whisper' then hearers(messages)::text
+      when messages.kind = 'whisper' then recipients(messages)::text
       when rooms.visibility = 'open' and %(sensitivity)s = 'normal' then 'all'
       else (
         select md5(string_agg(memberships.participant_id::text, ' ' order by memberships.participant_id))
@@ -114,16 +114,16 @@ from (
 -- name: add_memory
 insert into memories (
   org_id, id, kind, title, content, importance, confidence, sensitivity, audience, asserted_by, asserted_in, recorded_at,
-  valid_from, slot, task_id, metadata, circle, digest, is_hushed
+  valid_from, attribute, task_id, metadata, dedup_scope, digest, is_conversation_sensitive
 )
 values (
   %(org_id)s, %(id)s, %(kind)s, %(title)s, %(content)s, %(importance)s, %(confidence)s, %(sensitivity)s, %(audience)s,
-  %(asserted_by)s, %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(slot)s, %(task_id)s, %(metadata)s, %(circle)s,
-  %(digest)s, %(is_hushed)s
+  %(asserted_by)s, %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(attribute)s, %(task_id)s, %(metadata)s, %(dedup_scope)s,
+  %(digest)s, %(is_conversation_sensitive)s
 );
 
 -- name: add_sources
-insert into memory_sources (org_id, memory_id, message_id, quote_start, quote_end, drawn_by)
+insert into memory_sources (org_id, memory_id, message_id, quote_start, quote_end, extracted_by)
 select %(org_id)s, %(memory_id)s, message_id, quote_start, quote_end, %(extractor)s
 from unnest(%(message_id)s::uuid[], %(quote_start)s::integer[], %(quote_end)s::integer[])
   as source (message_id, quote_start, quote_end)
@@ -178,7 +178,7 @@ where org_id = %(org_id)s and id = %(memory_id)s and %(metadata)s::jsonb || meta
 select
   memories.id, memories.digest, memories.recorded_at, memories.superseded_by,
   coalesce(newest.sent_at, memories.valid_from) as said_at,
-  coalesce(newest.native_order, 0) as native_order,
+  coalesce(newest.sequence, 0) as sequence,
   coalesce(newest.quote_start, 0) as quote_start,
   case
     when author.is_own or not author.is_stated then 3
@@ -187,11 +187,11 @@ select
   end as standing
 from memories
 left join lateral (
-  select messages.sent_at, messages.native_order, memory_sources.quote_start
+  select messages.sent_at, messages.sequence, memory_sources.quote_start
   from memory_sources
   join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
   where memory_sources.org_id = memories.org_id and memory_sources.memory_id = memories.id
-  order by messages.sent_at desc, messages.native_order desc, messages.id desc
+  order by messages.sent_at desc, messages.sequence desc, messages.id desc
   limit 1
 ) as newest on true
 cross join lateral (
@@ -211,8 +211,8 @@ cross join lateral (
   where named.org_id = memories.org_id and named.memory_id = memories.id and named.role = 'author'
 ) as author
 where memories.org_id = %(org_id)s
-  and memories.circle = %(circle)s
-  and memories.slot = %(slot)s
+  and memories.dedup_scope = %(dedup_scope)s
+  and memories.attribute = %(attribute)s
   and memories.archived_at is null
   and (
     memories.superseded_by is null
@@ -221,14 +221,14 @@ where memories.org_id = %(org_id)s
       from memories as later
       where later.org_id = memories.org_id
         and later.id = memories.superseded_by
-        and later.circle = memories.circle
-        and later.slot = memories.slot
+        and later.dedup_scope = memories.dedup_scope
+        and later.attribute = memories.attribute
         and later.archived_at is null
     )
   );
 
 -- name: supersession_overrides
-select memory_id, digest from partings where org_id = %(org_id)s and memory_id = any (%(ids)s);
+select memory_id, digest from supersession_overrides where org_id = %(org_id)s and memory_id = any (%(ids)s);
 
 -- name: set_superseded_by
 update memories
@@ -252,7 +252,7 @@ set archived_at = null, superseded_by = null
 where org_id = %(org_id)s and id = %(memory_id)s and status <> 'active';
 
 -- name: add_override
-insert into partings (org_id, memory_id, digest)
+insert into supersession_overrides (org_id, memory_id, digest)
 select %(org_id)s, %(memory_id)s, successor.digest
 from memories as successor
 where successor.org_id = %(org_id)s and successor.id = %(beside)s
@@ -264,7 +264,7 @@ delete from memory_sources
 using memories
 where memory_sources.org_id = %(org_id)s
   and memory_sources.message_id = any (%(message_ids)s)
-  and memory_sources.drawn_by = %(extractor)s
+  and memory_sources.extracted_by = %(extractor)s
   and memories.org_id = %(org_id)s
   and memories.id = memory_sources.memory_id
   and not exists (
@@ -291,7 +291,7 @@ returning id;
 
 -- name: memories_naming
 select
-  memories.id, memories.sensitivity, memories.audience, memories.asserted_by, memories.circle, memories.slot,
+  memories.id, memories.sensitivity, memories.audience, memories.asserted_by, memories.dedup_scope, memories.attribute,
   array(
     select memory_sources.message_id
     from memory_sources
@@ -310,8 +310,8 @@ order by memories.id;
 
 -- name: set_scopes
 update memories
-set circle = change.circle
-from unnest(%(circles_1)s::uuid[], %(circles_2)s::text[]) as change (id, circle)
+set dedup_scope = change.dedup_scope
+from unnest(%(circles_1)s::uuid[], %(circles_2)s::text[]) as change (id, dedup_scope)
 where memories.org_id = %(org_id)s and memories.id = change.id;
 
 -- name: restore_in_scopes
@@ -323,13 +323,13 @@ where memories.org_id = %(org_id)s
   and memories.id = any (%(ids)s)
   and successor.org_id = memories.org_id
   and successor.id = memories.superseded_by
-  and successor.circle <> memories.circle
+  and successor.dedup_scope <> memories.dedup_scope
   and (
-    successor.slot = memories.slot
+    successor.attribute = memories.attribute
     or successor.digest = memories.digest
     -- or the successor was extracted
     or (
-      select coalesce(bool_and(memory_sources.drawn_by is not null), false)
+      select coalesce(bool_and(memory_sources.extracted_by is not null), false)
       from memory_sources
       where memory_sources.org_id = successor.org_id and memory_sources.memory_id = successor.id
     )
@@ -339,14 +339,14 @@ where memories.org_id = %(org_id)s
 update memories
 set superseded_by = newest.id
 from (
-  select circle, digest, (array_agg(id order by valid_from desc, id desc))[1] as id
+  select dedup_scope, digest, (array_agg(id order by valid_from desc, id desc))[1] as id
   from memories
-  where org_id = %(org_id)s and circle = any (%(circles)s) and status = 'active'
-  group by circle, digest
+  where org_id = %(org_id)s and dedup_scope = any (%(circles)s) and status = 'active'
+  group by dedup_scope, digest
   having count(*) > 1
 ) as newest
 where memories.org_id = %(org_id)s
-  and memories.circle = newest.circle
+  and memories.dedup_scope = newest.dedup_scope
   and memories.digest = newest.digest
   and memories.status = 'active'
   and memories.id <> newest.id

@@ -3,7 +3,7 @@
 -- Always name it with its schema.
 create temporary table incoming (
   id uuid, room_id uuid, external_id text, kind text, author_id uuid, author_name text, author_kind text,
-  body text, sent_at timestamptz, precision text, native_order bigint, edited_at timestamptz,
+  body text, sent_at timestamptz, precision text, sequence bigint, edited_at timestamptz,
   redacted_at timestamptz, synthetic_id boolean, mentions jsonb, attachments jsonb, reactions jsonb,
   metadata jsonb, raw jsonb, reply_to text, thread_root text, to_embed boolean
 ) on commit delete rows;
@@ -15,12 +15,12 @@ copy pg_temp.incoming from stdin;
 -- name: add_staged
 insert into messages (
   org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, received_at, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions,
+  sequence, received_at, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions,
   metadata, raw
 )
 select
   %(org_id)s, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, %(received_at)s, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions,
+  sequence, %(received_at)s, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions,
   metadata, raw
 from pg_temp.incoming
 on conflict (org_id, room_id, external_id) do nothing;
@@ -43,16 +43,16 @@ select
     where message_audience.org_id = %(org_id)s and message_audience.message_id = messages.id
   ) as audience,
   array(
-    select revisions.written_at
-    from revisions
-    where revisions.org_id = %(org_id)s and revisions.message_id = messages.id
-    order by revisions.written_at
+    select message_revisions.written_at
+    from message_revisions
+    where message_revisions.org_id = %(org_id)s and message_revisions.message_id = messages.id
+    order by message_revisions.written_at
   ) as earlier_at,
   array(
-    select revisions.body
-    from revisions
-    where revisions.org_id = %(org_id)s and revisions.message_id = messages.id
-    order by revisions.written_at
+    select message_revisions.body
+    from message_revisions
+    where message_revisions.org_id = %(org_id)s and message_revisions.message_id = messages.id
+    order by message_revisions.written_at
   ) as earlier,
   case when jsonb_typeof(messages.raw -> 'text') = 'string' then messages.raw ->> 'text' end as source_text
 from unnest(%(keys_1)s::uuid[], %(keys_2)s::text[]) as wanted (room_id, external_id)
@@ -84,7 +84,7 @@ from unnest(%(message_id)s::uuid[], %(author_name)s::text[]) as first (id, autho
 where messages.org_id = %(org_id)s and messages.id = first.id;
 
 -- name: add_revisions
-insert into revisions (org_id, message_id, written_at, body)
+insert into message_revisions (org_id, message_id, written_at, body)
 select %(org_id)s, earlier.message_id, earlier.written_at, earlier.body
 from unnest(%(message_id)s::uuid[], %(written_at)s::timestamptz[], %(body)s::text[])
   as earlier (message_id, written_at, body)
@@ -100,7 +100,7 @@ set
 where org_id = %(org_id)s and id = any (%(ids)s) and redacted_at is null;
 
 -- name: drop_revisions
-delete from revisions where org_id = %(org_id)s and message_id = any (%(ids)s);
+delete from message_revisions where org_id = %(org_id)s and message_id = any (%(ids)s);
 
 -- name: add_audiences
 insert into message_audience (org_id, message_id, participant_id)
@@ -142,7 +142,7 @@ cross join lateral (
   select id
   from messages
   where org_id = %(org_id)s and room_id = room.id
-  order by sent_at desc, native_order desc, external_id desc
+  order by sent_at desc, sequence desc, external_id desc
   limit 1
 ) as newest;
 
@@ -159,22 +159,22 @@ where replies.org_id = %(org_id)s
 -- name: messages_by_id
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind,
-  coalesce(left(body, %(most)s::integer), body) as body, sent_at, precision, native_order, edited_at, redacted_at,
+  coalesce(left(body, %(most)s::integer), body) as body, sent_at, precision, sequence, edited_at, redacted_at,
   erased_at, reply_to,
   mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s and id = any (%(ids)s)
-order by sent_at, native_order, id;
+order by sent_at, sequence, id;
 
 -- name: messages_on_page
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to,
+  sequence, edited_at, redacted_at, erased_at, reply_to,
   mentions, reactions, metadata, reach
 from (
   select
     timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
-    timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.native_order,
+    timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.sequence,
     timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
     -- the mentions come from the body, which is not read where it is left out
     case when sum(timeline.size) over in_order - timeline.size < %(most_bytes)s then timeline.mentioned end as mentions,
@@ -191,49 +191,49 @@ order by place;
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to,
+  sequence, edited_at, redacted_at, erased_at, reply_to,
   mentions, reactions, metadata, reach
 from (
   select
     id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-    native_order, edited_at, redacted_at, erased_at, reply_to,
+    sequence, edited_at, redacted_at, erased_at, reply_to,
     -- the mentions come from the body, which is not read where it is left out
     case when sum(size) over in_order - size < %(most_bytes)s then mentioned end as mentions,
     reacted as reactions, told_metadata as metadata, size, sum(size) over in_order::bigint as reach
   from timeline
   where org_id = %(org_id)s
     and room_id = %(room_id)s
-    and (sent_at, native_order, id) < (%(place_1)s, %(place_2)s, %(place_3)s)
-  window in_order as (order by sent_at desc, native_order desc, id desc rows unbounded preceding)
-  order by sent_at desc, native_order desc, id desc
+    and (sent_at, sequence, id) < (%(place_1)s, %(place_2)s, %(place_3)s)
+  window in_order as (order by sent_at desc, sequence desc, id desc rows unbounded preceding)
+  order by sent_at desc, sequence desc, id desc
   limit %(limit)s
 ) as found
 where reach - size < %(most_bytes)s
-order by sent_at desc, native_order desc, id desc;
+order by sent_at desc, sequence desc, id desc;
 
 -- name: messages_after
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to,
+  sequence, edited_at, redacted_at, erased_at, reply_to,
   mentions, reactions, metadata, reach
 from (
   select
     id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-    native_order, edited_at, redacted_at, erased_at, reply_to,
+    sequence, edited_at, redacted_at, erased_at, reply_to,
     -- the mentions come from the body, which is not read where it is left out
     case when sum(size) over in_order - size < %(most_bytes)s then mentioned end as mentions,
     reacted as reactions, told_metadata as metadata, size, sum(size) over in_order::bigint as reach
   from timeline
   where org_id = %(org_id)s
     and room_id = %(room_id)s
-    and (sent_at, native_order, id) > (%(place_1)s, %(place_2)s, %(place_3)s)
-  window in_order as (order by sent_at, native_order, id rows unbounded preceding)
-  order by sent_at, native_order, id
+    and (sent_at, sequence, id) > (%(place_1)s, %(place_2)s, %(place_3)s)
+  window in_order as (order by sent_at, sequence, id rows unbounded preceding)
+  order by sent_at, sequence, id
   limit %(limit)s
 ) as found
 where reach - size < %(most_bytes)s
-order by sent_at, native_order, id;
+order by sent_at, sequence, id;
 
 -- name: replies_around
 -- Of a message with very many replies no more than `limit` are read.
@@ -261,7 +261,7 @@ limit %(limit)s;
 -- name: messages_known_as
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to,
+  sequence, edited_at, redacted_at, erased_at, reply_to,
   mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s and external_id = %(word)s
@@ -272,7 +272,7 @@ limit 10;
 -- Uses index: messages_org_id_room_id_external_id_key
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to,
+  sequence, edited_at, redacted_at, erased_at, reply_to,
   mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
@@ -280,7 +280,7 @@ where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
 -- name: own_messages_stated_as
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to,
+  sequence, edited_at, redacted_at, erased_at, reply_to,
   mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
 from timeline
 where org_id = %(org_id)s
@@ -294,7 +294,7 @@ limit 10;
 -- Uses index: messages_pkey
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to,
+  sequence, edited_at, redacted_at, erased_at, reply_to,
   mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s
@@ -314,15 +314,15 @@ select
   rooms.topic,
   messages.external_id,
   messages.kind,
-  identities.account_id,
-  identities.persona,
-  identities.bridged,
+  platform_accounts.account_id,
+  platform_accounts.persona,
+  platform_accounts.bridged,
   participants.name as author_name,
   messages.author_kind,
   messages.body,
   messages.sent_at,
   messages.precision,
-  messages.native_order,
+  messages.sequence,
   messages.edited_at,
   messages.redacted_at,
   messages.synthetic_id,
@@ -333,22 +333,22 @@ select
 from messages
 join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
 join participants on participants.org_id = messages.org_id and participants.id = messages.author_id
-join identities on identities.org_id = messages.org_id and identities.participant_id = messages.author_id
+join platform_accounts on platform_accounts.org_id = messages.org_id and platform_accounts.participant_id = messages.author_id
 where messages.org_id = %(org_id)s and messages.id = %(message_id)s
-order by identities.platform <> rooms.platform, identities.account_id, identities.persona
+order by platform_accounts.platform <> rooms.platform, platform_accounts.account_id, platform_accounts.persona
 limit 1;
 
 -- name: platform_recipients
 select distinct on (participants.id)
-  identities.account_id, identities.persona, identities.bridged, participants.name, participants.kind
+  platform_accounts.account_id, platform_accounts.persona, platform_accounts.bridged, participants.name, participants.kind
 from message_audience
 join messages on messages.org_id = message_audience.org_id and messages.id = message_audience.message_id
 join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
 join participants
   on participants.org_id = message_audience.org_id and participants.id = message_audience.participant_id
-join identities
-  on identities.org_id = participants.org_id
-  and identities.participant_id = participants.id
-  and identities.platform = rooms.platform
+join platform_accounts
+  on platform_accounts.org_id = participants.org_id
+  and platform_accounts.participant_id = participants.id
+  and platform_accounts.platform = rooms.platform
 where message_audience.org_id = %(org_id)s and message_audience.message_id = %(message_id)s
-order by participants.id, identities.account_id, identities.persona;
+order by participants.id, platform_accounts.account_id, platform_accounts.persona;

@@ -1,13 +1,13 @@
 -- name: append_added_messages
 with numbered as (
   select
-    room_id, id, sent_at, native_order,
-    (row_number() over (partition by room_id order by sent_at, native_order, id) - 1) / %(most)s as part
+    room_id, id, sent_at, sequence,
+    (row_number() over (partition by room_id order by sent_at, sequence, id) - 1) / %(most)s as part
   from pg_temp.incoming
 ),
 noted as (
-  insert into changes (org_id, room_id, kind, subject_ids)
-  select %(org_id)s, room_id, 'message.added', array_agg(id order by sent_at, native_order, id)
+  insert into outbox (org_id, room_id, kind, subject_ids)
+  select %(org_id)s, room_id, 'message.added', array_agg(id order by sent_at, sequence, id)
   from numbered
   group by room_id, part
   returning id
@@ -19,7 +19,7 @@ select pg_notify('roomlore_changes', %(org_id)s::uuid::text) where exists (selec
 -- Uses index: changes_in_order
 with existing as materialized (
   select id, room_id, subject_ids
-  from changes
+  from outbox
   where org_id = %(org_id)s and xid = pg_current_xact_id() and kind = %(kind)s
 ),
 subjects as (
@@ -61,13 +61,13 @@ grouped as (
   group by room_id, part, begun_id
 ),
 widened as (
-  update changes
-  set subject_ids = changes.subject_ids || grouped.subject_ids
+  update outbox
+  set subject_ids = outbox.subject_ids || grouped.subject_ids
   from grouped
-  where changes.org_id = %(org_id)s and changes.id = grouped.begun_id
+  where outbox.org_id = %(org_id)s and outbox.id = grouped.begun_id
 ),
 noted as (
-  insert into changes (org_id, room_id, kind, subject_ids)
+  insert into outbox (org_id, room_id, kind, subject_ids)
   select %(org_id)s, room_id, %(kind)s, subject_ids from grouped where begun_id is null
 )
 select pg_notify('roomlore_changes', %(org_id)s::uuid::text) where exists (select from grouped);
@@ -81,7 +81,7 @@ select
 -- name: cursor_since
 select
   (least(
-    (select xid from changes where org_id = %(org_id)s and id >= %(change_id)s order by changes.xid limit 1),
+    (select xid from outbox where org_id = %(org_id)s and id >= %(change_id)s order by outbox.xid limit 1),
     pg_snapshot_xmin(pg_current_snapshot())
   )::text::numeric - 1)::text as xid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid as id,
   null::text as seen, %(change_id)s::uuid as since;
@@ -89,8 +89,8 @@ select
 -- name: siblings
 -- Uses index: changes_in_order
 select sibling.id, sibling.xid::text as xid, sibling.room_id, sibling.kind, sibling.subject_ids, sibling.noted_at, true as is_settled
-from changes as named
-join changes as sibling
+from outbox as named
+join outbox as sibling
   on sibling.org_id = named.org_id
   and sibling.xid = named.xid
   and sibling.kind = named.kind
@@ -103,13 +103,13 @@ order by sibling.id;
 -- Uses index: changes_in_order
 with found as materialized (
   select id, xid, room_id, kind, subject_ids, noted_at
-  from changes
+  from outbox
   where org_id = %(org_id)s
     and (xid, id) > (%(xid)s::text::xid8, %(id)s)
     and (%(seen)s::text is null or not pg_visible_in_snapshot(xid, %(seen)s::text::pg_snapshot))
     and id >= coalesce(%(since)s::uuid, '00000000-0000-0000-0000-000000000000')
     and (%(room_id)s::uuid is null or room_id = %(room_id)s)
-  order by changes.xid
+  order by outbox.xid
   fetch first (%(limit)s) rows with ties
 )
 select
@@ -126,7 +126,7 @@ union all
 select id from conversations where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
 
 -- name: remove_ids
--- Uses index: changes_of_room
+-- Uses index: outbox_of_room
 with gone as materialized (
   select distinct id from unnest(%(ids)s::uuid[]) as named (id)
 ),
@@ -134,43 +134,43 @@ around as materialized (
   select distinct room_id from messages where org_id = %(org_id)s and id = any (%(message_ids)s::uuid[])
 ),
 naming as materialized (
-  select distinct changes.id
-  from changes
-  cross join lateral unnest(changes.subject_ids) as named (id)
+  select distinct outbox.id
+  from outbox
+  cross join lateral unnest(outbox.subject_ids) as named (id)
   join gone on gone.id = named.id
-  where changes.org_id = %(org_id)s
-    and changes.kind like %(what)s || '.%%'
-    and (%(message_ids)s::uuid[] is null or changes.room_id in (select room_id from around))
+  where outbox.org_id = %(org_id)s
+    and outbox.kind like %(what)s || '.%%'
+    and (%(message_ids)s::uuid[] is null or outbox.room_id in (select room_id from around))
 ),
 remaining as (
-  select changes.id, array_agg(named.id order by named.place) filter (where gone.id is null) as subject_ids
+  select outbox.id, array_agg(named.id order by named.place) filter (where gone.id is null) as subject_ids
   from naming
-  join changes on changes.org_id = %(org_id)s and changes.id = naming.id
-  cross join lateral unnest(changes.subject_ids) with ordinality as named (id, place)
+  join outbox on outbox.org_id = %(org_id)s and outbox.id = naming.id
+  cross join lateral unnest(outbox.subject_ids) with ordinality as named (id, place)
   left join gone on gone.id = named.id
-  group by changes.id
+  group by outbox.id
 ),
 emptied as (
-  delete from changes
+  delete from outbox
   using remaining
-  where changes.org_id = %(org_id)s and changes.id = remaining.id and remaining.subject_ids is null
+  where outbox.org_id = %(org_id)s and outbox.id = remaining.id and remaining.subject_ids is null
 )
-update changes
+update outbox
 set subject_ids = remaining.subject_ids
 from remaining
-where changes.org_id = %(org_id)s and changes.id = remaining.id and remaining.subject_ids is not null;
+where outbox.org_id = %(org_id)s and outbox.id = remaining.id and remaining.subject_ids is not null;
 
 -- name: gone_conversations
--- Uses index: changes_of_room
+-- Uses index: outbox_of_room
 select distinct named.id
-from changes
-cross join lateral unnest(changes.subject_ids) as named (id)
-where changes.org_id = %(org_id)s
-  and changes.kind = 'conversation.changed'
-  and changes.room_id in (
+from outbox
+cross join lateral unnest(outbox.subject_ids) as named (id)
+where outbox.org_id = %(org_id)s
+  and outbox.kind = 'conversation.changed'
+  and outbox.room_id in (
     select messages.room_id from messages where messages.org_id = %(org_id)s and messages.id = any (%(message_ids)s::uuid[])
   )
   and not exists (select from conversations where conversations.org_id = %(org_id)s and conversations.id = named.id);
 
 -- name: drop_before
-delete from changes where org_id = %(org_id)s and id < %(change_id)s;
+delete from outbox where org_id = %(org_id)s and id < %(change_id)s;

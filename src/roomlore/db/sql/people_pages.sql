@@ -1,6 +1,6 @@
 -- name: persons_of_accounts
 select participant_id, person_id
-from merges
+from participant_merges
 where org_id = %(org_id)s and participant_id = any (%(ids)s);
 
 -- name: source_origins
@@ -43,7 +43,7 @@ with message as (
     )
 ),
 readable (message_id, participant_id, how) as (
-  select message.id, memberships.participant_id, 'attended'
+  select message.id, memberships.participant_id, 'was_member'
   from message
   join memberships
     on memberships.org_id = %(org_id)s
@@ -56,7 +56,7 @@ readable (message_id, participant_id, how) as (
   select message.id, spoken.participant_id, 'spoke'
   from message
   join conversations on conversations.org_id = %(org_id)s and conversations.id = conversation_of(message.id)
-  cross join lateral unnest(conversations.spoken_by) as spoken (participant_id)
+  cross join lateral unnest(conversations.prior_authors) as spoken (participant_id)
   where conversations.sensitivity = 'sensitive'
   union all
   select message.id, message_audience.participant_id, 'addressed'
@@ -66,22 +66,22 @@ readable (message_id, participant_id, how) as (
 ),
 persons as (
   select
-    coalesce(merges.person_id, readable.participant_id) as person_id,
+    coalesce(participant_merges.person_id, readable.participant_id) as person_id,
     readable.message_id,
     min(readable.participant_id::text)::uuid as id,
-    bool_or(readable.how = 'attended') as attended,
+    bool_or(readable.how = 'was_member') as was_member,
     bool_or(readable.how = 'spoke') as spoke,
     bool_or(readable.how = 'addressed') as addressed
   from readable
-  left join merges on merges.org_id = %(org_id)s and merges.participant_id = readable.participant_id
+  left join participant_merges on participant_merges.org_id = %(org_id)s and participant_merges.participant_id = readable.participant_id
   group by 1, 2
 ),
 readers as (
   select min(persons.id::text)::uuid as id
   from persons
   join message on message.id = persons.message_id
-  where (persons.addressed or ((persons.attended or message.is_open) and message.kind in ('message', 'system')))
-    and (persons.attended or persons.spoke or not %(is_sensitive)s::boolean)
+  where (persons.addressed or ((persons.was_member or message.is_open) and message.kind in ('message', 'system')))
+    and (persons.was_member or persons.spoke or not %(is_sensitive)s::boolean)
   group by persons.person_id
   having count(*) = (select count(*) from message)
 )
@@ -106,11 +106,11 @@ with people as materialized (
     min(counted.first_seen_at) as first_seen_at,
     max(counted.last_seen_at) as last_seen_at
   from participants
-  left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
+  left join participant_merges on participant_merges.org_id = participants.org_id and participant_merges.participant_id = participants.id
   left join (
     select
       participant_id, sum(message_count) as message_count, min(first_at) as first_seen_at, max(last_at) as last_seen_at
-    from activity
+    from room_activity
     where org_id = %(org_id)s
       and (%(participant_ids)s::uuid[] is null or participant_id = any (%(participant_ids)s::uuid[]))
     group by participant_id
@@ -118,7 +118,7 @@ with people as materialized (
   where participants.org_id = %(org_id)s
     and participants.id <> %(org_id)s
     and (%(participant_ids)s::uuid[] is null or participants.id = any (%(participant_ids)s::uuid[]))
-  group by coalesce(merges.person_id, participants.id)
+  group by coalesce(participant_merges.person_id, participants.id)
 ),
 matching as materialized (
   select people.*
@@ -129,12 +129,12 @@ matching as materialized (
       or position(lower(%(named)s::text) in lower(people.name)) > 0
       or exists (
         select 1
-        from identities
-        where identities.org_id = %(org_id)s
-          and identities.participant_id = any (people.accounts)
+        from platform_accounts
+        where platform_accounts.org_id = %(org_id)s
+          and platform_accounts.participant_id = any (people.accounts)
           and (
-            position(lower(%(named)s::text) in lower(identities.account_id)) > 0
-            or position(lower(%(named)s::text) in lower(identities.persona)) > 0
+            position(lower(%(named)s::text) in lower(platform_accounts.account_id)) > 0
+            or position(lower(%(named)s::text) in lower(platform_accounts.persona)) > 0
           )
       )
     )
@@ -153,7 +153,7 @@ limit %(limit)s;
 with counted as materialized (
   select
     author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at,
-    (array_agg(author_name order by sent_at desc, native_order desc, id desc))[1] as name
+    (array_agg(author_name order by sent_at desc, sequence desc, id desc))[1] as name
   from messages
   where org_id = %(org_id)s and (%(participant_ids)s::uuid[] is null or author_id = any (%(participant_ids)s::uuid[]))
   group by author_id
@@ -177,12 +177,12 @@ people as materialized (
     min(counted.first_seen_at) as first_seen_at,
     max(counted.last_seen_at) as last_seen_at
   from participants
-  left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
+  left join participant_merges on participant_merges.org_id = participants.org_id and participant_merges.participant_id = participants.id
   left join counted on counted.author_id = participants.id
   where participants.org_id = %(org_id)s
     and participants.id <> %(org_id)s
     and (%(participant_ids)s::uuid[] is null or participants.id = any (%(participant_ids)s::uuid[]))
-  group by coalesce(merges.person_id, participants.id)
+  group by coalesce(participant_merges.person_id, participants.id)
 ),
 matching as materialized (
   select people.*
@@ -193,12 +193,12 @@ matching as materialized (
       or position(lower(%(named)s::text) in lower(people.name)) > 0
       or exists (
         select 1
-        from identities
-        where identities.org_id = %(org_id)s
-          and identities.participant_id = any (people.accounts)
+        from platform_accounts
+        where platform_accounts.org_id = %(org_id)s
+          and platform_accounts.participant_id = any (people.accounts)
           and (
-            position(lower(%(named)s::text) in lower(identities.account_id)) > 0
-            or position(lower(%(named)s::text) in lower(identities.persona)) > 0
+            position(lower(%(named)s::text) in lower(platform_accounts.account_id)) > 0
+            or position(lower(%(named)s::text) in lower(platform_accounts.persona)) > 0
           )
       )
     )
@@ -222,20 +222,20 @@ where participants.org_id = %(org_id)s
       select %(participant_id)s::uuid
       union
       select other.participant_id
-      from merges as mine
-      join merges as other on other.org_id = mine.org_id and other.person_id = mine.person_id
+      from participant_merges as mine
+      join participant_merges as other on other.org_id = mine.org_id and other.person_id = mine.person_id
       where mine.org_id = %(org_id)s and mine.participant_id = %(participant_id)s
     )
   )
 order by participants.id;
 
 -- name: accounts_of
--- Uses index: identities_of_participant
+-- Uses index: platform_accounts_of_participant
 select
-  identities.platform, identities.account_id, identities.persona, identities.bridged, identities.participant_id,
-  known.name, known.kind, merges.person_id is not null as is_merged
+  platform_accounts.platform, platform_accounts.account_id, platform_accounts.persona, platform_accounts.bridged, platform_accounts.participant_id,
+  known.name, known.kind, participant_merges.person_id is not null as is_merged
 from known_participants as known
-join identities on identities.org_id = known.org_id and identities.participant_id = known.id
-left join merges on merges.org_id = known.org_id and merges.participant_id = known.id
+join platform_accounts on platform_accounts.org_id = known.org_id and platform_accounts.participant_id = known.id
+left join participant_merges on participant_merges.org_id = known.org_id and participant_merges.participant_id = known.id
 where known.org_id = %(org_id)s and known.id = any (%(ids)s)
-order by identities.platform, identities.account_id, identities.persona;
+order by platform_accounts.platform, platform_accounts.account_id, platform_accounts.persona;

@@ -1,14 +1,14 @@
 -- name: in_rooms
--- Uses index: wishes_of_room
+-- Uses index: privacy_requests_of_room
 select
-  wishes.id, wishes.room_id, wishes.message_id, wishes.author_id, wishes.kind, wishes.status, wishes.doubt,
-  wishes.heard_by, wishes.heard_at, wishes.decided_at, wishes.decided_by, wishes.target_ids, wishes.marks, wishes.own_marks,
-  wishes.from_ids, wishes.spared_ids, wishes.is_standing, wishes.since, wishes.permits, wishes.denies,
-  wishes.of_ids, wishes.told, message.sent_at, message.native_order
-from wishes
-join messages as message on message.org_id = wishes.org_id and message.id = wishes.message_id
-where wishes.org_id = %(org_id)s and wishes.room_id = any (%(room_ids)s)
-order by wishes.room_id, message.sent_at, message.native_order, message.id;
+  privacy_requests.id, privacy_requests.room_id, privacy_requests.message_id, privacy_requests.author_id, privacy_requests.kind, privacy_requests.status, privacy_requests.review_reason,
+  privacy_requests.detected_by, privacy_requests.detected_at, privacy_requests.decided_at, privacy_requests.decided_by, privacy_requests.target_ids, privacy_requests.identifiers, privacy_requests.own_identifiers,
+  privacy_requests.from_ids, privacy_requests.exempt_ids, privacy_requests.is_ongoing, privacy_requests.since, privacy_requests.allowed_topics, privacy_requests.denied_topics,
+  privacy_requests.covered_author_ids, privacy_requests.spans, message.sent_at, message.sequence
+from privacy_requests
+join messages as message on message.org_id = privacy_requests.org_id and message.id = privacy_requests.message_id
+where privacy_requests.org_id = %(org_id)s and privacy_requests.room_id = any (%(room_ids)s)
+order by privacy_requests.room_id, message.sent_at, message.sequence, message.id;
 
 -- name: messages_before
 -- Uses index: messages_in_order
@@ -19,10 +19,10 @@ cross join lateral (
   from messages as message
   where message.org_id = source.org_id
     and message.room_id = source.room_id
-    and (message.sent_at, message.native_order, message.id) < (source.sent_at, source.native_order, source.id)
+    and (message.sent_at, message.sequence, message.id) < (source.sent_at, source.sequence, source.id)
     and message.kind in ('message', 'whisper')
     and message.redacted_at is null
-  order by message.sent_at desc, message.native_order desc, message.id desc
+  order by message.sent_at desc, message.sequence desc, message.id desc
   limit %(most)s
 ) as earlier
 where source.org_id = %(org_id)s and source.id = any (%(ids)s);
@@ -36,10 +36,10 @@ cross join lateral (
   from messages as message
   where message.org_id = source.org_id
     and message.room_id = source.room_id
-    and (message.sent_at, message.native_order, message.id) < (source.sent_at, source.native_order, source.id)
+    and (message.sent_at, message.sequence, message.id) < (source.sent_at, source.sequence, source.id)
     and message.kind in ('message', 'whisper')
     and message.redacted_at is null
-  order by message.sent_at desc, message.native_order desc, message.id desc
+  order by message.sent_at desc, message.sequence desc, message.id desc
   offset %(back)s - 1
   limit 1
 ) as earlier
@@ -73,7 +73,7 @@ where message.kind in ('message', 'whisper') and message.redacted_at is null;
 -- for all values.
 with sought as (
   select
-    word.voice_id, word.pattern, word.most, source.author_id, source.sent_at, source.native_order, source.id,
+    word.voice_id, word.pattern, word.most, source.author_id, source.sent_at, source.sequence, source.id,
     -- whole words, with nothing but signs between them
     '(^|[^[:alnum:]])' || replace(replace(btrim(word.pattern, '%%'), '_', '.'), '%%', '[^[:alnum:]]+')
       || '($|[^[:alnum:]])' as regex
@@ -81,7 +81,7 @@ with sought as (
   join messages as source on source.org_id = %(org_id)s and source.id = word.voice_id
 ),
 candidate as materialized (
-  select message.id, message.author_id, message.sent_at, message.native_order, lower(message.body) as text
+  select message.id, message.author_id, message.sent_at, message.sequence, lower(message.body) as text
   from messages as message
   where message.org_id = %(org_id)s
     and message.room_id = %(room_id)s
@@ -92,7 +92,7 @@ candidate as materialized (
 holder as materialized (
   select
     sought.voice_id, sought.pattern, sought.most, candidate.id as message_id, candidate.author_id = sought.author_id as is_own,
-    (candidate.sent_at, candidate.native_order, candidate.id) < (sought.sent_at, sought.native_order, sought.id) as is_before
+    (candidate.sent_at, candidate.sequence, candidate.id) < (sought.sent_at, sought.sequence, sought.id) as is_before
   from sought
   join candidate on candidate.text like sought.pattern and candidate.text ~ sought.regex
 ),
@@ -126,7 +126,7 @@ where org_id = %(org_id)s and parent_id = any (%(ids)s) and method = 'explicit';
 -- name: messages_by_id
 select
   message.id, message.room_id, message.author_id, message.author_name, message.author_kind, message.body, message.sent_at,
-  message.native_order,
+  message.sequence,
   (
     select reply.parent_id
     from replies as reply
@@ -142,9 +142,9 @@ order by message.id;
 -- name: room_participants
 select present.room_id, participants.id, participants.kind, participants.name
 from (
-  select activity.room_id, activity.participant_id
-  from activity
-  where activity.org_id = %(org_id)s and activity.room_id = any (%(room_ids)s)
+  select room_activity.room_id, room_activity.participant_id
+  from room_activity
+  where room_activity.org_id = %(org_id)s and room_activity.room_id = any (%(room_ids)s)
   union
   select memberships.room_id, memberships.participant_id
   from memberships
@@ -157,96 +157,96 @@ order by present.room_id, participants.id;
 
 -- name: put
 -- A request that exists already is updated.
-insert into wishes (
-  org_id, id, room_id, message_id, author_id, kind, status, decided_at, doubt, heard_by, heard_at, target_ids, marks,
-  own_marks, from_ids, spared_ids, is_standing, since, permits, denies, of_ids, told
+insert into privacy_requests (
+  org_id, id, room_id, message_id, author_id, kind, status, decided_at, review_reason, detected_by, detected_at, target_ids, identifiers,
+  own_identifiers, from_ids, exempt_ids, is_ongoing, since, allowed_topics, denied_topics, covered_author_ids, spans
 )
 values (
   %(org_id)s, %(request_id)s, %(room_id)s, %(message_id)s, %(author_id)s, %(kind)s, %(status)s,
   -- a request that a person decided about keeps its time: see the update
-  case when %(status)s::text = 'dismissed' then %(heard_at)s::timestamptz end,
-  %(doubt)s, %(heard_by)s, %(heard_at)s, %(target_ids)s, %(marks)s, %(own_marks)s, %(from_ids)s, %(spared_ids)s,
-  %(is_standing)s, %(since)s, %(permits)s, %(denies)s, %(of_ids)s, %(told)s
+  case when %(status)s::text = 'dismissed' then %(detected_at)s::timestamptz end,
+  %(review_reason)s, %(detected_by)s, %(detected_at)s, %(target_ids)s, %(identifiers)s, %(own_identifiers)s, %(from_ids)s, %(exempt_ids)s,
+  %(is_ongoing)s, %(since)s, %(allowed_topics)s, %(denied_topics)s, %(covered_author_ids)s, %(spans)s
 )
 on conflict (org_id, message_id) do update
 set
-  heard_at = case when wishes.heard_by = excluded.heard_by then wishes.heard_at else excluded.heard_at end,
-  heard_by = excluded.heard_by, told = excluded.told, kind = excluded.kind, status = excluded.status,
-  doubt = excluded.doubt, target_ids = excluded.target_ids,
-  marks = excluded.marks, own_marks = excluded.own_marks,
-  from_ids = excluded.from_ids, spared_ids = excluded.spared_ids, is_standing = excluded.is_standing,
+  detected_at = case when privacy_requests.detected_by = excluded.detected_by then privacy_requests.detected_at else excluded.detected_at end,
+  detected_by = excluded.detected_by, spans = excluded.spans, kind = excluded.kind, status = excluded.status,
+  review_reason = excluded.review_reason, target_ids = excluded.target_ids,
+  identifiers = excluded.identifiers, own_identifiers = excluded.own_identifiers,
+  from_ids = excluded.from_ids, exempt_ids = excluded.exempt_ids, is_ongoing = excluded.is_ongoing,
   since = excluded.since,
-  permits = excluded.permits, denies = excluded.denies, of_ids = excluded.of_ids;
+  allowed_topics = excluded.allowed_topics, denied_topics = excluded.denied_topics, covered_author_ids = excluded.covered_author_ids;
 
 -- name: restrict
 -- The author of a confidential message may always read it: a request by somebody else hides nobody's words from themselves.
-insert into withheld (org_id, message_id, wish_id, from_ids, spared_ids)
+insert into restricted_messages (org_id, message_id, request_id, from_ids, exempt_ids)
 select
-  %(org_id)s, covered.message_id, wishes.id, wishes.from_ids,
+  %(org_id)s, covered.message_id, privacy_requests.id, privacy_requests.from_ids,
   case
-    when wishes.kind = 'confide' then array_remove(wishes.spared_ids, message.author_id) || message.author_id
-    else wishes.spared_ids
+    when privacy_requests.kind = 'confidential' then array_remove(privacy_requests.exempt_ids, message.author_id) || message.author_id
+    else privacy_requests.exempt_ids
   end
 from unnest(%(covered_1)s::uuid[], %(covered_2)s::uuid[]) as covered (source_id, message_id)
-join wishes on wishes.org_id = %(org_id)s and wishes.message_id = covered.source_id and wishes.status = 'active'
+join privacy_requests on privacy_requests.org_id = %(org_id)s and privacy_requests.message_id = covered.source_id and privacy_requests.status = 'active'
 join messages as message on message.org_id = %(org_id)s and message.id = covered.message_id
-on conflict (org_id, message_id, wish_id) do update
-set from_ids = excluded.from_ids, spared_ids = excluded.spared_ids;
+on conflict (org_id, message_id, request_id) do update
+set from_ids = excluded.from_ids, exempt_ids = excluded.exempt_ids;
 
 -- name: lift
-delete from withheld
-using wishes
-where wishes.org_id = %(org_id)s
-  and wishes.message_id = any (%(source_ids)s)
-  and withheld.org_id = wishes.org_id
-  and withheld.wish_id = wishes.id;
+delete from restricted_messages
+using privacy_requests
+where privacy_requests.org_id = %(org_id)s
+  and privacy_requests.message_id = any (%(source_ids)s)
+  and restricted_messages.org_id = privacy_requests.org_id
+  and restricted_messages.request_id = privacy_requests.id;
 
 -- name: lift_request
-delete from withheld where org_id = %(org_id)s and wish_id = %(request_id)s;
+delete from restricted_messages where org_id = %(org_id)s and request_id = %(request_id)s;
 
 -- name: lift_messages
 -- Except for tombstones of requests: nobody could restrict the messages again.
-delete from withheld
-using wishes
-where withheld.org_id = %(org_id)s
-  and withheld.message_id = any (%(ids)s)
-  and wishes.org_id = withheld.org_id
-  and wishes.id = withheld.wish_id
-  and wishes.message_id is not null;
+delete from restricted_messages
+using privacy_requests
+where restricted_messages.org_id = %(org_id)s
+  and restricted_messages.message_id = any (%(ids)s)
+  and privacy_requests.org_id = restricted_messages.org_id
+  and privacy_requests.id = restricted_messages.request_id
+  and privacy_requests.message_id is not null;
 
 -- name: drop_restrictions
-delete from withheld where org_id = %(org_id)s and message_id = any (%(ids)s);
+delete from restricted_messages where org_id = %(org_id)s and message_id = any (%(ids)s);
 
 -- name: leave_tombstones
-update wishes
-set message_id = null, author_id = null, told = null, target_ids = '{}', marks = '{}', own_marks = '{}'
+update privacy_requests
+set message_id = null, author_id = null, spans = null, target_ids = '{}', identifiers = '{}', own_identifiers = '{}'
 where org_id = %(org_id)s
   and message_id = any (%(ids)s)
   and kind = 'forget'
   and status = 'active'
-  and exists (select 1 from withheld where withheld.org_id = wishes.org_id and withheld.wish_id = wishes.id);
+  and exists (select 1 from restricted_messages where restricted_messages.org_id = privacy_requests.org_id and restricted_messages.request_id = privacy_requests.id);
 
 -- name: drop_idle_tombstones
--- Uses index: wishes_gone
-delete from wishes
+-- Uses index: privacy_requests_gone
+delete from privacy_requests
 where org_id = %(org_id)s
   and message_id is null
-  and not exists (select 1 from withheld where withheld.org_id = wishes.org_id and withheld.wish_id = wishes.id);
+  and not exists (select 1 from restricted_messages where restricted_messages.org_id = privacy_requests.org_id and restricted_messages.request_id = privacy_requests.id);
 
 -- name: drop_requests
-delete from wishes where org_id = %(org_id)s and message_id = any (%(source_ids)s);
+delete from privacy_requests where org_id = %(org_id)s and message_id = any (%(source_ids)s);
 
 -- name: is_any_restricted
-select exists (select 1 from withheld where org_id = %(org_id)s and message_id = any (%(ids)s));
+select exists (select 1 from restricted_messages where org_id = %(org_id)s and message_id = any (%(ids)s));
 
 -- name: lift_all
 -- Except for tombstones of requests: nobody could restrict the messages again.
-delete from withheld
-using wishes
-where withheld.org_id = %(org_id)s
-  and wishes.org_id = withheld.org_id
-  and wishes.id = withheld.wish_id
-  and wishes.message_id is not null;
+delete from restricted_messages
+using privacy_requests
+where restricted_messages.org_id = %(org_id)s
+  and privacy_requests.org_id = restricted_messages.org_id
+  and privacy_requests.id = restricted_messages.request_id
+  and privacy_requests.message_id is not null;
 
 -- name: present_participants
 -- Who only wrote in an open room is no member of it.
@@ -270,62 +270,62 @@ from message_audience
 where message_audience.org_id = %(org_id)s and message_audience.message_id = any (%(ids)s);
 
 -- name: remove_from_requests
-update wishes
+update privacy_requests
 set
   from_ids = case
     when from_ids is not null then array(select one from unnest(from_ids) as one where one <> all (%(participant_ids)s::uuid[]))
   end,
-  spared_ids = array(select one from unnest(spared_ids) as one where one <> all (%(participant_ids)s::uuid[])),
-  of_ids = case
-    when of_ids is not null then array(select one from unnest(of_ids) as one where one <> all (%(participant_ids)s::uuid[]))
+  exempt_ids = array(select one from unnest(exempt_ids) as one where one <> all (%(participant_ids)s::uuid[])),
+  covered_author_ids = case
+    when covered_author_ids is not null then array(select one from unnest(covered_author_ids) as one where one <> all (%(participant_ids)s::uuid[]))
   end,
   decided_by = case when decided_by <> all (%(participant_ids)s::uuid[]) then decided_by end,
   -- a request that names nobody any more waits for somebody of that name
-  told = case when heard_by <> 'rules' or from_ids is null or not from_ids <@ %(participant_ids)s::uuid[] then told end
+  spans = case when detected_by <> 'rules' or from_ids is null or not from_ids <@ %(participant_ids)s::uuid[] then spans end
 where org_id = %(org_id)s
   and (
     from_ids && %(participant_ids)s::uuid[]
-    or spared_ids && %(participant_ids)s::uuid[]
-    or of_ids && %(participant_ids)s::uuid[]
+    or exempt_ids && %(participant_ids)s::uuid[]
+    or covered_author_ids && %(participant_ids)s::uuid[]
     or decided_by = any (%(participant_ids)s)
   );
 
 -- name: remove_from_restrictions
-update withheld
+update restricted_messages
 set
   from_ids = case
     when from_ids is not null then array(select one from unnest(from_ids) as one where one <> all (%(participant_ids)s::uuid[]))
   end,
-  spared_ids = array(select one from unnest(spared_ids) as one where one <> all (%(participant_ids)s::uuid[]))
+  exempt_ids = array(select one from unnest(exempt_ids) as one where one <> all (%(participant_ids)s::uuid[]))
 where org_id = %(org_id)s
-  and (from_ids && %(participant_ids)s::uuid[] or spared_ids && %(participant_ids)s::uuid[]);
+  and (from_ids && %(participant_ids)s::uuid[] or exempt_ids && %(participant_ids)s::uuid[]);
 
 -- name: newest
 select
-  id, room_id, room_name, message_id, author_id, author_name, kind, status, doubt, heard_by, sent_at, body, decided_at,
-  decided_by, from_ids, spared_ids, is_standing, permits, denies, told, reach
+  id, room_id, room_name, message_id, author_id, author_name, kind, status, review_reason, detected_by, sent_at, body, decided_at,
+  decided_by, from_ids, exempt_ids, is_ongoing, allowed_topics, denied_topics, spans, reach
 from (
   select
-    wishes.id, wishes.room_id, coalesce(called_room(rooms.workspace, rooms.name), '') as room_name, wishes.message_id, wishes.author_id,
-    coalesce(message.author_name, '') as author_name, wishes.kind, wishes.status, wishes.doubt, wishes.heard_by, message.sent_at,
-    coalesce(message.body, '') as body, wishes.decided_at, wishes.decided_by, wishes.from_ids, wishes.spared_ids,
-    wishes.is_standing, wishes.permits, wishes.denies, wishes.told, coalesce(octet_length(message.body), 0) as size,
+    privacy_requests.id, privacy_requests.room_id, coalesce(called_room(rooms.workspace, rooms.name), '') as room_name, privacy_requests.message_id, privacy_requests.author_id,
+    coalesce(message.author_name, '') as author_name, privacy_requests.kind, privacy_requests.status, privacy_requests.review_reason, privacy_requests.detected_by, message.sent_at,
+    coalesce(message.body, '') as body, privacy_requests.decided_at, privacy_requests.decided_by, privacy_requests.from_ids, privacy_requests.exempt_ids,
+    privacy_requests.is_ongoing, privacy_requests.allowed_topics, privacy_requests.denied_topics, privacy_requests.spans, coalesce(octet_length(message.body), 0) as size,
     sum(coalesce(octet_length(message.body), 0)) over (
-      order by message.sent_at desc nulls last, wishes.id desc rows unbounded preceding
+      order by message.sent_at desc nulls last, privacy_requests.id desc rows unbounded preceding
     )::bigint as reach
-  from wishes
-  left join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
-  left join messages as message on message.org_id = wishes.org_id and message.id = wishes.message_id
-  where wishes.org_id = %(org_id)s
-    and (%(room_id)s::uuid is null or wishes.room_id = %(room_id)s)
-    and (%(status)s::text is null or wishes.status = %(status)s)
+  from privacy_requests
+  left join rooms on rooms.org_id = privacy_requests.org_id and rooms.id = privacy_requests.room_id
+  left join messages as message on message.org_id = privacy_requests.org_id and message.id = privacy_requests.message_id
+  where privacy_requests.org_id = %(org_id)s
+    and (%(room_id)s::uuid is null or privacy_requests.room_id = %(room_id)s)
+    and (%(status)s::text is null or privacy_requests.status = %(status)s)
     and (
-      wishes.id between %(low)s and %(high)s
-      or wishes.id_from_end between %(end_low)s and %(end_high)s
+      privacy_requests.id between %(low)s and %(high)s
+      or privacy_requests.id_from_end between %(end_low)s and %(end_high)s
     )
     -- a request that names nobody known restricts nothing yet
-    and (wishes.from_ids is null or wishes.from_ids <> '{}')
-  order by message.sent_at desc nulls last, wishes.id desc
+    and (privacy_requests.from_ids is null or privacy_requests.from_ids <> '{}')
+  order by message.sent_at desc nulls last, privacy_requests.id desc
   limit %(limit)s
 ) as page
 where reach - size < %(most_bytes)s
@@ -333,57 +333,57 @@ order by sent_at desc nulls last, id desc;
 
 -- name: covered_messages
 -- Of a proposed request: what it would restrict at least.
-select covered.wish_id, message.id as message_id
+select covered.request_id, message.id as message_id
 from (
-  select withheld.wish_id, withheld.message_id
-  from withheld
-  where withheld.org_id = %(org_id)s and withheld.wish_id = any (%(request_ids)s)
+  select restricted_messages.request_id, restricted_messages.message_id
+  from restricted_messages
+  where restricted_messages.org_id = %(org_id)s and restricted_messages.request_id = any (%(request_ids)s)
   union
-  select wishes.id, unnest(wishes.target_ids)
-  from wishes
-  where wishes.org_id = %(org_id)s and wishes.id = any (%(request_ids)s) and wishes.status = 'proposed'
+  select privacy_requests.id, unnest(privacy_requests.target_ids)
+  from privacy_requests
+  where privacy_requests.org_id = %(org_id)s and privacy_requests.id = any (%(request_ids)s) and privacy_requests.status = 'proposed'
 ) as covered
 join messages as message on message.org_id = %(org_id)s and message.id = covered.message_id
-order by message.sent_at, message.native_order, message.id;
+order by message.sent_at, message.sequence, message.id;
 
 -- name: restrictions_of
 select
-  withheld.message_id, withheld.wish_id, wishes.kind, wishes.author_id, coalesce(source.author_name, '') as author_name,
-  wishes.room_id, coalesce(called_room(rooms.workspace, rooms.name), '') as room_name, withheld.from_ids
-from withheld
-join wishes on wishes.org_id = withheld.org_id and wishes.id = withheld.wish_id
-left join messages as source on source.org_id = wishes.org_id and source.id = wishes.message_id
-left join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
-where withheld.org_id = %(org_id)s and withheld.message_id = any (%(ids)s)
+  restricted_messages.message_id, restricted_messages.request_id, privacy_requests.kind, privacy_requests.author_id, coalesce(source.author_name, '') as author_name,
+  privacy_requests.room_id, coalesce(called_room(rooms.workspace, rooms.name), '') as room_name, restricted_messages.from_ids
+from restricted_messages
+join privacy_requests on privacy_requests.org_id = restricted_messages.org_id and privacy_requests.id = restricted_messages.request_id
+left join messages as source on source.org_id = privacy_requests.org_id and source.id = privacy_requests.message_id
+left join rooms on rooms.org_id = privacy_requests.org_id and rooms.id = privacy_requests.room_id
+where restricted_messages.org_id = %(org_id)s and restricted_messages.message_id = any (%(ids)s)
   -- a request that names nobody known restricts nothing yet
-  and (withheld.from_ids is null or withheld.from_ids <> '{}')
-order by withheld.message_id, withheld.wish_id;
+  and (restricted_messages.from_ids is null or restricted_messages.from_ids <> '{}')
+order by restricted_messages.message_id, restricted_messages.request_id;
 
 -- name: counts
 select
   count(*) filter (where status = 'active')::integer as carried_out,
   count(*) filter (where status = 'proposed')::integer as proposed,
   count(*) filter (where status = 'dismissed')::integer as dismissed
-from wishes
+from privacy_requests
 -- a request that names nobody known restricts nothing yet
 where org_id = %(org_id)s and (from_ids is null or from_ids <> '{}');
 
 -- name: decide
-update wishes
+update privacy_requests
 set status = %(status)s, decided_at = %(at)s, decided_by = %(by)s
 where org_id = %(org_id)s and id = %(request_id)s and status <> %(status)s;
 
 -- name: mode
-select coalesce((select wish_mode from orgs where org_id = %(org_id)s), 'on');
+select coalesce((select privacy_mode from orgs where org_id = %(org_id)s), 'on');
 
 -- name: set_mode
-update orgs set wish_mode = %(mode)s where org_id = %(org_id)s;
+update orgs set privacy_mode = %(mode)s where org_id = %(org_id)s;
 
 -- name: rooms_with_requests
-select distinct room_id from wishes where org_id = %(org_id)s and message_id is not null order by room_id;
+select distinct room_id from privacy_requests where org_id = %(org_id)s and message_id is not null order by room_id;
 
 -- name: has_restrictions
-select org_withholds();
+select org_has_restrictions();
 
 -- name: restricted_in_org
-select distinct message_id from withheld where org_id = %(org_id)s;
+select distinct message_id from restricted_messages where org_id = %(org_id)s;

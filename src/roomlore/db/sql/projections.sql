@@ -1,39 +1,39 @@
 -- name: renew
-update work
+update work_queue
 set due_at = clock_timestamp() + interval '2 minutes'
 from unnest(%(subject_id)s::uuid[], %(attempts)s::integer[]) as taken (subject_id, attempts)
-where work.org_id = %(org_id)s
-  and work.stage = %(target)s
-  and work.subject_id = taken.subject_id
-  and work.attempts = taken.attempts
-  and work.set_aside_at is null
-returning work.subject_id as id;
+where work_queue.org_id = %(org_id)s
+  and work_queue.queue = %(target)s
+  and work_queue.subject_id = taken.subject_id
+  and work_queue.attempts = taken.attempts
+  and work_queue.dead_lettered_at is null
+returning work_queue.subject_id as id;
 
 -- name: finish_unchanged
-delete from work
+delete from work_queue
 using unnest(%(subject_id)s::uuid[], %(version)s::integer[], %(attempts)s::integer[])
   as done (subject_id, version, attempts)
-where work.org_id = %(org_id)s
-  and work.stage = %(target)s
-  and work.subject_id = done.subject_id
-  and work.version = done.version
-  and work.attempts = done.attempts;
+where work_queue.org_id = %(org_id)s
+  and work_queue.queue = %(target)s
+  and work_queue.subject_id = done.subject_id
+  and work_queue.version = done.version
+  and work_queue.attempts = done.attempts;
 
 -- name: retry_changed
 -- A statement of its own sees what was enqueued while `finish_unchanged` waited. `asked_at` moves on: what was enqueued
 -- before the last read was in it. Otherwise a subject that always changes would block `swap_index` for ever.
-update work
-set due_at = now(), attempts = 0, asked_at = greatest(work.asked_at, work.due_at - interval '2 minutes')
+update work_queue
+set due_at = now(), attempts = 0, asked_at = greatest(work_queue.asked_at, work_queue.due_at - interval '2 minutes')
 from unnest(%(subject_id)s::uuid[], %(version)s::integer[], %(attempts)s::integer[])
   as taken (subject_id, version, attempts)
-where work.org_id = %(org_id)s
-  and work.stage = %(target)s
-  and work.subject_id = taken.subject_id
-  and work.version > taken.version
-  and work.attempts = taken.attempts;
+where work_queue.org_id = %(org_id)s
+  and work_queue.queue = %(target)s
+  and work_queue.subject_id = taken.subject_id
+  and work_queue.version > taken.version
+  and work_queue.attempts = taken.attempts;
 
 -- name: all_projections
-select target, copy, model, dimensions, next_copy, next_model, next_dimensions, next_since, turn, failing_since, error
+select target, index_name, model, dimensions, next_index_name, next_model, next_dimensions, next_since, fencing_token, failing_since, error
 from projections
 where org_id = %(org_id)s
 order by target;
@@ -41,21 +41,21 @@ order by target;
 -- name: take_fencing_token
 -- The row stays locked until the transaction ends, so a greater token reads newer data.
 update projections
-set turn = turn + 1
+set fencing_token = fencing_token + 1
 where org_id = %(org_id)s and target = %(target)s
 returning
-  target, copy, model, dimensions, next_copy, next_model, next_dimensions, next_since, turn, failing_since, error;
+  target, index_name, model, dimensions, next_index_name, next_model, next_dimensions, next_since, fencing_token, failing_since, error;
 
 -- name: begin_rebuild
 -- Replaces a rebuild that is running. The index that is read may be lost.
-insert into projections (org_id, target, next_copy, next_model, next_dimensions)
-values (%(org_id)s, %(target)s, %(copy)s, %(model)s, %(dimensions)s)
+insert into projections (org_id, target, next_index_name, next_model, next_dimensions)
+values (%(org_id)s, %(target)s, %(index_name)s, %(model)s, %(dimensions)s)
 on conflict (org_id, target) do update
 set
-  copy = case when not %(is_lost)s then projections.copy end,
+  index_name = case when not %(is_lost)s then projections.index_name end,
   model = case when not %(is_lost)s then projections.model end,
   dimensions = case when not %(is_lost)s then projections.dimensions end,
-  next_copy = excluded.next_copy,
+  next_index_name = excluded.next_index_name,
   next_model = excluded.next_model,
   next_dimensions = excluded.next_dimensions,
   next_xid = null,
@@ -66,7 +66,7 @@ set
 -- A transaction that began after the rebuild was visible.
 update projections
 set next_xid = pg_current_xact_id()
-where org_id = %(org_id)s and target = %(target)s and next_copy is not null and next_xid is null;
+where org_id = %(org_id)s and target = %(target)s and next_index_name is not null and next_xid is null;
 
 -- name: rebuild_position
 -- Not before all transactions have ended that may not know of the rebuild.
@@ -74,7 +74,7 @@ select next_after as after
 from projections
 where org_id = %(org_id)s
   and target = %(target)s
-  and next_copy is not null
+  and next_index_name is not null
   and next_since is null
   and next_xid < pg_snapshot_xmin(pg_current_snapshot())
 for update;
@@ -84,31 +84,31 @@ update projections
 set
   next_after = case when not %(is_last)s then %(after)s::uuid end,
   next_since = case when %(is_last)s then clock_timestamp() end
-where org_id = %(org_id)s and target = %(target)s and next_copy is not null;
+where org_id = %(org_id)s and target = %(target)s and next_index_name is not null;
 
 -- name: swap_index
 -- Uses index: work_asked
 update projections
 set
-  copy = next_copy, model = next_model, dimensions = next_dimensions,
-  next_copy = null, next_model = null, next_dimensions = null, next_xid = null, next_since = null
+  index_name = next_index_name, model = next_model, dimensions = next_dimensions,
+  next_index_name = null, next_model = null, next_dimensions = null, next_xid = null, next_since = null
 where org_id = %(org_id)s
   and target = %(target)s
-  and next_copy is not null
+  and next_index_name is not null
   and next_since is not null
   and not exists (
-    select from work
-    where work.org_id = %(org_id)s
-      and work.stage = %(target)s
-      and work.set_aside_at is null
-      and work.asked_at <= projections.next_since
+    select from work_queue
+    where work_queue.org_id = %(org_id)s
+      and work_queue.queue = %(target)s
+      and work_queue.dead_lettered_at is null
+      and work_queue.asked_at <= projections.next_since
   );
 
 -- name: drop_projection
 delete from projections where org_id = %(org_id)s and target = %(target)s;
 
 -- name: drop_work
-delete from work where org_id = %(org_id)s and stage = %(target)s;
+delete from work_queue where org_id = %(org_id)s and queue = %(target)s;
 
 -- name: record_outage
 update projections
@@ -123,41 +123,41 @@ where org_id = %(org_id)s and target = %(target)s and failing_since is not null;
 -- name: backlog
 -- Uses index: work_asked
 select
-  count(*) filter (where set_aside_at is null) as waiting,
-  count(*) filter (where set_aside_at is not null) as set_aside,
-  coalesce(extract(epoch from clock_timestamp() - min(asked_at) filter (where set_aside_at is null)), 0)::float8
+  count(*) filter (where dead_lettered_at is null) as waiting,
+  count(*) filter (where dead_lettered_at is not null) as dead_lettered,
+  coalesce(extract(epoch from clock_timestamp() - min(asked_at) filter (where dead_lettered_at is null)), 0)::float8
     as lag_seconds
-from work
-where org_id = %(org_id)s and stage = %(target)s;
+from work_queue
+where org_id = %(org_id)s and queue = %(target)s;
 
 -- name: is_behind
 -- By more than half a minute, or because the server refused something.
 -- Uses index: work_asked
 select exists (
-  select from work
+  select from work_queue
   where org_id = %(org_id)s
-    and stage = %(target)s
-    and (asked_at < now() - interval '30 seconds' or set_aside_at is not null)
+    and queue = %(target)s
+    and (asked_at < now() - interval '30 seconds' or dead_lettered_at is not null)
 );
 
 -- name: has_pending
 -- Uses index: work_asked
-select exists (select from work where org_id = %(org_id)s and stage = %(target)s);
+select exists (select from work_queue where org_id = %(org_id)s and queue = %(target)s);
 
 -- name: points
--- The root of an exchange is up to a hundred replies away.
+-- The root of a thread is up to a hundred replies away.
 -- Uses index: replies_from
 select
   %(version)s::integer as version, message.id, message.room_id, message.kind, message.author_id, message.author_name, message.author_kind, message.sent_at,
-  message.native_order, placement.conversation_id, parent.parent_id as reply_to,
-  coalesce(root.id, message.id) as exchange_id,
+  message.sequence, placement.conversation_id, parent.parent_id as reply_to,
+  coalesce(root.id, message.id) as thread_id,
   case when message.kind = 'whisper' then coalesce(recipients.ids, '{}') end as audience,
   embedding.embedding as vector, coalesce(words.lexemes, '{}') as lexemes
 from messages as message
-left join placements as placement on placement.org_id = message.org_id and placement.message_id = message.id
+left join conversation_messages as placement on placement.org_id = message.org_id and placement.message_id = message.id
 left join lateral (
   select edge.parent_id
-  from exchange_edges as edge
+  from thread_edges as edge
   where edge.org_id = message.org_id and edge.child_id = message.id
   order by edge.parent_id
   limit 1
@@ -171,7 +171,7 @@ left join lateral (
     from up
     cross join lateral (
       select edge.parent_id
-      from exchange_edges as edge
+      from thread_edges as edge
       where edge.org_id = message.org_id and edge.child_id = up.id
       order by edge.parent_id
       limit 1
@@ -215,30 +215,30 @@ select
   own_ids() as own_ids,
   array(select open.room_id from open_rooms_of_viewer as open) as open_room_ids;
 
--- name: viewer_stays
-select room_id, nullif(joined_at, '-infinity') as joined_at, left_at from stays_of_viewer;
+-- name: viewer_memberships
+select room_id, nullif(joined_at, '-infinity') as joined_at, left_at from memberships_of_viewer;
 
 -- name: pending_ids
 select subject_id
-from work
-where org_id = %(org_id)s and stage = %(target)s and subject_id = any (%(ids)s::uuid[]) and set_aside_at is null;
+from work_queue
+where org_id = %(org_id)s and queue = %(target)s and subject_id = any (%(ids)s::uuid[]) and dead_lettered_at is null;
 
 -- name: enqueue
-select ask_for_copies(%(ids)s::uuid[]);
+select enqueue_projection(%(ids)s::uuid[]);
 
 -- name: enqueue_nodes
-select ask_for_nodes(%(ids)s::uuid[]);
+select enqueue_graph_nodes(%(ids)s::uuid[]);
 
 -- name: enqueue_for
-select ask_for_copies_in(array[%(target)s::text], %(ids)s::uuid[]);
+select enqueue_projection_of(array[%(target)s::text], %(ids)s::uuid[]);
 
 -- name: enqueue_added
-select ask_for_copies(
+select enqueue_projection(
   array(
     select id from pg_temp.incoming
     where kind in ('message', 'whisper') and exists (select from projections where org_id = %(org_id)s)
   )
-) + ask_for_nodes(
+) + enqueue_graph_nodes(
   array(
     select case kind when 'system' then id else author_id end
     from pg_temp.incoming
@@ -248,7 +248,7 @@ select ask_for_copies(
 );
 
 -- name: enqueue_reply_trees
--- Their place in the exchange changes.
+-- Their place in the thread changes.
 -- Uses index: replies_to
 with recursive below as (
   select named.id
@@ -259,7 +259,7 @@ with recursive below as (
   from below
   join replies on replies.org_id = %(org_id)s and replies.parent_id = below.id
 )
-select ask_for_copies(array(select id from below));
+select enqueue_projection(array(select id from below));
 
 -- name: enqueue_trees_below_added
 with recursive below as (
@@ -272,12 +272,12 @@ with recursive below as (
   from below
   join replies on replies.org_id = %(org_id)s and replies.parent_id = below.id
 )
-select ask_for_copies(array(select id from below));
+select enqueue_projection(array(select id from below));
 
 -- name: enqueue_authors_around
 -- Graphs count who replies to whom.
 -- Uses index: replies_to
-select ask_for_nodes(
+select enqueue_graph_nodes(
   array(
     select message.author_id
     from (
@@ -293,7 +293,7 @@ select ask_for_nodes(
 );
 
 -- name: enqueue_authors_below_added
-select ask_for_nodes(
+select enqueue_graph_nodes(
   array(
     select message.author_id
     from pg_temp.incoming as added
@@ -305,7 +305,7 @@ select ask_for_nodes(
 
 -- name: enqueue_written_by
 -- Uses index: messages_by_author
-select ask_for_copies(
+select enqueue_projection(
   array(
     select id
     from messages
@@ -314,14 +314,14 @@ select ask_for_copies(
       and kind in ('message', 'whisper')
       and exists (select from projections where projections.org_id = %(org_id)s)
   )
-) + ask_for_nodes(%(ids)s::uuid[]);
+) + enqueue_graph_nodes(%(ids)s::uuid[]);
 
 -- name: enqueue_conversations
--- Uses index: placements_in
-select ask_for_copies(
+-- Uses index: conversation_messages_in
+select enqueue_projection(
   array(
     select message_id
-    from placements
+    from conversation_messages
     where org_id = %(org_id)s
       and conversation_id = any (%(ids)s)
       and exists (select from projections where projections.org_id = %(org_id)s)
@@ -330,7 +330,7 @@ select ask_for_copies(
 
 -- name: enqueue_naming
 -- Uses index: memory_participants_of_participant
-select ask_for_nodes(
+select enqueue_graph_nodes(
   %(ids)s::uuid[] || array(
     select memory_id
     from memory_participants

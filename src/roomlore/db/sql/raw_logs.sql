@@ -8,7 +8,7 @@ join rooms
 
 -- name: membership_periods
 select room_id, nullif(joined_at, '-infinity') as joined_at, nullif(left_at, 'infinity') as left_at
-from stays_of_viewer
+from memberships_of_viewer
 where room_id = any (%(room_ids)s);
 
 -- name: rooms_with_removals
@@ -25,38 +25,38 @@ where rooms.org_id = %(org_id)s
   );
 
 -- name: rooms_with_restrictions
--- Uses index: wishes_of_room
+-- Uses index: privacy_requests_of_room
 select distinct rooms.platform, rooms.external_id as room
-from wishes
-join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
-where wishes.org_id = %(org_id)s
-  and wishes.status = 'active'
-  and (select wish_mode from orgs where orgs.org_id = %(org_id)s) <> 'off';
+from privacy_requests
+join rooms on rooms.org_id = privacy_requests.org_id and rooms.id = privacy_requests.room_id
+where privacy_requests.org_id = %(org_id)s
+  and privacy_requests.status = 'active'
+  and (select privacy_mode from orgs where orgs.org_id = %(org_id)s) <> 'off';
 
 -- name: restricted_repeats
 -- Punctuation and case do not count.
-with withheld_texts as (
+with restricted_texts as (
   select distinct regexp_replace(lower(message.body), '[^[:alnum:]]+', ' ', 'g') as text
-  from withheld
-  join messages as message on message.org_id = withheld.org_id and message.id = withheld.message_id
-  where withheld.org_id = %(org_id)s and message.body <> ''
+  from restricted_messages
+  join messages as message on message.org_id = restricted_messages.org_id and message.id = restricted_messages.message_id
+  where restricted_messages.org_id = %(org_id)s and message.body <> ''
 )
 select repeated.text
 from unnest(%(texts)s::text[]) as repeated (text)
 where exists (
   select 1
-  from withheld_texts
+  from restricted_texts
   where position(
-    ' ' || btrim(withheld_texts.text) || ' '
+    ' ' || btrim(restricted_texts.text) || ' '
     in ' ' || btrim(regexp_replace(lower(repeated.text), '[^[:alnum:]]+', ' ', 'g')) || ' '
   ) > 0
 );
 
 -- name: suppressed_values
 select distinct mark
-from wishes
-cross join lateral unnest(wishes.marks || wishes.own_marks) as mark
-where wishes.org_id = %(org_id)s and wishes.status = 'active';
+from privacy_requests
+cross join lateral unnest(privacy_requests.identifiers || privacy_requests.own_identifiers) as mark
+where privacy_requests.org_id = %(org_id)s and privacy_requests.status = 'active';
 
 -- name: platforms
 select distinct platform from rooms where org_id = %(org_id)s;

@@ -45,31 +45,31 @@ where org_id = %(org_id)s
     or coalesce(mentions, attachments, reactions, metadata, raw) is not null
   )
 union all
-select 'revisions', count(*) from revisions where org_id = %(org_id)s and message_id = %(message_id)s
+select 'revisions', count(*) from message_revisions where org_id = %(org_id)s and message_id = %(message_id)s
 union all
 select 'audiences', count(*) from message_audience where org_id = %(org_id)s and message_id = %(message_id)s
 union all
 select 'embeddings', count(*) from message_embeddings where org_id = %(org_id)s and message_id = %(message_id)s
 union all
 select 'work', count(*)
-from work
+from work_queue
 where org_id = %(org_id)s
   and (subject_id = %(message_id)s or trigger_id = %(message_id)s)
   -- projections are reported on their own
-  and stage not in ('qdrant', 'neo4j')
+  and queue not in ('qdrant', 'neo4j')
 union all
 select 'memories', count(*) from memory_sources where org_id = %(org_id)s and message_id = %(message_id)s
 union all
 select 'injections', count(*)
 from injections where org_id = %(org_id)s and (message_id = %(message_id)s or trigger_id = %(message_id)s)
 union all
-select 'readings', count(*) from reading_messages where org_id = %(org_id)s and message_id = %(message_id)s
+select 'language model calls', count(*) from llm_call_messages where org_id = %(org_id)s and message_id = %(message_id)s
 union all
-select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id = %(message_id)s
+select 'privacy requests', count(*) from privacy_requests where org_id = %(org_id)s and message_id = %(message_id)s
 union all
-select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id = %(message_id)s
+select 'restricted messages', count(*) from restricted_messages where org_id = %(org_id)s and message_id = %(message_id)s
 union all
-select 'placements', count(*) from placements where org_id = %(org_id)s and message_id = %(message_id)s
+select 'conversation messages', count(*) from conversation_messages where org_id = %(org_id)s and message_id = %(message_id)s
 union all
 select 'found replies', count(*)
 from replies
@@ -78,8 +78,8 @@ where org_id = %(org_id)s
   and method in ('mention', 'inferred')
 union all
 -- except that it was erased
-select 'changes', count(*)
-from changes
+select 'events', count(*)
+from outbox
 where org_id = %(org_id)s
   and kind in ('message.added', 'message.revised', 'message.redacted')
   and subject_ids @> array[%(message_id)s::uuid];
@@ -99,7 +99,7 @@ with erased as (
 select 'messages' as what, count(*) as found from erased
 union all
 select 'revisions', count(*)
-from revisions where org_id = %(org_id)s and message_id in (select id from erased)
+from message_revisions where org_id = %(org_id)s and message_id in (select id from erased)
 union all
 select 'embeddings', count(*)
 from message_embeddings as vectors
@@ -113,15 +113,15 @@ where vectors.org_id = %(org_id)s
   )
 union all
 select 'work', count(*)
-from work
-where work.org_id = %(org_id)s
-  and work.stage in ('embed', 'reembed')
+from work_queue
+where work_queue.org_id = %(org_id)s
+  and work_queue.queue in ('embed', 'reembed')
   and (
-    work.subject_id in (select id from erased)
+    work_queue.subject_id in (select id from erased)
     or not exists (
-      select 1 from messages where messages.org_id = %(org_id)s and messages.id = work.subject_id
+      select 1 from messages where messages.org_id = %(org_id)s and messages.id = work_queue.subject_id
       union all
-      select 1 from memories where memories.org_id = %(org_id)s and memories.id = work.subject_id
+      select 1 from memories where memories.org_id = %(org_id)s and memories.id = work_queue.subject_id
     )
   )
 union all
@@ -132,15 +132,15 @@ union all
 select 'memories', count(*)
 from memory_sources where org_id = %(org_id)s and message_id in (select id from erased)
 union all
-select 'readings', count(*)
-from reading_messages where org_id = %(org_id)s and message_id in (select id from erased)
+select 'language model calls', count(*)
+from llm_call_messages where org_id = %(org_id)s and message_id in (select id from erased)
 union all
-select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id in (select id from erased)
+select 'privacy requests', count(*) from privacy_requests where org_id = %(org_id)s and message_id in (select id from erased)
 union all
-select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id in (select id from erased)
+select 'restricted messages', count(*) from restricted_messages where org_id = %(org_id)s and message_id in (select id from erased)
 union all
-select 'placements', count(*)
-from placements where org_id = %(org_id)s and message_id in (select id from erased)
+select 'conversation messages', count(*)
+from conversation_messages where org_id = %(org_id)s and message_id in (select id from erased)
 union all
 select 'conversations', count(*)
 from conversations
@@ -148,12 +148,12 @@ where conversations.org_id = %(org_id)s
   and conversations.room_id = %(room_id)s
   and not exists (
     select 1
-    from placements
-    where placements.org_id = %(org_id)s and placements.conversation_id = conversations.id
+    from conversation_messages
+    where conversation_messages.org_id = %(org_id)s and conversation_messages.conversation_id = conversations.id
   )
 union all
-select 'changes', count(*)
-from changes
+select 'events', count(*)
+from outbox
 where org_id = %(org_id)s
   and kind in ('message.added', 'message.revised', 'message.redacted', 'message.erased')
   and room_id = %(room_id)s
@@ -176,66 +176,66 @@ select 'conversations', count(*) from conversations where org_id = %(org_id)s an
 union all
 select 'memberships', count(*) from memberships where org_id = %(org_id)s and room_id = %(room_id)s
 union all
-select 'activity', count(*) from activity where org_id = %(org_id)s and room_id = %(room_id)s
+select 'activity', count(*) from room_activity where org_id = %(org_id)s and room_id = %(room_id)s
 union all
 select 'memories', count(*) from memories where org_id = %(org_id)s and asserted_in = %(room_id)s
 union all
-select 'readings', count(*) from readings where org_id = %(org_id)s and room_id = %(room_id)s
+select 'language model calls', count(*) from llm_calls where org_id = %(org_id)s and room_id = %(room_id)s
 union all
-select 'wishes', count(*) from wishes where org_id = %(org_id)s and room_id = %(room_id)s
+select 'privacy requests', count(*) from privacy_requests where org_id = %(org_id)s and room_id = %(room_id)s
 union all
 select 'injections', count(*) from injections where org_id = %(org_id)s and room_id = %(room_id)s
 union all
-select 'changes', count(*) from changes where org_id = %(org_id)s and room_id = %(room_id)s
+select 'events', count(*) from outbox where org_id = %(org_id)s and room_id = %(room_id)s
 union all
 select 'erased ranges', count(*) from erased_ranges where org_id = %(org_id)s and room_id = %(room_id)s
 union all
-select 'calls', count(*) from asked_of_rooms where org_id = %(org_id)s and room_id = %(room_id)s
+select 'call counts', count(*) from llm_room_quota where org_id = %(org_id)s and room_id = %(room_id)s
 union all
 select 'work', count(*)
-from work where org_id = %(org_id)s and subject_id = %(room_id)s and stage not in ('qdrant', 'neo4j');
+from work_queue where org_id = %(org_id)s and subject_id = %(room_id)s and queue not in ('qdrant', 'neo4j');
 
 -- name: left_of_person
 with gone as (select unnest(%(participant_ids)s::uuid[]) as id)
 select 'participants' as what, count(*) as found
 from participants where org_id = %(org_id)s and id in (select id from gone)
 union all
-select 'identities', count(*)
-from identities where org_id = %(org_id)s and participant_id in (select id from gone)
+select 'accounts', count(*)
+from platform_accounts where org_id = %(org_id)s and participant_id in (select id from gone)
 union all
 select 'messages', count(*) from messages where org_id = %(org_id)s and author_id in (select id from gone)
 union all
 select 'audiences', count(*)
 from message_audience where org_id = %(org_id)s and participant_id in (select id from gone)
 union all
-select 'wishes', count(*)
-from wishes
+select 'privacy requests', count(*)
+from privacy_requests
 where org_id = %(org_id)s
   and (
     author_id in (select id from gone)
     or decided_by in (select id from gone)
     or from_ids && %(participant_ids)s::uuid[]
-    or spared_ids && %(participant_ids)s::uuid[]
-    or of_ids && %(participant_ids)s::uuid[]
+    or exempt_ids && %(participant_ids)s::uuid[]
+    or covered_author_ids && %(participant_ids)s::uuid[]
   )
 union all
-select 'withheld', count(*)
-from withheld
+select 'restricted messages', count(*)
+from restricted_messages
 where org_id = %(org_id)s
-  and (from_ids && %(participant_ids)s::uuid[] or spared_ids && %(participant_ids)s::uuid[])
+  and (from_ids && %(participant_ids)s::uuid[] or exempt_ids && %(participant_ids)s::uuid[])
 union all
 select 'memberships', count(*)
 from memberships where org_id = %(org_id)s and participant_id in (select id from gone)
 union all
 select 'activity', count(*)
-from activity where org_id = %(org_id)s and participant_id in (select id from gone)
+from room_activity where org_id = %(org_id)s and participant_id in (select id from gone)
 union all
-select 'merges', count(*) from merges where org_id = %(org_id)s and participant_id in (select id from gone)
+select 'merges', count(*) from participant_merges where org_id = %(org_id)s and participant_id in (select id from gone)
 union all
 select 'keys', count(*) from api_keys where org_id = %(org_id)s and participant_id in (select id from gone)
 union all
-select 'encounters', count(*)
-from encounters
+select 'interactions', count(*)
+from interactions
 where org_id = %(org_id)s
   and (agent_id in (select id from gone) or participant_id in (select id from gone))
 union all
@@ -262,29 +262,29 @@ where org_id = %(org_id)s
     or coalesce(mentions, attachments, reactions, metadata, raw) is not null
   )
 union all
-select 'revisions', count(*) from revisions where org_id = %(org_id)s and message_id in (select id from tombstones)
+select 'revisions', count(*) from message_revisions where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
 select 'embeddings', count(*)
 from message_embeddings where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
 select 'work', count(*)
-from work
+from work_queue
 where org_id = %(org_id)s
   and (subject_id in (select id from tombstones) or trigger_id in (select id from tombstones))
-  and stage not in ('qdrant', 'neo4j')
+  and queue not in ('qdrant', 'neo4j')
 union all
 select 'memory sources', count(*)
 from memory_sources where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
-select 'readings', count(*)
-from reading_messages where org_id = %(org_id)s and message_id in (select id from tombstones)
+select 'language model calls', count(*)
+from llm_call_messages where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
-select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id in (select id from tombstones)
+select 'privacy requests', count(*) from privacy_requests where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
-select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id in (select id from tombstones)
+select 'restricted messages', count(*) from restricted_messages where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
-select 'placements', count(*)
-from placements where org_id = %(org_id)s and message_id in (select id from tombstones)
+select 'conversation messages', count(*)
+from conversation_messages where org_id = %(org_id)s and message_id in (select id from tombstones)
 union all
 select 'found replies', count(*)
 from replies
@@ -321,39 +321,39 @@ select
   projection.target as store, projection.failing_since, projection.error,
   count(work_left.id) filter (where work_left.is_gone) as to_remove,
   count(work_left.id) filter (where not work_left.is_gone) as to_rewrite,
-  count(work_left.id) filter (where work_left.is_set_aside) as set_aside
+  count(work_left.id) filter (where work_left.is_set_aside) as dead_lettered
 from projections as projection
 left join lateral (
   select
-    work.subject_id as id,
-    work.set_aside_at is not null as is_set_aside,
+    work_queue.subject_id as id,
+    work_queue.dead_lettered_at is not null as is_set_aside,
     not exists (
       select
       from messages
-      where messages.org_id = work.org_id
-        and messages.id = work.subject_id
+      where messages.org_id = work_queue.org_id
+        and messages.id = work_queue.subject_id
         and messages.redacted_at is null
         and messages.erased_at is null
     )
     and not exists (
-      select from memories where memories.org_id = work.org_id and memories.id = work.subject_id
+      select from memories where memories.org_id = work_queue.org_id and memories.id = work_queue.subject_id
     )
     and not exists (
-      select from participants where participants.org_id = work.org_id and participants.id = work.subject_id
+      select from participants where participants.org_id = work_queue.org_id and participants.id = work_queue.subject_id
     )
     and not exists (
-      select from conversations where conversations.org_id = work.org_id and conversations.id = work.subject_id
+      select from conversations where conversations.org_id = work_queue.org_id and conversations.id = work_queue.subject_id
     )
-    and not exists (select from rooms where rooms.org_id = work.org_id and rooms.id = work.subject_id) as is_gone
-  from work
-  where work.org_id = %(org_id)s
-    and work.stage = projection.target
-    and work.asked_at <= coalesce(%(checked_at)s::timestamptz, now()) + interval '1 minute'
+    and not exists (select from rooms where rooms.org_id = work_queue.org_id and rooms.id = work_queue.subject_id) as is_gone
+  from work_queue
+  where work_queue.org_id = %(org_id)s
+    and work_queue.queue = projection.target
+    and work_queue.asked_at <= coalesce(%(checked_at)s::timestamptz, now()) + interval '1 minute'
     and (
       %(viewer_id)s::uuid is null
-      or work.subject_id = %(message_id)s::uuid
-      or work.subject_id = any (%(participant_ids)s::uuid[])
-      or work.subject_id in (
+      or work_queue.subject_id = %(message_id)s::uuid
+      or work_queue.subject_id = any (%(participant_ids)s::uuid[])
+      or work_queue.subject_id in (
         select tombstones.id
         from messages as tombstones
         where tombstones.org_id = %(org_id)s and tombstones.author_id = %(org_id)s and tombstones.erased_at = %(at)s

@@ -82,50 +82,50 @@ select digest from erased_rooms where org_id = %(org_id)s and digest = any (%(di
 
 -- name: drop_work
 -- Work on a room; projections still have to delete it.
-delete from work
-where org_id = %(org_id)s and subject_id = %(room_id)s and stage not in ('qdrant', 'neo4j');
+delete from work_queue
+where org_id = %(org_id)s and subject_id = %(room_id)s and queue not in ('qdrant', 'neo4j');
 
--- name: drop_readings
+-- name: drop_llm_calls
 -- Calls of a language model about a room.
-delete from readings where org_id = %(org_id)s and room_id = %(room_id)s;
+delete from llm_calls where org_id = %(org_id)s and room_id = %(room_id)s;
 
--- name: drop_withheld
+-- name: drop_restricted_messages
 -- Restrictions by the requests of a room.
-delete from withheld
-using wishes
-where withheld.org_id = %(org_id)s
-  and wishes.org_id = %(org_id)s
-  and wishes.id = withheld.wish_id
-  and wishes.room_id = %(room_id)s;
+delete from restricted_messages
+using privacy_requests
+where restricted_messages.org_id = %(org_id)s
+  and privacy_requests.org_id = %(org_id)s
+  and privacy_requests.id = restricted_messages.request_id
+  and privacy_requests.room_id = %(room_id)s;
 
--- name: drop_wishes
+-- name: drop_privacy_requests
 -- The requests of a room, tombstones too.
-delete from wishes where org_id = %(org_id)s and room_id = %(room_id)s;
+delete from privacy_requests where org_id = %(org_id)s and room_id = %(room_id)s;
 
 -- name: drop_injections
 -- Memories injected into a room.
 delete from injections where org_id = %(org_id)s and room_id = %(room_id)s;
 
--- name: drop_encounters
+-- name: drop_interactions
 -- Interactions in a room.
-delete from encounters
+delete from interactions
 using conversations
-where encounters.org_id = %(org_id)s
+where interactions.org_id = %(org_id)s
   and conversations.org_id = %(org_id)s
-  and conversations.id = encounters.conversation_id
+  and conversations.id = interactions.conversation_id
   and conversations.room_id = %(room_id)s;
 
 -- name: drop_conversations
 -- The conversations of a room.
 delete from conversations where org_id = %(org_id)s and room_id = %(room_id)s;
 
--- name: drop_changes
+-- name: drop_outbox
 -- Changes in a room.
-delete from changes where org_id = %(org_id)s and room_id = %(room_id)s;
+delete from outbox where org_id = %(org_id)s and room_id = %(room_id)s;
 
 -- name: drop_calls
 -- How often a language model was called for a room.
-delete from asked_of_rooms where org_id = %(org_id)s and room_id = %(room_id)s;
+delete from llm_room_quota where org_id = %(org_id)s and room_id = %(room_id)s;
 
 -- name: drop_ranges
 -- The erased ranges of a room.
@@ -133,7 +133,7 @@ delete from erased_ranges where org_id = %(org_id)s and room_id = %(room_id)s;
 
 -- name: drop_activity
 -- Message counts of a room.
-delete from activity where org_id = %(org_id)s and room_id = %(room_id)s;
+delete from room_activity where org_id = %(org_id)s and room_id = %(room_id)s;
 
 -- name: drop_memberships
 -- The memberships of a room.

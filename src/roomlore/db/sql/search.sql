@@ -7,17 +7,17 @@ select
     where relnamespace = 'roomlore'::regnamespace and relkind = 'i' and relname ~ '^message_embeddings_.*_near_\d+$'
   ) as indexed_lengths;
 
--- name: nearest_exact
+-- name: dense_candidates_exact
 select message_id, similarity
-from nearest_exact(
+from dense_candidates_exact(
   %(vector_2)s::halfvec, %(vector_1)s,
   %(scope)s::search_scope,
   %(wanted)s
 );
 
--- name: nearest_indexed
+-- name: dense_candidates_indexed
 select message_id, similarity
-from nearest_indexed(
+from dense_candidates_indexed(
   %(vector_2)s::halfvec, %(vector_1)s,
   %(scope)s::search_scope,
   %(wanted)s
@@ -25,21 +25,21 @@ from nearest_indexed(
 
 -- name: best_matching
 select lexemes, rarities, message_ids
-from best_worded(
+from lexical_candidates(
   %(question)s,
   %(scope)s::search_scope,
   %(is_large)s, %(wanted)s
 );
 
 -- name: query_lexemes
--- The words that `best_worded` takes.
+-- The words that `lexical_candidates` takes.
 select first.lexeme
 from (
   select one.lexeme from unnest(to_tsvector('english', %(question)s)) as one order by one.positions[1] limit 64
 ) as first
 order by 1;
 
--- name: worded_among
+-- name: lexical_among
 select message.id as message_id
 from unnest(%(message_ids)s::uuid[]) as one (id)
 cross join lateral (
@@ -55,14 +55,14 @@ limit %(wanted)s;
 -- name: pending_in_projection
 -- Uses index: work_asked
 select subject_id as message_id
-from work
-where org_id = %(org_id)s and stage = %(target)s and set_aside_at is null
+from work_queue
+where org_id = %(org_id)s and queue = %(target)s and dead_lettered_at is null
 order by asked_at desc
 limit %(limit)s;
 
 -- name: messages_around
 select message_id, author_name, follows, size, counts, similarity, fits
-from surroundings(
+from context_window(
   %(seeds)s::uuid[], %(lexemes)s::text[], %(vector_2)s::halfvec, %(vector_1)s,
   %(scope)s::search_scope,
   %(reach)s
@@ -77,7 +77,7 @@ with recursive up as (
   from unnest(%(ids)s::uuid[]) as hit (id)
   left join lateral (
     select above.parent_id, above.method, above.confidence
-    from exchange_edges as above
+    from thread_edges as above
     where above.org_id = %(org_id)s and above.child_id = hit.id
     limit 1
   ) as edge on true
@@ -86,7 +86,7 @@ with recursive up as (
   from up
   left join lateral (
     select above.parent_id, above.method, above.confidence
-    from exchange_edges as above
+    from thread_edges as above
     where above.org_id = %(org_id)s and above.child_id = up.parent_id
     limit 1
   ) as edge on true
@@ -109,15 +109,15 @@ down as (
   from down
   cross join lateral (
     select below.child_id, below.method, below.confidence
-    from exchange_edges as below
+    from thread_edges as below
     where below.org_id = %(org_id)s and below.parent_id = down.member_id
     offset 0
   ) as edge
 )
-select down.member_id, down.parent_id, down.method, down.confidence, place.sent_at, place.native_order
+select down.member_id, down.parent_id, down.method, down.confidence, place.sent_at, place.sequence
 from down
 cross join lateral (
-  select messages.sent_at, messages.native_order
+  select messages.sent_at, messages.sequence
   from messages
   where messages.org_id = %(org_id)s and messages.id = down.member_id
   limit 1
@@ -126,22 +126,22 @@ cross join lateral (
 -- name: root_messages
 -- Messages without a parent before them. One that stands under a later message may be part of a cycle.
 -- Uses indexes: messages_in_order, replies_from
-select message.id as message_id, message.sent_at, message.native_order
+select message.id as message_id, message.sent_at, message.sequence
 from messages as message
 where message.org_id = %(org_id)s
   and message.room_id = %(room_id)s
-  and (message.sent_at, message.native_order, message.id)
+  and (message.sent_at, message.sequence, message.id)
     < (%(before_1)s::timestamptz, %(before_2)s::bigint, %(before_3)s::uuid)
   and (
     select above.id
-    from exchange_edges as edge
+    from thread_edges as edge
     join messages as above on above.org_id = edge.org_id and above.id = edge.parent_id
     where edge.org_id = message.org_id
       and edge.child_id = message.id
-      and (above.sent_at, above.native_order, above.id) < (message.sent_at, message.native_order, message.id)
+      and (above.sent_at, above.sequence, above.id) < (message.sent_at, message.sequence, message.id)
     limit 1
   ) is null
-order by message.sent_at desc, message.native_order desc, message.id desc
+order by message.sent_at desc, message.sequence desc, message.id desc
 limit %(limit)s;
 
 -- name: token_rows
@@ -161,7 +161,7 @@ cross join lateral (
     and scope.authors is null
 ) as author
 cross join lateral (
-  select messages.id, messages.sent_at, messages.native_order
+  select messages.id, messages.sent_at, messages.sequence
   from messages
   where messages.org_id = %(org_id)s
     and messages.author_id = author.id
@@ -174,7 +174,7 @@ cross join lateral (
     and messages.sent_at < coalesce(scope.until, 'infinity')
     and (
       scope.last_id is null
-      or (messages.sent_at, messages.native_order, messages.id)
+      or (messages.sent_at, messages.sequence, messages.id)
         <= (scope.last_at, scope.last_order, scope.last_id)
     )
     and (
@@ -185,24 +185,24 @@ cross join lateral (
       or scope.is_answered = (
         (
           select answer.id
-          from exchange_edges as edge
+          from thread_edges as edge
           join messages as answer on answer.org_id = edge.org_id and answer.id = edge.child_id
           where edge.org_id = messages.org_id
             and edge.parent_id = messages.id
             -- sent by then
             and (
               scope.last_id is null
-              or (answer.sent_at, answer.native_order, answer.id)
+              or (answer.sent_at, answer.sequence, answer.id)
                 <= (scope.last_at, scope.last_order, scope.last_id)
             )
           limit 1
         ) is not null
       )
     )
-  order by messages.sent_at desc, messages.native_order desc, messages.id desc
+  order by messages.sent_at desc, messages.sequence desc, messages.id desc
   limit %(limit)s
 ) as message
-order by message.sent_at desc, message.native_order desc, message.id desc
+order by message.sent_at desc, message.sequence desc, message.id desc
 limit %(limit)s;
 
 -- name: newest_in_rooms
@@ -212,7 +212,7 @@ select message.id as message_id
 from (select (%(scope)s::search_scope).*) as scope
 cross join rooms
 cross join lateral (
-  select messages.id, messages.sent_at, messages.native_order
+  select messages.id, messages.sent_at, messages.sequence
   from messages
   where messages.org_id = %(org_id)s
     and messages.room_id = rooms.id
@@ -223,7 +223,7 @@ cross join lateral (
     and messages.sent_at < coalesce(scope.until, 'infinity')
     and (
       scope.last_id is null
-      or (messages.sent_at, messages.native_order, messages.id)
+      or (messages.sent_at, messages.sequence, messages.id)
         <= (scope.last_at, scope.last_order, scope.last_id)
     )
     and (
@@ -234,23 +234,23 @@ cross join lateral (
       or scope.is_answered = (
         (
           select answer.id
-          from exchange_edges as edge
+          from thread_edges as edge
           join messages as answer on answer.org_id = edge.org_id and answer.id = edge.child_id
           where edge.org_id = messages.org_id
             and edge.parent_id = messages.id
             -- sent by then
             and (
               scope.last_id is null
-              or (answer.sent_at, answer.native_order, answer.id)
+              or (answer.sent_at, answer.sequence, answer.id)
                 <= (scope.last_at, scope.last_order, scope.last_id)
             )
           limit 1
         ) is not null
       )
     )
-  order by messages.sent_at desc, messages.native_order desc, messages.id desc
+  order by messages.sent_at desc, messages.sequence desc, messages.id desc
   limit %(limit)s
 ) as message
 where rooms.org_id = %(org_id)s and (scope.rooms is null or rooms.id = any (scope.rooms))
-order by message.sent_at desc, message.native_order desc, message.id desc
+order by message.sent_at desc, message.sequence desc, message.id desc
 limit %(limit)s;

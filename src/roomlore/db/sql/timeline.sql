@@ -7,43 +7,43 @@ where org_id = %(org_id)s and id = %(room_id)s;
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, left(body, %(most)s) as body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to,
+  sequence, edited_at, redacted_at, erased_at, reply_to,
   mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
-  and (sent_at, native_order, id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
-order by sent_at desc, native_order desc, id desc
+  and (sent_at, sequence, id) < (%(sent_at)s, %(sequence)s, %(message_id)s)
+order by sent_at desc, sequence desc, id desc
 limit %(limit)s;
 
 -- name: messages_after
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, left(body, %(most)s) as body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to,
+  sequence, edited_at, redacted_at, erased_at, reply_to,
   mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
-  and (sent_at, native_order, id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
-order by sent_at, native_order, id
+  and (sent_at, sequence, id) > (%(sent_at)s, %(sequence)s, %(message_id)s)
+order by sent_at, sequence, id
 limit %(limit)s;
 
 -- name: matching_before
 -- Uses index: messages_in_order
 select id
 from (
-  select id, author_id, author_kind, sent_at, native_order
+  select id, author_id, author_kind, sent_at, sequence
   from messages
   where org_id = %(org_id)s
     and room_id = %(room_id)s
-    and (sent_at, native_order, id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
-  order by sent_at desc, native_order desc, id desc
+    and (sent_at, sequence, id) < (%(sent_at)s, %(sequence)s, %(message_id)s)
+  order by sent_at desc, sequence desc, id desc
   limit %(scanned)s
 ) as scanned
 where (%(author_ids)s::uuid[] is null or author_id = any (%(author_ids)s))
   and (%(author_kinds)s::text[] is null or author_kind = any (%(author_kinds)s))
-order by sent_at desc, native_order desc, id desc
+order by sent_at desc, sequence desc, id desc
 limit %(limit)s;
 
 -- name: scan_end_before
@@ -52,8 +52,8 @@ select id
 from messages
 where org_id = %(org_id)s
   and room_id = %(room_id)s
-  and (sent_at, native_order, id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
-order by sent_at desc, native_order desc, id desc
+  and (sent_at, sequence, id) < (%(sent_at)s, %(sequence)s, %(message_id)s)
+order by sent_at desc, sequence desc, id desc
 offset %(scanned)s - 1
 limit 1;
 
@@ -61,7 +61,7 @@ limit 1;
 -- Starts from memories, which are far fewer than messages.
 with remembered as materialized (
   select distinct source.message_id
-  from ties_of(
+  from links_of(
     array(
       select memory_id
       from newest_memories(
@@ -75,27 +75,27 @@ select messages.id
 from remembered
 join messages on messages.org_id = %(org_id)s and messages.id = remembered.message_id
 where messages.room_id = %(room_id)s
-  and (messages.sent_at, messages.native_order, messages.id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
+  and (messages.sent_at, messages.sequence, messages.id) < (%(sent_at)s, %(sequence)s, %(message_id)s)
   and (%(author_ids)s::uuid[] is null or messages.author_id = any (%(author_ids)s))
   and (%(author_kinds)s::text[] is null or messages.author_kind = any (%(author_kinds)s))
-order by messages.sent_at desc, messages.native_order desc, messages.id desc
+order by messages.sent_at desc, messages.sequence desc, messages.id desc
 limit %(limit)s;
 
 -- name: matching_after
 -- Uses index: messages_in_order
 select id
 from (
-  select id, author_id, author_kind, sent_at, native_order
+  select id, author_id, author_kind, sent_at, sequence
   from messages
   where org_id = %(org_id)s
     and room_id = %(room_id)s
-    and (sent_at, native_order, id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
-  order by sent_at, native_order, id
+    and (sent_at, sequence, id) > (%(sent_at)s, %(sequence)s, %(message_id)s)
+  order by sent_at, sequence, id
   limit %(scanned)s
 ) as scanned
 where (%(author_ids)s::uuid[] is null or author_id = any (%(author_ids)s))
   and (%(author_kinds)s::text[] is null or author_kind = any (%(author_kinds)s))
-order by sent_at, native_order, id
+order by sent_at, sequence, id
 limit %(limit)s;
 
 -- name: scan_end_after
@@ -104,8 +104,8 @@ select id
 from messages
 where org_id = %(org_id)s
   and room_id = %(room_id)s
-  and (sent_at, native_order, id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
-order by sent_at, native_order, id
+  and (sent_at, sequence, id) > (%(sent_at)s, %(sequence)s, %(message_id)s)
+order by sent_at, sequence, id
 offset %(scanned)s - 1
 limit 1;
 
@@ -113,7 +113,7 @@ limit 1;
 -- Starts from memories, which are far fewer than messages.
 with remembered as materialized (
   select distinct source.message_id
-  from ties_of(
+  from links_of(
     array(
       select memory_id
       from newest_memories(
@@ -127,22 +127,22 @@ select messages.id
 from remembered
 join messages on messages.org_id = %(org_id)s and messages.id = remembered.message_id
 where messages.room_id = %(room_id)s
-  and (messages.sent_at, messages.native_order, messages.id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
+  and (messages.sent_at, messages.sequence, messages.id) > (%(sent_at)s, %(sequence)s, %(message_id)s)
   and (%(author_ids)s::uuid[] is null or messages.author_id = any (%(author_ids)s))
   and (%(author_kinds)s::text[] is null or messages.author_kind = any (%(author_kinds)s))
-order by messages.sent_at, messages.native_order, messages.id
+order by messages.sent_at, messages.sequence, messages.id
 limit %(limit)s;
 
 -- name: of_conversation
 select
   timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
   timeline.author_kind, left(timeline.body, %(most)s) as body, timeline.sent_at, timeline.precision,
-  timeline.native_order, timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
+  timeline.sequence, timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
   timeline.mentioned as mentions, timeline.reacted as reactions, timeline.told_metadata as metadata
-from said_in(%(conversation_id)s) as held (message_id)
+from messages_in(%(conversation_id)s) as held (message_id)
 join timeline on timeline.org_id = %(org_id)s and timeline.id = held.message_id
-where (timeline.sent_at, timeline.native_order, timeline.id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
-order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc
+where (timeline.sent_at, timeline.sequence, timeline.id) < (%(sent_at)s, %(sequence)s, %(message_id)s)
+order by timeline.sent_at desc, timeline.sequence desc, timeline.id desc
 limit %(limit)s;
 
 -- name: text_span
@@ -177,12 +177,12 @@ select
   rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
   counted.last_activity_at,
-  rooms.keep_for,
+  rooms.retention_period,
   case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at
 from rooms
 left join (
   select room_id, sum(message_count)::bigint as message_count, max(last_at) as last_activity_at
-  from activity
+  from room_activity
   where org_id = %(org_id)s
   group by room_id
 ) as counted on counted.room_id = rooms.id
@@ -202,18 +202,18 @@ select
     where messages.org_id = %(org_id)s and messages.room_id = shown.id and messages.erased_at is null
   ) as message_count,
   shown.last_activity_at,
-  shown.keep_for,
+  shown.retention_period,
   shown.retention_starts_at
 from (
   select
     rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
-    rooms.keep_for,
+    rooms.retention_period,
     case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at,
     (
       select messages.sent_at
       from messages
       where messages.org_id = %(org_id)s and messages.room_id = rooms.id and messages.erased_at is null
-      order by messages.sent_at desc, messages.native_order desc, messages.id desc
+      order by messages.sent_at desc, messages.sequence desc, messages.id desc
       limit 1
     ) as last_activity_at
   from rooms
@@ -231,7 +231,7 @@ from (
   select author_id, sent_at
   from messages
   where org_id = %(org_id)s and room_id = %(room_id)s and kind <> 'system' and erased_at is null
-  order by sent_at, native_order, id
+  order by sent_at, sequence, id
   limit %(limit)s
 ) as message
 group by message.author_id
@@ -244,7 +244,7 @@ from (
   select author_id, sent_at
   from messages
   where org_id = %(org_id)s and room_id = %(room_id)s and kind <> 'system' and erased_at is null
-  order by sent_at desc, native_order desc, id desc
+  order by sent_at desc, sequence desc, id desc
   limit %(limit)s
 ) as message
 group by message.author_id
@@ -252,24 +252,24 @@ order by min(message.sent_at), message.author_id;
 
 -- name: participant_names
 select
-  known.id, known.name, known.kind, coalesce(merges.person_id, known.id) as person_id,
+  known.id, known.name, known.kind, coalesce(participant_merges.person_id, known.id) as person_id,
   exists (
     select 1
-    from identities
-    where identities.org_id = known.org_id and identities.participant_id = known.id and identities.bridged
+    from platform_accounts
+    where platform_accounts.org_id = known.org_id and platform_accounts.participant_id = known.id and platform_accounts.bridged
   ) as is_bridged
 from known_participants as known
-left join merges on merges.org_id = known.org_id and merges.participant_id = known.id
+left join participant_merges on participant_merges.org_id = known.org_id and participant_merges.participant_id = known.id
 where known.org_id = %(org_id)s and known.id = any (%(ids)s);
 
 -- name: versions
-select message_id, written_at, left(body, %(most)s) as body, length(body) > %(most)s as is_cut, held
+select message_id, written_at, left(body, %(most)s) as body, length(body) > %(most)s as is_truncated, held
 from (
   select
     message_id, written_at, body,
     row_number() over (partition by message_id order by written_at desc) as place,
     count(*) over (partition by message_id) as held
-  from revisions
+  from message_revisions
   where org_id = %(org_id)s and message_id = any (%(ids)s)
 ) as numbered
 where place <= %(limit)s
@@ -286,7 +286,7 @@ order by message_audience.message_id, known.name, known.id;
 -- name: message_memories
 -- The visibility of each memory is checked once.
 with source as materialized (
-  select message_id, memory_id from resting_on(%(ids)s::uuid[])
+  select message_id, memory_id from derived_from(%(ids)s::uuid[])
 ),
 active as materialized (
   select id, title, content, kind
@@ -312,7 +312,7 @@ with recursive step as (
   cross join lateral (
     select array(
       select held.message_id
-      from said_in(first.conversation_id) as held (message_id)
+      from messages_in(first.conversation_id) as held (message_id)
       where held.message_id = any (step.left_ids)
     ) as held_ids
     offset 0

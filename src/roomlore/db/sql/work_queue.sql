@@ -17,17 +17,17 @@ order by seen_at desc, worker_id
 limit %(limit)s;
 
 -- name: enqueue_work
-insert into work (org_id, stage, subject_id)
+insert into work_queue (org_id, queue, subject_id)
 select %(org_id)s, %(queue)s, unnest(%(subject_ids)s::uuid[])
-on conflict (org_id, stage, subject_id) do update
-set version = work.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null;
+on conflict (org_id, queue, subject_id) do update
+set version = work_queue.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, dead_lettered_at = null;
 
 -- name: enqueue_next
 select reembed(%(subject_ids)s::uuid[]);
 
 -- name: enqueue_anew
 with enqueued as (
-  insert into work (org_id, stage, subject_id)
+  insert into work_queue (org_id, queue, subject_id)
   select org_id, 'embed', id
   from messages
   where org_id = %(org_id)s
@@ -35,22 +35,22 @@ with enqueued as (
     and kind in ('message', 'whisper')
     and redacted_at is null
     and body ~ '\S'
-  on conflict (org_id, stage, subject_id) do update
-  set version = work.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null
+  on conflict (org_id, queue, subject_id) do update
+  set version = work_queue.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, dead_lettered_at = null
   returning subject_id
 )
 select count(*) as count, reembed(array_agg(subject_id)) as of_next from enqueued;
 
 -- name: enqueue_added_messages
 with enqueued as (
-  insert into work (org_id, stage, subject_id)
+  insert into work_queue (org_id, queue, subject_id)
   select %(org_id)s, 'embed', id from pg_temp.incoming where to_embed
   returning subject_id
 )
 select count(*) as count, reembed(array_agg(subject_id)) as of_next from enqueued;
 
 -- name: enqueue_missing_vectors
-insert into work (org_id, stage, subject_id)
+insert into work_queue (org_id, queue, subject_id)
 select needed.org_id, %(queue)s, needed.id
 from embeddable as needed
 where needed.org_id = %(org_id)s
@@ -62,21 +62,21 @@ where needed.org_id = %(org_id)s
       and vectors.model = %(model)s
       and (vectors.has_tokens or not %(with_tokens)s)
   )
-on conflict (org_id, stage, subject_id) do nothing;
+on conflict (org_id, queue, subject_id) do nothing;
 
 -- name: drop_unneeded_work
 -- Before the vectors: a worker that writes a vector holds its row in `work`, so no vector follows.
-delete from work
+delete from work_queue
 using messages as message
-where work.org_id = %(org_id)s
-  and work.stage in ('embed', 'reembed')
+where work_queue.org_id = %(org_id)s
+  and work_queue.queue in ('embed', 'reembed')
   and message.org_id = %(org_id)s
-  and message.id = work.subject_id
+  and message.id = work_queue.subject_id
   and message.room_id = any (array(
     select rooms.id
     from rooms
     where rooms.org_id = %(org_id)s
-      and rooms.embedding_policy = 'exchange'
+      and rooms.embedding_policy = 'thread'
       and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
   ))
   and (
@@ -103,7 +103,7 @@ with gone as (
       select rooms.id
       from rooms
       where rooms.org_id = %(org_id)s
-        and rooms.embedding_policy = 'exchange'
+        and rooms.embedding_policy = 'thread'
         and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
     ))
     and (
@@ -123,7 +123,7 @@ with gone as (
     ) is null
   returning vectors.message_id
 )
-select count(*) as count, ask_for_points(array_agg(message_id)) as copies from gone;
+select count(*) as count, enqueue_points(array_agg(message_id)) as copies from gone;
 
 -- name: enqueue_wanting
 -- Work that a worker has just taken is done again, because the worker may have skipped it.
@@ -150,11 +150,11 @@ with needed as materialized (
     ) is null
 ),
 enqueued as (
-  insert into work (org_id, stage, subject_id)
+  insert into work_queue (org_id, queue, subject_id)
   select %(org_id)s, 'embed', needed.id from needed
-  on conflict (org_id, stage, subject_id) do update
-  set version = work.version + 1, due_at = now()
-  where work.attempts > 0
+  on conflict (org_id, queue, subject_id) do update
+  set version = work_queue.version + 1, due_at = now()
+  where work_queue.attempts > 0
   returning subject_id
 )
 select (select count(*) from enqueued) as count, reembed(array_agg(needed.id)) as of_next from needed;
@@ -166,27 +166,27 @@ select embedding_policy from rooms where org_id = %(org_id)s and id = %(room_id)
 update rooms set embedding_policy = %(policy)s where org_id = %(org_id)s and id = %(room_id)s;
 
 -- name: retry_dead_letters
-update work
-set attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null
-where org_id = %(org_id)s and stage = %(queue)s and set_aside_at is not null;
+update work_queue
+set attempts = 0, failures = 0, due_at = now(), error = null, dead_lettered_at = null
+where org_id = %(org_id)s and queue = %(queue)s and dead_lettered_at is not null;
 
 -- name: wake
 select pg_notify('roomlore_work', %(queue)s);
 
 -- name: take
 select org_id, subject_id, version, attempts
-from take_work(%(queue)s, %(only_org)s, %(per_org)s, %(total)s, %(lease)s, %(suspects)s, %(without)s::uuid[]);
+from lease_work(%(queue)s, %(only_org)s, %(per_org)s, %(total)s, %(lease)s, %(suspects)s, %(without)s::uuid[]);
 
 -- name: org_ids
 select org_id from org_ids() as org_id;
 
 -- name: count
-select waiting, set_aside from count_work(%(queue)s, %(only_org)s, %(without)s::uuid[]);
+select waiting, dead_lettered from count_work(%(queue)s, %(only_org)s, %(without)s::uuid[]);
 
 -- name: dead_letters
 select coalesce(error, 'Unknown') as error, count(*) as messages
-from work
-where org_id = %(org_id)s and stage = %(queue)s and set_aside_at is not null
+from work_queue
+where org_id = %(org_id)s and queue = %(queue)s and dead_lettered_at is not null
 group by error;
 
 -- name: refresh_statistics
@@ -196,40 +196,40 @@ select refresh_statistics();
 select build_vector_indexes(%(worth_it)s);
 
 -- name: finish
-delete from work
+delete from work_queue
 using unnest(%(subject_id)s::uuid[], %(version)s::integer[]) as done (subject_id, version)
-where work.org_id = %(org_id)s
-  and work.stage = %(queue)s
-  and work.subject_id = done.subject_id
-  and work.version = done.version
-returning work.subject_id;
+where work_queue.org_id = %(org_id)s
+  and work_queue.queue = %(queue)s
+  and work_queue.subject_id = done.subject_id
+  and work_queue.version = done.version
+returning work_queue.subject_id;
 
 -- name: fail
-update work
+update work_queue
 set
   error = %(error)s,
   attempts = 0,
-  failures = work.failures + 1,
-  due_at = now() + least(%(first_after)s::interval * power(4, work.failures + 1), interval '1 hour'),
-  set_aside_at = case when work.failures + 1 >= %(last_attempt)s then now() end
+  failures = work_queue.failures + 1,
+  due_at = now() + least(%(first_after)s::interval * power(4, work_queue.failures + 1), interval '1 hour'),
+  dead_lettered_at = case when work_queue.failures + 1 >= %(last_attempt)s then now() end
 from unnest(%(subject_id)s::uuid[], %(version)s::integer[]) as failed (subject_id, version)
-where work.org_id = %(org_id)s
-  and work.stage = %(queue)s
-  and work.subject_id = failed.subject_id
-  and work.version = failed.version;
+where work_queue.org_id = %(org_id)s
+  and work_queue.queue = %(queue)s
+  and work_queue.subject_id = failed.subject_id
+  and work_queue.version = failed.version;
 
 -- name: release
-update work
-set due_at = now(), attempts = greatest(work.attempts - 1, 0)
+update work_queue
+set due_at = now(), attempts = greatest(work_queue.attempts - 1, 0)
 from unnest(%(subject_id)s::uuid[], %(version)s::integer[]) as leased (subject_id, version)
-where work.org_id = %(org_id)s
-  and work.stage = %(queue)s
-  and work.subject_id = leased.subject_id
-  and work.version = leased.version;
+where work_queue.org_id = %(org_id)s
+  and work_queue.queue = %(queue)s
+  and work_queue.subject_id = leased.subject_id
+  and work_queue.version = leased.version;
 
 -- name: drop
-delete from work
-where org_id = %(org_id)s and stage = any (case %(queue)s when 'embed' then array['embed', 'reembed'] else array[%(queue)s::text] end) and subject_id = any (%(subject_ids)s);
+delete from work_queue
+where org_id = %(org_id)s and queue = any (case %(queue)s when 'embed' then array['embed', 'reembed'] else array[%(queue)s::text] end) and subject_id = any (%(subject_ids)s);
 
 -- name: texts_to_embed
 select messages.id as subject_id, messages.author_name, messages.body
@@ -264,7 +264,7 @@ made as (
   set embedding = excluded.embedding, tokens = excluded.tokens
   returning message_id
 )
-select count(*) as count, ask_for_points(array_agg(message_id)) as copies from made;
+select count(*) as count, enqueue_points(array_agg(message_id)) as copies from made;
 
 -- name: delete_embeddings
 with gone as (
@@ -272,4 +272,4 @@ with gone as (
   where org_id = %(org_id)s and message_id = any (%(ids)s)
   returning message_id
 )
-select count(*) as count, ask_for_points(array_agg(message_id)) as copies from gone;
+select count(*) as count, enqueue_points(array_agg(message_id)) as copies from gone;

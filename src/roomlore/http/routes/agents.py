@@ -67,10 +67,10 @@ async def read_decision(
     return json_response(await app.agents.should_answer(reader, room, trigger))
 
 
-@ROUTER.post("/block", response_model=MemorySectionResponse)
+@ROUTER.post("/memory-section", response_model=MemorySectionResponse)
 async def read_block(app: AuthenticatedApp, agent: ShortText, body: MemorySectionRequest) -> Response:
     """Tell what an agent remembers that may matter in a room, as it reads it before it answers."""
-    section = await app.agents.block(
+    section = await app.agents.memory_section(
         await app.agents.reader(agent),
         body.room,
         body.trigger,

@@ -36,18 +36,22 @@ async def list_rooms(app: AuthenticatedApp) -> Response:
 
 @ROUTER.get("/rooms/{room}/messages", response_model=MessagesPage, tags=["rooms"])
 async def list_messages(
-    app: AuthenticatedApp, room: ShortText, page: PageParameter, *, recalls: bool = False
+    app: AuthenticatedApp, room: ShortText, page: PageParameter, *, apply_restrictions: bool = False
 ) -> Response:
     """List the newest messages of a room, oldest first, or those before a message.
 
     `room` is a name, id or external id, here and everywhere. `next` is the cursor of the page before. A page ends before
-    `limit` with the message that brings its texts to 2 MiB; `next` continues there. `recalls` leaves out messages that a
+    `limit` with the message that brings its texts to 2 MiB; `next` continues there. `apply_restrictions` leaves out messages that a
     privacy request restricts for the viewer.
     """
     found = await History(access=app.access).messages(
-        app.access.principal, room, limit=page.limit, before=page.before, recalls=recalls
+        app.access.principal,
+        room,
+        limit=page.limit,
+        before=page.before,
+        apply_restrictions=apply_restrictions,
     )
-    cursor = page.next([one.position for one in found.items], is_cut=found.is_cut)
+    cursor = page.next([one.position for one in found.items], is_cut=found.is_truncated)
     return json_response(MessagesPage(messages=found.items[::-1], next=cursor))
 
 
@@ -57,18 +61,18 @@ async def list_timeline(app: AuthenticatedApp, room: ShortText, page: PageParame
     found = await History(access=app.access).timeline(
         app.access.principal, room, limit=page.limit, before=page.before
     )
-    cursor = page.next([one.message.position for one in found.items], is_cut=found.is_cut)
+    cursor = page.next([one.message.position for one in found.items], is_cut=found.is_truncated)
     return json_response(TimelinePage(messages=found.items[::-1], next=cursor))
 
 
-@ROUTER.get("/rooms/{room}/exchanges", response_model=ThreadsPage, tags=["rooms"])
+@ROUTER.get("/rooms/{room}/threads", response_model=ThreadsPage, tags=["rooms"])
 async def list_exchanges(app: AuthenticatedApp, room: ShortText, page: PageParameter) -> Response:
     """List the newest threads of a room, each whole, newest root first, or those that start before a message."""
-    found = await History(access=app.access).exchanges(
+    found = await History(access=app.access).threads(
         app.access.principal, room, limit=page.limit, before=page.before
     )
-    cursor = page.next([one.root.position for one in found.items], is_cut=found.is_cut)
-    return json_response(ThreadsPage(exchanges=[thread_response(one) for one in found.items], next=cursor))
+    cursor = page.next([one.root.position for one in found.items], is_cut=found.is_truncated)
+    return json_response(ThreadsPage(threads=[thread_response(one) for one in found.items], next=cursor))
 
 
 @ROUTER.get("/rooms/{room}/participants", response_model=list[PersonResponse], tags=["rooms"])
@@ -133,11 +137,11 @@ async def read_conversation(
     found, messages = await History(access=app.access).conversation(
         app.access.principal, conversation, limit=page.limit, before=page.before
     )
-    cursor = page.next([one.message.position for one in messages.items], is_cut=messages.is_cut)
+    cursor = page.next([one.message.position for one in messages.items], is_cut=messages.is_truncated)
     return json_response(conversation_response(found, messages.items[::-1], cursor=cursor))
 
 
-@ROUTER.get("/log", response_model=list[AuditLine], tags=["operations"])
+@ROUTER.get("/audit-log", response_model=list[AuditLine], tags=["operations"])
 async def list_log(app: AuthenticatedApp, about: ShortText | None = None, limit: Limit = 50) -> Response:
     """List who read or changed what, newest first: keys, viewers and ids, never message texts."""
     return json_response(await app.log(app.access.principal, subject=about, limit=limit))

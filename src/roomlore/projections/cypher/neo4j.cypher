@@ -201,14 +201,14 @@ DELETE c
   )
 )
 
-// name: said_by_bots
+// name: messages_by_agents
 // What bots said, newest first.
 MATCH (u:User)
 WHERE u.copy = $copy AND u.is_bot = true
 MATCH (u)-[:AUTHORED]->(m:Message)
 WHERE <heard m>
 RETURN m.id AS id
-ORDER BY m.sent_at DESC, m.native_order DESC, m.id DESC
+ORDER BY m.sent_at DESC, m.sequence DESC, m.id DESC
 LIMIT $limit
 
 // name: said_by
@@ -218,10 +218,10 @@ WHERE u.copy = $copy AND u.id IN $participants
 MATCH (u)-[:AUTHORED]->(m:Message)
 WHERE <heard m>
 RETURN m.id AS id
-ORDER BY m.sent_at DESC, m.native_order DESC, m.id DESC
+ORDER BY m.sent_at DESC, m.sequence DESC, m.id DESC
 LIMIT $limit
 
-// name: known_by_bots
+// name: memories_of_agents
 // What bots remember, newest first.
 MATCH (u:User)
 WHERE u.copy = $copy AND u.is_bot = true

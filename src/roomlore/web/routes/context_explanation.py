@@ -46,7 +46,7 @@ class ContextSide:
     candidates: Sequence[Candidate]
     #: An agent's memories, in or out.
     memories: Sequence[MemoryCandidate]
-    sealed: Sequence[TimeBoundary]
+    boundaries: Sequence[TimeBoundary]
 
     @property
     def colours(self) -> Mapping[Any, int]:
@@ -56,7 +56,7 @@ class ContextSide:
     @property
     def picture(self) -> ContextGraph:
         """The drawing of the candidates."""
-        return context_graph(self.candidates, self.sealed, self.memories)
+        return context_graph(self.candidates, self.boundaries, self.memories)
 
     @property
     def included(self) -> Mapping[MessageId, Candidate]:
@@ -155,7 +155,7 @@ async def _side(
         spent=token_shares_of(built),
         candidates=candidates_of(built),
         memories=memory_candidates_of(built),
-        sealed=built.sealed,
+        boundaries=built.boundaries,
     )
 
 

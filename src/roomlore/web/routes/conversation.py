@@ -20,7 +20,7 @@ SHOWN, MOST = 100, 200
 SENSITIVITIES: Mapping[str, Sensitivity] = {"normal": "normal", "sensitive": "sensitive"}
 SPLIT_REASONS: Mapping[SplitReason, str] = {
     "first": "It is the first conversation of the room.",
-    "silence": "There was a long silence before it.",
+    "idle": "There was a long silence before it.",
     "topic": "Its topic is another one.",
     "person": "Somebody split it off by hand.",
 }
@@ -59,7 +59,7 @@ class ConversationPage:
     #: Oldest first.
     rows: Sequence[Row]
     #: The message before which there are more, and the one before which this page is.
-    onward: MessageId | None
+    next: MessageId | None
     before: str | None
     graph: ReplyGraph
     #: Active memories of the messages shown.
@@ -83,19 +83,19 @@ async def conversation(visit: RequestContext, conversation: str) -> Conversation
 
 
 def _page(found: ConversationView, visit: RequestContext) -> ConversationPage:
-    one, colours = found.conversation, colours_of(found.voices)
-    shown = rows(found.lines, found.voices)
+    one, colours = found.conversation, colours_of(found.speakers)
+    shown = rows(found.lines, found.speakers)
     memories = {memory.id: memory for line in found.lines for memory in line.memories}
     return ConversationPage(
         conversation=one,
         room=found.room,
         is_open=one.is_open_at(datetime.now(UTC)),
-        reason=None if one.boundary is None else SPLIT_REASONS[one.boundary],
+        reason=None if one.split_reason is None else SPLIT_REASONS[one.split_reason],
         takers=[
-            ColouredTalker(talker=talker, colour=colour_of(colours, talker.id)) for talker in one.talkers
+            ColouredTalker(talker=talker, colour=colour_of(colours, talker.id)) for talker in one.participants
         ],
         rows=shown,
-        onward=found.onward,
+        next=found.next,
         before=visit.word("before"),
         graph=reply_graph(shown),
         memories=list(memories.values()),
@@ -127,7 +127,7 @@ async def mark(visit: RequestContext, form: Form, conversation: str) -> str:
     sensitivity = SENSITIVITIES.get(form.word("sensitivity"))
     if sensitivity is None:
         raise BadInput("sensitivity", f"must be {' or '.join(SENSITIVITIES)}")
-    changed = await visit.app.conversations.mark(conversation, sensitivity)
+    changed = await visit.app.conversations.set_sensitivity(conversation, sensitivity)
     return _page_address(visit, changed, "marked")
 
 

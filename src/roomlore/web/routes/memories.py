@@ -88,7 +88,7 @@ class Evidence:
     before: str
     quoted: str
     after: str
-    is_cut: bool
+    is_truncated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +102,9 @@ class MemoryPage:
     more_sources: int
     audience: MemoryAudience
     #: Privacy requests that cover a source, as far as the viewer may see them.
-    wishes: Sequence[PrivacyRequestView]
+    privacy_requests: Sequence[PrivacyRequestView]
     may_correct: bool
-    may_forget: bool
+    may_archive: bool
     may_restore: bool
 
     @property
@@ -120,7 +120,7 @@ async def memories(visit: RequestContext) -> MemoriesPage:
     shelf = await MemoryBrowser(access=visit.app.access).list_page(
         visit.viewer, limit=SHOWN, before=before, **options
     )
-    names = {(one.facet, one.value): one.name for one in shelf.tallies}
+    names = {(one.facet, one.value): one.name for one in shelf.facets}
     chosen = [(name, value) for name in FILTER_NAMES for value in _values(visit, name)]
     return MemoriesPage(
         narrowings=[
@@ -130,7 +130,7 @@ async def memories(visit: RequestContext) -> MemoriesPage:
             for name, value in chosen
         ],
         shelf=shelf,
-        facets=_facets(shelf.tallies, set(chosen)),
+        facets=_facets(shelf.facets, set(chosen)),
         before=before,
     )
 
@@ -138,7 +138,7 @@ async def memories(visit: RequestContext) -> MemoriesPage:
 @PAGES.page("/m/{memory}", "memory.html")
 async def memory(visit: RequestContext, memory: str) -> MemoryPage:
     """Return a memory and its sources."""
-    provenance = await visit.app.memories.why(visit.viewer, memory)
+    provenance = await visit.app.memories.provenance(visit.viewer, memory)
     one, sources = provenance.memory, provenance.sources
     audience = await MemoryBrowser(access=visit.app.access).audience(visit.viewer, str(one.id))
     may = _may_change(visit, one)
@@ -150,9 +150,9 @@ async def memory(visit: RequestContext, memory: str) -> MemoryPage:
         evidence=[_evidence(source, one) for source in sources[:MOST_SOURCES]],
         more_sources=max(0, len(sources) - MOST_SOURCES),
         audience=audience,
-        wishes=await _requests_about(visit, one),
+        privacy_requests=await _requests_about(visit, one),
         may_correct=may and one.status == "active",
-        may_forget=may and one.status == "active",
+        may_archive=may and one.status == "active",
         may_restore=may and one.status != "active",
     )
 
@@ -166,12 +166,12 @@ async def correct(visit: RequestContext, form: Form, memory: str) -> str:
     return _page_address(visit, await visit.app.memories.correct(memory, content), "corrected")
 
 
-@PAGES.action("/m/{memory}/forget")
-async def forget(visit: RequestContext, form: Form, memory: str) -> str:
+@PAGES.action("/m/{memory}/archive")
+async def archive(visit: RequestContext, form: Form, memory: str) -> str:
     """Archive a memory."""
     if not form.is_checked("sure"):
         raise BadInput("sure", "must be ticked")
-    return _page_address(visit, await visit.app.memories.forget(memory), "forgotten")
+    return _page_address(visit, await visit.app.memories.archive(memory), "forgotten")
 
 
 @PAGES.action("/m/{memory}/restore")
@@ -235,18 +235,19 @@ def _may_change(visit: RequestContext, memory: Memory) -> bool:
 
 
 async def _requests_about(visit: RequestContext, memory: Memory) -> list[PrivacyRequestView]:
-    requests = await visit.app.wishes.all(visit.viewer, limit=MOST_WISHES)
+    requests = await visit.app.privacy_requests.all(visit.viewer, limit=MOST_WISHES)
     sources = set(memory.source_ids)
     return [
         replace(
-            wish,
-            body=wish.body[:MAX_LENGTH],
-            covers=[
-                replace(message, body=message.body[:QUOTE_CONTEXT]) for message in wish.covers[:MOST_SOURCES]
+            request,
+            body=request.body[:MAX_LENGTH],
+            covered_messages=[
+                replace(message, body=message.body[:QUOTE_CONTEXT])
+                for message in request.covered_messages[:MOST_SOURCES]
             ],
         )
-        for wish in requests
-        if any(message.id in sources for message in wish.covers)
+        for request in requests
+        if any(message.id in sources for message in request.covered_messages)
     ]
 
 
@@ -260,7 +261,7 @@ def _evidence(source: SourceMessage, memory: Memory) -> Evidence:
         before=before[-QUOTE_CONTEXT:],
         quoted=quoted,
         after=after[:QUOTE_CONTEXT],
-        is_cut=len(before) > QUOTE_CONTEXT or len(after) > QUOTE_CONTEXT or len(quoted) < end - start,
+        is_truncated=len(before) > QUOTE_CONTEXT or len(after) > QUOTE_CONTEXT or len(quoted) < end - start,
     )
 
 

@@ -53,13 +53,13 @@ class MonitoringPage:
     workers: Sequence[WorkerStatus]
     failures: Sequence[DeadLetters]
     latencies: Sequence[Latency]
-    readings: ExtractionBacklog
+    llm_calls: ExtractionBacklog
     blocks: CacheStatistics
     #: None with a key: the sizes include other orgs.
     sizes: Sequence[Size] | None
     policies: Sequence[EmbeddingPolicy]
     #: Indexes on other servers.
-    copies: Sequence[ProjectionStatus]
+    projections: Sequence[ProjectionStatus]
     #: The embedding model in use, the next and the previous one.
     embedding: Sequence[EmbeddingVersionStatus]
     requests: RequestCounts
@@ -75,8 +75,8 @@ class MonitoringPage:
 @PAGES.page("/ops", "ops.html")
 async def operations(visit: RequestContext) -> MonitoringPage:
     """Return the state of an org; for operators."""
-    numbers = await visit.app.operations.numbers()
-    state = await visit.app.operations.state()
+    numbers = await visit.app.monitoring.statistics()
+    state = await visit.app.monitoring.job_state()
     pages = max(1, -(-len(numbers.rooms) // SHOWN))
     number = min(visit.number("page", 1, most=MOST_PAGES), pages)
     return MonitoringPage(
@@ -91,16 +91,16 @@ async def operations(visit: RequestContext) -> MonitoringPage:
         ],
         failures=state.failures,
         latencies=numbers.latencies,
-        readings=numbers.readings,
+        llm_calls=numbers.llm_calls,
         blocks=numbers.blocks,
         sizes=state.sizes,
         clock=numbers.clock,
         policies=get_args(EmbeddingPolicy),
-        copies=numbers.copies,
+        projections=numbers.projections,
         embedding=numbers.embedding,
-        requests=await visit.app.wishes.counts(visit.viewer),
-        proposed=await visit.app.wishes.all(visit.viewer, status="proposed", limit=MOST_PROPOSED),
-        mode=await visit.app.wishes.mode(),
+        requests=await visit.app.privacy_requests.counts(visit.viewer),
+        proposed=await visit.app.privacy_requests.all(visit.viewer, status="proposed", limit=MOST_PROPOSED),
+        mode=await visit.app.privacy_requests.mode(),
         modes=get_args(RequestMode),
         notice=NOTICES.get(visit.word("done") or "", ""),
     )
@@ -118,28 +118,28 @@ async def retry(visit: RequestContext, form: Form) -> str:
 async def embedding(visit: RequestContext, form: Form) -> str:
     """Set the embedding policy of a room."""
     policy = cast("EmbeddingPolicy", form.word("policy"))
-    await visit.app.operations.embed(form.word("room"), policy)
+    await visit.app.monitoring.set_embedding_policy(form.word("room"), policy)
     return visit.address("/ops", {"done": "embedding"})
 
 
 @PAGES.action("/ops/requests/mode")
 async def set_mode(visit: RequestContext, form: Form) -> str:
     """Set how new privacy requests are handled."""
-    await visit.app.wishes.set_mode(cast("RequestMode", form.word("mode")))
+    await visit.app.privacy_requests.set_mode(cast("RequestMode", form.word("mode")))
     return visit.address("/ops", {"done": "mode"}, at="requests")
 
 
-@PAGES.action("/ops/requests/{wish}/accept")
-async def accept(visit: RequestContext, form: Form, wish: str) -> str:
+@PAGES.action("/ops/requests/{request_id}/apply")
+async def accept(visit: RequestContext, form: Form, request_id: str) -> str:
     """Accept a proposed request."""
     del form
-    await visit.app.wishes.accept(wish)
+    await visit.app.privacy_requests.apply(request_id)
     return visit.address("/ops", {"done": "accepted"}, at="requests")
 
 
-@PAGES.action("/ops/requests/{wish}/dismiss")
-async def dismiss(visit: RequestContext, form: Form, wish: str) -> str:
+@PAGES.action("/ops/requests/{request_id}/dismiss")
+async def dismiss(visit: RequestContext, form: Form, request_id: str) -> str:
     """Dismiss a proposed request."""
     del form
-    await visit.app.wishes.dismiss(wish)
+    await visit.app.privacy_requests.dismiss(request_id)
     return visit.address("/ops", {"done": "dismissed"}, at="requests")

@@ -60,7 +60,7 @@ class PersonPage:
 
     person: PersonResponse
     #: Their privacy requests, newest first; visible to them and to operators.
-    wishes: Sequence[PrivacyRequestView]
+    privacy_requests: Sequence[PrivacyRequestView]
     #: Whom an agent met, most trusted first; visible to the agent and to operators.
     relationships: Sequence[Relationship]
     #: Only for operators.
@@ -68,7 +68,7 @@ class PersonPage:
     #: Whether the viewer may merge and split.
     may_arrange: bool
     #: Whether the viewer may erase them.
-    may_forget: bool
+    may_erase: bool
     notice: str
 
 
@@ -99,7 +99,7 @@ async def people(visit: RequestContext) -> PeopleListPage:
         named=named,
         kind=kind,
         people=person_responses(page.people, page.accounts),
-        found=page.found,
+        found=page.total,
         number=page.number,
         pages=page.pages,
         is_empty=page.is_empty,
@@ -112,22 +112,22 @@ async def person(visit: RequestContext, person: str) -> PersonPage:
     found = await _resolve_person(visit, person)
     viewer, ids = visit.viewer, {account.participant_id for account in found.accounts}
     is_own = any(map(viewer.is_own, ids))
-    requests = await visit.app.wishes.all(viewer, limit=MOST_WISHES)
+    requests = await visit.app.privacy_requests.all(viewer, limit=MOST_WISHES)
     met: list[Relationship] = []
     if found.kind == "agent" and (viewer.is_operator or is_own):
         met = await visit.app.agents.relationships(viewer, str(found.id))
     return PersonPage(
         person=found,
-        wishes=[wish for wish in requests if wish.author_id in ids],
+        privacy_requests=[request for request in requests if request.author_id in ids],
         relationships=met[:SHOWN],
         opinions=await _opinions(visit, found) if viewer.is_operator else [],
         may_arrange=viewer.is_operator,
-        may_forget=viewer.is_operator or is_own,
+        may_erase=viewer.is_operator or is_own,
         notice=NOTICES.get(visit.word("done") or "", ""),
     )
 
 
-@PAGES.page("/people/{person}/forget", "people_forget.html")
+@PAGES.page("/people/{person}/erase", "people_erase.html")
 async def erasure_page(visit: RequestContext, person: str) -> ErasurePreview:
     """Return a person that the viewer may erase."""
     found = await _resolve_person(visit, person)
@@ -137,7 +137,7 @@ async def erasure_page(visit: RequestContext, person: str) -> ErasurePreview:
     return ErasurePreview(person=found, called=_typed_name(found), receipt=None, is_own=is_own)
 
 
-@PAGES.preview("/people/{person}/forget", "people_forget.html")
+@PAGES.preview("/people/{person}/erase", "people_erase.html")
 async def look(visit: RequestContext, person: str) -> ErasurePreview:
     """Return what the erasure of a person would remove."""
     page = await erasure_page(visit, person)
@@ -145,8 +145,8 @@ async def look(visit: RequestContext, person: str) -> ErasurePreview:
     return replace(page, receipt=receipt_response(receipt))
 
 
-@PAGES.action("/people/{person}/forget")
-async def forget(visit: RequestContext, form: Form, person: str) -> str:
+@PAGES.action("/people/{person}/erase")
+async def erase(visit: RequestContext, form: Form, person: str) -> str:
     """Erase a person after their name was typed, and go to the receipt."""
     found = await _resolve_person(visit, person)
     if _normalised(form.word("name")) != _normalised(_typed_name(found)):
@@ -170,26 +170,26 @@ async def split(visit: RequestContext, form: Form, person: str) -> str:
     return visit.address(at_path("people", here), {"done": "parted"})
 
 
-@PAGES.action("/people/{person}/wishes/{wish}/accept")
-async def accept(visit: RequestContext, form: Form, person: str, wish: str) -> str:
+@PAGES.action("/people/{person}/privacy-requests/{request_id}/apply")
+async def accept(visit: RequestContext, form: Form, person: str, request_id: str) -> str:
     """Accept a proposed or dismissed request."""
     del form
-    await visit.app.wishes.accept(wish)
-    return visit.address(at_path("people", person), {"done": "accepted"}, at="wishes")
+    await visit.app.privacy_requests.apply(request_id)
+    return visit.address(at_path("people", person), {"done": "accepted"}, at="privacy-requests")
 
 
-@PAGES.action("/people/{person}/wishes/{wish}/dismiss")
-async def dismiss(visit: RequestContext, form: Form, person: str, wish: str) -> str:
+@PAGES.action("/people/{person}/privacy-requests/{request_id}/dismiss")
+async def dismiss(visit: RequestContext, form: Form, person: str, request_id: str) -> str:
     """Dismiss a request."""
     del form
-    await visit.app.wishes.dismiss(wish)
-    return visit.address(at_path("people", person), {"done": "dismissed"}, at="wishes")
+    await visit.app.privacy_requests.dismiss(request_id)
+    return visit.address(at_path("people", person), {"done": "dismissed"}, at="privacy-requests")
 
 
 def _typed_name(person: PersonResponse) -> str:
-    """Return a name or account that can be typed; `forget` if there is none."""
+    """Return a name or account that can be typed; `erase` if there is none."""
     names = [person.name, *(one.account_id for one in person.accounts)]
-    return next((" ".join(name.split()) for name in names if any(map(str.isalnum, name))), "forget")
+    return next((" ".join(name.split()) for name in names if any(map(str.isalnum, name))), "erase")
 
 
 def _normalised(name: str) -> str:

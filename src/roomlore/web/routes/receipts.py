@@ -48,9 +48,9 @@ async def receipt(visit: RequestContext, receipt: str) -> ReceiptPage:
     return ReceiptPage(receipt=found, notice=NOTICES.get(visit.word("done") or "", ""))
 
 
-@PAGES.action("/receipts/{receipt}/check")
+@PAGES.action("/receipts/{receipt}/verify")
 async def check(visit: RequestContext, form: Form, receipt: str) -> str:
     """Verify an erasure again."""
     del form
-    found = await visit.app.erasure.check(receipt)
+    found = await visit.app.erasure.verify(receipt)
     return visit.address(at_path("receipts", found.id), {"done": "checked"})

@@ -79,7 +79,7 @@ class RoomManagementPage:
 async def management_page(visit: RequestContext, room: str) -> RoomManagementPage:
     """Return a room with its members."""
     _check_operator(visit)
-    manage = visit.app.room_management
+    manage = visit.app.room_admin
     place = await RoomDirectory(access=visit.app.access).one(visit.viewer, room)
     keeping = await RoomDirectory(access=visit.app.access).retention(visit.viewer, place.id)
     proposed = visit.word("keep")
@@ -89,10 +89,12 @@ async def management_page(visit: RequestContext, room: str) -> RoomManagementPag
         opening=await manage.open(str(place.id), dry_run=True) if can_open else None,
         members=await manage.members(str(place.id)),
         keeping=keeping,
-        retention=await visit.app.erasure.keep(str(place.id), keeping.keep_for, dry_run=True),
+        retention=await visit.app.erasure.set_retention(
+            str(place.id), keeping.retention_period, dry_run=True
+        ),
         proposed=None
         if proposed is None
-        else await visit.app.erasure.keep(str(place.id), _span(proposed), dry_run=True),
+        else await visit.app.erasure.set_retention(str(place.id), _span(proposed), dry_run=True),
         called=_typed_name(place),
         receipt=None,
         notice=NOTICES.get(visit.word("done") or "", ""),
@@ -112,7 +114,7 @@ async def open_(visit: RequestContext, form: Form, room: str) -> str:
     """Let everybody in the org read a room."""
     if not form.is_checked("sure"):
         raise BadInput("sure", "must be ticked; nothing was opened")
-    await visit.app.room_management.open(room)
+    await visit.app.room_admin.open(room)
     return _page_address(visit, room, "opened")
 
 
@@ -120,14 +122,14 @@ async def open_(visit: RequestContext, form: Form, room: str) -> str:
 async def close(visit: RequestContext, form: Form, room: str) -> str:
     """Let only members read a room."""
     del form
-    await visit.app.room_management.close(room)
+    await visit.app.room_admin.close(room)
     return _page_address(visit, room, "closed")
 
 
 @PAGES.action("/r/{room}/manage/rename")
 async def rename(visit: RequestContext, form: Form, room: str) -> str:
     """Rename a room."""
-    await visit.app.room_management.rename(room, form.word("name"))
+    await visit.app.room_admin.rename(room, form.word("name"))
     return _page_address(visit, room, "renamed")
 
 
@@ -136,25 +138,25 @@ async def add(visit: RequestContext, form: Form, room: str) -> str:
     """Add a member: from now on, from a day on, or for the whole history."""
     day = _day(form.optional("since"))
     always = form.is_checked("always")
-    await visit.app.room_management.add_member(room, form.word("participant"), since=day, always=always)
+    await visit.app.room_admin.add_member(room, form.word("participant"), since=day, always=always)
     return _page_address(visit, room, "added")
 
 
 @PAGES.action("/r/{room}/manage/remove")
 async def remove(visit: RequestContext, form: Form, room: str) -> str:
     """End a membership."""
-    await visit.app.room_management.remove_member(room, form.word("participant"))
+    await visit.app.room_admin.remove_member(room, form.word("participant"))
     return _page_address(visit, room, "removed")
 
 
 @PAGES.action("/r/{room}/manage/keep")
 async def keep(visit: RequestContext, form: Form, room: str) -> str:
     """Set the retention period of a room; a shorter one needs a confirmation."""
-    keep_for = _span(form.word("keep"))
-    preview = await visit.app.erasure.keep(room, keep_for, dry_run=True)
+    retention_period = _span(form.word("keep"))
+    preview = await visit.app.erasure.set_retention(room, retention_period, dry_run=True)
     if preview.starts_at is not None and not form.is_checked("sure"):
         raise BadInput("sure", "must be ticked; the retention period did not change")
-    done = await visit.app.erasure.keep(room, keep_for)
+    done = await visit.app.erasure.set_retention(room, retention_period)
     return _page_address(visit, room, "kept" if done.starts_at is None else "shortened")
 
 
@@ -167,7 +169,7 @@ async def keep_back(visit: RequestContext, form: Form, room: str) -> str:
     keeping = await RoomDirectory(access=visit.app.access).retention(visit.viewer, place.id)
     if keeping.starts_at is None:
         raise BadInput("retention", "has started; set a new retention period")
-    await visit.app.erasure.keep(str(place.id), keeping.before)
+    await visit.app.erasure.set_retention(str(place.id), keeping.before)
     return _page_address(visit, room, "back")
 
 

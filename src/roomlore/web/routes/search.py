@@ -74,7 +74,7 @@ class SearchPage:
     pieces: Sequence[TextPiece] = ()
 
     @property
-    def exchanges(self) -> Sequence[FoundThread]:
+    def threads(self) -> Sequence[FoundThread]:
         """The results, or the sources of the answer."""
         if self.found is not None:
             return self.found.hits
@@ -83,7 +83,7 @@ class SearchPage:
     @property
     def colours(self) -> Mapping[Any, int]:
         """The colour of each author."""
-        return colours(message.author_id for one in self.exchanges for message in one.messages)
+        return colours(message.author_id for one in self.threads for message in one.messages)
 
 
 @PAGES.page("/search", "search.html")

@@ -32,7 +32,7 @@ KINDS: Mapping[str, tuple[ParticipantKind, ...] | None] = {
 }
 #: The deepest indentation of replies.
 MAX_DEPTH = 4
-VIEWS = ("messages", "exchanges")
+VIEWS = ("messages", "threads")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +64,9 @@ class ThreadMessage:
 
     #: With the beginning of its text, if it is long.
     message: Message
-    is_cut: bool
+    is_truncated: bool
     #: The recipients of a whisper, as far as known.
-    hearers: Sequence[WhisperRecipient]
+    recipients: Sequence[WhisperRecipient]
     #: The depth below the root.
     depth: int
     #: The answered message, and how that is known; None for the root.
@@ -91,12 +91,12 @@ class RoomPage:
     view: str
     filters: TimelineFilters
     #: By first appearance.
-    voices: Sequence[Speaker]
+    speakers: Sequence[Speaker]
     rows: Sequence[Row]
     #: Instead of rows, in the view of threads; newest first.
-    exchanges: Sequence[ThreadView]
+    threads: Sequence[ThreadView]
     #: The message in the address.
-    sought: MessageId | None
+    target: MessageId | None
     #: The cursors of the neighbouring pages.
     earlier: MessageId | None
     later: MessageId | None
@@ -107,7 +107,7 @@ class RoomPage:
     last_at: datetime | None
     as_of: UUID
     #: Restricted messages and their requests: all for an operator, their own for others.
-    withheld: Sequence[RestrictedResult]
+    restrictions: Sequence[RestrictedResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class RowsFragment:
 
     room_id: RoomId
     rows: Sequence[Row]
-    withheld: Sequence[RestrictedResult]
+    restrictions: Sequence[RestrictedResult]
 
 
 @PAGES.page("/r/{room}", "timeline.html")
@@ -125,7 +125,7 @@ async def timeline(visit: RequestContext, room: str) -> RoomPage:
     view = visit.word("view") or VIEWS[0]
     if view not in VIEWS:
         raise BadInput("view", f"must be one of {', '.join(VIEWS)}")
-    return await (_threads_page(visit, room) if view == "exchanges" else _messages(visit, room))
+    return await (_threads_page(visit, room) if view == "threads" else _messages(visit, room))
 
 
 @PAGES.page("/r/{room}/message/{message}", "message.html")
@@ -140,8 +140,8 @@ async def lines(visit: RequestContext, room: str) -> RowsFragment:
     """Return messages of a room by their ids, as rows."""
     ids = _ids(visit.word("ids") or "")
     place, found, voices = await Timeline(access=visit.app.access).lines(visit.viewer, room, ids)
-    withheld = await restrictions_on(visit.app.access, visit.viewer, [one.message.id for one in found])
-    return RowsFragment(room_id=place, rows=rows(found, voices), withheld=withheld)
+    restrictions = await restrictions_on(visit.app.access, visit.viewer, [one.message.id for one in found])
+    return RowsFragment(room_id=place, rows=rows(found, voices), restrictions=restrictions)
 
 
 async def _events(request: Request) -> Response:
@@ -172,10 +172,10 @@ async def _messages(visit: RequestContext, room: str) -> RoomPage:
         room=window.room,
         view="messages",
         filters=filters,
-        voices=window.voices,
-        rows=rows(window.lines, window.voices),
-        exchanges=(),
-        sought=window.sought,
+        speakers=window.speakers,
+        rows=rows(window.lines, window.speakers),
+        threads=(),
+        target=window.target,
         earlier=window.earlier,
         later=window.later,
         is_newest=window.later is None and filters.is_everything,
@@ -183,7 +183,7 @@ async def _messages(visit: RequestContext, room: str) -> RoomPage:
         first_at=window.first_at,
         last_at=window.last_at,
         as_of=window.as_of,
-        withheld=await restrictions_on(visit.app.access, visit.viewer, shown),
+        restrictions=await restrictions_on(visit.app.access, visit.viewer, shown),
     )
 
 
@@ -192,24 +192,24 @@ async def _threads_page(visit: RequestContext, room: str) -> RoomPage:
     found = await Timeline(access=visit.app.access).threads(
         visit.viewer, room, limit=THREADS_PER_PAGE + 1, before=before
     )
-    threads, colours = found.exchanges[:THREADS_PER_PAGE], colours_of(found.voices)
+    threads, colours = found.threads[:THREADS_PER_PAGE], colours_of(found.speakers)
     shown = [message.id for one in threads for message in one.messages]
     return RoomPage(
         room=found.room,
-        view="exchanges",
+        view="threads",
         filters=NO_FILTERS,
-        voices=found.voices,
+        speakers=found.speakers,
         rows=(),
-        exchanges=[_to_thread_view(one, found, colours) for one in threads],
-        sought=None,
-        earlier=threads[-1].root.id if len(found.exchanges) > THREADS_PER_PAGE else None,
+        threads=[_to_thread_view(one, found, colours) for one in threads],
+        target=None,
+        earlier=threads[-1].root.id if len(found.threads) > THREADS_PER_PAGE else None,
         later=None,
         is_newest=before is None,
         day=None,
         first_at=None,
         last_at=None,
         as_of=found.as_of,
-        withheld=await restrictions_on(visit.app.access, visit.viewer, shown),
+        restrictions=await restrictions_on(visit.app.access, visit.viewer, shown),
     )
 
 
@@ -223,8 +223,8 @@ def _to_thread_view(thread: Thread, found: RoomThreads, colours: Mapping[Partici
         shown.append(
             ThreadMessage(
                 message=message,
-                is_cut=message.id in found.cut,
-                hearers=found.hearers.get(message.id, ()),
+                is_truncated=message.id in found.cut,
+                recipients=found.recipients.get(message.id, ()),
                 depth=depths[message.id],
                 parent_id=None if edge is None else edge.parent_id,
                 method=None if edge is None else edge.method,

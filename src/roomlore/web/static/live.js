@@ -137,7 +137,7 @@
         for (const id of subjects) changed.add(id);
       });
     }
-    for (const kind of ["memory.kept", "memory.changed", "conversation.changed"]) {
+    for (const kind of ["memory.added", "memory.changed", "conversation.changed"]) {
       on(kind, () => {
         all = true;
       });
