@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -45,6 +46,21 @@ TASKS: ContextVar[WeakSet[asyncio.Task[Any]] | None] = ContextVar("TASKS", defau
 
 OpenApp = Callable[[str], Awaitable[App]]
 TellOnce = Callable[[App, Story], Awaitable[Any]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all but the first cases of `sampled` tests as slow."""
+    cases = defaultdict[str, list[pytest.Function]](list)
+    for item in items:
+        if item.get_closest_marker("sampled") and isinstance(item, pytest.Function):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for of_test in cases.values():
+        of_test.sort(key=lambda item: tuple(item.callspec.indices.values()))
+        marker = of_test[0].get_closest_marker("sampled")
+        assert marker is not None
+        for item in of_test[marker.args[0] :]:
+            item.add_marker(pytest.mark.slow)
 
 
 @contextmanager

@@ -155,6 +155,7 @@ def test_the_import_contracts_hold() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     graph = import_graph()
     assert graph["roomlore.operations.startup"] > {"roomlore.settings", "roomlore.db.database"}
@@ -165,6 +166,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         pytest.fail(" → ".join(error.args[1]))
 
 
+@pytest.mark.slow
 def test_every_third_party_package_has_one_home() -> None:
     strays: list[str] = []
     for path in sources():
@@ -178,6 +180,7 @@ def test_every_third_party_package_has_one_home() -> None:
     assert not strays
 
 
+@pytest.mark.slow
 def test_every_home_is_lived_in() -> None:
     packages = {
         full.partition(".")[0] for p in sources() for n in ast.walk(tree_of(p)) for full in imported(n)
@@ -195,6 +198,7 @@ def test_modules_are_short() -> None:
     assert {name: count for name, count in lines.items() if count > LONGEST_MODULE} == {}
 
 
+@pytest.mark.slow
 def test_functions_are_short() -> None:
     lengths = {
         f"{shown(path)}:{function.name}": length(function)
@@ -229,6 +233,7 @@ def public_without_docstring(node: ast.Module | ast.ClassDef, where: str) -> Ite
                 yield inner
 
 
+@pytest.mark.slow
 def test_whatever_is_public_has_a_docstring() -> None:
     bare = [
         where for path in sources() for where in public_without_docstring(tree_of(path), module_name(path))
@@ -253,6 +258,7 @@ def literals(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+@pytest.mark.slow
 def test_sql_stands_in_the_store_only() -> None:
     found = [
         f"{shown(path)}:{line}: {text[:60]}"

@@ -77,6 +77,7 @@ async def test_copies_without_a_server_are_spoken_of(app: App, cluster: Cluster,
     assert "roomlore index drop neo4j" in found.cure
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("app")
 async def test_servers_that_do_not_answer_are_told_of_without_address_or_key(cluster: Cluster):
     graph = Neo4jSettings(url=f"bolt://{NOWHERE}", password=KEY)
@@ -103,6 +104,7 @@ async def test_without_a_database_servers_are_asked_all_the_same():
     assert of(findings, "qdrant") == CheckResult(name="qdrant", is_well=True, detail="answers")
 
 
+@pytest.mark.slow
 async def test_a_copy_is_told_to_be_there_to_lag_or_to_be_gone(
     app: App, cluster: Cluster, admin, shelf: Shelf
 ):
@@ -136,6 +138,7 @@ async def test_a_copy_is_told_to_be_there_to_lag_or_to_be_gone(
     assert "gone" not in found.detail
 
 
+@pytest.mark.slow
 async def test_models_answer_with_vectors_as_long_as_those_there_are(
     app: App, cluster: Cluster, server: EmbeddingServer
 ):
@@ -161,6 +164,7 @@ async def test_models_answer_with_vectors_as_long_as_those_there_are(
     assert server.url not in repr(findings)
 
 
+@pytest.mark.slow
 async def test_an_org_whose_model_is_named_no_more_is_told_of(
     app: App, cluster: Cluster, admin, tmp_path: Path
 ):

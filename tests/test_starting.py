@@ -101,6 +101,7 @@ def test_help_imports_no_verb() -> None:
     assert ours(modules) <= LIGHT
 
 
+@pytest.mark.slow
 def test_what_is_heavy_is_there_to_be_imported() -> None:
     """Or the names above would be of nothing."""
     program = "from roomlore.http import runtime\nimport roomlore.doctor, roomlore.models.local_embedding"
@@ -132,6 +133,7 @@ def test_listing_rooms_needs_no_numbers_and_nothing_that_writes() -> None:
     } <= {"ingest"}
 
 
+@pytest.mark.slow
 def test_searching_needs_nothing_that_writes_and_no_server_that_holds_copies() -> None:
     modules = loaded_with(
         "import roomlore.operations.search, roomlore.operations.embedding_models, roomlore.cli.search"

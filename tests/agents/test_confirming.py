@@ -36,6 +36,7 @@ async def asserts(app: App, name: str, *sources: str):
 # Trust
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "lines",
     [

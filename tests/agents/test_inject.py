@@ -86,6 +86,7 @@ async def given(app: App, name: str | None = None, where: str = "general") -> li
 ASKED = "does the kiln in the cellar still leak?"
 
 
+@pytest.mark.slow
 async def test_a_relevant_memory_is_injected_before_the_message(told, clock):
     assert await hears(told, clock, now("n1", BO, ASKED)) == 1
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
@@ -94,12 +95,14 @@ async def test_a_relevant_memory_is_injected_before_the_message(told, clock):
     assert (read[-2].kind, read[-2].author_name) == ("context_injection", "roomlore")
 
 
+@pytest.mark.slow
 async def test_an_injected_message_is_for_one_agent(told, clock):
     await hears(told, clock, now("n1", BO, ASKED))
     assert len(await given(told)) == 2
     assert await given(told, "ana") == await given(told, "bo") == []
 
 
+@pytest.mark.slow
 async def test_only_memories_visible_to_all_readers_are_injected(told, clock):
     """What an agent is given it may quote: into an open room nothing comes out of a closed one."""
     await told.memories.remember(SECRET, sources=["m4"])
@@ -117,6 +120,7 @@ async def test_only_memories_visible_to_all_readers_are_injected(told, clock):
     assert "clock" not in to_text(with_secret).replace("behind the clock?", "")
 
 
+@pytest.mark.slow
 async def test_an_injected_memory_is_not_repeated_in_the_section(told, clock):
     pip = await told.viewer("pip")
     leaks = "A kiln leaks in the cellar when it is cold"
@@ -133,6 +137,7 @@ async def test_an_injected_memory_is_not_repeated_in_the_section(told, clock):
     assert [line.text for line in block.lines] == [leaks]
 
 
+@pytest.mark.slow
 async def test_an_injected_message_names_its_memory(told, clock, admin):
     await hears(told, clock, now("n1", BO, ASKED))
     rows = await (
@@ -145,6 +150,7 @@ async def test_an_injected_message_names_its_memory(told, clock, admin):
     assert all(UUID(metadata["memory_id"]) == memory_id for metadata, memory_id in rows)
 
 
+@pytest.mark.slow
 async def test_a_memory_is_injected_once_until_compaction(told, clock):
     await hears(told, clock, now("n1", BO, ASKED))
     clock.rest()
@@ -157,6 +163,7 @@ async def test_a_memory_is_injected_once_until_compaction(told, clock):
     assert await given(told, "pip") == [KILN, KILN]
 
 
+@pytest.mark.slow
 async def test_deliveries_have_a_cooldown(told, clock):
     await told.memories.remember("Bread rises slowly in winter", sources=["m1"])
     await hears(told, clock, now("n1", BO, ASKED))
@@ -167,6 +174,7 @@ async def test_deliveries_have_a_cooldown(told, clock):
     assert await given(told, "pip") == [KILN, "Bread rises slowly in winter"]
 
 
+@pytest.mark.slow
 async def test_a_delivery_is_limited(told, clock):
     for number in range(5):
         await told.memories.remember(f"The kiln in the cellar has leak {number}", sources=["m1"])
@@ -174,6 +182,7 @@ async def test_a_delivery_is_limited(told, clock):
     assert len(await given(told, "pip")) == 3
 
 
+@pytest.mark.slow
 async def test_a_redelivered_message_injects_nothing(told, clock):
     one = now("n1", BO, ASKED)
     await hears(told, clock, one)
@@ -183,6 +192,7 @@ async def test_a_redelivered_message_injects_nothing(told, clock):
     assert await given(told, "pip") == [KILN]
 
 
+@pytest.mark.slow
 async def test_a_crashed_worker_injects_nothing_twice(told, clock, monkeypatch):
     await told.ingest(now("n1", BO, ASKED))
     worker = InjectionWorker(db=told.db, now=clock)
@@ -202,6 +212,7 @@ async def waiting(app: App) -> list:
         return await work_queue.take(conn, "inject", app.org_id, per_org=9, total=9, lease=timedelta(0))
 
 
+@pytest.mark.slow
 async def test_concurrent_workers_inject_once(told, clock):
     await told.ingest_batch([now(f"n{number}", BO, ASKED) for number in range(6)])
     await asyncio.gather(
@@ -210,6 +221,7 @@ async def test_concurrent_workers_inject_once(told, clock):
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
 
 
+@pytest.mark.slow
 async def test_irrelevant_memories_are_not_injected(told, clock):
     for number, body in enumerate(
         ["bread and butter", "kiln", "we had a long talk about tides, sails, ropes and a kiln", "?!"]
@@ -218,6 +230,7 @@ async def test_irrelevant_memories_are_not_injected(told, clock):
     assert await given(told) == []
 
 
+@pytest.mark.slow
 async def test_recent_messages_of_the_room_are_not_injected(told, clock):
     await told.ingest(now("n1", ANA, "the boiler in the attic drips oil"))
     await told.memories.remember("The boiler in the attic drips oil", sources=["n1"])
@@ -225,6 +238,7 @@ async def test_recent_messages_of_the_room_are_not_injected(told, clock):
     assert await given(told) == []
 
 
+@pytest.mark.slow
 async def test_a_new_message_is_a_trigger_in_any_room_with_agents(told, clock):
     quiet = room("quiet", members=(IncomingMembership(author=ANA),))
     attic = room("attic", members=tuple(IncomingMembership(author=who) for who in (BO, PIP)))
@@ -233,6 +247,7 @@ async def test_a_new_message_is_a_trigger_in_any_room_with_agents(told, clock):
     assert await given(told, "pip", "attic") == [KILN]
 
 
+@pytest.mark.slow
 async def test_injection_can_be_switched_off(told, clock):
     await told.agents.set_injection("general", on=False)
     assert await hears(told, clock, now("n1", BO, ASKED)) == 0
@@ -264,6 +279,7 @@ async def held(admin, app: App) -> tuple:
     return await (await admin.execute(query, {"org": app.org_id})).fetchone()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "way", ["source", "person", "superseded", "put aside", "trigger", "redacted trigger"]
 )
@@ -290,12 +306,14 @@ async def test_an_injected_message_is_removed_with_its_memory(told, clock, admin
     assert await held(admin, told) == (0, 0)
 
 
+@pytest.mark.slow
 async def test_injected_messages_are_removed_with_the_agent(told, clock, admin):
     await hears(told, clock, now("n1", BO, ASKED))
     await told.erasure.person("pip")
     assert await held(admin, told) == (1, 1)
 
 
+@pytest.mark.slow
 async def test_an_injected_message_can_be_erased(told, clock, admin):
     await hears(told, clock, now("n1", BO, ASKED))
     [[key]] = await (

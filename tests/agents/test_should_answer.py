@@ -115,6 +115,7 @@ async def test_agents_stop_answering_each_other(told):
     assert (await decided(told, said("h", ANA, "pip, go on please", minute=50))).answer
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("between", ["notices", "removed", "injected"])
 async def test_notices_and_removed_messages_do_not_reset_the_loop_guard(told, admin, between):
     """Who answers twice with a screenful between has answered twice."""

@@ -366,6 +366,7 @@ async def test_other_answers_are_refused(site, read, reply, reason):
     assert (await read("/a")).reason == reason
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "said", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"]
 )
@@ -496,6 +497,7 @@ async def test_a_page_cannot_make_the_parser_open_a_file(site, read):
     assert "root:" not in article.text
 
 
+@pytest.mark.slow
 async def test_extraction_does_not_block_the_event_loop(site, read):
     site.paths["/a"] = answer(HOSTILE["wide"])
     began = last = time.monotonic()

@@ -349,6 +349,7 @@ def roomlore_filters(**narrowed: Any) -> Any:
     return Filters(**narrowed)
 
 
+@pytest.mark.slow
 async def test_what_is_refused_is_refused_in_the_same_words(both: Village) -> None:
     here, there = await both.here("bo"), await both.there("bo")
 

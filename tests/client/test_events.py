@@ -155,6 +155,7 @@ async def test_what_is_wrong_is_told_by_the_first_step_in_the_same_words(both: V
     assert told[0][0] is kind
 
 
+@pytest.mark.slow
 async def test_a_key_that_is_revoked_ends_the_stream(village: Village) -> None:
     app = await village("operator")
     made = await app.keys.create("member", name="bo's", participant="bo")

@@ -163,6 +163,7 @@ async def test_merging_conversations_comes_to_the_same(both: Village) -> None:
     assert merged[0][0] == "Conversation"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["operator", "ana", "pip"])
 async def test_merging_is_refused_in_the_same_words(both: Village, name) -> None:
     await both.app.drain()

@@ -226,6 +226,7 @@ async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(r
     assert total <= context.tokens
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(rooms(bodies=LONG), st.integers(60, 900))
 async def test_omitted_messages_rank_no_higher_than_included_ones(room, budget):

@@ -146,6 +146,7 @@ def test_times_that_go_backwards_are_no_time():
     assert pair(seen, "time") == [0.0]
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(rooms(), st.data())
 def test_features_depend_only_on_the_window(room: list[ConversationMessage], data: st.DataObject):

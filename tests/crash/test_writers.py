@@ -65,6 +65,7 @@ def test_a_story_has_everything_that_may_arrive():
     assert {len(one.room.members) for one in records if one.room.external_id == "den"} == {0, 2, 3}
 
 
+@pytest.mark.slow
 async def test_four_writers_beside_a_worker_end_in_the_database_of_one(
     app: App, open_app: OpenApp, cluster: Cluster, admin: psycopg.AsyncConnection
 ):

@@ -166,7 +166,7 @@ async def attempt(conn, org, viewer, statement, *, params=None, recall="off") ->
         await state(
             conn, org=str(org), viewer=viewer if isinstance(viewer, str) else str(viewer.participant_id)
         )
-        await conn.execute(sql.SQL("set local roomlore.recall = {}").format(sql.Literal(recall)))
+        await conn.execute(sql.SQL("set local roomlore.apply_restrictions = {}").format(sql.Literal(recall)))
         cursor = await conn.execute(statement, params)
         return await cursor.fetchall() if cursor.description else [(cursor.rowcount,)]
 
@@ -186,6 +186,7 @@ async def test_without_settings_nothing_is_seen(secrets: App, raw):
     assert await visible(raw) == {}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("viewer", [None, "", "00000000-0000-0000-0000-000000000000"])
 async def test_an_org_without_a_viewer_shows_its_name_only(secrets: App, raw, viewer: str | None):
     async with raw.transaction():
@@ -193,6 +194,7 @@ async def test_an_org_without_a_viewer_shows_its_name_only(secrets: App, raw, vi
         assert await visible(raw) == {"orgs": 1}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("org", [None, "", "00000000-0000-0000-0000-000000000000"])
 async def test_an_operator_of_no_org_sees_nothing(secrets: App, raw, org: str | None):
     assert secrets.org_id
@@ -212,6 +214,7 @@ async def test_garbage_for_a_viewer_shows_nothing(secrets: App, raw, garbage: st
         await attempt(raw, secrets.org_id, garbage, "select * from messages")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("garbage", ["everywhere", "%", "{}"])
 async def test_garbage_for_an_org_is_an_error(secrets: App, raw, admin, garbage: str):
     assert secrets.org_id
@@ -465,7 +468,7 @@ CHANGES = {
     "interactions": "messages = 1",
     "injections": "injected_at = now()",
     "llm_calls": "answer = 'x'",
-    "llm_call_messages": "reading_id = reading_id",
+    "llm_call_messages": "call_id = call_id",
     "llm_quota": "calls = 0",
     "llm_room_quota": "calls = 0",
     "erased_accounts": "erased_at = now()",

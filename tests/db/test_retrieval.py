@@ -31,6 +31,7 @@ async def worded(
     return [bodies[key] for key in found.message_ids]
 
 
+@pytest.mark.slow
 async def test_rare_words_are_found_among_thousands_with_common_ones_and_common_ones_alone(app: App):
     said = [message(str(n), "the meeting is on friday") for n in range(2_500)]
     said += [message(str(n), "meeting friday xylophone") for n in range(2_500, 2_503)]
@@ -79,6 +80,7 @@ async def test_a_vector_of_another_length_finds_nothing_and_tells_nothing(app: A
             assert [row.similarity for row in around] == [None]
 
 
+@pytest.mark.slow
 async def test_whether_something_is_answered_does_not_depend_on_what_the_viewer_cannot_read(app: App, admin):
     """Bo's line was found to answer Ana's question. That it also answers a whisper is not for Cy to know."""
     whisper = message("2", "psst", author=ANA, kind="whisper", audience=(BO,))
@@ -119,6 +121,7 @@ async def test_vectors_that_no_index_holds_are_found_in_large_orgs_too(app: App,
     assert near.similarity == 1
 
 
+@pytest.mark.slow
 async def test_what_few_said_is_found_among_what_many_said(app: App):
     others = [message(str(n), "the lantern is lit", author=BO) for n in range(200)]
     await tell(app, *others, message("ana", "a lantern for the boat", author=ANA))

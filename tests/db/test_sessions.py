@@ -56,6 +56,7 @@ async def test_a_process_that_starts_takes_back_what_the_role_was_told(app: App,
     assert await rows.fetchone() == (0,)
 
 
+@pytest.mark.slow
 async def test_a_process_that_runs_gives_nobody_a_session_that_began_as_the_role_was_told(
     app: App, cluster: Cluster
 ):

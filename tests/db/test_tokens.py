@@ -76,6 +76,7 @@ async def test_of_another_model_nothing_comes_back(app: App, admin):
         assert await search.token_vectors(conn, "another", list((await ids_of(admin, app)).values())) == {}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", [1, 25, 200])
 async def test_tokens_lie_outside_the_rows_that_are_scanned(app: App, admin, words: int):
     body = " ".join(f"word{number}" for number in range(words))
@@ -113,6 +114,7 @@ GOINGS: dict[str, Callable[[App], Awaitable[object]]] = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("going", GOINGS.values(), ids=GOINGS)
 async def test_tokens_go_with_what_was_said(app: App, admin, going: Callable[[App], Awaitable[object]]):
     await app.ingest_batch([message("1", "apples", author=author("bo")), message("2", "plums")])

@@ -139,7 +139,7 @@ async def test_rows_and_searches_show_what_the_rule_allows(world: World, open_ap
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @given(world=worlds())
-@settings(generated, max_examples=25)
+@settings(generated, max_examples=12)
 async def test_rows_and_searches_show_what_the_rule_allows_in_many_worlds(world: World, open_app, admin):
     await assert_rule(world, open_app, admin)
 

@@ -36,6 +36,7 @@ def test_it_answers_as_a_pattern_does():
         _ = form.nothing
 
 
+@pytest.mark.slow
 def test_every_form_of_speech_makes_sense():
     assert rule_extractor
     assert recogniser

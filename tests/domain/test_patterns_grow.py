@@ -47,6 +47,7 @@ LONGEST = 0.05
 SEED = 7
 
 
+@pytest.mark.slow
 def test_every_pattern_goes_through_the_one_door():
     assert [
         f"{path.relative_to(ROOT)}:{node.lineno}: use roomlore.domain.patterns.lazy_pattern"
@@ -57,6 +58,7 @@ def test_every_pattern_goes_through_the_one_door():
     ] == []
 
 
+@pytest.mark.slow
 def test_a_pattern_that_grows_is_seen():
     assert grows(lazy_pattern(r"\bfrom\b.*\bto\b"), "search")
     assert grows(lazy_pattern(r"(?:a|aa)+$", most=600), "search")

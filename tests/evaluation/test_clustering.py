@@ -212,6 +212,7 @@ def test_links_of_nothing_have_no_figures():
     assert (report["link P"], report["link R"], report["link F"], report["rooms"]) == (None, None, None, {})
 
 
+@pytest.mark.slow
 def test_a_very_long_chain_is_followed():
     ids = [f"m{number}" for number in range(50_000)]
     chain = [Link(child=child, parent=parent) for parent, child in pairwise(ids)]

@@ -141,6 +141,7 @@ async def test_search_is_measured_before_and_after_a_switch_side_by_side(app, fo
     assert (await several.embedding_versions.status())[0].provider == "small"
 
 
+@pytest.mark.slow
 async def test_a_question_of_one_room_is_asked_in_another(app, folder):
     for name, key in (("messages", "id"), ("questions", "id")):
         moved = [

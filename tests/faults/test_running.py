@@ -39,6 +39,7 @@ def test_a_copy_is_as_it_was_after_a_run_that_was_interrupted(copy: Copy):
     assert (path.read_text("utf-8"), path.stat().st_mtime_ns) == (text, written_at)
 
 
+@pytest.mark.slow
 def test_only_a_fault_that_a_test_notices_is_caught(copy: Copy):
     (copy.root / "conftest.py").write_text(PROFILE, "utf-8")
     with copy.with_fault(FAULT):

@@ -18,6 +18,7 @@ generated = settings(
 )
 
 
+@pytest.mark.slow
 @given(story=stories())
 @generated
 async def test_the_database_answers_what_the_rule_allows(story: Story, open_app, admin):
@@ -29,7 +30,7 @@ async def test_the_database_answers_what_the_rule_allows(story: Story, open_app,
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @given(story=stories())
-@settings(generated, max_examples=25)
+@settings(generated, max_examples=12)
 async def test_the_database_answers_what_the_rule_allows_in_many_stories(story: Story, open_app, admin):
     app = await open_app("graph")
     await tell(app, story)

@@ -38,6 +38,7 @@ async def lied_to(app: App, admin: psycopg.AsyncConnection) -> tuple[App, Liar]:
     return replace(app, settings=named, _projection_clients=servers), servers.liar
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @given(story=stories().map(plain))
 @generated

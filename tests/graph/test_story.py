@@ -102,10 +102,12 @@ async def _told(app: App, admin: psycopg.AsyncConnection, tell_once: TellOnce) -
     return await facts(admin, app)
 
 
+@pytest.mark.slow
 async def test_everybody_is_answered_what_they_may_see(app: App, told: Facts):
     assert await compare(app, told) > 100
 
 
+@pytest.mark.slow
 async def test_what_a_wish_keeps_is_part_of_no_answer(app: App, told: Facts, admin):
     [(wished, room)] = await rows(admin, app, "id, room_id from messages where external_id = 'm1'")
     wish = made_id("line", 1)

@@ -154,6 +154,7 @@ async def test_a_person_may_say_so_later(app: App, export: Path):
     assert [one.name for one in await app.participants(app.operator) if one.is_bot] == ["ana"]
 
 
+@pytest.mark.slow
 async def test_progress_only_grows_and_ends_with_everything(tmp_path: Path):
     path = write(tmp_path / "long.jsonl", [line(number) for number in range(BATCH * 2 + 10)])
     seen: list[tuple[int, int, int]] = []
@@ -164,6 +165,7 @@ async def test_progress_only_grows_and_ends_with_everything(tmp_path: Path):
     assert all(read <= total for read, total, _ in seen)
 
 
+@pytest.mark.slow
 async def test_cancelling_leaves_whole_batches_and_running_again_completes(app: App, tmp_path: Path, admin):
     count = BATCH * 2 + 10
     path = write(tmp_path / "long.jsonl", [line(number) for number in range(count)])

@@ -86,6 +86,7 @@ def with_model(app: App, embedder: FakeEmbedder) -> App:
     return App(db=app.db, org_id=app.org_id, settings=app.settings, _embedder=embedder)
 
 
+@pytest.mark.slow
 async def test_a_new_model_is_filled_in_and_the_old_vectors_stay(app: App, admin):
     await app.ingest_batch([message("1", "apples"), message("2", "pears"), message("3", "plums")])
     await app.erasure.redact("3")
@@ -137,6 +138,7 @@ async def test_asking_for_what_is_missing_leaves_waiting_work_as_it_is(app: App,
     assert await rows.fetchall() == [(1, "OSError", True, 1)]
 
 
+@pytest.mark.slow
 async def test_a_worker_that_starts_fills_in_what_every_org_misses(open_app: OpenApp, db: Database, admin):
     for name in ("a", "b"):
         one = await open_app(name)
@@ -185,6 +187,7 @@ async def test_set_aside_work_does_not_make_a_search_wait_for_it(app: App, db: D
     assert (await app.search(app.operator, "fine")).degraded == ()
 
 
+@pytest.mark.slow
 async def test_doctor_names_what_was_set_aside_by_kind_and_the_cure(app: App, db: Database, cluster: Cluster):
     await dead_lettered(app, db)
     [finding] = [one for one in await examined(cluster) if one.name == "work"]
@@ -260,6 +263,7 @@ async def build(db: Database, worth_it: int) -> int:
         return await work_queue.build_vector_indexes(conn, worth_it=worth_it)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_unindexed")
 async def test_one_call_indexes_one_partition_and_none_that_is_not_worth_it(
     open_app: OpenApp, db: Database, admin
@@ -288,6 +292,7 @@ async def test_vectors_of_an_odd_length_are_not_worth_an_index(app: App, db: Dat
     assert await build(db, 20) == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("_unindexed")
 @pytest.mark.parametrize("dimensions", [384, 1536, 3072])
 async def test_what_an_index_finds_is_what_is_nearest(app: App, db: Database, dimensions: int):

@@ -98,6 +98,7 @@ def said(count: int, **fields) -> list:
     return [message(str(number), f"thing number {number}", **fields) for number in range(count)]
 
 
+@pytest.mark.slow
 async def test_draining_embeds_everything_once(app: App, admin):
     await app.ingest_batch(said(300))
     assert (await app.drain()).done == 300
@@ -205,6 +206,7 @@ async def waits_for_a_lock(admin: psycopg.AsyncConnection) -> bool:
     return bool(row and row[0])
 
 
+@pytest.mark.slow
 async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Database, admin):
     await app.ingest_batch([*said(20), message("77", "poison")])
     worker = EmbeddingWorker(db=db, embedder=Watched(poison="poison"))
@@ -301,6 +303,7 @@ async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, db: Databas
     assert (await app.waiting()).waiting == 0
 
 
+@pytest.mark.slow
 async def test_a_busy_org_starves_nobody(open_app: OpenApp, db: Database, admin):
     busy, *small = [await open_app(name) for name in ("busy", "a", "b", "c", "d", "e")]
     await busy.ingest_batch(said(5000))

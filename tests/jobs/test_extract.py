@@ -217,6 +217,7 @@ async def test_injected_context_and_notices_are_not_given_to_an_extractor(app: A
     assert {one.body for said in extractor.given for one in said} == {"note: one", "oh nice"}
 
 
+@pytest.mark.slow
 async def test_what_is_whispered_is_drawn_from_by_itself_and_remembered_for_its_hearers(app: App):
     whisper = says("w", "note: hush", ANA, minute=0.2, kind="whisper", audience=(ANA, BO))
     await hear(app, [*talk("note: aloud"), whisper, says("9", "hello", author("cy"), minute=0.3)])
@@ -294,6 +295,7 @@ async def test_what_others_said_as_well_is_drawn_again_when_one_source_goes(app:
     assert await rows.fetchall() == [("other-1",)]
 
 
+@pytest.mark.slow
 async def test_nothing_is_drawn_of_an_erased_person(app: App, admin):
     await hear(app, [*talk(), says("3", EDITOR, BO, minute=0.2, reply_to="general-1")])
     await draw(app)
@@ -303,6 +305,7 @@ async def test_nothing_is_drawn_of_an_erased_person(app: App, admin):
     assert await known(admin, app) == ["Bo prefers tabs over spaces."]
 
 
+@pytest.mark.slow
 async def test_a_message_that_is_moved_takes_along_what_rests_on_it(app: App, admin):
     await hear(app, [*talk("note: one"), *talk("note: two", start=900)[:1]])
     await hear(app, [says("later", "note: three", minute=900)])
@@ -315,6 +318,7 @@ async def test_a_message_that_is_moved_takes_along_what_rests_on_it(app: App, ad
     assert await known(admin, app) == before
 
 
+@pytest.mark.slow
 async def test_marking_a_conversation_hides_what_was_drawn_from_it_at_once(app: App, admin):
     closed = room("general", visibility="open")
     await hear(app, [replace(one, room=closed) for one in talk("note: one")])
@@ -335,6 +339,7 @@ async def test_marking_a_conversation_hides_what_was_drawn_from_it_at_once(app: 
     assert [one.content for one in await app.memories.all(cy)] == ["Ana notes: one."]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["said more", "edited", "redacted", "erased", "marked", "person"])
 async def test_what_changes_meanwhile_is_left_for_the_next_time(app: App, admin, what):
     await hear(app, talk("note: one"))
@@ -366,6 +371,7 @@ async def test_what_changes_meanwhile_is_left_for_the_next_time(app: App, admin,
 # What breaks
 
 
+@pytest.mark.slow
 async def test_one_that_breaks_the_extractor_is_set_aside_and_the_rest_goes_on(app: App, admin, caplog):
     await hear(app, [*talk("note: one"), *talk("poison", "other", start=300)])
     assert (await draw(app, scripted())).added == 1
@@ -397,6 +403,7 @@ async def test_what_cannot_be_written_is_set_aside_alone(app: App, admin):
     assert (await app.monitoring.statistics()).counts.extracted.dead_lettered == 1
 
 
+@pytest.mark.slow
 async def test_workers_side_by_side_remember_everything_once(app: App, admin):
     await hear(app, [one for n in range(12) for one in talk(f"note: {n % 4}", f"room{n}", start=n * 90)])
     await asyncio.gather(*(draw(app, scripted(), batch=3) for _ in range(4)))
@@ -453,6 +460,7 @@ async def test_a_running_worker_draws_what_ends(app: App, admin):
         await running
 
 
+@pytest.mark.slow
 async def test_a_drain_draws_in_every_org_and_tells_how_much(open_app, admin):
     one, other = await open_app("one"), await open_app("other")
     for app in (one, other):
@@ -488,6 +496,7 @@ async def test_how_far_it_has_come_is_told_for_each_room(app: App):
     assert (numbers.counts.extracted.done, numbers.counts.extracted.waiting) == (2, 1)
 
 
+@pytest.mark.slow
 async def test_what_waits_is_found_through_an_index_among_very_many(app: App, admin):
     await hear(app, talk())
     await admin.execute(
@@ -541,6 +550,7 @@ async def test_only_an_operator_has_memories_drawn_or_reads_what_was_asked(app: 
         await ana.extraction.llm_calls()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("where", ["nowhere", "00000000", "message:nothing"])
 async def test_a_place_that_is_not_there_is_said_so(app: App, where):
     await hear(app, talk())

@@ -60,6 +60,7 @@ async def found(app: App, question: str) -> tuple[list[str], tuple[str, ...]]:
     return [hit.best.external_id for hit in answer.hits], tuple(answer.degraded)
 
 
+@pytest.mark.slow
 async def test_a_switch_to_other_dimensions_embeds_everything_and_then_is_searched_by(both: App, admin):
     await told(both)
 
@@ -241,6 +242,7 @@ async def test_back_while_it_is_filled_gives_it_up_and_drops_its_vectors(both: A
         await both.embedding_versions.back()
 
 
+@pytest.mark.slow
 async def test_back_after_a_switch_fills_what_the_model_before_lacks(both: App, admin):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -258,6 +260,7 @@ async def test_back_after_a_switch_fills_what_the_model_before_lacks(both: App, 
     assert (await found(both, "dark cherries"))[0][0] == "7"
 
 
+@pytest.mark.slow
 async def test_giving_up_to_go_back_keeps_the_vectors_of_the_model_before(both: App, admin):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -282,6 +285,7 @@ async def test_the_model_before_the_one_before_goes_with_its_vectors(both: App, 
     assert set(await vectors(admin, third)) == {NEW, "fake-hash-32"}
 
 
+@pytest.mark.slow
 async def test_a_model_by_another_name_is_switched_to_at_once_and_finds_the_same(both: App, admin, old):
     twin = served(both, old, twin=Moody(384))
     await told(twin, 12)
@@ -297,6 +301,7 @@ async def test_a_model_by_another_name_is_switched_to_at_once_and_finds_the_same
     assert [(await twin.search(twin.operator, one)).hits for one in questions] == before
 
 
+@pytest.mark.slow
 async def test_while_the_next_model_is_away_the_current_one_goes_on(both: App, admin, new: Moody):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -318,6 +323,7 @@ async def test_while_the_next_model_is_away_the_current_one_goes_on(both: App, a
     assert (await states(admin, both))["current"] == SMALL
 
 
+@pytest.mark.slow
 async def test_while_the_current_model_is_away_the_next_one_fills_and_finds(both: App, admin, old: Moody):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -335,6 +341,7 @@ async def test_while_the_current_model_is_away_the_next_one_fills_and_finds(both
     assert await waiting(admin, both) == {}
 
 
+@pytest.mark.slow
 async def test_what_only_the_next_model_knows_is_found_by_meaning_beside_the_rest(both: App, old: Moody):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -368,6 +375,7 @@ async def test_what_the_next_model_cannot_embed_holds_up_nothing_and_is_told(bot
     assert (await vectors(admin, both))[NEW] == {"0", "1", "2", "3"}
 
 
+@pytest.mark.slow
 async def test_a_model_that_refuses_most_of_what_is_said_does_not_take_over(both: App, admin, new: Moody):
     new.poison = "s are"
     await told(both)
@@ -468,6 +476,7 @@ async def test_a_running_worker_takes_up_what_waited_for_a_model_once_it_is_back
     assert await waiting(admin, both) == {}
 
 
+@pytest.mark.slow
 async def test_a_running_worker_switches_by_itself(both: App, admin):
     await told(both)
     stop = asyncio.Event()

@@ -301,6 +301,7 @@ DEEDS = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.__name__)
 async def test_whatever_is_done_reaches_the_graph(app: App, deed) -> None:
@@ -351,6 +352,7 @@ async def test_who_answered_what_only_came_later_talked_to_whoever_wrote_it(app:
     assert any(">TALKED_TO" in line for line in graph.edges[copy])
 
 
+@pytest.mark.slow
 async def test_of_an_erased_person_nothing_is_left_in_the_graph_not_even_an_end_of_an_edge(app: App) -> None:
     await lived(app, 3)
     graph = Graph()
@@ -379,6 +381,7 @@ async def test_of_an_erased_person_nothing_is_left_in_the_graph_not_even_an_end_
     await assert_same(app, graph, copy)
 
 
+@pytest.mark.slow
 async def test_whoever_always_writes_holds_up_no_copy(app: App) -> None:
     await app.ingest_batch([message("0", "good morning", author=author("bot"), sent_at=at(0))])
     await app.drain()
@@ -406,6 +409,7 @@ async def test_whoever_always_writes_holds_up_no_copy(app: App) -> None:
     assert backlog.waiting, "there is always something left to write"
 
 
+@pytest.mark.slow
 async def test_a_conversation_that_comes_back_while_it_is_removed_keeps_its_messages(app: App) -> None:
     await app.ingest_batch(busy_room(5, 12, whispers=False))
     await app.drain()
@@ -533,6 +537,7 @@ async def test_where_an_org_has_points_only_nobody_asks_for_nodes_and_the_other_
         assert [queue for (queue,) in await rows.fetchall()] == ["neo4j"]
 
 
+@pytest.mark.slow
 async def test_points_are_written_while_the_graph_is_away(app: App) -> None:
     await app.ingest_batch(busy_room(5, 20))
     await app.drain()

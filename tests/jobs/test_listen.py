@@ -65,6 +65,7 @@ async def again(app: App) -> runner.DrainResult:
     return await runner.drain(PrivacyRequestWorker(db=app.db), only_org=app.org_id, policy=EAGER)
 
 
+@pytest.mark.slow
 async def test_what_is_slow_once_is_stored_at_once_waits_in_sight_and_is_heard_by_the_worker(
     app: App, slow_for
 ):
@@ -85,6 +86,7 @@ async def test_what_is_slow_once_is_stored_at_once_waits_in_sight_and_is_heard_b
     assert await listened(app) == Coverage(done=3, waiting=0, dead_lettered=0, oldest_at=None)
 
 
+@pytest.mark.slow
 async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_when_asked(app: App, slow_for):
     slow_for(3)
     await asked(app)
@@ -105,6 +107,7 @@ async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_whe
     assert (await listened(app)).dead_lettered == 0
 
 
+@pytest.mark.slow
 async def test_a_running_worker_listens_again(app: App, slow_for):
     slow_for(1)
     await asked(app)
@@ -112,6 +115,7 @@ async def test_a_running_worker_listens_again(app: App, slow_for):
     assert await recalled(app) == set()
 
 
+@pytest.mark.slow
 async def test_an_edit_is_listened_to_in_place_of_what_was_said_before(app: App, slow_for):
     slow_for(3)
     await asked(app)
@@ -121,6 +125,7 @@ async def test_an_edit_is_listened_to_in_place_of_what_was_said_before(app: App,
     assert await recalled(app) == {"1"}
 
 
+@pytest.mark.slow
 async def test_what_is_edited_while_it_is_listened_to_is_heard_as_it_stands(app: App, slow_for, monkeypatch):
     slow_for(1)
     await asked(app)
@@ -137,6 +142,7 @@ async def test_what_is_edited_while_it_is_listened_to_is_heard_as_it_stands(app:
     assert await recalled(app) == {"1"}
 
 
+@pytest.mark.slow
 async def test_what_was_erased_is_listened_to_no_more(app: App, slow_for):
     slow_for(9)
     await asked(app)
@@ -145,6 +151,7 @@ async def test_what_was_erased_is_listened_to_no_more(app: App, slow_for):
     assert (await again(app)).dead_lettered == 0
 
 
+@pytest.mark.slow
 async def test_where_none_is_heard_nothing_waits(app: App, slow_for):
     slow_for(9)
     await app.privacy_requests.set_mode("off")
@@ -152,6 +159,7 @@ async def test_where_none_is_heard_nothing_waits(app: App, slow_for):
     assert (await listened(app)).waiting == 0
 
 
+@pytest.mark.slow
 async def test_several_texts_wait_each_for_itself_and_the_others_are_heard_when_they_come(app: App, slow_for):
     slow_for(1)
     await app.ingest_batch([*TOLD, ASKED, message("4", "please forget what I said", author=BO)])
@@ -160,6 +168,7 @@ async def test_several_texts_wait_each_for_itself_and_the_others_are_heard_when_
     assert len(await app.privacy_requests.all(app.operator)) == 2
 
 
+@pytest.mark.slow
 async def test_the_page_of_operations_tells_of_what_could_not_be_listened_to(app: App, slow_for):
     slow_for(9)
     await asked(app)

@@ -116,6 +116,7 @@ async def test_what_is_put_aside_loses_vector_and_work_and_gets_them_back(both: 
     assert await remembered(admin, both) == {OLD: {TEA}}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["message", "redact", "range", "person"])
 async def test_an_erasure_leaves_neither_vector_nor_work(both: App, admin, how):
     known = await made(both)
@@ -232,6 +233,7 @@ async def test_vectors_of_a_model_before_the_one_before_go_with_those_of_message
     assert set(await remembered(admin, third)) == {NEW, "fake-hash-32"}
 
 
+@pytest.mark.slow
 async def test_an_org_of_memories_alone_is_behind_until_they_are_embedded(app: App, admin):
     await app.memories.remember(TEA)
     assert "not everything is embedded yet" in (await app.ask(app.operator, "tea")).degraded

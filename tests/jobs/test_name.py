@@ -292,6 +292,7 @@ async def test_what_a_person_called_it_stays(app: App, admin):
     assert [by for _, by in await labels(admin, app)] == ["words"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["said more", "redacted", "renamed", "marked", "erased"])
 async def test_what_changes_during_a_call_is_not_overwritten(app: App, admin, what):
     await hear(app, talk(count=4))
@@ -501,6 +502,7 @@ FAILING = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", HOSTILE)
 async def test_a_hostile_title_is_refused_and_the_words_stay(app: App, admin, server, what):
     await hear(app, talk())
@@ -511,6 +513,7 @@ async def test_a_hostile_title_is_refused_and_the_words_stay(app: App, admin, se
     assert (await backlog(app)).failures == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", FAILING)
 async def test_a_call_that_fails_costs_a_title_and_nothing_else(  # noqa: PLR0917  fixtures
     app: App, admin, server, what, caplog
@@ -547,6 +550,7 @@ async def test_what_was_said_can_not_leave_the_place_for_it(app: App, server):
 # Running
 
 
+@pytest.mark.slow
 async def test_a_running_worker_names_and_embeds_although_calls_hang(open_app, admin, server):
     app = await open_app("hanging")
     app.settings = replace(

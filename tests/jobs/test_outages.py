@@ -72,6 +72,7 @@ async def queue(admin: psycopg.AsyncConnection, columns: str) -> list[tuple]:
     ).fetchall()
 
 
+@pytest.mark.slow
 async def test_a_listener_that_was_ended_is_replaced_without_haste(
     app: App, db: Database, admin, monkeypatch
 ):
@@ -100,6 +101,7 @@ async def test_a_listener_that_was_ended_is_replaced_without_haste(
         await until(lambda: vectors(app), worker=worker)
 
 
+@pytest.mark.slow
 async def test_every_connection_that_was_ended_is_replaced(app: App, db: Database, admin):
     async with running(db) as worker:
         await until(lambda: pids(admin))

@@ -54,6 +54,7 @@ async def told(app: App, count: int = 60) -> list[IncomingMessage]:
     return said
 
 
+@pytest.mark.slow
 async def test_a_first_copy_is_built_of_what_was_there_and_kept_up_with_what_comes(app: App) -> None:
     await told(app)
     shelf = Shelf()
@@ -77,6 +78,7 @@ async def test_a_first_copy_is_built_of_what_was_there_and_kept_up_with_what_com
     assert on(shelf, copy) == await expected(app, MODEL)
 
 
+@pytest.mark.slow
 async def test_whatever_is_done_to_messages_reaches_the_copy(app: App) -> None:
     said = await told(app)
     shelf = Shelf()
@@ -114,6 +116,7 @@ async def test_whatever_is_done_to_messages_reaches_the_copy(app: App) -> None:
     assert len(set(before) - set(after)) == 1
 
 
+@pytest.mark.slow
 async def test_a_new_copy_is_built_beside_the_old_one_which_is_read_until_it_is_whole(app: App) -> None:
     await told(app)
     shelf = Shelf()
@@ -138,6 +141,7 @@ async def test_a_new_copy_is_built_beside_the_old_one_which_is_read_until_it_is_
     assert on(shelf, second) == await expected(app, MODEL)
 
 
+@pytest.mark.slow
 async def test_what_a_slow_transaction_adds_that_never_heard_of_the_copy_is_in_it(
     app: App, cluster: Cluster
 ) -> None:
@@ -182,6 +186,7 @@ async def test_a_subject_that_changes_while_it_is_written_is_written_again_and_n
     assert len(on(shelf, copy)) == 7
 
 
+@pytest.mark.slow
 async def test_what_the_server_never_takes_is_set_aside_and_the_rest_goes_through(app: App) -> None:
     await told(app, 20)
     poison = min(await expected(app, MODEL))
@@ -205,6 +210,7 @@ async def test_what_the_server_never_takes_is_set_aside_and_the_rest_goes_throug
     assert (await state(app)).index_name == copy
 
 
+@pytest.mark.slow
 async def test_while_the_server_is_down_nothing_is_lost_or_blamed_on_what_was_to_be_written(app: App) -> None:
     await told(app, 20)
     shelf = Shelf()
@@ -255,6 +261,7 @@ async def test_a_server_that_lost_everything_is_filled_anew_even_while_a_copy_is
     assert on(shelf, copy) == await expected(app, MODEL)
 
 
+@pytest.mark.slow
 async def test_what_is_erased_leaves_the_copy(app: App) -> None:
     await told(app, 30)
     shelf = Shelf()

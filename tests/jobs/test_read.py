@@ -207,6 +207,7 @@ async def test_the_same_words_elsewhere_are_not_asked_about_again(app: App, admi
     assert await rows.fetchall() == [("general-2",), ("other-2",)]
 
 
+@pytest.mark.slow
 async def test_of_a_long_conversation_what_has_not_changed_is_not_asked_about_again(app: App):
     lines = tuple(f"{n} is a number that I like more than {n + 1}" + " and so on" * 60 for n in range(30))
     await hear(app, talk(said=lines))
@@ -244,6 +245,7 @@ async def test_what_was_sent_and_what_became_of_the_answer_is_told_to_operators(
     assert await app.extraction.llm_calls() == [one]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["redact", "erase", "edit", "range", "person", "named"])
 async def test_what_shows_a_message_that_goes_goes_with_it(app: App, admin, how):
     said = talk(said=(*SAID, "Mira is fond of tea as well"))
@@ -270,6 +272,7 @@ async def test_what_shows_a_message_that_goes_goes_with_it(app: App, admin, how)
     assert await left.fetchone() == (0,)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["said more", "redacted", "erased", "marked", "edited"])
 async def test_what_changes_during_a_call_makes_the_answer_count_for_nothing(app: App, admin, what):
     await hear(app, talk())
@@ -298,6 +301,7 @@ async def test_what_changes_during_a_call_makes_the_answer_count_for_nothing(app
 # Bounds
 
 
+@pytest.mark.slow
 async def test_a_day_has_so_many_calls_for_an_org_and_for_each_room(app: App):
     for number in range(3):
         for where in ("one", "two"):
@@ -386,6 +390,7 @@ FAILING = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", HOSTILE)
 async def test_nothing_of_a_hostile_answer_is_kept_and_the_rules_find_theirs(app: App, admin, server, what):
     await hear(app, talk())

@@ -46,6 +46,7 @@ async def labels(app: App) -> dict[str, str]:
 # Slots
 
 
+@pytest.mark.slow
 async def test_what_it_says_of_a_slot_takes_the_place_of_what_rules_found(app: App, admin):
     await hear(app, talk(said=(PARIS,)))
     await draw(app)
@@ -67,6 +68,7 @@ async def test_said_before_it_is_history_at_once(app: App, admin):
     assert await known(admin, app) == ["Ana lives in Paris."]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("attribute", [None, "", "employer", "shoe size"])
 async def test_without_a_slot_that_fits_both_stand(app: App, admin, attribute):
     await hear(app, talk(said=(PARIS,)))
@@ -140,6 +142,7 @@ async def test_nothing_newer_is_replaced(app: App, admin):
     assert len(await known(admin, app)) == 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("label", ["k00000000", "k1", "", "m1", "*"])
 async def test_what_was_not_shown_is_neither(app: App, admin, label):
     await told_of_tea(app)
@@ -170,6 +173,7 @@ async def shown_to(app: App, said) -> str:
     return (await read(app, answering())).shown[0]
 
 
+@pytest.mark.slow
 async def test_nothing_of_a_closed_room_is_shown_with_another_nor_of_a_whisper(app: App, admin):
     ana, bo = author("ana"), author("bo")
     secret = "I prefer the smoky tea of the attic in the mornings."
@@ -200,6 +204,7 @@ async def test_nothing_of_a_closed_room_is_shown_with_another_nor_of_a_whisper(a
     assert "whispered tea" not in text
 
 
+@pytest.mark.slow
 async def test_what_a_wish_covers_is_asserted_sensitive_or_put_aside_is_not_shown(app: App, admin):
     lines = ("I prefer green tea.", "I prefer black coffee.", "I prefer raw milk.", "I prefer still water.")
     for number, line in enumerate(lines):
@@ -221,6 +226,7 @@ async def test_what_a_wish_covers_is_asserted_sensitive_or_put_aside_is_not_show
     assert not any(word in text for word in ("green tea", "black coffee", "raw milk", "warm cocoa"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["redact", "erase", "edit", "person"])
 async def test_a_trace_goes_with_the_words_that_a_memory_in_it_rests_on(app: App, how):
     await told_of_tea(app)

@@ -48,6 +48,7 @@ def cut(
     return [said[start:end] for start, end in itertools.pairwise(places)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_room_comes_out_the_same_in_whatever_batches_it_came_in(open_app, admin, seed: int):
     chance = random.Random(seed)
@@ -70,6 +71,7 @@ async def test_a_room_comes_out_the_same_in_whatever_order_it_came_in(open_app, 
     assert await disentangled(admin, shuffled) == await disentangled(admin, once)
 
 
+@pytest.mark.slow
 async def test_what_comes_late_changes_what_it_would_have_changed(open_app, admin):
     said = busy_room(7, 4 * WINDOW)
     late = [one for number, one in enumerate(said) if number in {20, 21, 150}]
@@ -79,6 +81,7 @@ async def test_what_comes_late_changes_what_it_would_have_changed(open_app, admi
     assert await disentangled(admin, later) == await disentangled(admin, once)
 
 
+@pytest.mark.slow
 async def test_behind_a_late_message_the_room_is_not_gone_through_to_its_end(app: App):
     said = busy_room(8, 5 * WINDOW, whispers=False)
     late = said.pop(30)
@@ -87,6 +90,7 @@ async def test_behind_a_late_message_the_room_is_not_gone_through_to_its_end(app
     assert (await disentangle(app)).done < len(said) - WINDOW
 
 
+@pytest.mark.slow
 async def test_a_changed_text_is_heard_anew(open_app, admin):
     said = [replace(one, attachments=()) for one in busy_room(9, 40, whispers=False)]
     changed = replace(said[12], body="Ana: the invoice needs another ledger", edited_at=at(10_000))
@@ -254,6 +258,7 @@ async def test_what_changes_while_a_room_is_gone_through_is_not_overwritten(app:
     assert await disentangled(admin, app) == await disentangled(admin, once)
 
 
+@pytest.mark.slow
 async def test_what_another_took_again_since_is_left_to_them(app: App, admin, open_app):
     """Two lanes hold one room: the second took it after a change, the first read before."""
     said = busy_room(15, 40, whispers=False)
@@ -285,6 +290,7 @@ async def test_what_another_took_again_since_is_left_to_them(app: App, admin, op
     assert await disentangled(admin, app) == await disentangled(admin, once)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whom", ["ana", "bo"])
 async def test_after_a_person_is_erased_a_room_is_as_if_it_had_been_gone_through_only_then(
     open_app, admin, whom: str
@@ -310,6 +316,7 @@ async def test_after_a_person_is_erased_a_room_is_as_if_it_had_been_gone_through
     assert await disentangled(admin, before) == await disentangled(admin, after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_after_single_messages_are_erased_a_room_is_as_if_it_had_been_gone_through_only_then(
     open_app, admin, seed: int

@@ -98,6 +98,7 @@ async def test_later_members_keep_what_they_saw(app):
     assert await standing(app) == {FOND, COFFEE}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["a person's", "restricted_messages", "sensitive"])
 async def test_a_link_that_became_invalid_is_ignored(told, admin, how):
     first = await kept(told, TEA, "1", **BY)

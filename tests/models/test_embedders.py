@@ -50,6 +50,7 @@ def tokens_of(embedder: Embedder, texts: list[str]) -> list[TokenVectors]:
     return list(found)
 
 
+@pytest.mark.sampled(1)
 def test_vectors_are_unit_rows_in_order_whatever_other_texts_there_are(embedder: Embedder):
     texts = CHAT + ODD_TEXTS
     vectors = embedder.embed(texts)
@@ -65,6 +66,7 @@ def test_vectors_are_unit_rows_in_order_whatever_other_texts_there_are(embedder:
     assert embedder.embed([]).shape == (0, 384)
 
 
+@pytest.mark.sampled(1)
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(max_size=80), min_size=1, max_size=8), data=st.data())
 def test_any_texts_in_any_company_give_the_same_bits(embedder: Embedder, texts, data):

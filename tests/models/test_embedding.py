@@ -276,6 +276,7 @@ def test_a_missing_directory_is_reported(tmp_path: Path):
         LocalEmbedder.load(tmp_path / "nowhere")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "file", ["onnx/model.onnx", "tokenizer.json", "sentence_bert_config.json", "1_Pooling/config.json"]
 )

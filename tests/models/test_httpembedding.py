@@ -149,6 +149,7 @@ async def test_settings_choose_the_http_embedder(server):
     assert (await load_embedder(from_environment(env))).model_id == "http/small"
 
 
+@pytest.mark.slow
 async def test_a_cold_server_gets_the_longer_time_limit(server):
     env = {"ROOMLORE_EMBEDDING_URL": server.url, "ROOMLORE_EMBEDDING_NAME": "small"}
     settings, loading, woken = from_environment(env), ModelCache(), threading.Event()

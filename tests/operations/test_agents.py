@@ -156,6 +156,7 @@ async def test_what_people_made_of_it_counts_only_where_it_is_sure_whom_they_ans
     assert found["Ana"].answered == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("body", "times"),
     [

@@ -68,6 +68,7 @@ async def test_an_answer_is_written_from_what_is_cited_and_says_by_whom(told, se
     assert request["max_tokens"] > 100
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "narrowed",
     [

@@ -513,6 +513,7 @@ def attacks(app: App, conversation: str, message: str) -> dict[str, object]:
     }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "hidden_from",
     [
@@ -669,6 +670,7 @@ async def test_what_changes_between_looking_and_changing_is_looked_at_again(
     assert "mine" not in await labels(app, "ana")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("change", ["move", "split", "merge"])
 async def test_what_a_person_does_while_a_worker_thinks_is_not_undone_by_what_it_then_writes(
     app: App, admin, monkeypatch, change: str

@@ -245,6 +245,7 @@ async def test_whoever_is_unknown_and_whoever_may_not_be_known_are_refused_in_th
             assert (kind, text.replace(shown[0], shown[1])) == (other_kind, other_text)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", ["what did {} say about the rope?", "messages from {}", "what did {} say?"])
 async def test_a_question_about_what_an_unknown_or_an_invisible_participant_said_reads_alike(
     form: str, told: App

@@ -113,6 +113,7 @@ async def test_an_org_is_switched_to_a_model_behind_an_address(
     assert KEY not in repr(tiny.settings) + await held(admin, tiny) + caplog.text + repr(current)
 
 
+@pytest.mark.slow
 async def test_whoever_starts_while_the_model_is_away_works_and_says_so(app: App, server, caplog):
     server.says = lambda _: SHUT
     settings = Settings(embedding=EmbeddingSettings(url=server.url, name="tiny", key=KEY))
@@ -162,6 +163,7 @@ async def test_a_switch_to_a_model_that_is_away_is_refused_and_begins_nothing(
     assert await held(admin, tiny) == "[(None,)]"
 
 
+@pytest.mark.slow
 async def test_a_model_that_this_process_does_not_know_stops_nobody(app: App, server, tmp_path):
     server.says = short
     env = named(tmp_path, tiny={"url": server.url, "model": "tiny"})

@@ -34,25 +34,15 @@ REPEATED = (
         "a",
         "-",
         ".",
-        "!",
-        "?",
         " ",
-        "\n",
         " \n",
-        ">",
         "> a\n",
         "(",
-        "[",
-        "<",
         "`",
-        "*",
-        "_",
-        "'",
         '"',
-        "\u201c",
     ),
-    *(",", ":", "@a ", "<@U1> ", "http://a.b/ ", "\U0001f602", "\u00e4", "1 ", "a1", "a. ", "Ana B ", "hehe"),
-    *("no longer ", "access ", "only ", "forget that ", "don't tell ", "between us ", "I am ", "sk-", "a@b."),
+    *(",", "@a ", "<@U1> ", "http://a.b/ ", "\U0001f602", "1 ", "a. ", "Ana B ", "hehe"),
+    *("no longer ", "forget that ", "don't tell ", "between us ", "sk-", "a@b."),
 )
 
 
@@ -116,6 +106,7 @@ async def test_others_are_answered_while_dashes_and_a_restriction_come_in(app: A
     assert [len(one.body) for one in stored] == [5, len(DASHES), len(REVOKING), len(DASHES), len(REVOKING)]
 
 
+@pytest.mark.slow
 async def test_others_are_answered_while_dots_come_in_and_are_worked_on(app: App):
     async with watched() as watch:
         await app.intake.add_messages([record(str(place), DOTS) for place in range(1, 11)])
@@ -124,6 +115,7 @@ async def test_others_are_answered_while_dots_come_in_and_are_worked_on(app: App
     assert watch.longest < LONGEST_PAUSE
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "repeated", ["a", ".", "are ", "(", '"', "what did ana say about ", "since ", "\u00e4 "]
 )

@@ -178,6 +178,7 @@ async def test_a_worker_leaves_a_line_when_it_begins(told: App, admin: psycopg.A
     assert [line[:2] for line in (await log_lines(admin, told))[len(before) :]] == [("work", "done")]
 
 
+@pytest.mark.slow
 async def test_no_line_holds_anything_that_was_said_asked_or_is_called(
     app: App, admin: psycopg.AsyncConnection, tmp_path: Path
 ):

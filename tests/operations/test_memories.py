@@ -636,6 +636,7 @@ async def test_memories_racing_with_the_removal_of_their_source_are_gone_with_it
     assert await rows(admin, told) == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("removal", ["redaction", "deletion on the platform", "erasure", "person"])
 async def test_a_memory_goes_with_any_of_its_sources(told, removal):
     await told.memories.remember("They greet.", sources=["hi-ana", "hi-bo"])

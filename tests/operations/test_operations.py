@@ -175,6 +175,7 @@ async def test_nothing_is_carried_by_what_has_no_words_or_others_hear(app: App, 
     assert await vectors(admin, app) == ["2", "3", "5", "7"]
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None, suppress_health_check=SLOW)
 @given(edges=reply_graphs())
 async def test_in_any_reply_graph_each_message_has_a_vector_or_stands_in_an_exchange_with_one_earlier(

@@ -88,6 +88,7 @@ async def test_whoever_knows_both_accounts_reads_no_more_but_sees_one_person(tol
     assert one.last_seen_at == max(person.last_seen_at for person in parts)
 
 
+@pytest.mark.slow
 async def test_a_split_gives_back_exactly_what_was(told: App, admin: psycopg.AsyncConnection):
     viewers = [told.operator, *[await told.viewer(name) for name in PEOPLE]]
     before, rows = [await seen(told, viewer) for viewer in viewers], await stored(admin, told)
@@ -242,6 +243,7 @@ async def test_what_either_account_said_is_the_viewers_own_in_a_context(told: Ap
     assert await roles() == ["assistant", "user", "user"]
 
 
+@pytest.mark.slow
 async def test_whoever_reads_during_a_merge_sees_all_of_it_or_nothing(told: App):
     ana, dee = await told.viewer("ana"), await told.viewer("dee")
     listed = {len(await told.participants(dee))}

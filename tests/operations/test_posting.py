@@ -262,6 +262,7 @@ def found_in(text: str) -> set[str]:
     return {words for words in (SEVERANCE, VAULT, LUNCH, SAD) if words in text}
 
 
+@pytest.mark.slow
 async def test_a_room_whose_members_nobody_listed_is_told_only_what_was_said_there_and_in_open_rooms(
     app: App,
 ):

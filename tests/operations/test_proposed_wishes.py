@@ -226,6 +226,7 @@ async def test_with_a_room_nothing_is_told_of_what_is_kept_from_somebody_who_doe
         assert list(told) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["bo", "cy", "ana"])
 async def test_nobody_else_is_told_that_others_requests_withhold_anything(app: App, name):
     await tell(app, *FORGOTTEN)
@@ -313,6 +314,7 @@ SQL = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("statement", SQL)
 @pytest.mark.parametrize("apply_restrictions", [True, False])
 async def test_a_stranger_is_told_no_id_of_what_is_withheld_where_they_may_not_read(

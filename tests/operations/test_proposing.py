@@ -212,6 +212,7 @@ class Points:
             """Have nothing to close."""
 
 
+@pytest.mark.slow
 async def test_a_lost_copy_in_qdrant_of_one_org_keeps_no_other_from_searching_it(open_app, admin):
     apps = [await told(await open_app(name), admin) for name in ("one", "other")]
     server, breaker = Points(apps[0]), CircuitBreaker(clock=Clock())
@@ -229,6 +230,7 @@ async def test_a_lost_copy_in_qdrant_of_one_org_keeps_no_other_from_searching_it
     assert set(server.asked) == {one.org_id, other.org_id}
 
 
+@pytest.mark.slow
 async def test_a_server_that_cannot_be_reached_is_not_searched_by_the_next_org(open_app, admin):
     apps = [await told(await open_app(name), admin) for name in ("one", "other")]
     with socket.socket() as unheard:

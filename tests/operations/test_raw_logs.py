@@ -314,6 +314,7 @@ async def whisper(app: App):
 
 
 # Of a room that was erased nothing stays to be found.
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("no_grace")
 @pytest.mark.parametrize("remove", [*(one for one in REMOVALS if one is not erase_room), whisper])
 async def test_words_of_what_is_not_shown_cannot_be_tried_out(told, logs, remove):

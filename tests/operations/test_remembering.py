@@ -29,6 +29,7 @@ async def credited(told: App, said: str, content: str) -> str:
     return name
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("said", "content"),
     [
@@ -43,6 +44,7 @@ async def test_what_somebody_plainly_said_is_theirs(told, said, content):
     assert await credited(told, said, content) == "Ana"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("said", "content"),
     [

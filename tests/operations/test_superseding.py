@@ -310,6 +310,7 @@ async def test_of_a_circle_made_by_hand_what_stays_is_left_whole(told, admin, go
 # What comes back, and what goes
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["erasure", "redaction", "person"])
 async def test_the_old_one_stands_again_when_what_took_its_place_goes(told, how):
     old = await told.memories.remember(OLD, sources=["a"])

@@ -62,6 +62,7 @@ FORGOTTEN = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("reader", ["operator", "ana", "bo", "cy"])
 async def test_what_somebody_wants_forgotten_is_recalled_for_nobody_wherever_it_is_repeated(app: App, reader):
     await tell(app, *FORGOTTEN)
@@ -98,6 +99,7 @@ async def test_nobody_has_the_words_of_others_forgotten(app: App):
     assert "1" in await found(app, app.operator)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "value", ["the number 7731-0042", "project Falcon", "the token tk_live_9Q4M-L7PT-2C8R"]
 )
@@ -242,6 +244,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 async def test_a_request_hides_its_messages_and_no_others(app: App, name: str):
     messages, expected = CASES[name]
@@ -287,6 +290,7 @@ KEPT_FROM_LINDA = [
 SUNNY, NAMESAKE = replace(LINDA, name="Sunny"), author("mallory", name="Linda Fake")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "later",
     [
@@ -320,6 +324,7 @@ async def test_a_name_that_two_bear_means_both_and_a_full_name_whom_it_names(app
     assert await found(app, await viewer(app, "lin")) == set()
 
 
+@pytest.mark.slow
 async def test_whoever_is_erased_and_comes_back_under_their_name_is_kept_from_it_again(app: App):
     await tell(app, *KEPT_FROM_LINDA)
     await app.erasure.person("linda")
@@ -394,6 +399,7 @@ async def test_whoever_calls_themselves_like_two_people_frees_neither(app: App, 
         assert await found(app, await viewer(app, name)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wish",
     ["Linda and Carl may receive scheduling only", "please don't tell Linda or Carl about my diagnosis"],
@@ -445,6 +451,7 @@ async def test_a_value_is_what_was_named_and_no_part_of_another_word(app: App, w
     assert [said.external_id for said in one.covered_messages] == ["1", "2", "3"]
 
 
+@pytest.mark.slow
 async def test_what_is_confided_is_told_to_nobody_who_takes_the_name_of_a_confidant(app: App):
     bo = author("robert", name="Bo")
     await tell(
@@ -461,6 +468,7 @@ async def test_what_is_confided_is_told_to_nobody_who_takes_the_name_of_a_confid
     assert await found(app, await viewer(app, "mallory")) == set()
 
 
+@pytest.mark.slow
 async def test_a_value_stays_forgotten_when_somebody_calls_themselves_so(app: App):
     await tell(
         app,
@@ -697,6 +705,7 @@ async def expiring(app: App) -> None:
     await app.erasure.erase_expired()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("no_grace")
 @pytest.mark.parametrize(
     ("ends", "own"), [(redacting, {"2"}), (erasing, {"2"}), (erasing_its_author, set()), (expiring, set())]
@@ -729,6 +738,7 @@ async def test_what_others_repeated_stays_forgotten_when_the_wish_is_gone_till_a
     assert (await error_of(app.privacy_requests.apply(str(wish.id))))[0] is BadInput
 
 
+@pytest.mark.slow
 async def test_a_wish_that_is_gone_goes_with_the_last_of_what_it_covers(app: App):
     await tell(app, *FORGOTTEN)
     await app.erasure.person("ana")
@@ -759,6 +769,7 @@ async def test_erasing_what_a_wish_is_about_leaves_nothing_of_it(app: App, admin
     assert await found(app, app.operator) == {"3", "5", "6"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("person", ["ana", "linda", "ella", "desk"])
 async def test_nothing_is_left_of_a_person_in_wishes(app: App, person):
     await tell(app, *FORGOTTEN, *(replace(one, external_id=f"c{one.external_id}") for one in CLINIC))
@@ -797,6 +808,7 @@ async def test_labels_do_not_tell_what_is_to_be_forgotten(app: App):
     assert conversation.label == ""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("said", [FORGOTTEN, CLINIC, CONFIDED])
 async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, admin, said):
     async def withheld(app: App) -> set[tuple[str, str]]:

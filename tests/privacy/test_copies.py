@@ -99,6 +99,7 @@ async def test_a_person_goes_from_a_graph_with_what_they_said_and_what_is_rememb
     assert (await copied.projections.diff("neo4j")).count == 0
 
 
+@pytest.mark.slow
 async def test_a_server_that_fails_is_told_of_with_since_when_and_what_it_refuses(
     copied: App, shelves
 ) -> None:

@@ -151,6 +151,7 @@ def test_a_word_may_be_a_name_with_an_ending_or_in_part(word, form):
     assert name_words(["Jean-Luc A. Quist"]) == {"jean", "luc", "quist"}
 
 
+@pytest.mark.slow
 async def test_no_memory_is_drawn_again_that_says_an_erased_name(app: App):
     await tell(app)
     lines = [

@@ -279,6 +279,7 @@ async def test_an_erased_person_is_nowhere(app: App, admin):
     assert removed(receipt)["messages"] == 5
 
 
+@pytest.mark.slow
 async def test_what_others_said_loses_only_what_names_the_person(app: App, admin):
     await settle(app)
     before = await dump(admin, app)
@@ -418,6 +419,7 @@ async def test_a_persona_goes_without_the_account_that_it_shares(app: App, admin
     assert [one.reason for one in again.skipped] == [ERASED_REASON]
 
 
+@pytest.mark.slow
 async def test_what_an_erased_account_says_later_is_somebody_new(app: App, admin):
     await settle(app)
     old = await participant(app, "ana")
@@ -441,6 +443,7 @@ async def test_what_an_erased_account_says_later_is_somebody_new(app: App, admin
 # Nothing comes back
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["message", "range", "person"])
 async def test_nothing_comes_back_in_whatever_order_it_is_delivered_again(app: App, admin, what):
     await settle(app)
@@ -489,6 +492,7 @@ async def test_lists_audiences_and_mentions_do_not_bring_a_person_back(app: App,
 # Dry runs
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["message", "range", "person"])
 async def test_a_dry_run_changes_nothing_and_counts_the_same(app: App, admin, what):
     await settle(app)
@@ -595,6 +599,7 @@ async def test_an_erasure_writes_one_line_with_ids(app: App):
     assert {receipt.id, receipt.message_id, receipt.room_id} == set(lines[0].subject_ids)
 
 
+@pytest.mark.slow
 async def test_a_crash_before_the_second_look_leaves_a_receipt_that_check_completes(
     app: App, monkeypatch: pytest.MonkeyPatch
 ):
@@ -654,6 +659,7 @@ async def test_the_second_look_really_looks(app: App, admin, what, spoil):
 # Nothing of it is shown
 
 
+@pytest.mark.slow
 async def test_nothing_of_what_is_gone_is_shown(app: App):
     await settle(app)
     bo = await app.viewer("bo")

@@ -78,6 +78,7 @@ async def test_a_named_wish_that_was_undone_stays_so(app: App, admin):
     assert await found(app, app.operator) == set()
 
 
+@pytest.mark.slow
 async def test_a_named_wish_survives_whatever_rules_settle_and_is_settled_with_it(app: App, admin):
     await tell(app, SAID[0], *SAID[2:])
     assert await name(app, admin, {"3": BACK}) == 1
@@ -93,6 +94,7 @@ async def test_a_named_wish_survives_whatever_rules_settle_and_is_settled_with_i
     assert await found(app, app.operator) == set()
 
 
+@pytest.mark.slow
 async def test_a_named_wish_goes_with_its_message_and_when_that_is_changed(app: App, admin):
     await tell(app, *SAID)
     await name(app, admin, {"3": BACK})
@@ -205,6 +207,7 @@ STORY = [
 ]
 
 
+@pytest.mark.slow
 async def test_what_is_looked_up_is_all_that_a_wish_covers_in_whatever_order_messages_arrive(open_app, admin):
     whole = await open_app("expected")
     await whole.ingest_batch(STORY)

@@ -24,6 +24,7 @@ async def covers(app: App) -> set[str | None]:
     return {one.external_id for one in wish.covered_messages}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("noise", ["minutes of 2024", "PX is fine, 2024 was not", "PXL-20245", "2024/PX"])
 async def test_a_value_is_not_common_because_a_part_of_it_is(app: App, noise):
@@ -58,6 +59,7 @@ async def test_a_value_that_many_say_is_what_the_room_is_about(app: App):
     assert await covers(app) == {"1", "6"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("value", ["Müßig-77123", "ñandú-77123", "Łódź 77123"])
 async def test_letters_of_any_alphabet_are_found_again(app: App, value):
     await tell(

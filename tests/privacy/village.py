@@ -48,7 +48,7 @@ TABLES = {
     "privacy_requests": "id",
     "restricted_messages": "message_id, request_id",
     "llm_calls": "id",
-    "llm_call_messages": "message_id, reading_id",
+    "llm_call_messages": "message_id, call_id",
     "erased_accounts": "digest",
     "erased_names": "digest",
     "erased_rooms": "digest",

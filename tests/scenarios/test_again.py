@@ -295,6 +295,7 @@ ROOMS_OF_LINES = st.lists(LINES, min_size=1, max_size=14)
 QUIETLY = {"deadline": None, "report_multiple_bugs": False, "suppress_health_check": [HealthCheck.too_slow]}
 
 
+@pytest.mark.slow
 @settings(max_examples=6, **QUIETLY)
 @example(lines=EVENTFUL)
 @given(lines=ROOMS_OF_LINES)
@@ -305,6 +306,7 @@ def test_working_through_everything_again_changes_nothing(lines: list[Line], wor
     assert circles(second["memories"]) == []
 
 
+@pytest.mark.slow
 def test_working_through_everything_again_tells_nobody_of_a_change(workshop: Workshop):
     async def again() -> tuple[list[str], list[str]]:
         app = await workshop.app()
@@ -323,7 +325,7 @@ def test_working_through_everything_again_tells_nobody_of_a_change(workshop: Wor
 
 
 @pytest.mark.slow
-@settings(max_examples=50, **QUIETLY)
+@settings(max_examples=25, **QUIETLY)
 @given(lines=ROOMS_OF_LINES)
 def test_working_through_everything_again_changes_nothing_in_many_rooms(
     lines: list[Line], workshop: Workshop
@@ -347,6 +349,7 @@ DERIVED = (
 )
 
 
+@pytest.mark.slow
 def test_in_an_eventful_room_every_worker_leaves_something(workshop: Workshop):
     _, second = workshop.run(twice(workshop, EVENTFUL))
     assert {table for table in DERIVED if not second[table]} == set()
@@ -356,6 +359,7 @@ def test_in_an_eventful_room_every_worker_leaves_something(workshop: Workshop):
     assert "Kilns and bowls" in "".join(second["conversations"])
 
 
+@pytest.mark.slow
 def test_however_often_agents_have_rested_they_are_given_each_memory_once(workshop: Workshop):
     async def again_and_again() -> list[tuple[UUID, UUID]]:
         app = await workshop.app()

@@ -191,6 +191,7 @@ async def test_e4_a_block_is_kept_until_something_changes_or_five_minutes_are_ov
     assert (second == first) == (change in {"nothing", "five minutes"})
 
 
+@pytest.mark.slow
 async def test_e6_an_answer_is_remembered_after_it_was_given_if_it_is_worth_it(house):
     pip = await acting(house, "pip")
     await house.ingest_batch(

@@ -230,6 +230,7 @@ async def test_b9_relevant_memories_are_whispered_to_agents_as_messages_arrive_a
     assert await given(house, "pip") == await given(house, "quill") == [breaker] * 2
 
 
+@pytest.mark.slow
 async def test_b9_only_what_is_relevant_and_what_the_agent_may_see(house):
     await remember(house, None, "The combination of the safe is twelve.", sources=["safe"])
     # Not in the studio, where not everybody may know it.

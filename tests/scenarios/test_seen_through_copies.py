@@ -205,6 +205,7 @@ async def test_words_are_looked_for_in_the_copy_and_nobody_is_offered_more_than_
             assert set(found) == {ids[f"the boat is {colour}"] for colour in offered}
 
 
+@pytest.mark.slow
 async def test_words_and_meaning_lead_to_the_same_finds_with_a_copy_and_without(
     house: App,
     server: tuple[str, str | None],  # noqa: F811

@@ -67,6 +67,7 @@ def test_there_are_two_hundred_questions_that_give_nothing_away():
         assert all(TRUTH.heard[message].chapter <= question.chapter for message in question.about)
 
 
+@pytest.mark.slow
 def test_most_questions_are_answered_to_one_viewer_other_than_to_another():
     answers = [
         {

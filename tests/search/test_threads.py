@@ -81,6 +81,7 @@ def test_every_message_is_in_one_thread_below_its_root(members, chance: random.R
     assert {one.root_id: one.member_ids for one in again} == {one.root_id: one.member_ids for one in made}
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(any_members(), st.integers(0, 5), st.integers(1, 4), st.data())
 def test_visible_members_are_bounded_and_include_root_and_best_match(members, last, bound, data):
@@ -191,6 +192,7 @@ def components(edges: Edges) -> set[frozenset[str]]:
     return {frozenset(map(str, one)) for one in group.values()}
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edges=reply_graphs())
 async def test_any_reply_graph_comes_back_as_a_partition_of_its_messages(edges, open_app):
@@ -326,6 +328,7 @@ async def test_an_answer_that_was_found_comes_with_its_question_and_says_how_sur
     assert (edge.method, edge.confidence) == ("mention", 0.875)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("opening", "edge"),
     [
@@ -392,6 +395,7 @@ async def test_views_of_threads_and_vectors_show_only_visible_messages(app, admi
 # History by threads
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edges=reply_graphs(), limit=st.integers(1, 5))
 async def test_pages_of_exchanges_hold_every_message_once_whole_exchanges_newest_opening_first(

@@ -59,6 +59,7 @@ def test_the_demo_prints_what_the_readme_says(data):
         place += 1
 
 
+@pytest.mark.slow
 def test_a_second_demo_adds_nothing(data):
     told = json.loads(roomlore("--data", data, "--json", "demo").out)
     assert told["stored"]["stored"]["added"] == 0
@@ -77,6 +78,7 @@ def test_a_context_cites_every_line(data):
     assert {item["included"] for item in context["explain"]} >= {True}
 
 
+@pytest.mark.slow
 def test_only_members_get_answers_from_a_closed_room(data):
     question = "what is the starting salary for the new skipper?"
     assert "41,500" in demo(data, "--as", "teo", "ask", question).out
@@ -132,6 +134,7 @@ def test_a_mistake_is_one_readable_line(data, words, code, reason):
     assert "s3cret" not in done.out + done.err
 
 
+@pytest.mark.slow
 def test_text_that_no_database_can_store_finds_nothing(data):
     for word in ("caf\udce9", "nul"):
         done = demo(data, "search", word)
@@ -174,6 +177,7 @@ def test_the_zone_of_a_log_is_an_option_or_reported_as_assumed(tmp_path):
     refused(roomlore("import", export, "--dry-run", "--timezone", "Berlin"), 2, "Europe/Berlin")
 
 
+@pytest.mark.slow
 def test_an_import_can_be_repeated(data, tmp_path):
     export = tmp_path / "club.jsonl"
     lines = [

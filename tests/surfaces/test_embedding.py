@@ -46,6 +46,7 @@ def states(village) -> dict[str, dict]:
     return {one["state"]: one for one in village.json("model", "status")}
 
 
+@pytest.mark.slow
 def test_a_model_is_switched_and_reverted(village) -> None:
     [current] = village.text("model", "status").splitlines()
     assert current.startswith("current")

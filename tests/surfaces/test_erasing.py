@@ -48,6 +48,7 @@ def test_a_message_is_redacted(org: CommandLine) -> None:
     assert "[message removed]" in org.text("messages", "general")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("words", "left"),
     [
@@ -72,6 +73,7 @@ def test_exactly_what_is_named_is_erased(org: CommandLine, words: str, left: lis
     assert stored == receipt
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -188,6 +190,7 @@ def test_a_room_keeps_its_messages_for_a_time(org: CommandLine) -> None:
     assert org.text("retention", "general", "forever", "--yes") == "general keeps messages forever\n"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_other_orgs", "no_grace")
 def test_a_drain_and_an_import_report_expired_messages(org: CommandLine, tmp_path: Path) -> None:
     assert "erased" not in org("worker", "--drain").err
@@ -225,6 +228,7 @@ def test_a_running_worker_reports_expired_messages(org: CommandLine) -> None:
 # On a terminal
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("answer", ["n", "y"])
 @pytest.mark.parametrize(
     ("words", "shown", "left"),

@@ -36,6 +36,7 @@ def found(village: CommandLine, *words: str) -> set[str]:
     return {one["external_id"] for hit in hits for one in hit["messages"] if one["why"]}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -60,6 +61,7 @@ def test_me_is_the_viewer(village: CommandLine) -> None:
     village.refused(1, "the operator is no participant", "search", "village", "--by", "me")
 
 
+@pytest.mark.slow
 def test_names_and_times_in_a_question_are_filters_unless_it_is_literal(village: CommandLine) -> None:
     assert found(village, "search", QUESTION) == {"2"}
     assert found(village, "search", QUESTION, "--literal") > {"2", "3"}
@@ -73,6 +75,7 @@ def test_names_and_times_in_a_question_are_filters_unless_it_is_literal(village:
         ]
 
 
+@pytest.mark.slow
 def test_an_unknown_name_is_reported_and_a_hidden_one_looks_the_same(village: CommandLine) -> None:
     shown = []
     for name in ("dee", "eve"):
@@ -95,6 +98,7 @@ def test_everything_by_a_person_is_listed_and_quoted(village: CommandLine) -> No
     )
 
 
+@pytest.mark.slow
 def test_similar_questions_come_with_their_answers(village: CommandLine) -> None:
     words = ("search", "--like-mine", "where did the lantern go")
     [hit] = village.json("--as", "ana", *words)["hits"]
@@ -103,6 +107,7 @@ def test_similar_questions_come_with_their_answers(village: CommandLine) -> None
     village.refused(1, "the operator is no participant", *words)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("options", "code", "reason"),
     [

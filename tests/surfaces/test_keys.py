@@ -144,6 +144,7 @@ def test_a_mistake_is_one_readable_line(village: CommandLine, words: str, code: 
     village.refused(code, reason, *words.split())
 
 
+@pytest.mark.slow
 def test_a_process_prints_what_is_printed_here(village: CommandLine) -> None:
     for words in (["--text", "messages", "general"], ["ask", " "]):
         assert process(*village.options, *words) == village(*words)

@@ -23,6 +23,7 @@ def org(roomlore: CommandLine, tmp_path) -> CommandLine:
     return roomlore
 
 
+@pytest.mark.slow
 def test_a_request_is_listed_with_what_it_covers_dismissed_and_applied(org: CommandLine) -> None:
     [request] = org.json("privacy", "requests")
     assert (request["kind"], request["status"], request["author_name"]) == ("forget", "active", "ana")
@@ -48,6 +49,7 @@ def test_a_request_is_listed_with_what_it_covers_dismissed_and_applied(org: Comm
     org.refused(1, "no privacy request", "privacy", "dismiss", "0000")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -71,6 +73,7 @@ def test_an_operator_is_told_what_is_withheld_beside_the_result(
     assert "restricted_messages" not in org("--text", "--as", "bo", *words).err
 
 
+@pytest.mark.slow
 def test_an_org_detects_no_requests_or_only_proposes_them(org: CommandLine) -> None:
     assert org.json("privacy", "mode") == {"mode": "on"}
     assert org.json("privacy", "mode", "off") == {"mode": "off"}

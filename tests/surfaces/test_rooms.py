@@ -73,6 +73,7 @@ def test_a_room_is_opened_after_a_question_and_closed_again(roomlore: CommandLin
     assert visibilities(roomlore)["staff"] == "members"
 
 
+@pytest.mark.slow
 def test_a_room_is_renamed_gets_members_and_is_erased(roomlore: CommandLine, exports: list[Path]):
     roomlore("import", "--no-embed", *exports)
     roomlore("rooms", "rename", "staff", "bridge crew")

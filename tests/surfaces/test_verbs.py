@@ -166,6 +166,7 @@ def test_no_content_imitates_a_line_of_its_own(village: CommandLine) -> None:
         assert "#m1" not in text
 
 
+@pytest.mark.slow
 def test_a_superseded_memory_is_marked_wherever_it_is_shown(village: CommandLine) -> None:
     old = village.json("remember", "The quincunx skipper prefers coffee.", "--source", "1")["id"]
     tea = ("remember", "The quincunx skipper prefers tea.", "--source", "2", "--supersedes", old)
@@ -184,6 +185,7 @@ def test_a_superseded_memory_is_marked_wherever_it_is_shown(village: CommandLine
     assert "milk" in village.text("memory", "correct", new, "The quincunx skipper prefers milk.")
 
 
+@pytest.mark.slow
 def test_memories_are_extracted_on_demand_and_once(village: CommandLine) -> None:
     first, again = (village.json("extract", "general") for _ in range(2))
 
@@ -252,6 +254,7 @@ def test_conversations_are_listed_and_shown_with_replies(talks: CommandLine) -> 
     assert "#3 → elsewhere [pip (bot)]" in last
 
 
+@pytest.mark.slow
 def test_conversations_are_corrected(talks: CommandLine) -> None:
     [apples, ferry] = (one["id"] for one in talks.json("conversations"))
 
@@ -268,6 +271,7 @@ def test_conversations_are_corrected(talks: CommandLine) -> None:
 # Statistics
 
 
+@pytest.mark.slow
 def test_stats_show_each_room_and_what_is_pending(talks: CommandLine) -> None:
     numbers, text = talks.json("stats"), talks.text("stats")
     [general] = numbers["rooms"]

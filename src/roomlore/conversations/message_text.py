@@ -63,7 +63,7 @@ _FIRST = {
     "greets": "hi hello hey hiya yo re greetings howdy morning evening",
     "affirms": "yes yeah yep yup ya sure ok okay k right correct exactly indeed true agreed ah oh cool great nice fine "
     "done hm hmm lol haha heh aha good",
-    "denied_topics": "no nope nah not never nothing none",
+    "denies": "no nope nah not never nothing none",
     "goes on": "and but or so because cause also then plus well anyway btw though which with",
     "orders": "try use install run type check look read go open edit remove add just sudo apt see do apt-get",
     "wonders": "how what whats what's why where when who which can could does do is are should would anyone any",

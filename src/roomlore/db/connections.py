@@ -87,9 +87,9 @@ _SESSION_SETTINGS: dict[LiteralString, LiteralString] = {
     # Each transaction sets its viewer; without one it sees nothing.
     "roomlore.org": "",
     "roomlore.viewer": "",
-    "roomlore.place": "",
+    "roomlore.destination": "",
     "roomlore.destination_bounds": "",
-    "roomlore.recall": "off",
+    "roomlore.apply_restrictions": "off",
     "roomlore.looking": "off",
 }
 #: The options of every session.

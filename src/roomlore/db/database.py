@@ -34,8 +34,8 @@ Result = TypeVar("Result")
 CHANGE_ATTEMPTS = 5
 READ_ONLY = "set transaction isolation level repeatable read, read only"
 GENERIC_PLAN = "set local plan_cache_mode = force_generic_plan"
-APPLY_RESTRICTIONS = "set local roomlore.recall = 'on'"
-SKIP_RESTRICTIONS = "set local roomlore.recall = 'off'"
+APPLY_RESTRICTIONS = "set local roomlore.apply_restrictions = 'on'"
+SKIP_RESTRICTIONS = "set local roomlore.apply_restrictions = 'off'"
 #: How many lines of the activity log wait in memory while the disk is full; older ones are dropped.
 MAX_WAITING_LINES = 10_000
 #: More than the number of statements, so that a connection never drops one.
@@ -289,7 +289,7 @@ async def bind_destination(conn: Connection, place: RoomId | MessageId) -> bool:
 
     The destination is a room, or a whisper, which is answered to its audience.
     """
-    await conn.execute(_set_local("roomlore.place", str(UUID(str(place)))))
+    await conn.execute(_set_local("roomlore.destination", str(UUID(str(place)))))
     row = await (await conn.execute("select store_destination()")).fetchone()
     assert row is not None
     return bool(row[0])
@@ -333,7 +333,7 @@ def _viewer(viewer: Viewer) -> sql.Composed:
         "roomlore.viewer": "operator"
         if viewer.participant_id is None
         else str(UUID(str(viewer.participant_id))),
-        "roomlore.place": "" if viewer.place is None else str(UUID(str(viewer.place))),
+        "roomlore.destination": "" if viewer.place is None else str(UUID(str(viewer.place))),
     }
     return sql.SQL("; ").join(_set_local(name, value) for name, value in settings.items())
 

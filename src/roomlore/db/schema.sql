@@ -12,8 +12,8 @@
 -- Settings of a transaction say who reads. Unset or empty means nobody.
 --   roomlore.org     the org
 --   roomlore.viewer  the id of a participant, or 'operator'
---   roomlore.place   where the answer will be posted: a room or a whisper; empty for nowhere
---   roomlore.recall  'on' if privacy requests apply
+--   roomlore.destination   where the answer will be posted: a room or a whisper; empty for nowhere
+--   roomlore.apply_restrictions  'on' if privacy requests apply
 --
 -- Chapters: roles; who reads; orgs and people; rooms; messages; privacy requests; who may see people, rooms and
 -- messages; replies; conversations; memories; agents; vectors; search; language models; access and audit; erasure;
@@ -89,33 +89,33 @@ create function viewer_id() returns uuid
 -- Null if nothing will be posted.
 create function destination_id() returns uuid
   language sql stable parallel safe
-  return nullif(current_setting('roomlore.place', true), '')::uuid;
+  return nullif(current_setting('roomlore.destination', true), '')::uuid;
 
 -- Whether the operator reads, with or without a place.
-create function can_org_read() returns boolean
+create function operator_reads() returns boolean
   language sql stable parallel safe
   return coalesce(current_setting('roomlore.viewer', true) = 'operator', false);
 
 -- Whether the operator reads, bound to a place.
-create function can_destination_read() returns boolean
+create function operator_reads_for_destination() returns boolean
   language sql stable parallel safe
-  return can_org_read() and destination_id() is not null;
+  return operator_reads() and destination_id() is not null;
 
 -- Whether the operator reads everything, without a place.
 create function viewer_is_operator() returns boolean
   language sql stable parallel safe
   return coalesce(current_setting('roomlore.viewer', true) = 'operator', false)
-    and nullif(current_setting('roomlore.place', true), '') is null;
+    and nullif(current_setting('roomlore.destination', true), '') is null;
 
 -- Whether the transaction has no viewer, as those of workers.
-create function is_tombstone_author() returns boolean
+create function has_no_viewer() returns boolean
   language sql stable parallel safe
   return nullif(current_setting('roomlore.viewer', true), '') is null;
 
 -- Whether privacy requests apply: in search, answers, context and memories, but not in the timeline of a room.
 create function applies_restrictions() returns boolean
   language sql stable parallel safe
-  return coalesce(current_setting('roomlore.recall', true), '') = 'on';
+  return coalesce(current_setting('roomlore.apply_restrictions', true), '') = 'on';
 
 ---------------------------------------------------------------------------------------------------
 -- Orgs and people
@@ -204,7 +204,7 @@ end $$;
 create function org_ids() returns setof uuid
   language sql stable security definer set search_path = roomlore, pg_temp
 begin atomic
-  select orgs.org_id from orgs where is_tombstone_author() order by orgs.org_id;
+  select orgs.org_id from orgs where has_no_viewer() order by orgs.org_id;
 end;
 
 ---------------------------------------------------------------------------------------------------
@@ -635,7 +635,7 @@ begin
     where messages.org_id = current_org() and messages.id = place and messages.kind = 'whisper';
   end if;
   held.people := persons_of(accounts);
-  if held.people = '{}' or not (can_org_read() or held.people && persons_of(own_ids())) then
+  if held.people = '{}' or not (operator_reads() or held.people && persons_of(own_ids())) then
     return row(place, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
   end if;
   select coalesce(array_agg(shared.room_id order by shared.room_id), '{}'),
@@ -744,7 +744,7 @@ where rooms.org_id = (select current_org())
   and rooms.visibility = 'open'
   -- a single value, evaluated once
   and (
-    (select can_destination_read())
+    (select operator_reads_for_destination())
     or (select true from participants where participants.org_id = current_org() and participants.id = viewer_id())
   );
 
@@ -779,7 +779,7 @@ create policy read on rooms for select to roomlore_app using (
 );
 
 create policy destination_of_operator on rooms for select to roomlore_app using (
-  org_id = (select current_org()) and (select can_destination_read())
+  org_id = (select current_org()) and (select operator_reads_for_destination())
 );
 
 create policy place on rooms as restrictive for select to roomlore_app using (
@@ -815,7 +815,7 @@ create policy read on memberships for select to roomlore_app using (
 );
 
 create policy destination_of_operator on memberships for select to roomlore_app using (
-  org_id = (select current_org()) and (select can_destination_read())
+  org_id = (select current_org()) and (select operator_reads_for_destination())
 );
 
 create policy place on memberships as restrictive for select to roomlore_app using (
@@ -907,7 +907,7 @@ declare
   rule constant text := $rule$
     org_id = (select roomlore.current_org())
     and (
-      (select roomlore.can_org_read())
+      (select roomlore.operator_reads())
       or (
           kind in ('message', 'system')
           or kind = 'context_injection' and not is_directed and (select roomlore.viewer_is_agent())
@@ -1002,7 +1002,7 @@ create view recallable_messages as
 select said.*
 from readable_messages as said
 where not (select exists (select 1 from restricted_messages where restricted_messages.org_id = current_org()))
-  or (select can_org_read() and not applies_restrictions())
+  or (select operator_reads() and not applies_restrictions())
   -- A single value, not `exists`, which might read everything that is restricted.
   or (select true from restricted_from_viewer as kept where kept.message_id = said.id limit 1) is null;
 
@@ -1040,7 +1040,7 @@ create function can_know_participant(participant uuid) returns boolean
       and participant_id = participant
       and (
         room_id in (select open_rooms_of_viewer.room_id from open_rooms_of_viewer)
-        or can_destination_read()
+        or operator_reads_for_destination()
         or shared_membership(room_id, joined_at, left_at)
       )
       and (destination_id() is null or destination_can_see_participant(room_id, joined_at, left_at))
@@ -1435,7 +1435,7 @@ begin
     from readable_messages as said
     where said.id = message
       and (
-        can_destination_read()
+        operator_reads_for_destination()
         or exists (
           select 1
           from memberships_of_viewer as stay
@@ -1542,7 +1542,7 @@ begin
   return viewer_is_operator()
     or exists (select 1 from open_rooms_of_viewer where open_rooms_of_viewer.room_id = room)
     or (
-      can_destination_read()
+      operator_reads_for_destination()
       or exists (
         select 1
         from memberships_of_viewer as stay
@@ -1796,7 +1796,7 @@ begin
           sees_all
           or (
             coalesce(held.asserted_by = any (own_ids()), false)
-            or (held.audience = 'org' and (viewer_is_participant() or can_destination_read()))
+            or (held.audience = 'org' and (viewer_is_participant() or operator_reads_for_destination()))
           )
         )
       then
@@ -2264,7 +2264,7 @@ declare
   length integer;
 begin
   for part in
-    select inhrelid from pg_inherits where inhparent = 'message_embeddings'::regclass and is_tombstone_author()
+    select inhrelid from pg_inherits where inhparent = 'message_embeddings'::regclass and has_no_viewer()
   loop
     -- a number takes two bytes: a smaller table, what lies beside it included, needs no look inside
     continue when pg_table_size(part) < worth_it * 2 * (select min(one) from unnest(indexed_lengths()) as one);
@@ -2395,7 +2395,7 @@ begin
   return case when cardinality(found) <= most then found end;
 end $$;
 
--- `dense_candidates_exact`, `dense_candidates_indexed`, `lexical_candidates` and `surroundings` share parts, which are written once here and put
+-- `dense_candidates_exact`, `dense_candidates_indexed`, `lexical_candidates` and `context_window` share parts, which are written once here and put
 -- into each. Loads the extension, so that its settings are known below.
 
 do $$
@@ -3105,13 +3105,13 @@ grant select, insert, update, delete on llm_calls to roomlore_app;
 create table llm_call_messages (
   org_id uuid not null references orgs,
   message_id uuid not null,
-  reading_id uuid not null,
-  primary key (org_id, message_id, reading_id),
+  call_id uuid not null,
+  primary key (org_id, message_id, call_id),
   foreign key (org_id, message_id) references messages (org_id, id),
-  foreign key (org_id, reading_id) references llm_calls (org_id, id)
+  foreign key (org_id, call_id) references llm_calls (org_id, id)
 );
 
-create index reading_messages_of_reading on llm_call_messages (org_id, reading_id);
+create index llm_call_messages_of_call on llm_call_messages (org_id, call_id);
 
 grant select, insert, update, delete on llm_call_messages to roomlore_app;
 
@@ -3156,7 +3156,7 @@ begin atomic
     and api_keys.digest = wanted
     and api_keys.revoked_at is null
     and (api_keys.expires_at is null or api_keys.expires_at > now())
-    and is_tombstone_author();
+    and has_no_viewer();
 end;
 
 -- Who read or changed what, never the text. It holds ids only and references nothing.
@@ -3347,7 +3347,7 @@ grant select, insert, update, delete on work_queue to roomlore_app;
 -- that was taken and never finished is due again when its lease ends. After three such attempts it comes only with
 -- `suspects`, alone, so that it stops no other work. After ten it becomes a dead letter.
 create function lease_work(
-  wanted_stage text, only_org uuid, per_org integer, total integer, lease interval,
+  wanted_queue text, only_org uuid, per_org integer, total integer, lease interval,
   suspects boolean default false, without uuid[] default '{}'
 )
   returns table (org_id uuid, subject_id uuid, version integer, attempts integer)
@@ -3356,12 +3356,12 @@ begin atomic
   with due_orgs as (
     select orgs.org_id
     from orgs
-    where is_tombstone_author()
+    where has_no_viewer()
       and (only_org is null or orgs.org_id = only_org)
       and orgs.org_id <> all (without)
       and exists (
         select 1 from work_queue
-        where work_queue.queue = wanted_stage and work_queue.org_id = orgs.org_id
+        where work_queue.queue = wanted_queue and work_queue.org_id = orgs.org_id
           and work_queue.dead_lettered_at is null and work_queue.due_at <= now()
           and (work_queue.attempts >= 3) = suspects
       )
@@ -3373,7 +3373,7 @@ begin atomic
     cross join lateral (
       select work_queue.org_id, work_queue.subject_id
       from work_queue
-      where work_queue.queue = wanted_stage and work_queue.org_id = due_orgs.org_id
+      where work_queue.queue = wanted_queue and work_queue.org_id = due_orgs.org_id
         and work_queue.dead_lettered_at is null and work_queue.due_at <= now()
         and (work_queue.attempts >= 3) = suspects
       order by work_queue.due_at
@@ -3390,7 +3390,7 @@ begin atomic
       dead_lettered_at = case when work_queue.attempts >= 10 then now() end,
       error = case when work_queue.attempts >= 10 then 'Unfinished' else work_queue.error end
     from taken
-    where work_queue.org_id = taken.org_id and work_queue.queue = wanted_stage and work_queue.subject_id = taken.subject_id
+    where work_queue.org_id = taken.org_id and work_queue.queue = wanted_queue and work_queue.subject_id = taken.subject_id
     returning work_queue.org_id, work_queue.subject_id, work_queue.version, work_queue.attempts, work_queue.dead_lettered_at
   )
   select leased.org_id, leased.subject_id, leased.version, leased.attempts
@@ -3399,16 +3399,16 @@ begin atomic
 end;
 
 -- How much work waits and how much failed, in all orgs or in one.
-create function count_work(wanted_stage text, only_org uuid, without uuid[] default '{}')
+create function count_work(wanted_queue text, only_org uuid, without uuid[] default '{}')
   returns table (waiting bigint, dead_lettered bigint)
   language sql stable security definer set search_path = roomlore, pg_temp
 begin atomic
   select count(*) filter (where work_queue.dead_lettered_at is null), count(*) filter (where work_queue.dead_lettered_at is not null)
   from work_queue
-  where work_queue.queue = wanted_stage
+  where work_queue.queue = wanted_queue
     and (only_org is null or work_queue.org_id = only_org)
     and work_queue.org_id <> all (without)
-    and is_tombstone_author();
+    and has_no_viewer();
 end;
 
 -- The workers that ran recently, for operators. A worker writes a row in each org that it serves.
@@ -3579,7 +3579,7 @@ begin
     from pg_stat_user_tables as counted
     join pg_class on pg_class.oid = counted.relid
     where counted.schemaname = 'roomlore'
-      and is_tombstone_author()
+      and has_no_viewer()
       and (
         (counted.n_mod_since_analyze > 1000 and counted.n_mod_since_analyze > counted.n_live_tup / 10)
         or (pg_class.reltuples < 0 and pg_relation_size(counted.relid) > 100000)

@@ -372,11 +372,11 @@ def _parse_restricted(value: object, message: SourceText, shown: PromptLabels) -
     labels = parse_list(value)
     found = [shown.people.get(parse_text(label)) for label in labels[: MOST_NAMED + 1]]
     if any(person is None for person in found) or len(found) > MOST_NAMED:
-        raise InvalidItem("it is restricted_messages from somebody unknown")
+        raise InvalidItem("it is withheld from somebody unknown")
     people: list[NamedParticipant] = [person for person in found if person is not None]
     said = set(normalised_words(message.body))
     if not all(person.id != message.author_id and is_person_named(person, said) for person in people):
-        raise InvalidItem("it is restricted_messages from somebody its message does not name")
+        raise InvalidItem("it is withheld from somebody its message does not name")
     return frozenset(person.id for person in people)
 
 

@@ -39,7 +39,7 @@ INSTRUCTIONS = (
     " null. requests are only these: somebody asks in the conversation that what they said is forgotten (forget), stays"
     " between those present (confide) or is not told to somebody by name (withhold). Of each give: message, its label;"
     " kind; quote, the words that ask, copied exactly; about, copied words that name what is meant, or null where it is"
-    " what was said just before; from, the labels of those it is to be restricted_messages from. Answer with JSON only:"
+    " what was said just before; from, the labels of those it is to be withheld from. Answer with JSON only:"
     ' {"requests": [], "statements": [{"kind": "preference", "content": "...", "author": "p1", "subjects": ["p1"],'
     ' "quotes": [{"message": "m1", "text": "..."}], "attribute": null, "same_as": null, "replaces": null}]}; if there is'
     ' nothing: {"requests": [], "statements": []}'

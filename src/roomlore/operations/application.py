@@ -373,7 +373,7 @@ class App:
         before: PositionLike = None,
         apply_restrictions: bool = False,
     ) -> list[Message]:
-        """Return the newest messages of a room, or those before a message, oldest first; `recalls` applies restrictions."""
+        """Return the newest messages of a room, or those before a message, oldest first; `apply_restrictions` applies restrictions."""
         page = await self._history.messages(
             viewer, room, limit=limit, before=before, apply_restrictions=apply_restrictions
         )

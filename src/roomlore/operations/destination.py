@@ -1,7 +1,7 @@
 """Destinations: the place where an answer is posted. A read for it shows only what everybody there may read.
 
 The destination is a room, or the recipients of a whisper that is answered. PostgreSQL enforces the limit
-(`enter_place` in `db/database.py`).
+(`bind_destination` in `db/database.py`).
 """
 
 from dataclasses import dataclass

@@ -55,7 +55,7 @@ class History:
         before: lookup.PositionLike,
         apply_restrictions: bool = False,
     ) -> BoundedPage[Message]:
-        """Return the newest messages of a room, or those before a position; `recalls` applies restrictions."""
+        """Return the newest messages of a room, or those before a position; `apply_restrictions` applies restrictions."""
         check_limit(limit)
         async with self.access.reading(
             viewer, "read room", generic_plan=True, apply_restrictions=apply_restrictions

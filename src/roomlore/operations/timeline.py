@@ -282,7 +282,7 @@ class Timeline:
         stretch: int = MAX_PART_LENGTH,
         apply_restrictions: bool = False,
     ) -> FullMessage:
-        """Return a part of the full text of a message; `recalls` applies restrictions."""
+        """Return a part of the full text of a message; `apply_restrictions` applies restrictions."""
         async with self.access.reading(viewer, "read room", apply_restrictions=apply_restrictions) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = await lookup.room(conn, org_id, room)

@@ -49,6 +49,7 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key):
     assert not key or key not in str(refused.value)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize(
     "url",

@@ -23,6 +23,7 @@ async def test_a_collection_without_its_indexes_gets_them(points, name):
     assert (await points._wire.shape(PREFIX + name)).indexes == INDEXES.keys()
 
 
+@pytest.mark.slow
 async def test_many_may_prepare_the_same_copy_at_once(points, name):
     await asyncio.gather(*(points.prepare(name, dimensions=DIMENSIONS) for _ in range(6)))
     assert (await points.index_names()).count(name) == 1
@@ -75,6 +76,7 @@ async def test_old_versions_are_refused(version):
         await versioned(version)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("version", ["", "latest", "1", "1.x", "v1.16.0", "1" * 5000])
 async def test_unknown_versions_are_refused(version):

@@ -101,6 +101,7 @@ async def found(points, copy, sight, narrowing=EVERYWHERE):
     return {one.message_id for one in near}
 
 
+@pytest.mark.slow
 @TOGETHER
 @example(said=[point(1, lexemes={"toner": 1})], sight=VisibilityFilter(), narrowing=EVERYWHERE)
 @example(said=[point(1, lexemes={"toner": 1})], sight=EVERYTHING, narrowing=QueryFilter(room_ids=[]))

@@ -61,6 +61,7 @@ def numbers(found: Sequence[Any]) -> list[int]:
     return [int(one["external_id"].rpartition("-")[2]) for one in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LISTINGS)
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=SIZES, limit=st.integers(1, 13))

@@ -41,6 +41,7 @@ async def served(app: App) -> AsyncGenerator[tuple[int, asyncio.Event]]:
             await serving
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "half",
     [

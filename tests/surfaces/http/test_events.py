@@ -55,6 +55,7 @@ async def test_a_place_that_is_none_is_refused(served: Served) -> None:
             assert response.status_code == 400
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("fields", "where", "detected_by"),
     [

@@ -75,6 +75,7 @@ async def test_over_http_a_key_reads_as_its_participant(people: App, key_of: Key
     assert "word5" in prompt
 
 
+@pytest.mark.slow
 async def test_concurrent_callers_get_their_own_results(people: App, key_of: KeyOf) -> None:
     async with listening(people) as url:
 
@@ -133,6 +134,7 @@ async def test_a_key_of_another_org_shows_nothing(people: App, open_app: OpenApp
         assert found.structured_content["citations"] == []
 
 
+@pytest.mark.slow
 async def test_over_http_tools_that_write_need_the_server_and_the_key(people: App, key_of: KeyOf) -> None:
     for allow_writes, name, expected in (
         (False, "pip", []),
@@ -236,6 +238,7 @@ async def test_over_pipes_it_reads_for_the_viewer_of_the_command_line(cluster: C
     assert refused == "no room 'cellar'"
 
 
+@pytest.mark.slow
 async def test_over_pipes_a_key_reads_for_its_participant_and_ends_when_it_is_revoked(
     cluster: Cluster, people: App, key_of: KeyOf
 ) -> None:

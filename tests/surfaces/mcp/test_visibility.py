@@ -151,6 +151,7 @@ async def reading_as(app: App, key_of: KeyOf, name: str) -> AsyncGenerator[Clien
         yield client
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PEOPLE)
 async def test_nobody_is_told_what_is_not_theirs_nor_that_it_exists(
     told: App, key_of: KeyOf, name: str
@@ -202,6 +203,7 @@ def assert_refused_alike(refused: Refusals, hidden: set[str]) -> None:
     assert met == hidden
 
 
+@pytest.mark.slow
 async def test_the_operator_is_told_everything(told: App, key_of: KeyOf) -> None:
     seeds = await Everything.of(told)
 
@@ -211,6 +213,7 @@ async def test_the_operator_is_told_everything(told: App, key_of: KeyOf) -> None
     assert all(one in shown for one in (*seeds.messages.values(), *seeds.memories.values()))
 
 
+@pytest.mark.slow
 async def test_what_a_wish_keeps_from_recall_is_nowhere(app: App) -> None:
     from ingest.stories import at, author, message, room  # noqa: PLC0415  this test alone tells a story of its own
 

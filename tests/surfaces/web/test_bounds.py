@@ -136,7 +136,7 @@ async def test_a_long_conversation_is_paged(app: App):
         twin = await visitor.twin(f"/c/message:{told.ids['s9']}.json?shown=200")
         here, count = f"/c/{twin['conversation']['id']}", twin["conversation"]["message_count"]
         seen = [row["line"]["placed"]["message"]["id"] for row in twin["rows"]]
-        while twin["onward"]:
+        while twin["next"]:
             assert f"before={twin['onward']}" in await visitor.page(f"{here}?shown=200") or len(seen) > 200
             twin = await visitor.twin(f"{here}.json?before={twin['onward']}")
             seen = [row["line"]["placed"]["message"]["id"] for row in twin["rows"]] + seen

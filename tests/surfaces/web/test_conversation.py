@@ -80,6 +80,7 @@ async def test_what_rests_on_it_and_what_stands_beside_it_is_linked(app: App, op
     assert f'rel="prev" href="/c/{after["earlier"][0]["id"]}"' in await operator.page(f"/c/{told.apples}")
 
 
+@pytest.mark.slow
 async def test_of_a_long_conversation_the_newest_is_shown_and_the_rest_page_by_page(app: App):
     told = await square(app)
     more = [in_square(100 + number, f"on and on {number}", reply_to="s9") for number in range(130)]
@@ -178,6 +179,7 @@ def test_no_two_messages_stand_on_each_other_and_lines_meet_no_others(parents: l
 # Who may see it
 
 
+@pytest.mark.slow
 async def test_a_conversation_is_for_those_who_may_read_all_of_it(app: App, told: Told):
     may = {
         "ana": {told.ferry, told.apples, told.hush, told.salary},

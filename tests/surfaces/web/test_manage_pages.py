@@ -82,6 +82,7 @@ async def test_a_retention_that_is_none_is_refused(app: App, local: Visitor) -> 
         assert await kept(app, "attic") == (None, False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["ana", "eve", "pip"])
 async def test_nobody_else_arranges_a_room(app: App, name: str) -> None:
     await village(app)

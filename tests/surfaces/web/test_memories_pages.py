@@ -95,6 +95,7 @@ async def recalled_by(mill: App, kept: dict[str, Memory], name: str) -> set[str]
     return found
 
 
+@pytest.mark.slow
 async def test_each_viewer_is_shown_their_memories_and_of_others_neither_words_nor_ids(mill: App) -> None:
     kept = await remembered(mill)
     for name in PEOPLE:
@@ -240,6 +241,7 @@ async def test_what_people_said_is_text_on_the_page_and_nothing_else(mill: App) 
         assert "<b>" not in page
 
 
+@pytest.mark.slow
 async def test_an_operator_is_told_exactly_who_may_read_what_a_memory_rests_on(mill: App) -> None:
     kept = await remembered(mill)
     recalls = {name: await recalled_by(mill, kept, name) for name in PEOPLE}
@@ -257,6 +259,7 @@ async def test_an_operator_is_told_exactly_who_may_read_what_a_memory_rests_on(m
         assert {"ana" if name.startswith("ana") else name for name in named} == persons, word
 
 
+@pytest.mark.slow
 async def test_nobody_learns_of_others_from_who_may_see_a_memory(mill: App) -> None:
     kept = await remembered(mill)
     for name in PEOPLE:

@@ -145,6 +145,7 @@ async def test_a_copy_that_is_being_built_is_shown_to_be(app: App, shelf: Shelf)
 # Workers
 
 
+@pytest.mark.slow
 async def test_a_worker_is_seen_while_it_works_and_leaves_no_trace(app: App) -> None:
     stop, worker = asyncio.Event(), uuid7()
     pulse = HeartbeatTask(db=app.db, worker_id=worker, started_at=datetime.now(UTC), interval=0.02)

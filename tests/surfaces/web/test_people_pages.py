@@ -253,6 +253,7 @@ async def test_whoever_forgets_themselves_is_out(app: App) -> None:
     assert "eve" not in await ids(app)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("called", ["", " ", "\u200b", "Zoe   of  the\tMill"])
 async def test_somebody_whose_name_nobody_can_type_is_forgotten_too(app: App, called: str) -> None:
     await village(app)
@@ -344,6 +345,7 @@ async def wished(app: App) -> App:
     return app
 
 
+@pytest.mark.slow
 async def test_wishes_are_shown_to_who_voiced_them_and_to_operators(app: App) -> None:
     await wished(app)
     known = await ids(app)

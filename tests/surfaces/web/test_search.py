@@ -155,6 +155,7 @@ async def test_a_question_longer_than_any_is_refused(local: Visitor) -> None:
     assert (await local.get("/search", params={"q": "a" * 10_001})).status_code == 400
 
 
+@pytest.mark.slow
 async def test_two_rooms_of_one_name_are_told_apart_wherever_they_are_named(app: App) -> None:
     for place in ("acme", "umbrella"):
         where = room(f"g-{place}", name="general", workspace=place)

@@ -155,6 +155,7 @@ def test_nothing_that_is_said_becomes_more_than_text(said: str, shown: str | Non
     assert all(link.startswith("http") for link in re.findall(r'href="([^"]+)"', made))
 
 
+@pytest.mark.slow
 @given(st.text() | st.from_regex(r"(x|https?://[a-z.&'<>\"]*)+", fullmatch=True))
 def test_a_text_reads_as_it_was_said_whatever_is_linked_in_it(said: str) -> None:
     made = str(prose(said))
@@ -339,6 +340,7 @@ def _answered(text: str, path: str) -> str:
     return text.replace(asked.replace("&", "&amp;"), "").replace(asked.replace(",", "%2C"), "")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("who", ["eve", "cy", "dee"])
 async def test_what_is_hidden_leaves_no_trace_at_all(app: App, who: str):
     """The very pages that were there before anything was whispered, or said elsewhere."""
@@ -423,6 +425,7 @@ async def test_only_the_operator_looks_as_somebody_else(app: App, told: Told):
 # As it is being said
 
 
+@pytest.mark.slow
 async def test_what_happens_is_told_to_those_alone_who_may_see_it(app: App, told: Told):
     keys = {who: await app.keys.create("member", name=who, participant=who) for who in ("eve", "cy")}
     heard = dict.fromkeys(keys, "")

@@ -155,6 +155,7 @@ async def test_words_that_a_wish_keeps_from_somebody_are_not_in_what_they_read(a
                     assert "4412-9981" not in await visitor.page(f"/x/{ids[trigger]}{end}")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("query", ["viewer=bo", "against=bo", "viewer=bo&against=ana", "viewer=nobody"])
 async def test_only_an_operator_looks_through_the_eyes_of_others(app: App, query: str) -> None:
     await tell(app, *OPEN, *HIDDEN)

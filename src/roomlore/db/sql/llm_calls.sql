@@ -56,7 +56,7 @@ where org_id = %(org_id)s
     select 1
     from llm_call_messages as shown
     where shown.org_id = llm_calls.org_id
-      and shown.reading_id = llm_calls.id
+      and shown.call_id = llm_calls.id
       and (
         exists (select 1 from restricted_messages where restricted_messages.org_id = shown.org_id and restricted_messages.message_id = shown.message_id)
         or (
@@ -86,7 +86,7 @@ values (
 );
 
 -- name: add_messages
-insert into llm_call_messages (org_id, message_id, reading_id)
+insert into llm_call_messages (org_id, message_id, call_id)
 select distinct %(org_id)s::uuid, message_id, %(call_id)s::uuid
 from unnest(%(message_ids)s::uuid[]) as shown (message_id);
 
@@ -110,7 +110,7 @@ from llm_calls
 where org_id = %(org_id)s and conversation_id = %(conversation_id)s and not id = any (%(kept)s);
 
 -- name: calls_with_messages
-select distinct reading_id
+select distinct call_id
 from llm_call_messages
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
@@ -124,7 +124,7 @@ where llm_calls.org_id = %(org_id)s
   );
 
 -- name: drop_messages
-delete from llm_call_messages where org_id = %(org_id)s and reading_id = any (%(ids)s);
+delete from llm_call_messages where org_id = %(org_id)s and call_id = any (%(ids)s);
 
 -- name: drop_calls
 delete from llm_calls where org_id = %(org_id)s and id = any (%(ids)s);

@@ -314,7 +314,7 @@ where messages.org_id = %(org_id)s
 select digest from erased_accounts where org_id = %(org_id)s and erased_at = %(at)s;
 
 -- name: pending_removals
--- What the verification enqueued; clocks may differ by a minute. Of a viewer's own receipt only subjects with ids of their
+-- What is still queued; clocks may differ by a minute. Of a viewer's own receipt only subjects with ids of their
 -- own: the others may be hidden from them.
 -- Uses index: work_asked
 select

@@ -1,4 +1,4 @@
-// Copies a page's twin. Without scripts its link does as well.
+// Copies a page's JSON. Without scripts, its link works as well.
 const link = document.querySelector("[data-copy]");
 const button = document.querySelector("[data-copies]");
 const status = document.querySelector("[data-copied]");

@@ -1,4 +1,4 @@
-// A room as it goes on: what is said is added at the end, what is changed is put in place. The page reads without it.
+// Updates a room's page: new messages are added at the end, changed ones are replaced. The page also works without it.
 "use strict";
 (() => {
   const list = document.getElementById("lines");
@@ -25,7 +25,7 @@
     const address = new URL(list.dataset.lines, location.href);
     address.searchParams.set("ids", ids.join(","));
     const answer = await fetch(address, { headers: { accept: "text/html" }, redirect: "manual" });
-    // Whoever may not come in any more is sent to sign in; what stands here stays.
+    // A viewer whose key is no longer valid is told to sign in; the page keeps its content.
     if (answer.type === "opaqueredirect" || answer.status === 401 || answer.status === 403) {
       isOut = true;
       close();
@@ -38,7 +38,7 @@
 
   const isInUse = (line) => line.contains(document.activeElement) || line.querySelector("details[open], input:checked");
 
-  // Rows are made beside the one before them, which is asked for, too, and left out again.
+  // A row depends on the one before it, so that one is fetched, too, and dropped.
   const put = (rows, first, isFirstOfAll) => {
     for (const row of rows) {
       if (!row.classList.contains("line")) continue;
@@ -46,7 +46,7 @@
       const old = document.getElementById(row.id);
       if (old) {
         if ((row.id === first && !isFirstOfAll) || old.outerHTML === row.outerHTML) continue;
-        // Words that are gone go even while somebody looks at them.
+        // A removed text disappears even from a row in use.
         if (isInUse(old) && !row.querySelector(".gone")) continue;
         row.classList.toggle("sought", old.classList.contains("sought"));
         old.replaceWith(row);
@@ -109,7 +109,7 @@
     }
   };
 
-  // Whatever happens within a second is asked for at once.
+  // Events within a second share one fetch.
   const soon = () => {
     timer ??= setTimeout(refresh, Math.max(150, asked + PAUSE - Date.now()));
   };
@@ -152,7 +152,7 @@
     });
   };
 
-  // A tab that nobody looks at listens to nothing; what it missed is told when it is looked at again.
+  // A hidden tab closes its stream; when it is shown again, it catches up.
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : listen()));
   addEventListener("pagehide", close);
   addEventListener("pageshow", listen);
