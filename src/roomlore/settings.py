@@ -132,7 +132,7 @@ class Settings:
     #: readers of a room get answers from its files, too.
     raw_log_rooms: Mapping[str, str] = field(default_factory=dict[str, str])
     #: Memory sections are built and logged, but not added to contexts.
-    shadow_blocks: bool = False
+    shadow_memory_sections: bool = False
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
@@ -192,7 +192,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         neo4j=_neo4j(env),
         raw_logs=[Path(part) for part in env.get("ROOMLORE_RAW_LOGS", "").split(os.pathsep) if part],
         raw_log_rooms=_raw_log_rooms(_path(env, "ROOMLORE_RAW_LOG_ROOMS")),
-        shadow_blocks=_flag(env, "ROOMLORE_SHADOW_BLOCKS"),
+        shadow_memory_sections=_flag(env, "ROOMLORE_SHADOW_MEMORY_SECTIONS"),
     )
 
 

@@ -525,8 +525,8 @@ async def test_nobody_unknown_is_told_apart(learnt):
 
 
 def test_shadow_is_switched_on_by_the_environment():
-    assert from_environment({"ROOMLORE_SHADOW_BLOCKS": "on"}).shadow_blocks
-    for off in ({}, {"ROOMLORE_SHADOW_BLOCKS": ""}, {"ROOMLORE_SHADOW_BLOCKS": "off"}):
-        assert not from_environment(off).shadow_blocks
-    with pytest.raises(BadInput, match="ROOMLORE_SHADOW_BLOCKS: must be on or off"):
-        from_environment({"ROOMLORE_SHADOW_BLOCKS": "yes"})
+    assert from_environment({"ROOMLORE_SHADOW_MEMORY_SECTIONS": "on"}).shadow_memory_sections
+    for off in ({}, {"ROOMLORE_SHADOW_MEMORY_SECTIONS": ""}, {"ROOMLORE_SHADOW_MEMORY_SECTIONS": "off"}):
+        assert not from_environment(off).shadow_memory_sections
+    with pytest.raises(BadInput, match="ROOMLORE_SHADOW_MEMORY_SECTIONS: must be on or off"):
+        from_environment({"ROOMLORE_SHADOW_MEMORY_SECTIONS": "yes"})

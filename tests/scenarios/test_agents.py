@@ -286,7 +286,7 @@ async def test_e9_without_its_language_model_the_rules_go_on_and_the_backlog_is_
 
 async def test_e9_in_shadow_the_block_is_logged_and_not_used(wise, caplog):
     pip = await wise.viewer("pip")
-    shadow = replace(wise, settings=replace(wise.settings, shadow_blocks=True))
+    shadow = replace(wise, settings=replace(wise.settings, shadow_memory_sections=True))
     used = await wise.context(pip, "studio", "answer-no", budget=2000)
     with caplog.at_level(logging.INFO, "roomlore.operations.agents"):
         unused = await shadow.context(pip, "studio", "answer-no", budget=2000)

@@ -1,1 +1,1 @@
-"""Services for agents: memories injected into prompts and rooms, advice on answering, relationships."""
+"""Services for agents: memories injected into prompts and rooms, advice on whether to answer, and trust in people."""

@@ -1,9 +1,10 @@
 """Delivers relevant memories to agents as messages arrive, each as an injected message for one agent.
 
-A memory is delivered if it shares words with the triggering message, the agent and every reader of the agent's answer may
-see it, and that agent did not get it in that room since the last compaction. Deliveries are few, with a cooldown. An
-injected message is placed just before its trigger. It is no statement: nothing is extracted from it, and it is neither
-embedded nor searched. If its memory becomes inactive, it is hidden at once and removed at the next sweep.
+A memory is delivered under three conditions: it shares words with the triggering message; the agent and every reader of
+the agent's answer may see it; and the agent did not get it in this room since the last compaction. Deliveries are few,
+with a cooldown. An injected message is placed just before its trigger. It is no statement: nothing is extracted from
+it, and it is neither embedded nor searched. When its memory becomes inactive, it is hidden at once and removed at the
+next sweep.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +30,9 @@ from roomlore.jobs.scheduler import orgs
 PLATFORM = ACCOUNT = AUTHOR = "roomlore"
 #: The pause after a delivery to an agent in a room.
 COOLDOWN = timedelta(minutes=1)
-#: Memories and tokens of one delivery.
+#: The most memories, and the most tokens, of one delivery.
 MAX_INJECTED, BUDGET = 3, 300
-#: Characters of one memory.
+#: The most characters of one memory.
 MAX_LINE_LENGTH = 600
 _SWEEP_BATCH = 1_000
 
@@ -91,7 +92,7 @@ class InjectionWorker(QueueWorker):
         await erased.lock_shared(conn, org_id)
         author = await _author(conn, org_id)
         await directory.lock_rooms(conn, [target.room_id])
-        # Another worker may have delivered meanwhile.
+        # Checked again, because another worker may have delivered meanwhile.
         agent = {"agent_id": target.agent_id}
         if not await injections.is_cooled_down(
             conn, org_id, target.room_id, since=now - self.cooldown, **agent
@@ -122,7 +123,7 @@ class InjectionWorker(QueueWorker):
 
 
 def injected_memories(matches: Sequence[Memory]) -> list[InjectedMemory]:
-    """Return the first memories that fit into one delivery, as messages."""
+    """Return as many of the first memories as fit into one delivery, as messages."""
     injected: list[InjectedMemory] = []
     left = BUDGET
     for memory in matches:

@@ -1,8 +1,9 @@
 """Scores exchanges between an agent and somebody by rules, and stores the salient ones as memories.
 
-The score, 0..1, is a sum of named parts. Half of it is for content words on both sides. The rest is for an answered
-question, a decision, promise, correction or lesson, words addressed to the agent, and a first meeting. Small talk and
-messages of agents lower it. A short exchange needs one of these to reach the threshold.
+The score, 0..1, is a sum of named parts. Up to half of it is for content words on both sides. The rest is for an
+answered question; a decision, promise, correction or lesson; words addressed to the agent; and a first meeting. Small
+talk and messages of agents lower it. A short exchange reaches the threshold only with one of the parts other than
+content words.
 """
 
 import re
@@ -30,7 +31,7 @@ from roomlore.text.sentences import sentences_of
 
 #: The lowest score of a stored exchange.
 SALIENCE_THRESHOLD = 0.6
-#: Content words of both sides that give the full part.
+#: The number of content words on both sides at which their part of the score is full.
 _SATURATION_WORDS = 16
 _SUBSTANCE, _ANSWERED, _DECISIVE, _ADDRESSED, _FIRST_MEETING = 0.5, 0.2, 0.25, 0.1, 0.1
 _SMALL_TALK, _AGENT = -0.3, -0.2
@@ -51,7 +52,7 @@ def salience(exchange: AgentReply) -> float:
 
 
 def salience_parts(exchange: AgentReply) -> Mapping[str, float]:
-    """Return the parts of the score by name, without zeros."""
+    """Return the parts of the score that are not 0, by name."""
     trigger, reply = exchange.trigger[:_READ], exchange.reply[:_READ]
     answers = contains_question(trigger) and not _is_only_question(reply) and bool(_content_words(reply))
     words = _content_words(trigger) | _content_words(reply)
@@ -77,15 +78,15 @@ def _is_only_question(reply: str) -> bool:
     return bool(sentences) and all(sentence.endswith("?") for sentence in sentences)
 
 
-#: Characters of a quotation of each side.
+#: The most characters quoted of the question, and of the answer.
 _MAX_ASKED_LENGTH, _MAX_ANSWERED_LENGTH = 160, 240
-#: The importance of the lowest stored score, and the range up to the best.
+#: The importance of an exchange with the lowest stored score, and what is added for the highest score.
 _LEAST_IMPORTANCE, _IMPORTANCE_RANGE = 2.5, 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractionWorker(QueueWorker):
-    """Stores memories of the answers that agents recorded."""
+    """Scores the answers that agents recorded, and stores the salient ones as memories."""
 
     queue: QueueName = "interactions"
     batch: int = 50

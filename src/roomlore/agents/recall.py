@@ -11,16 +11,17 @@ from roomlore.db.queries import Connection
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Memory, MemoryKind
 
-#: The age up to which observations matter.
+#: Observations that are older than this are left out.
 RECENT = timedelta(days=30)
 
 
 def for_conversation(
     kind: MemoryKind, *, topic: str | None, people: Collection[ParticipantId] | None, at: datetime
 ) -> ExperienceFilter:
-    """Return the filter of one kind: interactions with the people present, recent observations, the rest by topic.
+    """Return the filter of one kind of memory for a conversation.
 
-    None as `topic` or `people` does not restrict.
+    Interactions are filtered by the people present, observations by age, all other kinds by topic. None as `topic` or
+    `people` means no such filter.
     """
     if kind == "interaction":
         return ExperienceFilter(kinds=[kind], people=people)
@@ -38,7 +39,10 @@ async def recall(
     at: datetime,
     limit: int,
 ) -> list[RankedMemory]:
-    """Return the active experiences of an agent, by all its accounts, that the viewer may see; `at` sets their age."""
+    """Return the active experiences of an agent, under all its accounts, that the viewer may see.
+
+    Their age, on which their weight depends, is computed at the time `at`.
+    """
     found = await agents.weighted_memories(conn, agent_ids, memory_filter, at=at, limit=limit)
     read = await memories.memories_by_id(conn, org_id, [one.memory_id for one in found])
     by_id = {memory.id: memory for memory in read}
@@ -49,9 +53,9 @@ async def recall(
     ]
 
 
-#: The lowest relevance, and the fewest shared words.
+#: The lowest relevance of a memory, and the fewest words that it must share with the message.
 RELEVANCE_THRESHOLD, FEWEST_WORDS = 0.4, 2
-#: Readers of a room know its recent messages anyway.
+#: Memories from messages of this age are left out: readers of the room know these messages anyway.
 RECENT_MESSAGES = timedelta(minutes=30)
 _MAX_CANDIDATES = 10
 
@@ -61,7 +65,7 @@ class MemoryMatch:
     """A memory that is relevant to a message."""
 
     memory: Memory
-    #: The share of the message's words that it has, weighted by rarity, 0..1.
+    #: The share of the message's words that the memory has, weighted by rarity, 0..1.
     relevance: float
 
 
@@ -94,7 +98,7 @@ async def matching_memories(
 async def _known_before(
     conn: Connection, org_id: OrgId, active: Sequence[Memory], *, room_id: RoomId, since: datetime
 ) -> list[Memory]:
-    """Return the memories with a source other than recent messages of a room."""
+    """Return those memories that have a source other than messages of this room since the time `since`."""
     sources = {source for memory in active for source in memory.source_ids}
     fresh = {
         said.id

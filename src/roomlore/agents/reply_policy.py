@@ -2,17 +2,18 @@
 
 The first rule that applies decides:
 
-1. The agent does not answer its own messages, nor what it may not read.
-2. Agents among themselves come to an end. An agent's message is left alone if it is small talk, or after too many agents'
-   messages in a row, too many rounds between the agent and others, or too many own messages. A human who speaks to all or
-   to an agent resets the first two counts. Messages of humans are never left alone for this.
-3. A message to the agent is answered: a whisper, a dm, a mention, its name, or a reply to it.
-4. A message to somebody else is left alone.
-5. Small talk is left alone.
-6. An unanswered question is answered if memories that the agent may see are relevant.
-7. Everything else is left alone.
+1. The agent does not answer its own messages, nor messages that it may not read.
+2. Conversations of agents must end. The agent does not answer another agent's message that is small talk, or that
+   comes after too many messages of agents in a row, too many rounds between the agent and others, or too many own
+   messages. The first two counts start again when a human speaks to all or to an agent. The rule does not apply to
+   messages of humans.
+3. The agent answers a message to it: a whisper, a direct message, a mention, its name, or a reply to it.
+4. It does not answer a message to somebody else.
+5. It does not answer small talk.
+6. It answers an unanswered question if memories that it may see are relevant.
+7. It does not answer anything else.
 
-Only what the agent may see counts.
+Messages and memories that the agent may not see are ignored.
 """
 
 import re
@@ -35,7 +36,7 @@ from roomlore.domain.records import Message
 from roomlore.text.mentions import addressed_by_name
 from roomlore.text.recognisers import contains_question, is_small_talk
 
-#: Memories in a reason.
+#: The most memories that a reason cites.
 _MAX_REASON_MEMORIES = 3
 
 
@@ -46,14 +47,14 @@ Count = Annotated[int, Meta(ge=0, le=1_000)]
 class ReplyPolicy:
     """The limits of an agent's answers."""
 
-    #: Messages in a row by agents.
+    #: The most messages in a row by agents.
     max_agent_run: Count = 8
-    #: Rounds between the agent and other agents without a human.
+    #: The most rounds between the agent and other agents without a human.
     max_agent_rounds: Count = 2
-    #: How many of the newest messages may be the agent's own.
+    #: The number of newest messages among which the agent's own messages are counted, and the most of these.
     window: Count = 10
     max_own: Count = 5
-    #: The lowest relevance of a memory to a question.
+    #: The lowest relevance that a memory must have to a question.
     threshold: Annotated[float, Meta(ge=0, le=1)] = RELEVANCE_THRESHOLD
 
 
@@ -67,16 +68,16 @@ class SaidMessage:
     id: MessageId
     author_id: ParticipantId
     author_kind: ParticipantKind
-    #: Without the names of its addressees.
+    #: The text, without the names of its addressees.
     body: str
-    #: Empty for a message to all.
+    #: The participants it is addressed to; empty for a message to all.
     addressee_ids: frozenset[ParticipantId] = frozenset()
-    #: The message it replies to, by the platform.
+    #: The message that it replies to, according to the platform.
     reply_to: MessageId | None = None
 
     @property
     def is_human(self) -> bool:
-        """Whether a human wrote it."""
+        """Whether its author is a human."""
         return self.author_kind == "human"
 
 
@@ -84,14 +85,14 @@ class SaidMessage:
 class Situation:
     """A message, the messages around it and relevant memories, as far as the agent may see them."""
 
-    #: Every account of the agent.
+    #: All accounts of the agent.
     own_ids: frozenset[ParticipantId]
-    #: None if the agent may not read it or it is gone.
+    #: The message to answer or not; None if it does not exist or the agent may not read it.
     trigger: SaidMessage | None
-    #: The newest first.
+    #: Earlier messages, newest first.
     before: Sequence[SaidMessage] = ()
     after: Sequence[SaidMessage] = ()
-    #: The best first.
+    #: Memories relevant to the message, best first.
     matches: Sequence[MemoryMatch] = ()
 
 
@@ -99,7 +100,7 @@ class Situation:
 class DecisionReason:
     """Why an agent should answer or not, with the evidence."""
 
-    #: One phrase for a person.
+    #: The reason, as one phrase for people.
     what: str
     message_ids: Sequence[MessageId] = ()
     memory_ids: Sequence[MemoryId] = ()
@@ -110,7 +111,7 @@ class Decision:
     """Whether an agent should answer."""
 
     answer: bool
-    #: 1 for a message to the agent, the best relevance for a question to all, otherwise 0.
+    #: 1 for a message to the agent; for a question to all the best relevance of a memory; otherwise 0.
     score: float
     reason: DecisionReason
 
@@ -132,7 +133,7 @@ def decide(situation: Situation, *, policy: ReplyPolicy = DEFAULT_POLICY) -> Dec
 
 
 def _unaddressed(situation: Situation, trigger: SaidMessage) -> Decision | None:
-    """Return why a message that is not to the agent is left alone; None for an unanswered question."""
+    """Return the decision not to answer a message that is not to the agent; None for an unanswered question."""
     if trigger.addressee_ids:
         return _no("it is said to somebody else", trigger)
     if is_small_talk(trigger.body):
@@ -144,7 +145,10 @@ def _unaddressed(situation: Situation, trigger: SaidMessage) -> Decision | None:
 
 
 def _loop_guard(situation: Situation, trigger: SaidMessage, policy: ReplyPolicy) -> Decision | None:
-    """Return why a message of an agent is left alone, if it is."""
+    """Return the decision not to answer a message of another agent, so that agents stop.
+
+    Return None if no limit is reached.
+    """
     if is_small_talk(trigger.body):
         return _no("it is small talk of an agent", trigger)
     run = [trigger, *takewhile(lambda said: not _resets(said, situation), situation.before)]
@@ -169,7 +173,7 @@ def _loop_guard(situation: Situation, trigger: SaidMessage, policy: ReplyPolicy)
 
 
 def _resets(said: SaidMessage, situation: Situation) -> bool:
-    """Return whether a human speaks to all or to an agent, which resets the loop guard."""
+    """Return whether a message is a human's to all or to an agent, which resets the counts of the loop guard."""
     if not said.is_human:
         return False
     agents = {one.author_id for one in situation.before if not one.is_human} | situation.own_ids
@@ -199,12 +203,12 @@ def _no(what: str, *said: SaidMessage) -> Decision:
     return Decision(answer=False, score=0.0, reason=_reason(what, *said))
 
 
-#: Messages that are read: up to and including the trigger, and after it.
+#: The number of messages that are read: up to and including the trigger, and after it.
 _BEFORE, _AFTER = 40, 20
 
 
 async def load_situation(conn: Connection, org_id: OrgId, message: Message) -> Situation:
-    """Return the situation of a message; the connection reads for the agent."""
+    """Return the situation of a message, as the connection's viewer (the agent) may see it."""
     around = await agents.nearby_messages(conn, org_id, message, before=_BEFORE, after=_AFTER)
     own = frozenset((await agents.reader_accounts(conn)).own_ids)
     names = await _names(conn, org_id, message, around)
@@ -246,7 +250,7 @@ def _to_said(one: NearbyMessage, names: Mapping[str, Iterable[ParticipantId]]) -
 
 
 def _without_names(names: Iterable[str], body: str) -> str:
-    """Return a text without names: "thank you, Pip!" is small talk."""
+    """Return a text without these names. For example, "thank you, Pip!" is small talk only without the name."""
     for name in names:
         body = lazy_pattern(rf"(?<!\w)@?{re.escape(name.strip())}(?!\w)", re.IGNORECASE).sub(" ", body)
     return body

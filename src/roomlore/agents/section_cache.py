@@ -1,8 +1,8 @@
 """Caches the memory section of an agent's prompt for some minutes.
 
-A cached section is shown again only if all its memories are still active, unchanged and visible, and the agent gained and
-lost none since. The database answers that each time, so several processes agree and nothing needs to be invalidated. What
-becomes visible again to the agent appears at the latest when the section expires.
+A cached section is used only if all its memories are still active, unchanged and visible, and if the agent's set of
+memories is the same. The database is asked each time, so several processes agree, and nothing needs to be invalidated.
+A memory that becomes visible to the agent again appears at the latest when the section expires.
 """
 
 from collections import Counter
@@ -19,25 +19,25 @@ from roomlore.domain.records import Viewer
 
 #: The lifetime of a cached section.
 CACHE_DURATION = timedelta(minutes=5)
-#: Sections of all agents and rooms.
+#: The most sections in the cache, of all agents and rooms together.
 MAX_CACHED = 1_000
-#: Memories of each kind that are read for a section.
+#: The most memories of each kind that are read for a section.
 MAX_TASK_MEMORIES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionKey:
-    """The agent, room, topic and company of a section."""
+    """What a section depends on: the agent, the room, the topic and the people present."""
 
     org_id: OrgId
-    #: The account that reads, and all accounts of the agent.
+    #: The agent's account for which the section is read, and all accounts of the agent.
     agent_id: ParticipantId
     agent_ids: frozenset[ParticipantId]
     room_id: RoomId
-    #: Where the answer will be posted, if anywhere.
+    #: Where the answer will be posted; None if it will not be posted.
     place: RoomId | MessageId | None
     topic: str
-    #: Without the agent.
+    #: The participants of the conversation, without the agent.
     present: frozenset[ParticipantId]
 
 
@@ -50,7 +50,7 @@ class CacheStatistics:
 
     @property
     def rate(self) -> float | None:
-        """The share of hits; None before the first lookup."""
+        """The share of lookups that were hits, 0..1; None before the first lookup."""
         return self.hits / self.asked if self.asked else None
 
 
@@ -64,9 +64,9 @@ class _CachedSection:
 
 @dataclass(slots=True)
 class SectionCache:
-    """The sections of this process, by key and token budget."""
+    """The sections that this process caches, by key and token budget."""
 
-    #: The oldest first.
+    #: The cached sections, oldest first.
     _entries: dict[tuple[SectionKey, int], _CachedSection] = field(
         default_factory=dict[tuple[SectionKey, int], _CachedSection]
     )
@@ -80,7 +80,7 @@ class SectionCache:
     async def section(
         self, conn: Connection, key: SectionKey, *, budget: int, now: datetime
     ) -> MemorySection:
-        """Return the memory section, cached if still valid; the connection reads for the agent."""
+        """Return the memory section of the connection's viewer, from the cache if that is still valid."""
         self._lookups[key.org_id] += 1
         self._evict(now)
         kept = self._entries.get((key, budget))
@@ -104,7 +104,7 @@ class SectionCache:
 
 
 async def build_section(conn: Connection, key: SectionKey, *, budget: int, now: datetime) -> MemorySection:
-    """Return the memory section as of now."""
+    """Return the memory section as it is at `now`."""
     org_id, agent_ids = key.org_id, key.agent_ids
     found: list[RankedMemory] = []
     for _, kind, _ in MEMORY_GROUPS.values():
@@ -123,7 +123,10 @@ async def build_section(conn: Connection, key: SectionKey, *, budget: int, now: 
 async def section_key_of(
     conn: Connection, viewer: Viewer, room_id: RoomId, trigger_id: MessageId
 ) -> SectionKey | None:
-    """Return the section key of a message, from its conversation as the viewer sees it; None for humans."""
+    """Return the section key for answering a message, from its conversation as the viewer sees it.
+
+    Return None if the viewer is human.
+    """
     scene = await agents.message_scene(conn, viewer.org_id, trigger_id)
     if viewer.participant_id is None or not scene.is_agent:
         return None
@@ -140,7 +143,7 @@ async def section_key_of(
 
 
 async def _focus(conn: Connection, key: SectionKey, *, now: datetime) -> Focus | None:
-    """Return the agent's last task, or else the topic."""
+    """Return the agent's last task as its focus, or else the topic; None if there is neither."""
     wanted = ExperienceFilter(is_of_task=True, is_newest_first=True)
     for last in await recall(conn, key.org_id, key.agent_ids, wanted, at=now, limit=1):
         memory = last.memory

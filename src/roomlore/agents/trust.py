@@ -1,8 +1,9 @@
-"""How far an agent may trust somebody, from their interactions, with the reasons.
+"""How far an agent may trust somebody, computed from their interactions, with the reasons.
 
-Trust begins in the middle, lower for agents. Shared conversations and answers raise it up to a limit. Agreement of other
-people raises it more, corrections lower it. Everything counts half after ninety days. Agents' words raise no trust between
-agents and confirm nobody, so agents cannot talk each other up.
+Trust starts at a middle value, which is lower for agents. Shared conversations and answers raise it up to a limit.
+Agreement of other people raises it more, and corrections lower it. After ninety days an interaction has half its
+weight. What agents say never raises the trust in another agent and confirms nobody, so agents cannot raise each other's
+trust by talking.
 """
 
 from collections.abc import Sequence
@@ -14,12 +15,12 @@ from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.phrases import count_phrase
 
-#: Interactions of this age count half.
+#: The age at which an interaction has half its weight.
 HALF_LIFE = timedelta(days=90)
-#: Trust without any interaction, and its weight against interactions.
+#: Trust before any interaction, in humans and in agents, and the weight of that value against interactions.
 OF_HUMANS, OF_AGENTS, PRIOR = 0.5, 0.3, 4.0
 PER_CONVERSATION, PER_EXCHANGE, PER_OPINION = 0.25, 0.1, 1.0
-#: The limit of what familiarity adds.
+#: The most that familiarity adds to the weighted sum.
 MOST_FAMILIAR = 4.0
 
 
@@ -27,9 +28,9 @@ MOST_FAMILIAR = 4.0
 class TrustReason:
     """A reason that raises or lowers trust."""
 
-    #: A phrase with numbers.
+    #: The reason, as one phrase with numbers.
     what: str
-    #: How much lower trust would be without it; negative if higher.
+    #: The difference that the reason makes to trust; negative if it lowers trust.
     by: float
 
 
@@ -42,7 +43,7 @@ class Relationship:
     kind: ParticipantKind
     #: 0..1.
     trust: float
-    #: Without reasons that changed nothing.
+    #: The reasons that changed the trust.
     reasons: Sequence[TrustReason]
     conversations: int
     messages: int
@@ -72,12 +73,12 @@ def relationship(met: InteractionStats) -> Relationship:
 
 
 def trust(met: InteractionStats) -> float:
-    """Return trust, 0..1: the share of right statements, smoothed by the prior."""
+    """Return the trust in somebody, 0..1: the share of their statements that were right, smoothed by the prior."""
     return _trust(met.kind, _familiarity(met), met.confirmed_now, met.corrected_now)
 
 
 def reasons(met: InteractionStats) -> list[TrustReason]:
-    """Return the reasons of the trust in somebody."""
+    """Return the reasons for the trust in somebody."""
     parts = (_familiarity(met), met.confirmed_now, met.corrected_now)
     phrases = (
         f"{count_phrase(met.conversations, 'conversation')}, {count_phrase(met.answered + met.answers, 'answer')} between them",

@@ -1,4 +1,4 @@
-"""Context: from a trigger message to what an agent reads before it answers.
+"""Context: what an agent reads before it answers a trigger message.
 
 `operations.contexts` calls `builder.build`, which runs these steps:
 

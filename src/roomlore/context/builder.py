@@ -1,8 +1,8 @@
 """Builds a context: walks from the trigger, then keeps what is most important within the token budget.
 
-Threads are kept or left out whole. First comes the trigger, then what it answers and so on, then the rest of its
-conversation, then the most recent messages, then the rest by distance. A message that takes more than its share of the
-budget is cut, and says by how much.
+A thread is kept or left out as a whole. The order of importance is: the trigger; the message that it answers, the
+message that this one answers, and so on; the rest of the trigger's conversation; the most recent messages; the rest by
+distance. A message that takes more than its share of the budget is cut, with a note of how much was cut.
 """
 
 from dataclasses import replace
@@ -35,9 +35,9 @@ async def build(
 ) -> Context:
     """Return what the viewer should read before answering the trigger, within a token budget.
 
-    The source must return only what this viewer may see and what may go to where the context is `postable`; nothing here
-    checks visibility. Only the trigger can exceed the budget, if it is too long alone. Add link contents afterwards with
-    `with_articles`, so that no database connection waits for the network.
+    Nothing here checks visibility: the source must return only messages that the viewer may see, and that may be
+    repeated where the context is `postable`. The budget is only exceeded if the trigger alone is too long. Add link
+    contents afterwards with `with_articles`, so that no database connection waits for the network.
     """
     if budget < 1:
         raise BadInput("budget", "must be at least 1 token")
@@ -71,16 +71,16 @@ async def with_articles(
     limits: LinkLimits = DEFAULT_LINK_LIMITS,
     counter: TokenCounter = estimate_tokens,
 ) -> Context:
-    """Return the context with the contents of its links, as far as the budget lasts, the newest messages first.
+    """Return the context with the contents of its links, the newest messages first, as far as the budget allows.
 
-    It never fails because of a page; for every other link the context states why its page is not shown.
+    A page never makes it fail. For each other link the context states why its page is not shown.
     """
     bodies = [
         (line.message.id, line.message.body) for line in context.lines if not removal_notice(line.message)
     ]
     found = await read_links(bodies, reader, limits=limits)
     own = [line for line in context.lines if context.viewer.is_own(line.message.author_id)]
-    # In a chat the page is a turn of its own after the viewer's own message.
+    # In a chat format, the page is a separate turn after the viewer's own message.
     turns = sum(message_cost(link_turn_text(line), counter) for line in own[-limits.articles :])
     attached = attach(found, tokens=context.budget - context.tokens - turns, counter=counter)
     lines = tuple(
@@ -101,7 +101,10 @@ async def with_articles(
 
 
 def with_memory_section(context: Context, section: MemorySection) -> Context:
-    """Return the context with a memory section before the messages; its budget grows by the tokens of the section."""
+    """Return the context with a memory section before the messages.
+
+    The tokens of the section are added to its budget.
+    """
     return replace(
         context,
         memory_section=section,

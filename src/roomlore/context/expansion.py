@@ -1,10 +1,10 @@
 """Walks from a trigger message through its room, and states for each message why it was reached.
 
-Two things connect messages: replies, however old, and time, because people talk within minutes of each other. In a busy
-room replies lead through the trigger's own conversation, and time leads to everything around it. So the walk first
-follows replies from the trigger alone. Then it alternates: one level of replies, then one neighbour in time on each open
-side, until the limit is reached or nothing is added. A pause longer than the gap closes that side. Nothing later than the
-trigger is ever included.
+Two things connect messages: replies, however old, and closeness in time, because people talk within minutes of each
+other. In a busy room, replies lead through the trigger's own conversation, and time leads to everything around it. So
+the walk first follows only replies from the trigger. Then it alternates: one level of replies, then the next neighbour
+in time on each open side. It ends when the limit is reached or nothing is added. A side is closed at a pause that is
+longer than the gap. No message after the trigger is ever included.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,11 +32,11 @@ class Reached:
     message: Message
     part: ContextPart
     rule: SelectionRule
-    #: The message it was reached from; None only for the trigger.
+    #: The message from which it was reached; None only for the trigger.
     reached_from: MessageId | None
-    #: The reply over which it was reached, in either direction; None if it was not reached by a reply.
+    #: The reply between the two messages, in either direction; None if it was not reached by a reply.
     reply: Reply | None = None
-    #: The turn of the walk that added it; 0 for the trigger and the most recent messages.
+    #: The step of the walk that added it; 0 for the trigger and the most recent messages.
     step: int
 
 
@@ -44,17 +44,17 @@ class Reached:
 class Selected(Reached):
     """A message that the walk reached."""
 
-    #: Edges on the path from the trigger.
+    #: The number of edges on the path from the trigger.
     hops: int
 
     @property
     def is_reply_parent(self) -> bool:
-        """Whether the message it was reached from answers it."""
+        """Whether it is the message that `reached_from` answers."""
         return self.reply is not None and self.reply.child_id == self.reached_from
 
     @property
     def is_stated(self) -> bool:
-        """Whether the platform states the reply over which it was reached."""
+        """Whether it was reached over a reply that the platform states."""
         return self.reply is not None and self.reply.method in {"explicit", "thread"}
 
 
@@ -65,7 +65,7 @@ class TimeBoundary:
     message_id: MessageId
     direction: Direction
     gap: timedelta
-    #: The message beyond the pause, which is not included.
+    #: The first message beyond the pause; it is not included.
     beyond: MessageId
 
 
@@ -75,15 +75,15 @@ class Expansion:
 
     trigger_id: MessageId
     selected: tuple[Selected, ...]
-    #: Reached, and left out because of the limit.
+    #: Messages that were reached and left out because of the limit.
     over_limit: tuple[Selected, ...]
     boundaries: tuple[TimeBoundary, ...]
-    #: Turns of the walk.
+    #: The number of steps of the walk.
     steps: int
 
 
 DIRECTIONS: tuple[Direction, ...] = ("before", "after")
-#: A silence is long if it is this many times the room's median pause, within these bounds.
+#: A silence is long if it is this many times the room's median pause, but within the bounds that follow.
 SILENCE_FACTOR = 30
 SHORTEST_SILENCE = timedelta(minutes=30)
 LONGEST_SILENCE = timedelta(hours=12)
@@ -92,7 +92,7 @@ _METHODS = ("explicit", "thread", "mention", "inferred")
 
 
 class Neighbourhood:
-    """What a walk has fetched of its room, up to the trigger; nothing of other rooms."""
+    """The part of a room that a walk has fetched: no message after the trigger, none of other rooms."""
 
     def __init__(self, source: MessageSource, trigger: Message, limits: ExpansionLimits) -> None:
         self._source = source
@@ -100,7 +100,7 @@ class Neighbourhood:
         self._limits = limits
         self._messages: dict[MessageId, Message] = {trigger.id: trigger}
         self._useless: set[MessageId] = set()
-        #: The next message in each direction; None at the end of the room, and at the trigger.
+        #: The next message in each direction; None at the end of the room, and after the trigger.
         self._neighbours: dict[tuple[MessageId, Direction], MessageId | None] = {(trigger.id, "after"): None}
         self._edges: dict[MessageId, dict[MessageId, Reply]] = {}
         #: Messages whose edges have been fetched.
@@ -114,7 +114,7 @@ class Neighbourhood:
     async def fetch_near(self) -> list[Message]:
         """Fetch the messages just before the trigger, newest first, and the replies around them.
 
-        A source may return fewer than requested, so this repeats until `min_recent` are there.
+        A source may return fewer than requested, so it is asked until there are `min_recent` messages.
         """
         limits = self._limits
         near: list[Message] = []
@@ -138,7 +138,7 @@ class Neighbourhood:
     async def replies_of(self, ids: Iterable[MessageId]) -> dict[MessageId, list[tuple[Message, Reply]]]:
         """Return for each message its neighbours by reply, each with the reply, in a fixed order.
 
-        Only replies with enough confidence count, and of several between two messages the most certain.
+        Replies with too little confidence are left out; of several replies between two messages the most certain is returned.
         """
         keys = sorted(set(ids))
         if unknown := [key for key in keys if key not in self._known_ids]:
@@ -176,7 +176,7 @@ class Neighbourhood:
                 self._add_reply(Reply(child_id=key, parent_id=parent, method="explicit", confidence=1.0))
 
     def _add_reply(self, edge: Reply) -> None:
-        """Add an edge with enough confidence; of several between two messages keep the most certain."""
+        """Add an edge if it has enough confidence; of several edges between two messages keep the most certain."""
         child, parent = edge.child_id, edge.parent_id
         if child == parent or edge.confidence < self._limits.min_confidence:
             return
@@ -186,12 +186,12 @@ class Neighbourhood:
             self._edges.setdefault(parent, {})[child] = edge
 
     def _is_sure(self, edge: Reply) -> bool:
-        """Return whether an edge is certain enough for the time between its messages."""
+        """Return whether an edge has the confidence required for the time between its messages."""
         apart = abs(self._messages[edge.child_id].sent_at - self._messages[edge.parent_id].sent_at)
         return apart <= self._silence or edge.confidence >= self._limits.min_confidence_across_silence
 
     async def _fetch_ends(self, keys: Iterable[MessageId]) -> None:
-        """Fetch the other ends of the edges of these messages, and in the same call all other missing ends."""
+        """Fetch the messages at the other ends of these messages' edges, together with all others still missing."""
         if all(
             other in self._messages or other in self._useless
             for key in keys
@@ -205,7 +205,7 @@ class Neighbourhood:
         self._useless.update(key for key in wanted if key not in self._messages)
 
     async def _page(self, anchor: Message, direction: Direction, limit: int) -> list[Message]:
-        """Fetch up to `limit` messages going away from the anchor, and record their order."""
+        """Fetch up to `limit` messages before or after the anchor, nearest first, and record their order."""
         if direction == "before":
             rows = await self._source.before(anchor, limit)
             near = [m for m in rows if self._is_eligible(m) and m.position < anchor.position]
@@ -237,7 +237,7 @@ def _by_confidence(edge: Reply) -> tuple[float, int, MessageId, MessageId]:
 
 
 def _silence(newest_first: Sequence[Message]) -> timedelta:
-    """Return how long a long silence is in this room."""
+    """Return the shortest pause that counts as a long silence in this room."""
     pauses = [(later.sent_at - earlier.sent_at).total_seconds() for later, earlier in pairwise(newest_first)]
     median_pause = timedelta(seconds=median(pauses) if pauses else 0.0)
     return min(max(SILENCE_FACTOR * median_pause, SHORTEST_SILENCE), LONGEST_SILENCE)
@@ -253,20 +253,20 @@ async def expand(
 ) -> Expansion:
     """Return the messages that belong to the trigger, in the order of the room, each with its reason.
 
-    The `min_recent` most recent messages are always in. The trigger's conversation has the first claim to all other
-    places: first what the platform states is answered on the path from the trigger, then near messages, then those
-    further away; fewer replies to the trigger first, and the newest first among equals. The rest of the room gets the
-    places that are left.
+    The `min_recent` most recent messages are always included. The other places are first given to the trigger's
+    conversation: what the platform states is answered on the path from the trigger, then messages near in time, then
+    those further away. Among these, fewer hops from the trigger come first, then newer messages. The rest of the room
+    gets the remaining places.
 
-    The result depends on what the source has, not on the order of its rows. With R = min_recent, N = max(near, R),
-    M = max_messages, P = page and E = max_replies, one walk makes at most
+    The result depends on the messages in the source, not on the order of its rows. With R = min_recent, N = max(near,
+    R), M = max_messages, P = page and E = max_replies, one walk makes at most
 
         max(1, R)  (near)  +  1  (the edges there)  +  2·M  (edges and messages, for each level of the conversation)
         +  2·M  (the same for each step around it)  +  2·M  (sides)
 
-    source calls. They return at most D = E + 2·near + 2·M·E edges, a message for the other end of each, the stated parents
-    of the N + 1 first messages and of 2·M others, and N + 2·M·P neighbours: together 2·D + 2·N + 2·M + 1 + 2·M·P rows,
-    however large the room is.
+    source calls. They return at most D = E + 2·near + 2·M·E edges, a message for the other end of each, the stated
+    parents of the N + 1 first messages and of 2·M others, and N + 2·M·P neighbours: together 2·D + 2·N + 2·M + 1 +
+    2·M·P rows, however large the room is.
     """
     walker = _Expander(source, trigger, limits)
     await walker.start()
@@ -280,7 +280,7 @@ async def expand(
 
 
 class _Expander:
-    """The state of one walk: what is selected, and what is still to be followed."""
+    """The state of one walk: the selected messages, and those from which it still has to continue."""
 
     def __init__(self, source: MessageSource, trigger: Message, limits: ExpansionLimits) -> None:
         self._neighbourhood = Neighbourhood(source, trigger, limits)
@@ -288,7 +288,7 @@ class _Expander:
         self._limits = limits
         self._selected: dict[MessageId, Selected] = {}
         self._over_limit: dict[MessageId, Selected] = {}
-        #: Messages of the conversation that are not near.
+        #: Messages of the conversation that are not near in time; they are selected after all near ones.
         self._waiting: dict[MessageId, Selected] = {}
         self._boundaries: list[TimeBoundary] = []
         self._unfollowed: list[Selected] = []
@@ -315,10 +315,10 @@ class _Expander:
                 self._unfollowed.append(item)
 
     async def _take_conversation(self, trigger: Selected, kept: set[MessageId]) -> None:
-        """Select what replies alone connect to the trigger, level by level; `kept` messages need no place of their own.
+        """Select what replies alone connect to the trigger, level by level; `kept` messages take no place from others.
 
-        Messages further away wait until all near ones are in. Without a free place, edges that are already fetched still
-        tell which `kept` messages belong to the conversation.
+        Messages far away in time wait until all near ones are selected. When no place is free, the edges already
+        fetched are still followed, to find which `kept` messages belong to the conversation.
         """
         self._admit(trigger)
         places = self.remaining - len(kept)
@@ -351,7 +351,7 @@ class _Expander:
         self._waiting = {}
 
     def _postponed(self, found: list[Selected], answered: set[MessageId]) -> list[Selected]:
-        """Return what need not wait: near messages, and what the platform states the trigger answers."""
+        """Return the found messages to select now: near ones, and those that the platform states are answered."""
         now: list[Selected] = []
         for item in found:
             key = item.message.id
@@ -362,15 +362,16 @@ class _Expander:
         return now
 
     async def follow_replies(self) -> int:
-        """Select what is one reply away from the newly selected; return how many were added."""
+        """Select the messages that are one reply away from the newly selected ones; return how many were added."""
         self._step += 1
         origins, self._unfollowed = self._unfollowed, []
         return self._take(await self._reply_neighbours(origins, "room"))
 
     async def follow_time(self) -> int:
-        """Select the next message on each side of the newly selected, or close the side; return how many were added.
+        """Select the next message on each open side of the newly selected ones, or close the side.
 
-        Those nearest to the trigger come first; nothing is fetched once there are enough.
+        Return how many were added. Messages nearest to the trigger come first. Nothing is fetched once there are
+        enough.
         """
         self._step += 1
         origins, self._unscanned = _nearest_first(self._unscanned), []
@@ -401,7 +402,7 @@ class _Expander:
         self._unscanned.append(item)
 
     async def _reply_neighbours(self, origins: Iterable[Selected], part: ContextPart) -> list[Selected]:
-        """Return new messages that are one reply away, each over the shortest path."""
+        """Return the new messages that are one reply away from these, each over the shortest path."""
         ordered = _nearest_first(origins)
         ties = await self._neighbourhood.replies_of(origin.message.id for origin in ordered)
         found: dict[MessageId, Selected] = {}
@@ -416,7 +417,7 @@ class _Expander:
         return key in self._selected or key in self._over_limit or key in self._waiting
 
     async def _time_neighbours(self, origin: Selected) -> list[Selected]:
-        """Return new messages next to this one, and close sides with a long pause."""
+        """Return the new messages next to this one, and close each side on which a long pause follows."""
         found: list[Selected] = []
         for direction in DIRECTIONS:
             neighbour = await self._neighbourhood.neighbour(origin.message, direction)
@@ -451,7 +452,10 @@ class _Expander:
         )
 
     def _take(self, found: Iterable[Selected]) -> int:
-        """Select the candidates nearest to the trigger, then the newest, while there is space."""
+        """Select candidates while places are free: those nearest to the trigger first, then the newest.
+
+        Return how many.
+        """
         ranked, space = _nearest_first(found), self.remaining
         for item in ranked[:space]:
             self._admit(item)

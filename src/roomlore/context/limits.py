@@ -10,24 +10,25 @@ from roomlore.domain.errors import BadInput
 class ExpansionLimits:
     """Limits of the expansion."""
 
-    #: The number of messages just before the trigger that are always in, whatever the pauses between them.
+    #: The number of messages just before the trigger that are always included, whatever the pauses between them.
     min_recent: int = 10
     #: The largest number of messages, including the trigger.
     max_messages: int = 30
     #: A longer pause between neighbours ends the expansion in that direction.
     gap: timedelta = timedelta(minutes=30)
-    #: Inferred replies need this confidence; stated replies are certain. Measured on annotated IRC (dev): even the least
-    #: certain ones mostly stay within one conversation. F1 of a trigger's context is 80.7 up to 0.15, 79.7 with 0.2, 75.6
-    #: with 0.3 and 50 with 0.5. A bar for the product along a path, a limit of hops, and recent messages of the same
-    #: author were worse, or left fewer starters empty.
+    #: The confidence that an inferred reply needs; stated replies are certain. Measured on annotated IRC (dev): even
+    #: the least certain replies mostly stay within one conversation. F1 of a trigger's context is 80.7 up to 0.15, 79.7
+    #: with 0.2, 75.6 with 0.3 and 50 with 0.5. Three alternatives were worse, or left fewer starters empty: a threshold
+    #: for the product along a path, a limit of hops, and recent messages of the same author.
     min_confidence: float = 0.1
-    #: The same across a long silence, where a guess is easily wrong.
+    #: The confidence that an inferred reply needs across a long silence, where a guess is easily wrong.
     min_confidence_across_silence: float = 0.5
-    #: So many messages before the trigger are fetched at once, with the replies around them.
+    #: The number of messages before the trigger that are fetched at once, with the replies around them.
     near: int = 100
-    #: Messages fetched per call for neighbours further away.
+    #: The number of messages that one call fetches of neighbours further away.
     page: int = 10
-    #: Reply edges fetched per step. The stated parent of a message needs no edge and is never cut.
+    #: The number of reply edges that one step fetches. The stated parent of a message needs no edge and is never left
+    #: out.
     max_replies: int = 64
 
     def __post_init__(self) -> None:
@@ -45,7 +46,7 @@ class ExpansionLimits:
 
     @property
     def near_replies(self) -> int:
-        """Reply edges fetched with the near messages."""
+        """The number of reply edges that are fetched with the near messages."""
         return self.max_replies + 2 * self.near
 
     @property

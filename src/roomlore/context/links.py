@@ -1,9 +1,10 @@
-"""Reads the pages that a context's messages link to, and writes them as blocks that follow the bodies.
+"""Reads the pages that a context's messages link to, and formats them as blocks that follow the bodies.
 
-Only links of selected messages are read. A link that cannot be read only uses up an attempt; its reason is kept.
+Only links of selected messages are read. A link that cannot be read uses up one attempt, and its reason is kept.
 
-A page is nobody's word in the room. It is sanitised like a body and escaped like an attribute value, so a page can neither
-end its block nor begin a line of its own; `escape_embeddings` makes sure that nobody types such a block.
+A page is not the statement of anybody in the room. It is sanitised like a body and escaped like an attribute value, so
+a page can neither end its block nor begin a line of its own. `escape_embeddings` makes sure that no message can contain
+such a block.
 """
 
 import asyncio
@@ -21,14 +22,14 @@ from roomlore.domain.rendering import as_one_line, safe_text
 
 #: Links read per message; a message with more is a list of links.
 LINKS_PER_MESSAGE = 10
-#: An article is left out if less of it fits.
+#: An article is left out if fewer of its characters fit.
 _FEWEST_CHARACTERS = 200
 _LONGEST_TITLE = 200
 #: A line end in a rendered body; see `domain/rendering.py`.
 _SHOWN_LINE_END = "\n  | "
 
-#: Ends before characters that no link contains: brackets, quotation marks, bars, and Chinese and Japanese punctuation, which
-#: follows a link without a space. The host may be an address in brackets.
+#: A link. It ends before characters that no link contains: brackets, quotation marks, bars, and Chinese and Japanese
+#: punctuation, which follows a link without a space. The host may be an address in brackets.
 _LINK = lazy_pattern(
     r"(?<![A-Za-z0-9+.-])https?://(?:\[[0-9A-Fa-f:.]+\])?"
     r"[^\s<>\"`{|}\\^\[\]\x00-\x1f\x7f-\x9f\u200b\u2028\u2029"
@@ -58,9 +59,9 @@ class LinkLimits:
     """Limits for the links of one context."""
 
     articles: int = 3
-    #: Links that are read: the next link replaces one that failed.
+    #: The most links that are read, including links that cannot be read.
     attempts: int = 6
-    #: For all of them together; what was read by then is kept.
+    #: The time limit of all links together; articles that were read by then are used.
     seconds: float = 10.0
 
 
@@ -69,7 +70,7 @@ DEFAULT_LIMITS = LinkLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkResult:
-    """The page of a link or why it was not read, with the newest message that has the link."""
+    """A link with its page, or the reason why it was not read, and the newest message with the link."""
 
     message_id: MessageId
     outcome: Article | FetchFailure
@@ -79,21 +80,21 @@ class LinkResult:
 class ArticleBlocks:
     """The block that follows each body, and the links without one."""
 
-    #: Lines end with a plain line feed; the renderer adds the bars.
+    #: The block after each body. Its lines end with a plain line feed; the renderer adds the bars.
     blocks: Mapping[MessageId, str]
-    #: Each outcome is a `FetchFailure`, also for pages that did not fit the budget.
+    #: Links without a block, each with a `FetchFailure` as its outcome, also if a page did not fit the budget.
     unread_links: tuple[LinkResult, ...]
 
 
 async def read_links(
     lines: Sequence[tuple[MessageId, str]], reader: ArticleReader, *, limits: LinkLimits = DEFAULT_LIMITS
 ) -> list[LinkResult]:
-    """Return what the links point to, links of the newest message first; only a cancellation is raised.
+    """Return the results for the links of messages, those of the newest message first; only a cancellation is raised.
 
     Args:
         lines: The messages of the context in the order of the room, each with its whole body.
-        reader: Reads one link; any exception counts as a failure.
-        limits: Articles, attempts and seconds.
+        reader: Reads one link; any exception of it is a failure of the link.
+        limits: Limits of articles, attempts and seconds.
     """
     wanted = _links_to_read(lines)
     outcomes: dict[str, Article | FetchFailure] = {
@@ -119,12 +120,12 @@ def attach(
     characters: int = 4000,
     counter: TokenCounter = estimate_tokens,
 ) -> ArticleBlocks:
-    """Return the articles as blocks, those of newer messages first while tokens last.
+    """Return the articles as blocks, those of newer messages first, as many as the tokens allow.
 
     Args:
         links: What the links point to.
         tokens: Budget of all blocks together, as they are rendered.
-        characters: The longest article; what is cut is stated.
+        characters: The most characters of an article; a note states what is cut.
         counter: Counts tokens.
     """
     shown: dict[MessageId, list[str]] = {}
@@ -235,7 +236,7 @@ def _outside_spans(text: str) -> Iterator[str]:
 
 
 def _longest(article: Article, characters: int, fits: Callable[[str], bool]) -> str:
-    """Return as much of an article as fits, or nothing if that is too little."""
+    """Return as much of an article as fits; empty if that is too little."""
     text = safe_text(article.text)
     low, high = min(_FEWEST_CHARACTERS, len(text)), min(characters, len(text))
     if high < low or not fits(_embedding(article, text, low)):
@@ -270,5 +271,5 @@ def _content(text: str) -> str:
 
 
 def _attribute(value: str) -> str:
-    """Return a value in double quotes, on one line and well-formed."""
+    """Return a value as an attribute: in double quotes, on one line and well-formed."""
     return quoteattr(_NOT_MARKUP.sub("\ufffd", safe_text(value)), {'"': "&quot;"})

@@ -1,8 +1,9 @@
 """The memory section of a context: what an agent noticed, learned and experienced, as dated lines with citations.
 
-Memories on the topic come first, and among them the weightiest: importance, reduced by age; then the newer ones. A long
-memory is cut and says by how much. What does not fit into the budget is listed as omitted. Memories contain what people
-said, so each is one line, and none can forge a heading, a citation or another line.
+Memories about the topic come first. Among these, and among the others, the order is by weight (importance, reduced by
+age), then newest first. A long memory is cut, with a note of how much was cut. Memories that do not fit into the budget
+are listed as omitted. A memory may repeat what people said, so it is always one line, which cannot look like a heading,
+a citation or another line.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,11 +17,12 @@ from roomlore.domain.records import Memory, MemoryKind, Postable
 from roomlore.domain.rendering import as_one_line, safe_name
 
 MemoryGroup = Literal["insights", "learnings", "interactions", "observations"]
-#: `section`: other memories have the lines of its group; `budget`: earlier memories took the tokens; `size`: it is too long
-#: alone; `edited`: one of its sources was edited; `injected`: it is among the messages already.
+#: `section`: more important memories take all lines of its group. `budget`: more important memories took the tokens.
+#: `size`: the memory alone is too long. `edited`: one of its sources was edited. `injected`: it is among the messages
+#: already.
 OmissionCause = Literal["section", "budget", "size", "edited", "injected"]
 
-#: The groups in order, each with its heading, its kind of memory and its maximum of lines.
+#: The groups in their order, each with its heading, its kind of memory and its maximum number of lines.
 MEMORY_GROUPS: Mapping[MemoryGroup, tuple[str, MemoryKind, int]] = {
     "insights": ("Insights", "insight", 3),
     "learnings": ("Learnings", "learning", 3),
@@ -29,7 +31,7 @@ MEMORY_GROUPS: Mapping[MemoryGroup, tuple[str, MemoryKind, int]] = {
 }
 _GROUP_OF: Mapping[MemoryKind, MemoryGroup] = {kind: group for group, (_, kind, _) in MEMORY_GROUPS.items()}
 DEFAULT_SECTION_BUDGET = 1000
-#: Characters shown of a memory; cutting less than `_MIN_CUT` saves nothing.
+#: Characters shown of a memory. `_MIN_CUT`: cutting fewer characters than this saves nothing.
 LONGEST_LINE, _MIN_CUT = 200, 40
 _LONGEST_FOCUS = 80
 _WHY_IN: Mapping[MemoryGroup, str] = {
@@ -53,12 +55,12 @@ class RankedMemory:
 
     memory: Memory
     weight: float
-    #: True without a topic.
+    #: Whether it is about the topic; True if there is no topic.
     is_on_topic: bool = True
 
     @property
     def group(self) -> MemoryGroup:
-        """Its group."""
+        """The group to which it belongs."""
         return _GROUP_OF[self.memory.kind]
 
 
@@ -72,7 +74,7 @@ class MemoryLine:
     section: MemoryGroup
     #: `valid_from` of the memory.
     at: datetime
-    #: Sanitised, on one line; a marker shows where it is cut.
+    #: The content, sanitised and on one line, with a marker where it is cut.
     text: str
     weight: float
     #: Whether it is about the topic.
@@ -81,7 +83,7 @@ class MemoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OmittedMemory:
-    """A memory that was considered and is not in the section."""
+    """A memory that was considered but is not in the section."""
 
     memory_id: MemoryId
     section: MemoryGroup
@@ -94,22 +96,22 @@ class Focus:
     """The current focus of an agent: a task, or else the topic."""
 
     text: str
-    #: The newest memory of the task, and its citation; None for a topic.
+    #: The newest memory of the task, which the focus cites; None if the focus is a topic.
     memory_id: MemoryId | None = None
     label: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedMemory:
-    """A candidate, in or out, with the reason."""
+    """A memory that was considered, in the section or not, with the reason."""
 
     memory_id: MemoryId
     included: bool
-    #: None if it is out.
+    #: Its label; None if it is not in the section.
     label: str | None
     section: MemoryGroup
     weight: float
-    #: One phrase for a person.
+    #: The reason, as one phrase for people.
     reason: str
 
 
@@ -120,26 +122,26 @@ class MemorySection:
     agent_id: ParticipantId
     #: The agent's name, sanitised.
     name: str
-    #: In the order of the groups.
+    #: The lines, in the order of the groups.
     lines: tuple[MemoryLine, ...]
     focus: Focus | None
     omitted: tuple[OmittedMemory, ...]
-    #: At most the budget; 0 if nothing is shown.
+    #: The tokens of the section, at most the budget; 0 if it is empty.
     tokens: int
     budget: int
-    #: Where its contents may be posted without revealing anything to people who may not read them.
+    #: Where the section's contents may be posted without revealing anything to people who may not read them.
     postable: Postable = "nowhere"
 
     @property
     def citations(self) -> Mapping[str, MemoryId]:
-        """The memory behind each label."""
+        """The memory that each label cites."""
         cited = {line.label: line.memory_id for line in self.lines}
         if self.focus is not None and self.focus.label is not None and self.focus.memory_id is not None:
             cited[self.focus.label] = self.focus.memory_id
         return cited
 
     def explain(self) -> tuple[ExplainedMemory, ...]:
-        """Return every candidate with its reason; those that are in come first."""
+        """Return every memory that was considered, with the reason; those in the section come first."""
         shown = [
             ExplainedMemory(
                 memory_id=line.memory_id,
@@ -174,7 +176,10 @@ def compose(
     budget: int = DEFAULT_SECTION_BUDGET,
     counter: TokenCounter = estimate_tokens,
 ) -> MemorySection:
-    """Return the most important memories within the token budget; `memories` are in the order of their groups."""
+    """Return a section of the most important memories within the token budget.
+
+    `memories` must be in the order of the groups.
+    """
     empty = MemorySection(
         agent_id=agent_id,
         name=safe_name(name),
@@ -195,7 +200,7 @@ def compose(
             omitted.append(_to_omitted(one, "budget" if kept else "size"))
     section = replace(_with_lines(empty, kept), omitted=tuple(omitted))
     is_bare = not kept and focus is not None and focus.memory_id is None
-    # A topic alone adds nothing to the messages.
+    # A focus on a topic alone adds nothing to the messages, so the section is then empty.
     if is_bare or _cost(section, counter) > budget:
         section = replace(section, focus=None)
     return replace(section, tokens=_cost(section, counter))
@@ -204,7 +209,7 @@ def compose(
 def without_injected(
     section: MemorySection, injected: Collection[MemoryId], *, counter: TokenCounter = estimate_tokens
 ) -> MemorySection:
-    """Return the section without memories that are among the messages already; the focus stays."""
+    """Return the section without the memories that are among the messages already; the focus is kept."""
     lines = [line for line in section.lines if line.memory_id not in injected]
     omitted = [
         OmittedMemory(memory_id=line.memory_id, section=line.section, weight=line.weight, reason="injected")
@@ -229,7 +234,7 @@ def section_text(section: MemorySection) -> str:
 
 
 def _select_lines(memories: Sequence[RankedMemory]) -> tuple[list[RankedMemory], list[OmittedMemory]]:
-    """Return the first memories of each group, as many as it has lines, and the omitted ones."""
+    """Return the first memories of each group, as many as the group has lines, and the omitted memories."""
     chosen: list[RankedMemory] = []
     omitted: list[OmittedMemory] = []
     for group, (_, _, max_lines) in MEMORY_GROUPS.items():
@@ -246,7 +251,7 @@ def _to_omitted(one: RankedMemory, reason: OmissionCause) -> OmittedMemory:
 
 
 def _with_lines(section: MemorySection, kept: Sequence[RankedMemory]) -> MemorySection:
-    """Return the section with these memories, each in its group."""
+    """Return the section with lines for these memories, each in its group."""
     lines = [
         MemoryLine(
             memory_id=one.memory.id,
@@ -265,7 +270,7 @@ def _with_lines(section: MemorySection, kept: Sequence[RankedMemory]) -> MemoryS
 
 
 def _with_labels(section: MemorySection, lines: Sequence[MemoryLine]) -> MemorySection:
-    """Return the section with these lines, labelled in order."""
+    """Return the section with these lines, which get new labels in their order."""
     lines = [replace(line, label=f"k{place}") for place, line in enumerate(lines, start=1)]
     labels = {line.memory_id: line.label for line in lines}
     focus = section.focus

@@ -37,28 +37,28 @@ class Citation:
 class ContextLine(Reached):
     """A message as the context shows it."""
 
-    #: Its citation, unique in the context: "m1", "m2", …
+    #: The label with which it is cited, unique in the context: "m1", "m2", …
     label: str
-    #: The author's name, sanitised and different from that of any other author.
+    #: The author's name, sanitised, and unlike the name of any other author.
     speaker: str
-    #: The body, sanitised; a marker shows where it is cut.
+    #: The body, sanitised, with a marker where it is cut.
     text: str
     characters_cut: int
-    #: Label of the message that it explicitly answers, if the context has that.
+    #: Label of the message that it answers according to the platform; None if that is not in the context.
     reply_to: str | None
     #: Whether it is the first of its day; its text then begins with the date.
     is_dated: bool
-    #: Of the line as text, with embeddings.
+    #: The tokens of the line as text, including embeddings.
     tokens: int
-    #: What the message links to, as one sanitised block; empty unless articles were requested.
+    #: The contents of its links, as one sanitised block; empty unless articles were requested.
     embeddings: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OmittedMessage(Reached):
-    """A message that was considered and is not in the context."""
+    """A message that was considered but is not in the context."""
 
-    #: `limit`: too many messages; `budget`: more important messages took the tokens; `thread`: its thread did not fit.
+    #: `limit`: too many messages. `budget`: more important messages took the tokens. `thread`: its thread did not fit.
     reason: OmissionCause
     tokens: int
 
@@ -70,26 +70,26 @@ class UnreadLink:
     #: Label of the newest line with the link.
     label: str
     url: str
-    #: One phrase for a person.
+    #: The reason, as one phrase for people.
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedMessage:
-    """A candidate, in or out, with the reason."""
+    """A message that was considered, in the context or not, with the reason."""
 
     message_id: MessageId
     included: bool
-    #: None if it is out.
+    #: Its label; None if it is not in the context.
     label: str | None
     part: ContextPart
     rule: SelectionRule
     reached_from: MessageId | None
-    #: Method and confidence of the reply over which it was reached; None without one.
+    #: Method and confidence of the reply over which the message was reached; None if it was not reached by a reply.
     method: ReplyMethod | None
     confidence: float | None
     step: int
-    #: One phrase for a person.
+    #: The reason, as one phrase for people.
     reason: str
     tokens: int
     characters_cut: int
@@ -102,27 +102,27 @@ class Context:
     room_id: RoomId
     viewer: Viewer
     trigger_id: MessageId
-    #: The trigger is the last.
+    #: The lines in the order of the room; the trigger is the last one.
     lines: tuple[ContextLine, ...]
     omitted: tuple[OmittedMessage, ...]
     boundaries: tuple[TimeBoundary, ...]
-    #: At most the budget, unless the trigger alone exceeds it.
+    #: The tokens of the context: at most the budget, unless the trigger alone exceeds it.
     tokens: int
     budget: int
     #: Where the answer may be posted without revealing anything to people who may not read it.
     postable: Postable
-    #: Whether the trigger's own thread is shown in part; other threads never are.
+    #: Whether the trigger's own thread is incomplete; other threads are always complete.
     is_partial: bool = False
     #: Links whose pages are not shown, with the reasons; empty unless articles were requested.
     unread_links: tuple[UnreadLink, ...] = ()
     #: What the agent remembers; its tokens are included in those of the context.
     memory_section: MemorySection | None = None
-    #: Messages that privacy requests keep out; for operators only, and not part of the text.
+    #: Messages that privacy requests keep out; for operators only, and not in the rendered text.
     restrictions: tuple[RestrictedResult, ...] = ()
 
     @property
     def citations(self) -> Mapping[str, Citation]:
-        """The message behind each label."""
+        """The message that each label cites."""
         return {
             line.label: Citation(
                 label=line.label,
@@ -136,7 +136,7 @@ class Context:
         }
 
     def explain(self) -> tuple[ExplainedMessage, ...]:
-        """Return every candidate, in or out, with its reason, in the order of the room."""
+        """Return every considered message, in the context or not, with the reason, in the order of the room."""
         labels = {line.message.id: line.label for line in self.lines}
         items = sorted((*self.lines, *self.omitted), key=lambda item: item.message.position)
         return tuple(_explain(item, labels) for item in items)

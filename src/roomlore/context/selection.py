@@ -1,7 +1,7 @@
 """Selects what a context shows: whole threads, the most important first, within a token budget and a limit of messages.
 
-A thread that does not fit is shortened, with all of its messages, or left out. Only the trigger's own thread is shown in
-part if it does not fit, and the context says so.
+If a thread does not fit, all its messages are shortened; if it still does not fit, it is left out. Only the trigger's
+own thread is shown in part in this case, and the context says so.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,20 +17,20 @@ from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
 from roomlore.domain.rendering import NO_TEXT_NOTICE, removal_notice, safe_text, with_mention_names
 
-#: A message that takes more of the budget is cut; the trigger may take twice as much.
+#: A message that takes a larger share of the budget is cut; the trigger may take twice this share.
 MAX_MESSAGE_SHARE = 0.25
-#: Characters of a body that are always shown.
+#: The number of characters of a body that are always shown.
 _MIN_SHOWN = 200
-#: The same in a shortened thread.
+#: The number of characters of a body that are always shown in a shortened thread.
 _MIN_SHORTENED = 40
-#: Cutting less saves nothing, because of the marker.
+#: A body is cut only by at least so many characters, because the marker takes space too.
 _MIN_CUT = 40
-#: No tokenizer makes fewer tokens of ordinary text; bounds the work on giant bodies.
+#: No tokenizer makes fewer tokens than this of ordinary text. The constant bounds the work on giant bodies.
 _MAX_CHARACTERS_PER_TOKEN = 16
 
 
 class ContextDraft:
-    """Turns any choice of candidates into lines, and counts their tokens."""
+    """Formats any choice of candidates as lines, and counts their tokens."""
 
     def __init__(
         self, candidates: Iterable[Selected], viewer: Viewer, *, budget: int, counter: TokenCounter
@@ -81,7 +81,7 @@ class ContextDraft:
         )
 
     def shorten(self, items: Sequence[Selected], *, tokens: int) -> Callable[[], None]:
-        """Shorten these messages to a number of tokens each, and return a function that undoes it."""
+        """Shorten each of these messages to a number of tokens; return a function that undoes it."""
         before = {item.message.id: self._shown[item.message.id] for item in items}
         for item in items:
             own = self._allowance * 2 if item.rule == "trigger" else min(tokens, self._allowance)
@@ -120,16 +120,16 @@ class ContextDraft:
 
     def _cost_of(self, line: ContextLine) -> int:
         cost = message_cost(line_text(line), self._counter)
-        # In a chat the day of the viewer's own message is a turn of its own.
+        # In a chat format, the date of the viewer's own message is a separate turn.
         is_apart = line.is_dated and is_own(line.message, self._viewer)
         return cost + (message_cost(own_day_text(line), self._counter) if is_apart else 0)
 
     def _widest_labels(self, item: Selected) -> dict[MessageId, str]:
-        """Return the longest possible label, for a line whose place is not known yet."""
+        """Return the longest possible labels, for a line whose place among the lines is not known yet."""
         return {item.message.id: f"m{len(self._candidates)}"}
 
     def _show(self, item: Selected, allowance: int, *, at_least: int = _MIN_SHOWN) -> tuple[str, int]:
-        """Return the sanitised body, cut to its allowance, and the number of characters cut."""
+        """Return the sanitised body, cut to its allowance of tokens, and the number of characters cut."""
         body = with_mention_names(item.message).strip()
         if notice := removal_notice(item.message):
             return notice, 0
@@ -155,7 +155,7 @@ def _truncated(text: str, length: int, beyond: int) -> tuple[str, int]:
     return f"{start} [… {missing} characters cut]".lstrip(), missing
 
 
-#: A message with fewer tokens is useless: label, time and author take most of them.
+#: A message with fewer tokens is useless, because label, time and author take most of them.
 _MIN_TOKENS = 24
 
 
@@ -178,7 +178,7 @@ class ContextSelector:
         self._draft = draft
         self._limit = limit
         self._budget = budget
-        #: Tokens of the notice that the trigger's thread is shown in part.
+        #: The tokens of the notice that the trigger's own thread is incomplete.
         self._notice = notice
         self._places = {item.message.id: place for place, item in enumerate(_by_rank(found))}
         self._recent = {item.message.id for item in found.selected if item.rule == "recent"}
@@ -186,7 +186,7 @@ class ContextSelector:
         self._is_full = False
 
     def select(self, threads: Sequence[ContextThread]) -> Selection:
-        """Return the selection."""
+        """Return the messages to show and the reasons why others are left out; `threads` include the trigger's."""
         own, *others = sorted(threads, key=self._place)
         self._take_trigger_thread(own)
         for one in others:
@@ -197,12 +197,12 @@ class ContextSelector:
         return min(self._places[key] for item in one.members if (key := item.message.id) in self._places)
 
     def _take_trigger_thread(self, own: ContextThread) -> None:
-        """Take the trigger's thread, whole if possible, otherwise the most important part."""
+        """Take the trigger's thread: all of it if it fits, otherwise its most important part."""
         if own.is_complete and self._try_take(own.members):
             return
         choice = self._choice
         if own.is_complete and len(own.members) == 1:
-            # The trigger alone exceeds the budget.
+            # The trigger is taken even if it exceeds the budget alone.
             choice.kept += own.members
             return
         choice.is_partial, self._budget = True, self._budget - self._notice
@@ -216,7 +216,7 @@ class ContextSelector:
         self._leave([item for item in own.members if item.message.id not in kept], "thread")
 
     def _nearest(self, own: ContextThread) -> list[Selected]:
-        """Return the trigger, what it answers and so on, then the rest by rank, each after its parent."""
+        """Return the trigger, the messages answered on the path from it, then the rest by rank after their parents."""
         items = {item.message.id: item for item in own.members}
         trigger = min(items, key=lambda key: self._places.get(key, len(self._places)))
         order: dict[MessageId, None] = {}
@@ -232,7 +232,7 @@ class ContextSelector:
         return [items[one] for one in order if one in items]
 
     def _take(self, one: ContextThread) -> None:
-        """Take a whole thread, or leave it out."""
+        """Take all messages of a thread if they fit, otherwise none."""
         members = one.members
         if self._is_full:
             return self._leave(members, "budget")
@@ -242,12 +242,12 @@ class ContextSelector:
             return self._leave(members, "limit")
         if self._try_take(members):
             return None
-        # Single messages go by rank: if one does not fit, no less important one takes its place.
+        # Single messages are taken by rank: if one does not fit, no less important one may take its place.
         self._is_full = len(members) == 1
         return self._leave(members, "budget" if self._is_full else "thread")
 
     def _try_take(self, members: Sequence[Selected]) -> bool:
-        """Take messages if they fit, shortened if necessary; return whether they did."""
+        """Take all of these messages if they fit, shortened if necessary; return whether they were taken."""
         kept = self._choice.kept
         if len(members) > self._free(members):
             return False
@@ -269,7 +269,7 @@ class ContextSelector:
         return self._draft.cost(items) <= self._budget
 
     def _free(self, members: Sequence[Selected]) -> int:
-        """Return how many more messages fit into the limit; places are reserved for the most recent."""
+        """Return how many more messages the limit allows. Places are reserved for the most recent messages."""
         taken = {item.message.id for item in (*self._choice.kept, *members)}
         return self._limit - len(self._choice.kept) - len(self._recent - taken)
 
@@ -293,7 +293,7 @@ def _by_rank(found: Expansion) -> list[Selected]:
 
 
 def _answered(found: Expansion) -> set[MessageId]:
-    """Return the selected messages on the path from the trigger over what each answers."""
+    """Return the selected messages on the path from the trigger to the message it answers, and so on."""
     chain = {found.trigger_id}
     for item in sorted(found.selected, key=lambda item: item.hops):
         if item.is_reply_parent and item.reached_from in chain:

@@ -15,10 +15,11 @@ from roomlore.domain.records import Message, Reply
 
 
 class ListSource:
-    """A `MessageSource` over messages and reply edges in memory; everything in it counts as visible.
+    """A `MessageSource` over messages and reply edges in memory, all of which are visible.
 
-    Order does not matter. Of a message given twice, a redacted copy wins, then the latest edit. `Message.reply_to` is a
-    stated edge and need not be repeated among the replies. Of an edge given twice the most confident counts.
+    The messages may be in any order. If a message is given twice, a redacted copy is used, else the latest edit.
+    `Message.reply_to` is a stated edge, so it need not be among `replies`. If an edge is given twice, the one with the
+    higher confidence is used.
     """
 
     def __init__(self, messages: Iterable[Message], replies: Iterable[Reply] = ()) -> None:
@@ -40,9 +41,10 @@ class ListSource:
 
     @classmethod
     def disentangled(cls, messages: Iterable[Message], replies: Iterable[Reply] = ()) -> "ListSource":
-        """Return a source that also has inferred replies, found as in stored rooms, in well under a millisecond each.
+        """Return a source to which inferred replies are added, found by the same method as in stored rooms.
 
-        Only ordinary messages are linked, because a list does not tell who received a whisper.
+        Only ordinary messages get inferred replies, because a list does not state who received a whisper. A message
+        takes well under a millisecond.
         """
         stated = list(replies)
         source = cls(messages, stated)
@@ -93,7 +95,7 @@ class ListSource:
         return [self._by_id[key] for key in dict.fromkeys(ids) if key in self._by_id]
 
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
-        """Return reply edges that have one of the ids at either end, most confident first, then newest."""
+        """Return reply edges with one of the ids at either end, the most confident first, then the newest."""
         found = {(edge.child_id, edge.parent_id): edge for key in ids for edge in self._edges.get(key, ())}
         newest_first = sorted(found.values(), key=self._sort_key, reverse=True)
         return sorted(newest_first, key=lambda edge: -edge.confidence)[:limit]
@@ -131,7 +133,7 @@ def _recency(message: Message) -> tuple[bool, datetime, datetime, int, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSource:
-    """A `MessageSource` over the store, for the connection's viewer and one transaction."""
+    """A `MessageSource` over the store, as the connection's viewer sees it, within one transaction."""
 
     conn: Connection
     org_id: OrgId
@@ -155,5 +157,5 @@ class StoreSource:
         return await store.messages_truncated(self.conn, self.org_id, ids)
 
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
-        """Return reply edges that have one of the ids at either end, most confident first."""
+        """Return reply edges with one of the ids at either end, the most confident first."""
         return await store.replies_around(self.conn, self.org_id, ids, limit=limit)

@@ -1,7 +1,7 @@
 """Completes the threads of a walk, so that an answer is shown with its question and all other answers.
 
-The same edges count as everywhere (the view `thread_edges`): stated replies, platform threads, and questions answered by
-name; inferred replies do not. A thread ends with the trigger.
+Threads consist of the same edges as elsewhere (view `thread_edges`): stated replies, platform threads, and questions
+that are answered by name, but not inferred replies. A thread has no messages after the trigger.
 """
 
 from collections import Counter
@@ -14,30 +14,30 @@ from roomlore.domain.ids import MessageId
 from roomlore.domain.ports import MessageSource
 from roomlore.domain.records import Message, Reply
 
-#: The first of these counts if a message has several edges.
+#: The methods whose edges make threads. If a message has several edges, the first method decides.
 _METHODS = ("explicit", "thread", "mention")
-#: A mention needs this confidence.
+#: The lowest confidence of a mention that makes a thread.
 _MIN_CONFIDENCE = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextThread:
-    """A thread, or a single message, in the order of the room."""
+    """A thread, or a message without a thread, in the order of the room."""
 
     members: tuple[Selected, ...]
-    #: False if it has more members than a context may have; then some are missing here.
+    #: False if the thread has more messages than a context may have; some of them are then missing here.
     is_complete: bool
-    #: The parent of each member, if it is a member too.
+    #: The parent of each message of the thread, if the parent is in the thread too.
     parents: dict[MessageId, MessageId]
 
 
 async def complete_threads(
     source: MessageSource, expansion: Expansion, trigger: Message, *, limits: ExpansionLimits
 ) -> list[ContextThread]:
-    """Return the threads of all selected messages, with the members that the walk did not reach.
+    """Return the threads of all selected messages, including messages that the walk did not reach.
 
-    It makes at most 2·M source calls, with M = `limits.max_messages`: each call that returns something lets a thread grow,
-    and a thread with more than M members is not followed further.
+    It makes at most 2·M source calls, with M = `limits.max_messages`: each call that returns something adds to a
+    thread, and a thread with more than M messages is not followed further.
     """
     collector = _ThreadCollector(source, expansion, trigger, limits)
     while collector.frontier:
@@ -46,7 +46,7 @@ async def complete_threads(
 
 
 class _ThreadCollector:
-    """The members found so far, and the newest of them, whose edges are still to be fetched."""
+    """The messages of the threads found so far, and the newest of these, whose edges are not yet fetched."""
 
     def __init__(
         self, source: MessageSource, found: Expansion, trigger: Message, limits: ExpansionLimits
@@ -60,12 +60,12 @@ class _ThreadCollector:
         self._over_limit = {item.message.id: item for item in found.over_limit}
         self._useless: set[MessageId] = set()
         self._edges: dict[MessageId, list[Reply]] = {}
-        #: Messages with more edges than may be fetched.
+        #: Messages that have more edges than may be fetched.
         self._crowded: set[MessageId] = set()
         self.frontier: list[MessageId] = sorted(self._members)
 
     async def expand(self) -> None:
-        """Add what is one edge away from the newest members."""
+        """Add the messages that are one edge away from the newest ones."""
         self._steps += 1
         frontier, limit = self.frontier, self._limits.max_messages * self._limits.max_replies
         edges = (await self._source.replies(frontier, limit))[:limit]
@@ -88,14 +88,14 @@ class _ThreadCollector:
         wanted = sorted(ends - self._members.keys() - self._over_limit.keys() - self._useless)
         for message in await self._source.messages(wanted) if wanted else ():
             if message.room_id == self._trigger.room_id and message.position <= self._trigger.position:
-                # No edge has led to it yet.
+                # The message was not reached over an edge before.
                 self._over_limit[message.id] = Selected(
                     message=message, part="room", rule="reply", reached_from=None, step=0, hops=0
                 )
         self._useless.update(key for key in wanted if key not in self._over_limit)
 
     def _admit(self, edges: Iterable[Reply]) -> list[MessageId]:
-        """Add the ends of the edges; return the new members."""
+        """Add the messages at both ends of the edges; return the new ones."""
         added: list[MessageId] = []
         for edge in edges:
             for key, other in ((edge.child_id, edge.parent_id), (edge.parent_id, edge.child_id)):
@@ -130,12 +130,12 @@ class _ThreadCollector:
                 parents={key: parents[key] for item in members if (key := item.message.id) in parents},
             )
             for members in together.values()
-            # An edge that turned out not to count may have led to another thread.
+            # A thread without a selected message was reached over an edge that another edge replaces.
             if not self._selected.isdisjoint(item.message.id for item in members)
         ]
 
     def _parents(self) -> dict[MessageId, MessageId]:
-        """Return the parent of each message: of several edges the one that counts."""
+        """Return the parent of each message that has one; of several edges the first method decides."""
         chosen: dict[MessageId, MessageId] = {}
         for child, edges in self._edges.items():
             both = [edge for edge in edges if child in self._members and self._is_within(edge)]
@@ -149,7 +149,7 @@ class _ThreadCollector:
         return parent is not None and (edge.method != "mention" or "?" in parent.message.body)
 
     def _roots(self) -> dict[MessageId, MessageId]:
-        """Return for each message one that represents its thread."""
+        """Return for each message one message that stands for its thread."""
         parents = self._parents()
         root = {key: key for key in self._members}
 

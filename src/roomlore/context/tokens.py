@@ -15,8 +15,8 @@ _WIDE = lazy_pattern("[^\u0000-\u07ff]")
 def estimate_tokens(text: str) -> int:
     """Return the approximate number of tokens.
 
-    Four ASCII characters make a token, and two characters up to U+07FF (accents, Greek, Cyrillic, Hebrew, Arabic). Other
-    characters (Chinese, Japanese, Korean, emoji) count 1.5 tokens each, as the least suited tokenizers make of them.
+    The estimate is one token for four ASCII characters, one token for two characters up to U+07FF (accents, Greek, Cyrillic, Hebrew, Arabic). Other
+    characters (Chinese, Japanese, Korean, emoji) are 1.5 tokens each, as in the least suited tokenizers.
     """
     plain = len(text.encode("ascii", "ignore"))
     wide = sum(1 for _ in _WIDE.finditer(text))
@@ -30,7 +30,7 @@ def message_cost(text: str, counter: TokenCounter) -> int:
 
 
 def largest_fitting(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number in the range that fits, or the lowest if none does (binary search)."""
+    """Return the largest number in the range for which `fits` is true, or `low` if there is none (binary search)."""
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)

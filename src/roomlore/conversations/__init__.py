@@ -1,4 +1,4 @@
-"""Disentangles a room: who answers whom, and which messages are one conversation.
+"""Disentangles a room: finds who answers whom, and which messages are one conversation.
 
-Except for `erased_names`, nothing here reads a database.
+Except for `erased_names`, nothing in this package reads a database.
 """

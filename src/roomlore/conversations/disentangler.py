@@ -1,12 +1,12 @@
-"""Finds the parent of each message of a room, and from that its conversation: a message belongs with its parent.
+"""Finds the parent of each message of a room, and so its conversation, which is that of the parent.
 
-Manual assignments stay, and answers follow them. A message without a parent opens a conversation, with one exception: two
-people alone, and people who whisper to each other, go on with their last one until a long silence or a clear change of
-topic. Whispers are never in a conversation with open messages or with whispers to others, so a conversation has one
-audience.
+Manual assignments are never changed, and answers to such messages follow them. A message without a parent starts a
+conversation, with one exception: between two people alone, and in whispers, it continues the last conversation until a
+long silence or a clear change of topic. Whispers are never in a conversation with open messages or with whispers to
+others, so each conversation has one audience.
 
-The result for a message depends only on it and on the WINDOW messages (and recent whispers) before it, so it is the same
-after a restart and in batches of any size.
+The result for a message depends only on the message itself and on the WINDOW messages (and recent whispers) before it.
+So it is the same after a restart, and in batches of any size.
 """
 
 import itertools
@@ -24,16 +24,18 @@ from roomlore.conversations.window import WINDOW, ConversationMessage, ParsedMes
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
 from roomlore.domain.records import ReplyMethod, SplitReason
 
-#: The recipients of a whisper and its author; None for messages to the whole room.
+#: The author and the recipients of a whisper; None for messages to the whole room.
 WhisperAudience = frozenset[ParticipantId] | None
 
-#: A long silence in usual pauses of the room, and its bounds. Half an hour splits best on a hand-annotated workspace.
+#: How many usual pauses of the room make a long silence, and the bounds of a long silence. Half an hour splits best on
+#: a hand-annotated workspace.
 SILENCE_FACTOR = 30
 SHORTEST_SILENCE = timedelta(minutes=30)
 LONGEST_SILENCE = timedelta(hours=12)
-#: The long silence among whisperers; other messages do not change their pace.
+#: The long silence between people who whisper; it does not depend on the pace of the room.
 WHISPER_SILENCE = timedelta(hours=6)
-#: The probability of no parent from which a single conversation gets a new topic.
+#: If the probability that a message has no parent is at least this, a room with a single thread gets a new
+#: conversation.
 NEW_TOPIC_THRESHOLD = 0.9
 
 
@@ -42,13 +44,13 @@ class ReplyLink:
     """The parent of a message."""
 
     id: MessageId
-    #: None if it starts a conversation.
+    #: The parent; None if the message starts a conversation.
     parent_id: MessageId | None
-    #: None if it starts a conversation.
+    #: How the parent was found; None if the message starts a conversation.
     method: ReplyMethod | None
-    #: The probability that this is right, 0..1.
+    #: The probability that this result is right, 0..1.
     confidence: float
-    #: The participants it addresses by name.
+    #: The participants that the message addresses by name.
     addressed_ids: frozenset[ParticipantId] = frozenset()
 
 
@@ -58,14 +60,14 @@ class Assignment:
 
     link: ReplyLink
     conversation_id: ConversationId
-    #: Why it opens that conversation, if it does.
+    #: Why the message starts the conversation; None if it continues one.
     split_reason: SplitReason | None
-    #: The silence after it that ends the conversation.
+    #: The silence after the message that ends the conversation.
     idle_timeout: timedelta
 
 
 class ReplyLinker:
-    """Links each message of one room to its parent, in order."""
+    """Finds the parent of each message of one room; takes the messages in order."""
 
     def __init__(self, model: ReplyModel | None = None) -> None:
         self._model = model or reply_model.load()
@@ -77,7 +79,7 @@ class ReplyLinker:
         self._window.add(self._window.parse(said), parent_id)
 
     def link(self, said: ConversationMessage) -> ReplyLink:
-        """Return the parent of a message, and add it."""
+        """Return the parent of a message, and add the message to the window."""
         heard = self._window.parse(said)
         linked = self._platform_link(heard) or self._predicted_link(heard)
         self._window.add(heard, linked.parent_id)
@@ -108,16 +110,16 @@ class ReplyLinker:
 
 
 def link_all(said: Iterable[ConversationMessage], *, model: ReplyModel | None = None) -> list[ReplyLink]:
-    """Return the parent of each message of one room, in the given order."""
+    """Return the parent of each message of one room; takes the messages in their order."""
     linker = ReplyLinker(model)
     return [linker.link(each) for each in said]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PastMessage:
-    """What later messages need of an earlier one."""
+    """What is kept of a past message for the messages after it."""
 
-    #: The number of open messages before it.
+    #: The number of messages to the whole room before it.
     number: int
     author_id: ParticipantId
     seconds: float
@@ -126,7 +128,7 @@ class _PastMessage:
 
 
 class _Stream:
-    """The recent messages with one audience."""
+    """The recent messages of a room that have one audience."""
 
     def __init__(self, *, is_whispered: bool) -> None:
         self._is_whispered = is_whispered
@@ -153,7 +155,7 @@ class _Stream:
 
     @property
     def silence(self) -> timedelta:
-        """The silence that ends a conversation, by the pace of the stream."""
+        """The silence that ends a conversation, computed from the usual pauses of this stream."""
         if self._is_whispered:
             return WHISPER_SILENCE
         if self._silence is None:
@@ -165,17 +167,17 @@ class _Stream:
 
     @property
     def initial_boundary(self) -> SplitReason:
-        """Why a first message opens a conversation."""
+        """The reason for which the first message of the stream starts a conversation."""
         return "idle" if self._is_whispered else "first"
 
     def is_single_thread(self, author_id: ParticipantId) -> bool:
-        """Return whether at most two people take part, or all are whispers."""
+        """Return whether the stream is one thread: at most two people take part, or all messages are whispers."""
         if self._is_whispered:
             return True
         return len(self._written) + (author_id not in self._written) <= 2  # noqa: PLR2004  two people
 
     def was_silent(self, said: ConversationMessage) -> bool:
-        """Return whether there was a long silence before a message."""
+        """Return whether there was a long silence just before a message."""
         if not self.earlier:
             return False
         return said.sent_at.timestamp() - self.earlier[-1].seconds > self.silence.total_seconds()
@@ -187,9 +189,9 @@ class _Stream:
 
 
 class Disentangler:
-    """Assigns the messages of one room to conversations, in order.
+    """Assigns the messages of one room to conversations; takes the messages in order.
 
-    Before new messages, `remember` the last WINDOW messages and the whispers within WHISPER_SILENCE.
+    Call `remember` first with the last WINDOW messages and the whispers within WHISPER_SILENCE.
     """
 
     def __init__(self, linker: ReplyLinker | None = None) -> None:
@@ -199,7 +201,7 @@ class Disentangler:
         self._standing: dict[MessageId, ConversationId] = {}
 
     def set_conversation(self, message_id: MessageId, conversation_id: ConversationId) -> None:
-        """Note the conversation of an older message that may be a parent."""
+        """Record the conversation of an older message that may be a parent."""
         self._standing[message_id] = conversation_id
 
     def remember(
@@ -211,22 +213,22 @@ class Disentangler:
         conversation_id: ConversationId | None,
         is_manual: bool,
     ) -> None:
-        """Add a message that was assigned before."""
+        """Add a message that already has its assignment."""
         if recipients is None:
             self._linker.remember(said, parent_id)
-        # An unassigned message will be processed again.
+        # A message without an assignment is processed again later, so it gets a provisional one here.
         placed = conversation_id or conversation_id_for(said.id)
         self._record(said, self._stream(said, recipients), placed=placed, is_manual=is_manual)
 
     def assign(
         self, said: ConversationMessage, recipients: WhisperAudience, *, pinned_id: ConversationId | None
     ) -> Assignment:
-        """Return the parent and the conversation of a message."""
+        """Return the parent and the conversation of a message; `pinned_id` is its manual assignment."""
         stream = self._stream(said, recipients)
         if recipients is None:
             linked = self._link(said, stream)
         else:
-            # Among few people nothing is predicted.
+            # Replies are not inferred among few people.
             start = ReplyLink(id=said.id, parent_id=None, method=None, confidence=0.0)
             linked = _platform_link(said) or start
         split_reason = _boundary(said, linked, stream)
@@ -244,7 +246,7 @@ class Disentangler:
         )
 
     def _link(self, said: ConversationMessage, stream: _Stream) -> ReplyLink:
-        """Return the parent of an open message."""
+        """Return the parent of a message to the whole room."""
         is_stated = said.reply_to is not None or said.thread_root is not None
         if stream.is_single_thread(said.author_id) and stream.was_silent(said) and not is_stated:
             self._linker.remember(said, None)
@@ -278,12 +280,12 @@ class Disentangler:
 
 
 def conversation_id_for(message_id: MessageId) -> ConversationId:
-    """Return the stable id of the conversation that a message opens; it does not reveal the message."""
+    """Return the stable id of the conversation that a message starts; it does not reveal the message's id."""
     return ConversationId(uuid5(message_id, "conversation"))
 
 
 def _boundary(said: ConversationMessage, linked: ReplyLink, stream: _Stream) -> SplitReason | None:
-    """Return why a message opens a conversation if its parent is unknown; None if it goes on."""
+    """Return why a message without a known parent starts a conversation; None if it continues the last one."""
     if not stream.earlier:
         return stream.initial_boundary
     if stream.was_silent(said):
@@ -296,7 +298,7 @@ def _boundary(said: ConversationMessage, linked: ReplyLink, stream: _Stream) -> 
 
 
 def _platform_link(said: ConversationMessage) -> ReplyLink | None:
-    """Return the parent of a message by the platform."""
+    """Return the parent of a message that the platform states; None if it states none."""
     parent_id = said.reply_to or said.thread_root
     if parent_id is None or parent_id == said.id:
         return None

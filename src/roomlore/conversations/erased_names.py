@@ -1,6 +1,6 @@
-"""Keeps the names of erased persons out of labels and memories, although other people's messages still hold them.
+"""Keeps the names of erased persons out of labels and memories, although others' messages may still contain them.
 
-Common English words are exempt for memories.
+For memories, names that are common English words are not checked.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from roomlore.domain.words import name_forms
 
 
 async def erased_name_words(conn: Connection, org_id: OrgId, texts: Iterable[str]) -> set[str]:
-    """Return the words of texts that are names of erased persons."""
+    """Return the words in these texts that are names of erased persons."""
     if not await db_erased.has_names(conn, org_id):
         return set()
     words = {word for text in texts for word in tokens(text)}
@@ -26,7 +26,7 @@ async def erased_name_words(conn: Connection, org_id: OrgId, texts: Iterable[str
 async def without_erased_names(
     conn: Connection, org_id: OrgId, found: Sequence[ConversationText]
 ) -> Sequence[ConversationText]:
-    """Add the names of erased persons to the names that labels leave out."""
+    """Return the texts with the names of erased persons added to the names that labels leave out."""
     erased = await erased_name_words(conn, org_id, (body for one in found for body in one.told or ()))
     return [replace(one, names=[*one.names, *sorted(erased)]) for one in found] if erased else found
 
@@ -34,7 +34,7 @@ async def without_erased_names(
 async def reject_erased_names(
     conn: Connection, org_id: OrgId, drafts: Sequence[MemoryDraft]
 ) -> Sequence[MemoryDraft]:
-    """Return the drafts without a name of an erased person."""
+    """Return the drafts that contain no name of an erased person."""
     told = [" ".join((one.title, one.content, one.attribute or "", *one.tags)) for one in drafts]
     found = await erased_name_words(conn, org_id, told)
     if not found:

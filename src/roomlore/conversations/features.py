@@ -1,8 +1,8 @@
 """Features of a message and of each candidate parent in the window.
 
 PAIR_FEATURE_NAMES names the rows of `Features.pairs`, MESSAGE_FEATURE_NAMES those of `Features.own`; docs/replymodel.md
-describes them. A numpy call costs as much as the hundred numbers it handles, so values of a participant or a conversation
-are computed once in a table and then read for all places at once.
+describes them. A numpy call costs as much as the hundred numbers it handles, so values of a participant or a
+conversation are computed once in a table and then copied to all places of the window at once.
 """
 
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from roomlore.conversations.window import (
 )
 from roomlore.domain.ids import ParticipantId
 
-#: Fewer messages do not show the pace of a room.
+#: Fewer messages than this do not show the pace of a room.
 _FEW = 20
 _SPAN = 10
-#: Seconds between messages: the default and the minimum.
+#: Usual seconds between messages: the default, and the minimum.
 _USUAL_PACE = 30.0
 _FASTEST = 1.0
-#: Last messages of an author whose addressees count.
+#: The number of an author's last messages whose addressees are counted.
 _OWN_LINES = 8
 _SECONDS = 60.0
 
@@ -73,12 +73,12 @@ MESSAGE_FEATURES = len(MESSAGE_FEATURE_NAMES)
 
 _TURNS = np.arange(WINDOW, 0, -1).astype(np.float32)
 _PLACES = np.arange(WINDOW)
-#: log(1 + count), rounded once.
+#: log(1 + count) for each count, rounded once.
 _LOGS: list[float] = np.log1p(np.arange(WINDOW + 2)).tolist()
 _LOG_OF: list[float] = LOG1P.tolist()
 
 _FACTS = np.array([PAIR_FEATURE_NAMES.index(name) for name in FACT_NAMES])
-#: Boolean rows; they are copied all at once.
+#: Names of the boolean rows, which are copied all at once.
 _BOOLEAN_NAMES = (
     *("same minute", "same author", "calls author", "calls others", "calls same", "their last"),
     *("their last to author", "own last since", "answered by author", "answered by others", "answers author"),
@@ -88,11 +88,11 @@ _BOOLEAN_ROWS = np.array([PAIR_FEATURE_NAMES.index(name) for name in _BOOLEAN_NA
 _MARKS_FROM = PAIR_FEATURES - TEXT_FEATURES
 _TEXT = slice(PAIR_FEATURE_NAMES.index("likeness"), _MARKS_FROM)
 _TIMES = slice(PAIR_FEATURE_NAMES.index("time"), PAIR_FEATURE_NAMES.index("same minute"))
-#: Rows that are equal for all messages of a participant, and their columns in the table of participants.
+#: Rows whose values are the same for all messages of a participant, with their columns in the table of participants.
 _PERSON = slice(PAIR_FEATURE_NAMES.index("is called"), PAIR_FEATURE_NAMES.index("calls author"))
 _KNOWN = slice(PAIR_FEATURE_NAMES.index("called them before"), PAIR_FEATURE_NAMES.index("next is theirs"))
 _CALLED, _LOUD, _MY_CALLS, _TO_ME, _SINCE_TO_ME, _SINCE_MINE, _KNOWS = range(7)
-#: Rows that are equal for all messages of a conversation.
+#: Rows whose values are the same for all messages of a conversation.
 _SHARED = slice(
     PAIR_FEATURE_NAMES.index("turns since its last"), PAIR_FEATURE_NAMES.index("author's last answered them")
 )
@@ -100,7 +100,7 @@ _SHARED = slice(
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Features of a message and its candidates; valid until the next extraction."""
+    """The features of a message and its candidate parents; the arrays are overwritten by the next extraction."""
 
     #: (PAIRS, WINDOW); oldest candidate first.
     pairs: Array
@@ -108,9 +108,9 @@ class Features:
     own: Array
     #: The number of candidates, in the last columns.
     count: int
-    #: Participants in the window that the message calls.
+    #: Participants in the window that the message addresses by name.
     addressed_ids: frozenset[ParticipantId]
-    #: (WINDOW,): the conversation of each place, by a number up to WINDOW.
+    #: (WINDOW,): the number of the conversation of each place, up to WINDOW.
     conversations: Places
 
 
@@ -135,7 +135,7 @@ _EMPTY_PARTICIPANTS = _empty_participants()
 
 
 class FeatureExtractor:
-    """Extracts the features of messages next to one window; reuses its arrays."""
+    """Extracts the features of messages in relation to one window; reuses its arrays."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -150,7 +150,7 @@ class FeatureExtractor:
         self.paces = np.full((2, 1), _SECONDS)
 
     def extract(self, heard: ParsedMessage) -> Features:
-        """Return the features of a message and each message of the window."""
+        """Return the features of a message in relation to each message of the window."""
         window = self._window
         view = _MessageView(self, window, heard)
         self.pairs[_FACTS] = window.facts[:, view.rows]
@@ -171,7 +171,7 @@ class FeatureExtractor:
 
 
 class _MessageView:
-    """One message and the window: the arrays that several features share."""
+    """A message and the window: the arrays that several features share."""
 
     def __init__(self, eye: FeatureExtractor, window: Window, heard: ParsedMessage) -> None:
         self.eye, self.window, self.heard = eye, window, heard
@@ -217,7 +217,7 @@ class _MessageView:
         self._calls()
 
     def _my_calls(self) -> dict[int, tuple[int, int]]:
-        """Return the addressees of the author's last messages: the count and the place of the last."""
+        """Return the addressees of the author's last messages: for each the count and the place of the last address."""
         found: dict[int, tuple[int, int]] = {}
         for place in self.mine[-_OWN_LINES:].tolist():
             for slot in self.window.at(place).mentioned:
@@ -225,7 +225,7 @@ class _MessageView:
         return found
 
     def _calls_to_me(self) -> dict[int, tuple[int, int]]:
-        """Return who calls the author: the count and the place of the last."""
+        """Return the participants who address the author: for each the count and the place of the last address."""
         found: dict[int, tuple[int, int]] = {}
         slots = self.slots[self.calling].tolist()
         for place, slot in zip(self.calling.tolist(), slots, strict=True):
@@ -306,7 +306,7 @@ class _MessageView:
         np.greater(own_last.take(labels), _PLACES, out=yes["author last there"])
 
     def text(self) -> float:
-        """Fill the rows about shared words; return the best likeness."""
+        """Fill the rows about shared words; return the highest similarity."""
         row, labels = self.eye.row, self.labels
         shared = self.window.shared_words(self.heard)
         if shared is None:
@@ -324,7 +324,7 @@ class _MessageView:
         return float(np.maximum.reduce(likeness))
 
     def own(self, best: float) -> Array:
-        """Return the features of the message alone; call it last."""
+        """Return the features of the message alone; to be called last."""
         window, heard, last, row = self.window, self.heard, self.last_own, self.eye.row
         count = window.count
         waiting = np.count_nonzero(self.calls_me[last + 1 :])
@@ -358,7 +358,7 @@ class _MessageView:
 
 
 def _pace(times: npt.NDArray[np.float64], count: int) -> float:
-    """Return the usual seconds between messages: the mean of the middle half of spans."""
+    """Return the usual seconds between messages: the mean of the middle half of the pauses."""
     if count < 3:  # noqa: PLR2004
         return _USUAL_PACE
     if count < _FEW:

@@ -20,20 +20,20 @@ from roomlore.domain.patterns import lazy_pattern
 
 _Word = TypeVar("_Word")
 
-#: Buckets of the table of word rarity.
+#: Rows of the table of word rarity; words are hashed to rows.
 BUCKETS = 1 << 14
 _MASK = BUCKETS - 1
-#: A rarer word (log of one over the share of messages with it) may show the topic.
+#: A word with a higher rarity (log of one over the share of messages with it) may show the topic.
 RARE_WORD_RARITY = 4.2
-#: Rare words that are compared; a pasted log has more.
+#: The most rare words of a message that are compared; a pasted log has more.
 MAX_RARE_WORDS = 24
 CHARACTERS_READ = 2000
-#: The weight of a URL that two messages share.
+#: The weight of a URL that two messages share, in place of the rarity of a word.
 _LINK_WEIGHT = 12.0
 _LINKS_READ = 4
 
 _TOKEN = lazy_pattern(r"[^\W_](?:[\w.+/'-]*[\w+])?")
-#: Commands and files; each pattern runs only if its sign is in the text, which is faster.
+#: Patterns of commands and files. Each is tried only if its sign is in the text, which is faster.
 _CODE = (
     ("`", lazy_pattern("`")),
     ("/", lazy_pattern(r"(?<!\w)[~/][\w.-]+/")),
@@ -42,7 +42,7 @@ _CODE = (
     (".", lazy_pattern(r"\.(?<=\w\.)(?:conf|list|py|sh|deb|log|tar|gz|iso|so|js|md)\b")),
 )
 
-#: Words that count anywhere in a message, by feature.
+#: For each feature, words that show it anywhere in a message.
 _ANYWHERE = {
     "asks": "how what whats what's why where when who which can could does do is are should would any",
     "asks all": "anyone anybody someone somebody everyone everybody guys folks people all anyone's",
@@ -58,7 +58,7 @@ _ANYWHERE = {
     "laughs": "lol haha hahaha heh hehe lmao rofl",
     "advises": "try use install run type check need want sudo apt apt-get click",
 }
-#: Words that count as the first word, by feature.
+#: For each feature, words that show it as the first word of a message.
 _FIRST = {
     "greets": "hi hello hey hiya yo re greetings howdy morning evening",
     "affirms": "yes yeah yep yup ya sure ok okay k right correct exactly indeed true agreed ah oh cool great nice fine "
@@ -68,10 +68,10 @@ _FIRST = {
     "orders": "try use install run type check look read go open edit remove add just sudo apt see do apt-get",
     "wonders": "how what whats what's why where when who which can could does do is are should would anyone any",
 }
-#: Dialogue acts, learnt from words.
+#: Dialogue acts, whose probabilities are predicted from words.
 ACT_NAMES = ("may start", "may go on", "may answer", "may be answered", "may be gone on with")
 ACT_COUNT = len(ACT_NAMES)
-#: Words that are read for the acts.
+#: The number of words of a message from which the acts are predicted.
 ACT_WORDS = 40
 _SMILES = frozenset((":)", ":(", ":-)", ";)", ":d", ":p", ":/", "=)", ";-)", ":-/", ":-(", "xd", ":o", "^^"))
 
@@ -100,7 +100,7 @@ TEXT_FEATURES = len(TEXT_FEATURE_NAMES)
 
 @lru_cache(maxsize=1 << 16)
 def bucket(word: str) -> int:
-    """Return the row of a word in the learnt tables."""
+    """Return the row of a word in the tables of the lexicon."""
     return crc32(word.encode("utf-8", "surrogatepass")) & _MASK
 
 
@@ -122,13 +122,13 @@ def tokens(body: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """Learnt tables of words."""
+    """The learnt tables: rarity of words, and weights of words for dialogue acts."""
 
-    #: (BUCKETS,): log of one over the share of messages with a word of the row.
+    #: (BUCKETS,): for each row, log of one over the share of messages with a word of that row.
     rarity: list[float]
-    #: (BUCKETS, ACTS): the weight of the words and word pairs of a row for each act.
+    #: (BUCKETS, ACTS): for each row, the weight of its words and word pairs for each act.
     acts: npt.NDArray[np.float32]
-    #: (ACTS,): the weight of an empty message.
+    #: (ACTS,): the value of each act for an empty message.
     bias: npt.NDArray[np.float32]
 
 
@@ -138,7 +138,7 @@ class ParsedText:
     __slots__ = ("features", "rare", "rare_weight", "tokens")
 
     def __init__(self, body: str, lexicon: Lexicon, *, skip: int = 0) -> None:
-        """Parse a body; the first `skip` words are names that it calls."""
+        """Parse a body; its first `skip` words are names of addressees."""
         rarity = lexicon.rarity
         lower = body[:CHARACTERS_READ].lower()
         self.tokens: list[str] = _TOKEN.findall(lower)
@@ -150,7 +150,7 @@ class ParsedText:
         links: list[str] = _LINK.findall(lower)[:_LINKS_READ] if "http" in lower or "www." in lower else []
         for link in links:
             self.rare[" " + link.rstrip(".,)>")] = _LINK_WEIGHT
-        #: The norm of the vector of rare words.
+        #: The Euclidean norm of the weights of the rare words.
         self.rare_weight = math.sqrt(sum(weight * weight for weight in self.rare.values()))
         said = self.tokens[skip:]
         self.features = np.empty(TEXT_FEATURES, dtype=np.float32)
@@ -162,7 +162,7 @@ class ParsedText:
 
 
 class RareWordIndex:
-    """Index of numbered messages by rare word."""
+    """Finds the numbered messages that share rare words."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, list[int]] = {}
@@ -171,18 +171,21 @@ class RareWordIndex:
         return len(self._numbers)
 
     def add(self, rare: dict[str, float], number: int) -> None:
-        """Add a message; numbers grow."""
+        """Add a message under a number that is higher than all before."""
         for word in rare:
             self._numbers.setdefault(word, []).append(number)
 
     def drop(self, rare: dict[str, float]) -> None:
-        """Drop the oldest message, which has these words."""
+        """Remove the oldest message, which has these rare words."""
         remove_oldest(self._numbers, rare)
 
     def shared_weights(
         self, rare: dict[str, float], *, start: int, places: int
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
-        """Return the sum of squares and the maximum of the shared weights of each message from `start` on, or None."""
+        """Return for each message from `start` on the sum of squares and the maximum of the shared weights.
+
+        Return None if none shares a word.
+        """
         numbers: list[int] = []
         weights: list[float] = []
         for word, weight in rare.items():
@@ -202,7 +205,7 @@ class RareWordIndex:
 
 
 def remove_oldest(postings: dict[_Word, list[int]], words: Iterable[_Word]) -> None:
-    """Remove the oldest number from the list of each word, and empty lists."""
+    """Remove the oldest number from the list of each word, and remove lists that become empty."""
     for word in words:
         numbers = postings[word]
         if len(numbers) == 1:
@@ -212,7 +215,7 @@ def remove_oldest(postings: dict[_Word, list[int]], words: Iterable[_Word]) -> N
 
 
 def act_features(said: list[str], lower: str) -> list[int]:
-    """Return the rows of a text in the table of acts: its words, word pairs and last character."""
+    """Return the rows of a text in the table of acts: those of its words, word pairs and last character."""
     words = " ".join(("^", *said[:ACT_WORDS], "$")).encode("utf-8", "surrogatepass").split(b" ")
     sums = list(map(crc32, words))
     # The checksum of a pair continues that of its first word.
@@ -224,7 +227,7 @@ def act_features(said: list[str], lower: str) -> list[int]:
 
 def act_probabilities(said: list[str], lower: str, lexicon: Lexicon) -> npt.NDArray[np.float32]:
     """Return the probability of each act."""
-    # Sorted: the order of a set may differ between runs, the order of a sum must not.
+    # Sorted, because the sum must not depend on the order of a set, which may differ between runs.
     rows = sorted(act_features(said, lower))
     speaks: npt.NDArray[np.float32] = np.add.reduce(lexicon.acts.take(rows, axis=0))
     speaks += lexicon.bias
@@ -232,7 +235,7 @@ def act_probabilities(said: list[str], lower: str, lexicon: Lexicon) -> npt.NDAr
 
 
 def _word_features(said: list[str]) -> npt.NDArray[np.float32]:
-    """Return the word features."""
+    """Return the features that single words show."""
     bits = _FIRST_BITS.get(said[0], 0) if said else 0
     for kind in map(_ANYWHERE_BITS.get, said):
         if kind:
@@ -272,9 +275,9 @@ def _shows_code(body: str) -> bool:
 
 #: Words of a label.
 LABEL_WORDS = 3
-#: Rarer words count as much as an unknown word.
+#: The highest rarity that is used, that of an unknown word.
 MAX_RARITY = 8.0
-#: More frequent words show no topic.
+#: More frequent words than this show no topic.
 MIN_RARITY = 3.6
 SHORTEST_WORD = 3
 LONGEST_WORD = 30

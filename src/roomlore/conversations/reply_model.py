@@ -21,28 +21,29 @@ _NEVER = np.float32(-1e9)
 
 @dataclass(frozen=True, slots=True)
 class ReplyModel:
-    """Two hidden layers over each candidate and over "starts a conversation", then a softmax."""
+    """Two hidden layers over each candidate and over the option of starting a conversation, then a softmax."""
 
     lexicon: Lexicon
-    #: (hidden, PAIRS), (hidden, OWN), (hidden,): the first layer with the input scaling.
+    #: (hidden, PAIRS), (hidden, OWN), (hidden,): the weights of the first layer, which include the scaling of the
+    #: inputs.
     pair_weights: Array
     own_weights: Array
     bias: Array
-    #: (hidden,): replaces the pair if the message starts a conversation.
+    #: (hidden,): takes the place of the pair features for the option that the message starts a conversation.
     start_vector: Array
-    #: (hidden, hidden 2), (hidden 2,), (hidden 2,): the second and the last layer.
+    #: (hidden, hidden 2), (hidden 2,), (hidden 2,): the weights of the second and the last layer.
     second_weights: Array
     second_bias: Array
     last_weights: Array
-    #: Divides all scores, to calibrate the probabilities.
+    #: All scores are divided by this, to calibrate the probabilities.
     temperature: float = 1.0
-    #: Added to the score of starting a conversation before the choice.
+    #: Added to the score of starting a conversation before the best option is chosen.
     start_bonus: float = 0.0
-    #: The weight of a candidate's whole conversation, 0..1.
+    #: The weight of a candidate's whole conversation in the choice, 0..1.
     conversation_weight: float = 0.5
 
     def scores(self, seen: Features) -> Array:
-        """Return the score of each place, oldest first, and last that of starting a conversation."""
+        """Return the score of each place, oldest first, followed by the score of starting a conversation."""
         own = self.own_weights @ seen.own + self.bias
         hidden = np.empty((len(own), WINDOW + 1), dtype=np.float32)
         np.matmul(self.pair_weights, seen.pairs, out=hidden[:, :WINDOW])
@@ -57,7 +58,7 @@ class ReplyModel:
         return scores
 
     def probabilities(self, scores: Array) -> Array:
-        """Return the probability of each place, and last that of starting a conversation."""
+        """Return the probability of each place, followed by that of starting a conversation."""
         scaled = scores / np.float32(self.temperature)
         shares: Array = np.exp(scaled - np.maximum.reduce(scaled), dtype=np.float32)
         return shares / np.add.reduce(shares)
@@ -65,7 +66,8 @@ class ReplyModel:
     def choose(self, scores: Array, conversations: Places) -> int:
         """Return the best place, or WINDOW if the message starts a conversation.
 
-        The probability of a place's whole conversation counts too: a likely answer to any of its messages belongs there.
+        The probability of a place's whole conversation is part of its score: a message that probably answers some
+        message of a conversation belongs to that conversation.
         """
         shares = np.exp(scores - np.maximum.reduce(scores), dtype=np.float64)
         places = shares[:WINDOW]
@@ -82,7 +84,11 @@ def load() -> ReplyModel:
 
 
 def load_from(path: Path) -> ReplyModel:
-    """Return the model of a weights file; raise ValueError if it was made for other features."""
+    """Return the model of a weights file.
+
+    Raises:
+        ValueError: The file was made for other features.
+    """
     with np.load(path, allow_pickle=False) as stored:
         arrays = {name: np.ascontiguousarray(stored[name], dtype=np.float32) for name in stored.files}
     lexicon = Lexicon(arrays.pop("rarity").tolist(), arrays.pop("acts"), arrays.pop("usual"))

@@ -1,8 +1,8 @@
 """The last messages of a room as arrays: authors, addressees, parents, rare words.
 
-The state depends only on the messages in the window and their parents, not on older ones. Names are resolved against the
-authors in the window, so a message that leaves takes its author's name along. Counts stand where a flag would do, so that
-each addition can be undone.
+The state depends only on the messages in the window and their parents. Names are looked up among the authors in the
+window, so the name of an author is removed with the author's last message. Counts are stored even where a flag would be
+enough, so that each addition can be undone.
 """
 
 from collections import deque
@@ -24,16 +24,16 @@ from roomlore.conversations.message_text import (
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.text.mentions import MentionWords, aliases, mention_words
 
-#: Earlier messages that are candidates; older ones are never read.
+#: The number of earlier messages that are candidates; older ones are never read.
 WINDOW = 100
-#: Columns of participants: those in the window, one for empty places, one for anybody else.
+#: The number of columns of participants: those in the window, one for empty places, one for everybody else.
 SLOTS = WINDOW + 2
 EMPTY, OUTSIDE = WINDOW, WINDOW + 1
-#: Columns of conversations: those in the window, and EMPTY.
+#: The number of columns of conversations: those in the window, and EMPTY.
 CONVERSATIONS = WINDOW + 1
-#: A more common word is a word of the language before it is a name.
+#: A word with a lower rarity is taken for a word of the language before it is taken for a name.
 COMMON_WORD_RARITY = 7.4
-#: The number of no message.
+#: Stands for the number of a missing message.
 NO_MESSAGE = -1_000_000
 _CAPACITY = 8 * WINDOW
 
@@ -42,14 +42,14 @@ Speaker = tuple[int, str]
 Array = npt.NDArray[np.float32]
 Places = npt.NDArray[np.intp]
 
-#: Facts of a message that do not depend on the next author: the rows of `Window.facts`.
+#: Facts of a message that do not depend on the author of the next one; they are the rows of `Window.facts`.
 FACT_NAMES = (
     *("next is theirs", "before is theirs", "answers", "answered by themselves", "answers themselves"),
     *("starts", "parent outside", "lone start"),
 )
 _NEXT, _BEFORE, _ANSWERS, _BY_THEMSELVES, _THEMSELVES, _STARTS, _OUTSIDE, _LONE = range(len(FACT_NAMES))
 _ASKS = TEXT_FEATURE_NAMES.index("question mark")
-#: log(1 + count).
+#: log(1 + count) for each count.
 LOG1P: Array = np.log1p(np.arange(WINDOW + 2, dtype=np.float32))
 
 
@@ -60,14 +60,14 @@ class ConversationMessage:
     id: MessageId
     author_id: ParticipantId
     author_name: str
-    #: Aware; may have minute precision.
+    #: The time with a zone; its precision may be one minute.
     sent_at: datetime
     body: str
-    #: The message it replies to, by the platform.
+    #: The message that it replies to, according to the platform.
     reply_to: MessageId | None = None
-    #: The root of its thread on the platform.
+    #: The root of its thread, according to the platform.
     thread_root: MessageId | None = None
-    #: The participants it mentions, by the platform.
+    #: The participants it mentions, according to the platform.
     mentions: frozenset[ParticipantId] = frozenset()
 
 
@@ -79,38 +79,38 @@ class ParsedMessage:
     text: ParsedText
     mention_words: MentionWords
     time: float
-    #: The words that the window indexes it by.
+    #: The words that may address somebody, by which the window finds the message.
     loud: tuple[object, ...]
     plain: tuple[object, ...]
     parent_id: MessageId | None = None
-    #: The number of its parent while that is in the window.
+    #: The number of its parent; NO_MESSAGE if the parent is not in the window.
     parent: int = NO_MESSAGE
-    #: The numbers of its answers, and of the other answers to its parent once that has left.
+    #: The numbers of its answers; and, in `siblings`, of all answers to its parent, if that has left the window.
     answers: list[int] = field(default_factory=list)
     siblings: list[int] = field(default_factory=list)
-    #: How many aliases of each participant it has, by their column.
+    #: For each participant, by column, how many of their aliases it contains.
     mentioned: dict[int, int] = field(default_factory=dict)
 
 
 class Window:
-    """The last messages of one room, oldest first; the last axis of each array is the message."""
+    """The last messages of one room, oldest first. The last axis of each array is the message."""
 
     def __init__(self, lexicon: Lexicon) -> None:
         self._lexicon = lexicon
-        #: The aliases of names, and whether each counts anywhere.
+        #: For each name its aliases, and whether each alias is recognised anywhere in a message.
         self._spelled: dict[str, dict[str, bool]] = {}
         self.count = 0
-        #: The number of the next message, and of the message in row 0.
+        #: The number of the next message, and the number of the message in row 0.
         self.next = 0
         self._row0 = -WINDOW
         self.parsed: deque[ParsedMessage] = deque()
         self._numbers: dict[MessageId, int] = {}
         self._set_up_messages(_CAPACITY)
-        #: How many messages start a conversation.
+        #: How many messages of the window start a conversation.
         self.starts = 0
-        #: The rank of the last message of each participant, and of each conversation.
+        #: The rank of the last message of each participant, and of the last message of each conversation.
         self.last_ranks = np.zeros((2, SLOTS), dtype=np.intp)
-        #: The size of each conversation in the window, and the number of its last message.
+        #: For each conversation the number of its messages in the window, and the number of its last message.
         self.sizes = np.ones(CONVERSATIONS, dtype=np.intp)
         self.lasts = np.zeros(CONVERSATIONS, dtype=np.int64)
         self._unused = list(range(WINDOW))
@@ -127,27 +127,29 @@ class Window:
     def _set_up_messages(self, rows: int) -> None:
         self.times = np.zeros(rows)
         self.slots = np.full(rows, EMPTY, dtype=np.intp)
-        #: The column of the conversation, and of the parent's author (EMPTY: not in the window).
+        #: For each message the column of its conversation, and the column of its parent's author (EMPTY if not in the
+        #: window).
         self.conversations = np.full(rows, EMPTY, dtype=np.intp)
         self.parent_slots = np.full(rows, EMPTY, dtype=np.intp)
-        #: The rank of each message among those of its author, and of its conversation.
+        #: The rank of each message among those of its author, and among those of its conversation.
         self.ranks = np.zeros((2, rows), dtype=np.intp)
         self.facts = np.zeros((len(FACT_NAMES), rows), dtype=np.float32)
         self.marks = np.zeros((TEXT_FEATURES, rows), dtype=np.float32)
         self.masses = np.full(rows, 1e6, dtype=np.float32)
         self.answers = np.zeros(rows, dtype=np.uint8)
         self.answered_at = np.full(rows, NO_MESSAGE, dtype=np.int64)
-        #: Whether a participant answered a message or is called by it, and how many are called.
+        #: Whether a participant answered each message, whether each message addresses the participant, and how many it
+        #: addresses.
         self.answered_by = np.zeros((SLOTS, rows), dtype=np.bool_)
         self.calls = np.zeros((SLOTS, rows), dtype=np.bool_)
         self.called = np.zeros(rows, dtype=np.uint8)
-        #: Whether it is an unanswered question that starts a conversation.
+        #: Whether each message is an unanswered question that starts a conversation.
         self.open = np.zeros(rows, dtype=np.bool_)
 
     # Reading a message
 
     def parse(self, said: ConversationMessage) -> ParsedMessage:
-        """Parse a message without adding it."""
+        """Return a message with its parsed text, without adding it to the window."""
         called = mention_words(said.body)
         return ParsedMessage(
             message=said,
@@ -168,7 +170,7 @@ class Window:
         return self._slot_of.get(participant_id, OUTSIDE)
 
     def mentioned_by(self, heard: ParsedMessage, author: int) -> tuple[dict[int, ParticipantId], set[int]]:
-        """Return the participants that a message calls, by column, and the columns of those called loud."""
+        """Return the participants that a message addresses, by column, and the columns of unmistakable ones."""
         named = self._named
         loud = {slot for word in heard.loud if word in named for slot, _ in named[word]}
         found = {
@@ -184,12 +186,12 @@ class Window:
         return {slot: self._who[slot] for slot in found}, loud
 
     def mentions_of(self, said: ConversationMessage) -> list[int]:
-        """Return the places of the messages that call an author who is not in the window."""
+        """Return the places of the messages that address an author who is not in the window."""
         start = self.next - WINDOW
         return [number - start for number in self._callers(self._spellings(said.author_id, said.author_name))]
 
     def position_of(self, message_id: MessageId) -> int | None:
-        """Return the place of a message in the window, or None."""
+        """Return the place of a message in the window; None if it is not in the window."""
         number = self._numbers.get(message_id)
         return None if number is None else number - self.next + WINDOW
 
@@ -198,12 +200,15 @@ class Window:
         return self.parsed[place - WINDOW + self.count]
 
     def rows(self) -> slice:
-        """Return the rows of the window in the arrays."""
+        """Return the rows that the window takes in the arrays."""
         end = self.next - self._row0
         return slice(end - WINDOW, end)
 
     def shared_words(self, heard: ParsedMessage) -> tuple[Array, Array] | None:
-        """Return the shared rare words of a message and each place: sum of squares and maximum."""
+        """Return the shared rare words of a message and each place: sum of squares and maximum of their weights.
+
+        Return None if it shares none.
+        """
         return self._words.shared_weights(heard.text.rare, start=self.next - WINDOW, places=WINDOW)
 
     # Adding
@@ -269,7 +274,7 @@ class Window:
         self._join(row, int(self.conversations[above]))
 
     def _join(self, row: int, column: int | None) -> None:
-        """Put a message into a conversation, by default a new one."""
+        """Put a message into the conversation of a column; None starts a new one."""
         if column is None:
             column = self._unused.pop()
         else:
@@ -282,7 +287,7 @@ class Window:
         return self.parsed[number - self.next + self.count]
 
     def _post(self, heard: ParsedMessage, number: int) -> None:
-        """Index the words of a message, and count the participants it calls."""
+        """Index the words of a message, and count the participants that it addresses."""
         named = self._named
         speakers: set[Speaker] = set()
         for word in heard.loud:
@@ -328,7 +333,10 @@ class Window:
         return numbers
 
     def _enter(self, said: ConversationMessage) -> int:
-        """Return the column of an author; earlier messages may call a new one."""
+        """Return the column of an author, adding one for a new author.
+
+        Earlier messages may already address that author.
+        """
         author = said.author_id
         slot = self._slot_of.get(author)
         if slot is None:
@@ -363,7 +371,7 @@ class Window:
         self._leave(int(self.slots[row]), heard.message.author_name)
 
     def _part(self, heard: ParsedMessage, row: int) -> None:
-        """Take the oldest message out of its conversation; its answers now have a parent outside."""
+        """Remove the oldest message from its conversation; its answers then have a parent outside the window."""
         self.facts[_BEFORE, row + 1] = 0.0
         self.starts -= heard.parent_id is None
         for answer in heard.answers:
@@ -381,7 +389,7 @@ class Window:
             self._split(column, row)
 
     def _split(self, column: int, gone: int) -> None:
-        """Split the descendants of a dropped message from the other answers to its parent."""
+        """Move the descendants of a removed message to a conversation of their own."""
         rows = slice(gone + 1, self.next - self._row0)
         below, beside = [gone], list[int]()
         for row in ((self.conversations[rows] == column).nonzero()[0] + gone + 1).tolist():
@@ -417,7 +425,7 @@ class Window:
                 del self._named[word]
 
     def _slide(self) -> None:
-        """Move the window to the start of the arrays."""
+        """Move the rows of the window to the start of the arrays."""
         kept = slice(_CAPACITY - WINDOW, _CAPACITY)
         people = (self.slots, self.parent_slots, self.answered_by, self.calls, self.called)
         answers = (self.conversations, self.answers, self.answered_at, self.open, self.ranks, self.facts)

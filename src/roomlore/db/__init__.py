@@ -1,1 +1,1 @@
-"""The only place that speaks SQL: functions take a connection, return frozen records and never commit."""
+"""The only package with SQL: functions take a connection, return frozen records and never commit."""

@@ -16,7 +16,7 @@ MAX_PARTICIPANTS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractionStats:
-    """A participant whom an agent has met: all they exchanged, and how much of it still counts."""
+    """A participant whom an agent has met: counts of their exchanges, and (`..._now`) counts that decrease with age."""
 
     id: ParticipantId
     name: str
@@ -49,7 +49,7 @@ class ExperienceFilter:
     task_id: str | None = None
     #: Memories that name any of these participants.
     people: Collection[ParticipantId] | None = None
-    #: Memories that share a word with it, or weigh more than a learning usually does.
+    #: Memories that share a word with the topic, or weigh more than a learning does by default.
     topic: str | None = None
     #: Whether memories belong to a task.
     is_of_task: bool | None = None
@@ -144,7 +144,7 @@ class AgentReply:
 async def refresh_interactions(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
 ) -> None:
-    """Count anew who met which agent in conversations."""
+    """Recount the interactions of agents and participants in conversations."""
     ...
 
 
@@ -158,7 +158,7 @@ async def interactions(
     at: datetime,
     half_life: timedelta,
 ) -> list[InteractionStats]:
-    """Return whom an agent, by all its accounts, has met as far as the viewer may see it, or those of some people."""
+    """Return the visible interactions of an agent, by all its accounts, with everybody or only with `people`."""
     ...
 
 
@@ -171,7 +171,7 @@ async def weighted_memories(
     at: datetime,
     limit: int,
 ) -> list[WeightedMemory]:
-    """Return the active memories of an agent that the filter accepts and the viewer may see, in the filter's order."""
+    """Return the active memories of an agent that match the filter and the viewer may see, in the filter's order."""
     ...
 
 
@@ -179,7 +179,7 @@ async def weighted_memories(
 async def memory_state(
     conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId], memory_ids: Collection[MemoryId]
 ) -> MemoryState:
-    """Return whether memories are all active, unchanged and visible, and a mark of all that the agent has."""
+    """Return whether these memories are all active, unchanged and visible, and a mark of all memories of the agent."""
     ...
 
 
@@ -187,13 +187,13 @@ async def memory_state(
 async def message_scene(
     conn: Connection, org_id: OrgId, message_id: MessageId, *, limit: int = MAX_PARTICIPANTS
 ) -> MessageScene:
-    """Return the topic and participants of a message's conversation; its author alone where the viewer may not follow it."""
+    """Return the topic and participants of a message's conversation; only its author if the viewer may not see that."""
     ...
 
 
 @QUERIES.query
 async def reader_accounts(conn: Connection) -> ReaderAccounts:
-    """Return who reads."""
+    """Return the accounts of the viewer, and whether the viewer is an agent."""
     ...
 
 
@@ -203,8 +203,8 @@ async def nearby_messages(
 ) -> list[NearbyMessage]:
     """Return the messages of a room up to a message and after it that the viewer may read, newest first.
 
-    They address those mentioned, the author of the message they answer, the audience of a whisper, and the members of a
-    direct room. Inferred replies and mentions do not count.
+    A message addresses the participants it mentions, the author of the message it answers, the audience of a whisper,
+    and the members of a direct room. Inferred replies and mentions are ignored.
     """
     ...
 
@@ -221,7 +221,7 @@ async def participant_names(
 async def enqueue_reply(
     conn: Connection, org_id: OrgId, *, reply_id: MessageId, trigger_id: MessageId
 ) -> RowCount:
-    """Enqueue a reply to be remembered if it is worth it; return 0 if it was enqueued already."""
+    """Enqueue a reply of an agent, which may become a memory; return 0 if it was enqueued already."""
     ...
 
 
@@ -229,5 +229,5 @@ async def enqueue_reply(
 async def agent_replies(
     conn: Connection, org_id: OrgId, reply_ids: Collection[MessageId]
 ) -> list[AgentReply]:
-    """Return the enqueued ones of these replies with the messages they answer, if both still exist."""
+    """Return those of these replies that are enqueued, with the messages they answer, if both still exist."""
     ...

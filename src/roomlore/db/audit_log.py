@@ -29,5 +29,5 @@ async def append(
 async def newest_lines(
     conn: Connection, org_id: OrgId, *, about: IdRanges | None, limit: int
 ) -> list[AuditLine]:
-    """Return the newest visible lines, newest first; with `about` those whose key, viewer or a subject is in its ranges."""
+    """Return the newest visible lines, newest first; `about`: those whose key, viewer or subject is in these ranges."""
     ...

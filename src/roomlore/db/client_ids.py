@@ -50,7 +50,7 @@ async def earlier_messages(
     stated_by: Collection[bytes],
     own: Collection[ParticipantId],
 ) -> EarlierMessage | None:
-    """Return the message, erased or not, that these accounts sent with a client id or that their platform knows by it."""
+    """Return the message, erased or not, that these accounts sent with this client id or that has it as platform id."""
     ...
 
 
@@ -66,7 +66,7 @@ async def add(
 async def unmatched(
     conn: Connection, org_id: OrgId, keys: Collection[tuple[RoomId, str]]
 ) -> list[UnmatchedMessage]:
-    """Return the messages with these client ids in rooms where the platform has no message by the id."""
+    """Return the messages with these client ids, in rooms where no platform message has the same id."""
     ...
 
 
@@ -77,20 +77,20 @@ async def adopt_platform_ids(conn: Connection, org_id: OrgId, message_ids: Seque
 
 
 async def link_waiting_replies(conn: Connection, org_id: OrgId, message_id: MessageId) -> set[MessageId]:
-    """Link waiting replies to a message just sent with the id that they answer; return the replies."""
+    """Link replies that wait for the client id of a message just sent to this message; return the replies."""
     return await _enqueue(conn, org_id, await _link_waiting_replies(conn, org_id, message_id))
 
 
 async def link_replies(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> set[MessageId]:
-    """Link those of these replies that wait to the messages sent with the client ids that they answer; return them.
+    """Link those of these replies that wait for a client id to the message sent with it; return the linked replies.
 
-    If the platform's own message of the id comes later and is another one, they are linked to that.
+    If a different platform message with that id arrives later, they are linked to that message.
     """
     return await _enqueue(conn, org_id, await _link_replies(conn, org_id, message_ids))
 
 
 async def relink_replies(conn: Connection, org_id: OrgId) -> set[MessageId]:
-    """Link replies to the messages just added if they answered messages with the same client ids; return the replies."""
+    """Move replies from messages with a client id to the messages just added with the same id; return the replies."""
     return await _enqueue(conn, org_id, await _relink_replies(conn, org_id))
 
 
@@ -125,5 +125,5 @@ async def persons_of_accounts(
 async def tombstones(
     conn: Connection, org_id: OrgId, places: Sequence[tuple[str, str, str]]
 ) -> set[tuple[str, str, str, bytes]]:
-    """Return those of these places (platform, room, client id) whose message was erased, with its author's digest."""
+    """Return (platform, room, client id, author's digest) of those of these places whose message was erased."""
     ...

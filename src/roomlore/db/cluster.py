@@ -4,7 +4,7 @@ Kernel locks tell whether it runs and is used, not process ids: a lock ends with
 a wrong state behind. There are three lock files:
 
     gate.lock     held briefly to start, join, leave or stop the server
-    holders.lock  shared by every open Cluster: the one that can take it alone is the last, and stops the server
+    holders.lock  shared by every open Cluster; a Cluster that can lock it alone is the last, and stops the server
     server.lock   inherited by every process of the server: it is free when none of them lives
 """
 
@@ -39,7 +39,7 @@ from roomlore.domain.errors import Conflict, DatabaseFull, DatabaseUnavailable
 
 @contextlib.contextmanager
 def opened_lock(file: Path) -> Generator[int]:
-    """Open a lock file, which is created if missing; it is closed, not unlocked, at the end."""
+    """Open a lock file, which is created if missing; at the end close it without unlocking."""
     descriptor = open_lock(file)
     try:
         yield descriptor
@@ -53,7 +53,7 @@ def open_lock(file: Path) -> int:
 
 
 def acquire(descriptor: int, *, shared: bool = False) -> bool:
-    """Take a lock, exclusive or shared, or change it; False if another process is in the way.
+    """Take a lock or change its mode, exclusive or shared; return False if another process prevents it.
 
     If a change fails, the lock is lost.
     """
@@ -89,10 +89,10 @@ _Returned = TypeVar("_Returned")
 _POLL_SECONDS = 0.02
 _STARTUP_LOCK_SECONDS = 120.0
 _MAX_ATTEMPTS = 3
-#: With less, a crashed server may not start: it writes during recovery.
+#: Minimum free space to start: with less, a crashed server may fail when it writes during recovery.
 _MIN_FREE_BYTES = 64 * 2**20
 _DISK_FULL = "the disk of {} is full: the embedded PostgreSQL cannot start"
-#: How long the server may take to stop in order, and then at once.
+#: How long to wait for an orderly stop, and then for an immediate one.
 _STOP_SECONDS, _QUIT_SECONDS = 30.0, 15.0
 
 
@@ -136,7 +136,7 @@ class _Lease:
     owner: int
 
     def take(self) -> int | None:
-        """Return the descriptor to the first caller in the owning process, and None to others."""
+        """Return the descriptor on the first call in the owning process; None on any other call."""
         taken, self.descriptor = self.descriptor, None
         return taken if os.getpid() == self.owner else None
 
@@ -257,13 +257,13 @@ def _start(home: DataDir, options: _StartOptions) -> Cluster:
                 options.deadline.tick()
             return _connect_or_launch(home, options, gate=gate, holders=holders)
         except BaseException as failure:
-            # A server that is only slow continues its recovery for the next attempt.
+            # A server that is only slow continues its recovery; the next attempt then finds it ready.
             _stop_if_last(home, holders, stop=not isinstance(failure, _TimedOut))
             raise
 
 
 def _connect_or_launch(home: DataDir, options: _StartOptions, *, gate: int, holders: int) -> Cluster:
-    """Return a lease on the server, even if one that answered first was just stopping."""
+    """Return a lease on a running server; start it again if it answered while it was stopping."""
     launched = False
     for _ in range(_MAX_ATTEMPTS - 1):
         launched |= _ensure_running(home, options, gate)
@@ -427,7 +427,10 @@ def _server_lives(home: DataDir) -> bool:
 
 
 def _in_use(home: DataDir) -> bool:
-    """Return whether a process holds a lease or is about to; asks behind the gate to block nobody."""
+    """Return whether a process holds a lease or may be about to take one.
+
+    The check holds the gate, so that it blocks no process that is taking a lease.
+    """
     if not home.lock("gate").exists():
         return False
     with opened_lock(home.lock("gate")) as gate:

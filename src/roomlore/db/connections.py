@@ -28,7 +28,7 @@ async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[Tu
 
 @contextmanager
 def translate_errors() -> Generator[None]:
-    """Translate the driver's connection errors, inside the block, into errors with a cure."""
+    """Translate the driver's connection errors, inside the block, into errors that say what to do."""
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as error:
@@ -50,7 +50,7 @@ def translate_errors() -> Generator[None]:
 
 @contextmanager
 def translate_connection_errors() -> Generator[None]:
-    """Translate the loss of a connection and a full disk, inside the block, into errors with a cure."""
+    """Translate the loss of a connection and a full disk, inside the block, into errors that say what to do."""
     try:
         yield
     except psycopg.errors.DiskFull as error:

@@ -30,7 +30,7 @@ class UntitledConversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TitleMessage:
-    """A message of a conversation, or its beginning."""
+    """A message of a conversation; a long text is truncated."""
 
     message_id: MessageId
     author_name: str

@@ -79,7 +79,7 @@ class MessageState:
     id: MessageId
     kind: MessageKind
     is_erased: bool
-    #: The audience of a whisper, its author included; None where everybody in the room hears it.
+    #: The audience of a whisper, including its author; None if everybody in the room may read the message.
     recipients: Sequence[ParticipantId] | None
     conversation_id: ConversationId | None
 
@@ -107,7 +107,7 @@ async def _newest_of_room(
 
 
 async def find(conn: Connection, org_id: OrgId, word: str) -> list[ConversationId]:
-    """Return up to ten visible conversations whose id a word is, begins or ends."""
+    """Return up to ten visible conversations whose ids begin or end with a word."""
     ids = ids_matching(word)
     return await _find(conn, org_id, ids) if ids else []
 
@@ -184,7 +184,7 @@ async def with_assignments(
     messages: Sequence[Message],
     assignments: Mapping[MessageId, ConversationId],
 ) -> list[AssignedMessage]:
-    """Return messages with their conversations and what they answer, as far as that is visible."""
+    """Return messages with their conversations and parents, as far as these are visible."""
     answers = await _replies(conn, org_id, [one.id for one in messages])
     return [
         AssignedMessage(message=one, answers=answers.get(one.id), conversation_id=assignments.get(one.id))
@@ -233,7 +233,7 @@ async def message_states(
 
 @QUERIES.query
 async def roots(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> list[MessageId]:
-    """Return the messages of a conversation that answer nothing in it."""
+    """Return the messages of a conversation whose parent is not in it."""
     ...
 
 
@@ -327,7 +327,7 @@ async def close(conn: Connection, org_id: OrgId, conversation_id: ConversationId
 async def inherit_sensitivity(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, others: Collection[ConversationId]
 ) -> None:
-    """Make a conversation sensitive if it got messages of one that a person marked as sensitive.
+    """Make a conversation sensitive if it received messages from another that a person marked as sensitive.
 
     The participants of the other conversation who also wrote in this one still see it.
     """
@@ -338,7 +338,7 @@ async def inherit_sensitivity(
 async def inherit_label(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, others: Collection[ConversationId]
 ) -> None:
-    """Give a conversation the name of another that a person named and that it absorbed."""
+    """Give a conversation the name that a person gave to another conversation, which it has absorbed."""
     ...
 
 

@@ -158,7 +158,7 @@ class DataDir:
 def init_pgdata(
     home: DataDir, binaries: Binaries, settings: Mapping[str, str], *, lock: int, tick: Callable[[], None]
 ) -> None:
-    """Create the server's directory; the next attempt can start over after a killed one."""
+    """Create the server's directory; if the process is killed, the next attempt starts over."""
     read_or_create_password(home.admin_password)
     half = home.root / "pgdata.new"
     shutil.rmtree(half, ignore_errors=True)
@@ -203,7 +203,7 @@ def open_log(home: DataDir) -> int:
 
 
 def clear_dead_server(home: DataDir) -> None:
-    """Remove what a killed server left; the caller has made sure that none of ours lives.
+    """Remove what a killed server left; the caller has checked that no server process lives.
 
     A zombie, or another process with the same id, would make PostgreSQL believe that the server runs. The pid file stays
     with an id of no process, so that PostgreSQL still checks shared memory.
@@ -247,12 +247,12 @@ def _socket_folder(home: DataDir) -> Path:
         usual.mkdir(mode=0o700, exist_ok=True)
         usual.chmod(0o700)
         return usual
-    # An App that is still open looks for it at its last place.
+    # An open App still looks for the socket in the previous folder.
     before = _previous_socket_folder(home)
     if before is not None and before.name.startswith(_SOCKET_DIR_PREFIX) and _fits_socket_path(before):
         with contextlib.suppress(OSError):
             before.mkdir(mode=0o700)
-        # A server of a copy of these data may use it.
+        # The server of a copied data directory may use it.
         if _is_private(before) and not _is_listened_to(before):
             _clear(before)
             return before
@@ -271,7 +271,7 @@ def _previous_socket_folder(home: DataDir) -> Path | None:
     with contextlib.suppress(FileNotFoundError):
         settings = (home.pgdata / _CONFIGURATION).read_text(encoding="utf-8", errors="surrogateescape")
         found = _SOCKET_DIR_SETTING.search(settings)
-        # As PostgreSQL reads it: quotes are doubled, and backslashes are.
+        # As PostgreSQL reads it: quotes and backslashes are doubled.
         return None if found is None else Path(re.sub(r"""(["'\\])\1""", r"\1", found[1]))
     return None
 

@@ -1,7 +1,7 @@
 """Transactions and their viewers.
 
 Every transaction sets an org and a viewer before its first statement; without them row-level security shows nothing. A
-read for an answer also sets where that is posted. Reads are read-only transactions.
+read for an answer also sets where the answer will be posted. Reads are read-only transactions.
 """
 
 import logging
@@ -62,7 +62,7 @@ _STATEMENT_TIMEOUT: ContextVar[float | None] = ContextVar("_STATEMENT_TIMEOUT", 
 
 
 class Pool(AsyncConnectionPool[Connection]):
-    """Connections as the application role; the last one returned is taken first, because it has the most prepared statements."""
+    """Connections as the application role; the last returned is taken first: it has the most prepared statements."""
 
     def __init__(self, dsn: str, *, size: int) -> None:
         super().__init__(
@@ -122,8 +122,8 @@ class Database:
 
         Args:
             viewer: For whom it reads.
-            generic_plan: Plan each statement once, without its parameters. It is for short, frequent statements whose
-                planning under the policies takes longer than they do; not for those with optional parameters.
+            generic_plan: Plan each statement once, without its parameters. Use it for short, frequent statements that
+                take less time than their planning under the policies, but not for those with optional parameters.
             apply_restrictions: Hide what privacy requests hide from the viewer.
 
         Raises:
@@ -200,7 +200,7 @@ class Database:
             raise DatabaseFull from error
 
     async def change(self, org_id: OrgId, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Run `work` in one transaction for the operator, again after a deadlock."""
+        """Run `work` in one transaction for the operator; run it again after a deadlock."""
         operator = Viewer.operator(org_id)
         for attempt in range(1, CHANGE_ATTEMPTS + 1):
             try:
@@ -270,7 +270,7 @@ def statement_timeout(seconds: float) -> Generator[None]:
 
 @asynccontextmanager
 async def without_restrictions(conn: Connection) -> AsyncGenerator[None]:
-    """Show what privacy requests hide, inside a transaction that applies them: to find what a word or reply refers to."""
+    """Ignore privacy requests inside the block, in a transaction that applies them: to resolve a word or reply."""
     await conn.execute(SKIP_RESTRICTIONS)
     yield
     await conn.execute(APPLY_RESTRICTIONS)
@@ -278,7 +278,7 @@ async def without_restrictions(conn: Connection) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def with_restrictions(conn: Connection) -> AsyncGenerator[None]:
-    """Apply privacy requests inside a transaction that does not: to read what is remembered."""
+    """Apply privacy requests inside the block, in a transaction that ignores them: to read what is remembered."""
     await conn.execute(APPLY_RESTRICTIONS)
     yield
     await conn.execute(SKIP_RESTRICTIONS)
@@ -296,7 +296,7 @@ async def bind_destination(conn: Connection, place: RoomId | MessageId) -> bool:
 
 
 async def _configure(conn: Connection) -> None:
-    # Another login gives up its own rights; the embedded server logs in as this role.
+    # A session of another login takes on this role and its fewer rights; the embedded server logs in as this role.
     await conn.execute("set role roomlore_app")
     if await connections.reset_session(conn):
         raise connections.StaleSession("the settings of roomlore_app were reset; connecting again")

@@ -37,7 +37,7 @@ class RoomName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomForPosting:
-    """A room as its platform describes it, and whether a participant may post there now."""
+    """A room as its platform describes it, and whether one of some participants may post there now."""
 
     platform: str
     external_id: str
@@ -123,7 +123,7 @@ class NameUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindUpdate:
-    """The kind that a participant turned out to be of."""
+    """The new kind of a participant."""
 
     participant_id: ParticipantId
     kind: ParticipantKind
@@ -139,7 +139,7 @@ class RoomUpdate:
     kind: RoomKind | None
     topic: str
     workspace: str
-    #: Whether its newest message says that it is open; the next message that says otherwise closes it again.
+    #: Whether its newest message says that it is open; then a later record that says otherwise closes it again.
     is_stated_open: bool
 
 
@@ -158,7 +158,7 @@ class RoomClosure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedMembership:
-    """A membership that the platform states; None for a time it does not give."""
+    """A membership that the platform states; a time is None if the platform does not state it."""
 
     room_id: RoomId
     participant_id: ParticipantId
@@ -187,13 +187,13 @@ class NewActivity:
 
 @QUERIES.query
 async def lock_directory(conn: Connection, org_id: OrgId) -> None:
-    """Keep other writers from adding rooms or accounts to the org until the transaction ends."""
+    """Block writers of rooms and accounts of the org until the transaction ends."""
     ...
 
 
 @QUERIES.query
 async def lock_rooms(conn: Connection, room_ids: Collection[RoomId]) -> None:
-    """Keep other writers from adding messages to rooms until the transaction ends; no reply misses its parent then."""
+    """Block writers of messages in rooms until the transaction ends, so that no reply misses its parent."""
     ...
 
 
@@ -201,7 +201,7 @@ async def lock_rooms(conn: Connection, room_ids: Collection[RoomId]) -> None:
 async def rooms_by_external_id(
     conn: Connection, org_id: OrgId, keys: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], RoomId]:
-    """Return the known ones of these (platform, external id) pairs."""
+    """Return the ids of the existing rooms by (platform, external id)."""
     ...
 
 
@@ -219,7 +219,7 @@ async def _add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) 
 async def accounts_by_key(
     conn: Connection, org_id: OrgId, keys: Collection[tuple[str, str, str]]
 ) -> dict[tuple[str, str, str], AccountKey]:
-    """Return the known ones of these (platform, account, persona) triples."""
+    """Return the existing accounts by (platform, account, persona)."""
     ...
 
 
@@ -281,8 +281,8 @@ async def _update_author_kinds(
 async def update_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomUpdate]) -> None:
     """Update the names and kinds of rooms from their newest messages.
 
-    An operator's name stays, and so does a direct room. Unknown values change nothing: a name that is only the platform's
-    id, no kind, no workspace. A record that describes a room as open does not open it.
+    A name set by an operator and the kind of a direct room stay unchanged. Unknown values change nothing: a name that
+    is only the platform's id, no kind, no workspace. A record that describes a room as open does not open it.
     """
     ...
 
@@ -290,7 +290,7 @@ async def update_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomUpda
 async def close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClosure]) -> None:
     """Close rooms that records describe as closed; a later record does not open them again.
 
-    A room that an operator opened against its records stays open, unless it is direct or they described it as open since.
+    A room that an operator opened stays open, unless it is direct or a record has described it as open since then.
     """
     await projections.enqueue_nodes(conn, org_id, await _close_rooms(conn, org_id, closed))
 
@@ -382,7 +382,7 @@ async def rooms_for_operator(conn: Connection, org_id: OrgId, room_id: RoomId | 
 
 @QUERIES.query
 async def rooms_for_viewer(conn: Connection, org_id: OrgId, room_id: RoomId | None) -> list[Room]:
-    """Return the visible rooms with counts of the visible messages; tombstones do not count."""
+    """Return the visible rooms with counts of the visible messages, without tombstones."""
     ...
 
 
@@ -433,7 +433,7 @@ async def find_participants(conn: Connection, org_id: OrgId, word: str) -> list[
 async def accounts(
     conn: Connection, org_id: OrgId, participant_id: ParticipantId | None
 ) -> list[ParticipantKey]:
-    """Return the visible accounts of a participant's person, the participant included, or all visible accounts."""
+    """Return the visible accounts of a participant's person, including the participant; None: all visible accounts."""
     ...
 
 

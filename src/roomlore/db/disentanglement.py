@@ -16,7 +16,7 @@ QUERIES = Queries("disentanglement")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirtyRange:
-    """A time in a room in which something changed, ends included."""
+    """A time range of a room in which something changed, including both ends."""
 
     since: datetime
     until: datetime
@@ -24,14 +24,14 @@ class DirtyRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedRange(DirtyRange):
-    """A range that one worker goes through, until another one leases it."""
+    """A range leased by one worker; a later lease by another worker replaces it."""
 
     lease_id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeState:
-    """The last lease of a room, and the earliest change since; None if there was none."""
+    """The last lease of a room, and the time of the earliest change since then; None if there was none."""
 
     changed_since: datetime | None
     lease_id: UUID | None
@@ -48,9 +48,9 @@ class RoomMessage:
     body: str
     sent_at: datetime
     sequence: int
-    #: The audience of a whisper, its author included; None where everybody in the room hears it.
+    #: The audience of a whisper, including its author; None if everybody in the room may read the message.
     recipients: Sequence[ParticipantId] | None
-    #: The one reply stated by the platform that counts.
+    #: The effective parent by the platform's own data.
     stated_parent: MessageId | None
     stated_method: ReplyMethod | None
     found_parent: MessageId | None
@@ -99,7 +99,7 @@ class ConversationText:
 
     id: ConversationId
     bodies: Sequence[str]
-    #: Those that a label may use: no privacy request covers them. None where there are none.
+    #: The texts that a label may use, because no privacy request covers them; None if there are none.
     told: Sequence[str] | None
     #: The names of their authors, each once.
     names: Sequence[str]
@@ -122,7 +122,7 @@ async def mark_dirty(
 ) -> None:
     """Mark a range of a room as dirty.
 
-    Until the transaction ends no worker writes results for the room: what it read is outdated by then.
+    Until the transaction ends no worker can write results for the room; its results would be outdated.
     """
     ...
 
@@ -149,13 +149,13 @@ async def mark_unassigned_dirty(conn: Connection, org_id: OrgId) -> RowCount:
 
 @QUERIES.query
 async def lease_range(conn: Connection, org_id: OrgId, room_id: RoomId) -> LeasedRange | None:
-    """Lease the dirty range of a room, joined with one leased before and not finished; None if there is none."""
+    """Lease the dirty range of a room, joined with an unfinished range of the previous lease; None if there is none."""
     ...
 
 
 @QUERIES.query
 async def lock_range(conn: Connection, org_id: OrgId, room_id: RoomId) -> RangeState | None:
-    """Lock the work of a room and return its state; None where it is gone."""
+    """Lock the work of a room and return its state; None if the room has no work."""
     ...
 
 
@@ -174,7 +174,10 @@ async def finish_room(conn: Connection, org_id: OrgId, room_id: RoomId) -> None:
 async def messages_from(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, since: datetime, limit: int
 ) -> list[RoomMessage]:
-    """Return the messages of a room from a time on, in order; more than `limit` only if they share one time."""
+    """Return the first messages of a room from a time on, in order.
+
+    There are more than `limit` only if the last ones were sent at the same time.
+    """
     ids = await _ids_from(conn, org_id, room_id, since=since, limit=limit)
     return await _room_messages(conn, org_id, ids) if ids else []
 
@@ -194,7 +197,7 @@ async def messages_before(
     limit: int,
     whispered_since: datetime,
 ) -> list[RoomMessage]:
-    """Return the last `limit` messages of a room before a time and the whispers since another, in order."""
+    """Return the last `limit` messages of a room before `since` and the whispers since `whispered_since`, in order."""
     ids = await _ids_before(conn, org_id, room_id, since=since, limit=limit, whispered_since=whispered_since)
     return await _room_messages(conn, org_id, ids) if ids else []
 
@@ -292,8 +295,8 @@ async def refresh(
         org_id: Whose.
         ids: Which conversations.
         changed: Those that gained or lost messages, or that a person changed: an event reports them.
-        whispered: Those that gained or lost only whispers. An event reports one only while it has a whisper left: those
-            who see it otherwise never saw them.
+        whispered: Those that gained or lost only whispers. An event reports such a conversation only if it still has a
+            whisper: its other readers never saw the whispers.
     """
     await drop_empty(conn, org_id, ids)
     await projections.enqueue_nodes(conn, org_id, ids)
@@ -332,7 +335,7 @@ async def conversation_texts(
 
 
 async def describe(conn: Connection, org_id: OrgId, described: Sequence[Description]) -> None:
-    """Set the labels and sensitivity of conversations that no person set, and make changed ones due for extraction."""
+    """Set labels and sensitivity of conversations, if no person set them; make changed ones due for extraction."""
     changed = await _describe(conn, org_id, described)
     await outbox.append(conn, org_id, "conversation.changed", changed)
     await extraction_state.mark_changed(conn, org_id, [one.id for one in described])

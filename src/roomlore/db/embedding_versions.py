@@ -25,7 +25,7 @@ class EmbeddingVersion:
     """The vectors of one model and their provider."""
 
     state: VersionState
-    #: As settings name it.
+    #: The provider's name as in the settings.
     provider: str
     #: None until the provider was reached.
     model: str | None = None
@@ -48,14 +48,14 @@ class EmbeddingProgress:
 
 @QUERIES.query
 async def all_versions(conn: Connection, org_id: OrgId) -> dict[VersionState, EmbeddingVersion]:
-    """Return the versions of an org; none where it never had another than the default provider."""
+    """Return the versions of an org; empty if it has only used the default provider."""
     ...
 
 
 async def is_unchanged(
     conn: Connection, org_id: OrgId, state: VersionState, provider: str, *, default: str
 ) -> bool:
-    """Return whether a provider makes the vectors of a state, and block switches until the transaction ends."""
+    """Return whether a version still has this provider, and block switches until the transaction ends."""
     await _lock_switches(conn, org_id)
     version = (await all_versions(conn, org_id)).get(state)
     return provider == version.provider if version else state == "current" and provider == default
@@ -73,12 +73,12 @@ async def lock_embeddings(conn: Connection, org_id: OrgId) -> None:
 
 @QUERIES.query
 async def put(conn: Connection, org_id: OrgId, version: EmbeddingVersion) -> None:
-    """Store the provider of a state that has none, or the model of one that was never reached."""
+    """Store a version: the provider of a state that has none, or the model of a provider that was never reached."""
     ...
 
 
 async def drop_next(conn: Connection, org_id: OrgId) -> bool:
-    """Drop the next version and its work; return whether there was one. Its vectors are unused then."""
+    """Drop the next version and its work; return whether there was one. No version uses its vectors then."""
     if not await _drop_version(conn, org_id, "next"):
         return False
     await _drop_reembed(conn, org_id)
@@ -90,9 +90,9 @@ async def _drop_version(conn: Connection, org_id: OrgId, state: VersionState) ->
 
 
 async def promote_next(conn: Connection, org_id: OrgId, model: str) -> bool:
-    """Make the next version, of this model, the current one, unless work waits for it; return whether it is.
+    """Make the next version the current one if it has this model and no work waits for it; return whether it did.
 
-    The current version becomes the previous one; the vectors of that one are unused then.
+    The current version becomes the previous one. The vectors of the former previous version are unused then.
     """
     if await has_pending(conn, org_id):
         return False
@@ -125,14 +125,14 @@ async def _drop_reembed(conn: Connection, org_id: OrgId) -> None: ...
 
 @QUERIES.query
 async def has_pending(conn: Connection, org_id: OrgId) -> bool:
-    """Return whether work waits for the next model; what was set aside does not count."""
+    """Return whether work waits for the next model; dead letters are not counted."""
     ...
 
 
 async def record_reached(
     conn: Connection, org_id: OrgId, provider: str, *, model: str, dimensions: int
 ) -> None:
-    """Store the model of a provider and that it works; nothing is stored of a default that nobody chose."""
+    """Record that a provider works, and its model. For a default provider that nobody chose nothing is stored."""
     await _drop_unchosen(conn, org_id, provider)
     await _record_reached(conn, org_id, provider, model=model, dimensions=dimensions)
 

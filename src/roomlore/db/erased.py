@@ -1,7 +1,7 @@
 """Erased data that must stay out, how long rooms keep messages, and the locks between writers and erasures.
 
-Writers share a lock that an erasure holds alone. So a write is either complete when the erasure looks, or it starts after
-the erasure and knows what to reject.
+Writers share a lock that an erasure holds alone. So a write either ends before the erasure reads, or starts after the
+erasure and knows what to reject.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ class ErasedKinds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedRange:
-    """An erased time of a room; `since` is None where it has no beginning."""
+    """An erased time range of a room; `since` is None if it has no beginning."""
 
     platform: str
     room: str
@@ -103,7 +103,7 @@ async def lock_exclusive(conn: Connection, org_id: OrgId) -> None:
 
 @asynccontextmanager
 async def dry_run(conn: Connection, org_id: OrgId) -> AsyncGenerator[None]:
-    """Run the block as a dry run of an erasure: neither does it wait long for others, nor others for it.
+    """Run the block as a dry run of an erasure; it neither waits long for other transactions nor delays them for long.
 
     Raises:
         Conflict: another dry run is in progress, or this one takes too long.
@@ -140,7 +140,7 @@ def digest_of(org_id: OrgId, name: Sequence[str]) -> bytes:
 async def add_accounts(
     conn: Connection, org_id: OrgId, names: Iterable[AccountName], *, at: datetime
 ) -> None:
-    """Reject what these accounts wrote until now."""
+    """Record that messages sent by these accounts until now are rejected."""
     digests = [account_digest(org_id, name) for name in names]
     await _drop_digests(conn, org_id, digests)
     await _add_digests(conn, org_id, digests, at=at)
@@ -166,7 +166,7 @@ async def add_range(
     until: datetime,
     at: datetime,
 ) -> None:
-    """Reject messages of a time in a room from now on."""
+    """Record that messages of a time range in a room are rejected from now on."""
     ...
 
 
@@ -179,7 +179,7 @@ async def erased_kinds(conn: Connection, org_id: OrgId) -> ErasedKinds:
 async def erased_accounts(
     conn: Connection, org_id: OrgId, names: Iterable[AccountName]
 ) -> dict[AccountName, datetime]:
-    """Return the erased ones of these accounts, and when they were erased."""
+    """Return those of these accounts that were erased, and when."""
     digests = {account_digest(org_id, name): name for name in names}
     return {digests[key]: at for key, at in (await _erased_digests(conn, org_id, digests)).items()}
 
@@ -192,7 +192,7 @@ async def _erased_digests(
 
 @QUERIES.query
 async def erased_ranges(conn: Connection, org_id: OrgId, rooms: Collection[RoomName]) -> list[ErasedRange]:
-    """Return the erased times of these rooms."""
+    """Return the erased time ranges of these rooms."""
     ...
 
 
@@ -275,7 +275,7 @@ async def has_names(conn: Connection, org_id: OrgId) -> bool:
 
 
 async def erased_words(conn: Connection, org_id: OrgId, forms: Mapping[str, Collection[str]]) -> set[str]:
-    """Return those of the words of which a form is a word of an erased name.
+    """Return the words that may be erased names: one of their forms is a word of an erased name.
 
     Args:
         conn: Reads for the operator.
@@ -293,7 +293,7 @@ async def _erased_name_digests(conn: Connection, org_id: OrgId, digests: Collect
 
 @QUERIES.query
 async def distinctive_words(conn: Connection, words: Collection[str]) -> set[str]:
-    """Return the words without stop words, such as "will", which occur in every text."""
+    """Return these words without stop words such as "will", which occur in every text."""
     ...
 
 

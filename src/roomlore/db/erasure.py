@@ -87,7 +87,7 @@ async def messages_in_range(
     limit: int,
     with_tombstones: bool,
 ) -> list[MessageToErase]:
-    """Return the oldest messages of a time in a room, with or without tombstones."""
+    """Return the oldest messages of a time range in a room, with or without tombstones."""
     ...
 
 
@@ -100,7 +100,7 @@ async def messages_by(
 
 
 async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
-    """Remove what was derived from messages, except which conversations they are in.
+    """Remove what was derived from messages, except their assignment to conversations.
 
     That is work, vectors, memories, inferred replies at either end, and the labels of their conversations. The messages
     around them are disentangled again.
@@ -111,7 +111,7 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     await _disentangle_again(conn, org_id, [*assigned, *await _nearest_remaining(conn, org_id, losing, ids)])
     await extraction_state.reextract(conn, org_id, ids)
     calls = await llm_calls.drop_with_messages(conn, org_id, ids)
-    # Before what it derives: a worker that is writing holds the row of its work, so that this waits for it.
+    # Before the derived rows: a worker that writes holds the row of its work, so this statement waits for it.
     work = await _drop_work(conn, org_id, ids)
     vectors = await work_queue.drop_embeddings(conn, org_id, ids)
     derived = await _memories_from(conn, org_id, ids)
@@ -120,7 +120,7 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     replies = await _drop_inferred(conn, org_id, ids)
     stated, buried = await privacy_requests.drop_with_messages(conn, org_id, ids)
     labels = await _empty_labels(conn, org_id, losing)
-    # Interactions are counted anew when the rest is disentangled again.
+    # Interactions are recounted when the remaining messages are disentangled again.
     interactions = await _drop_interactions(conn, org_id, losing)
     return {
         "work": work,
@@ -151,7 +151,7 @@ async def _assigned_ids(
 async def conversations_of(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> dict[ConversationId, bool]:
-    """Return the conversations of messages, and whether one of these there is no whisper."""
+    """Return the conversations of messages, and for each whether one of these messages in it is not a whisper."""
     ...
 
 
@@ -206,7 +206,7 @@ async def _drop_audiences(
 async def make_tombstones(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId], *, at: datetime
 ) -> RowCount:
-    """Turn messages into tombstones; return how many were none before."""
+    """Turn messages into tombstones; return how many were not tombstones before."""
     ...
 
 
@@ -219,7 +219,7 @@ async def detach_replies(
     since: datetime | None,
     until: datetime,
 ) -> RowCount:
-    """Let replies from outside a range wait for their parents, which go, as if they were new."""
+    """Make replies from outside a range wait for their parents, which will be deleted; return how many."""
     ...
 
 
@@ -227,7 +227,7 @@ async def detach_replies(
 async def drop_messages(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> dict[str, int]:
-    """Remove messages without a tombstone, and the replies at either end; return the counts."""
+    """Remove messages without a tombstone, and the replies to and from them; return the counts."""
     ...
 
 

@@ -24,7 +24,7 @@ class PendingConversation:
     id: ConversationId
     room_id: RoomId
     sensitivity: Sensitivity
-    #: Changes when anything in the conversation does; None where nothing is left in it.
+    #: Changes with anything in the conversation; None if the conversation is empty.
     state: str | None
 
 
@@ -44,14 +44,14 @@ class RoomParticipant(NamedParticipant):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionProgress:
-    """How far rules have come in a room."""
+    """How far extraction by rules has progressed in a room."""
 
     room_id: RoomId
-    #: Messages of conversations that were extracted from.
+    #: Messages of conversations from which memories were extracted.
     done: int
-    #: Conversations that are over and wait.
+    #: Conversations that have ended and wait for extraction.
     waiting: int
-    #: Conversations that failed.
+    #: Conversations whose extraction failed.
     dead_lettered: int
     #: When the oldest waiting conversation ended.
     oldest_at: datetime | None
@@ -59,7 +59,7 @@ class ExtractionProgress:
 
 @QUERIES.query
 async def pending(conn: Connection, org_id: OrgId, *, now: datetime, limit: int) -> list[PendingConversation]:
-    """Return the newest conversations that are over and changed since rules last read them."""
+    """Return the newest conversations that have ended and changed since rules last read them."""
     ...
 
 
@@ -67,7 +67,7 @@ async def pending(conn: Connection, org_id: OrgId, *, now: datetime, limit: int)
 async def requested(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
 ) -> list[PendingConversation]:
-    """Return these conversations, over or not, extracted from or not."""
+    """Return these conversations, even if they have not ended or were extracted from before."""
     ...
 
 
@@ -182,7 +182,7 @@ async def retry(conn: Connection, org_id: OrgId) -> RowCount:
 
 
 async def mark_changed(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
-    """Make changed conversations due again; memories derived from them become as sensitive as they are now."""
+    """Make changed conversations due again, and give the memories derived from them their current sensitivity."""
     await _mark_changed(conn, org_id, ids)
     await append(conn, org_id, "memory.changed", await _update_sensitivity(conn, org_id, ids))
 
@@ -213,5 +213,5 @@ async def reextract_sources(conn: Connection, org_id: OrgId, memory_ids: Collect
 
 @QUERIES.query
 async def coverage(conn: Connection, org_id: OrgId, *, now: datetime) -> dict[RoomId, ExtractionProgress]:
-    """Return how far rules have come in each room."""
+    """Return how far extraction by rules has progressed in each room."""
     ...

@@ -14,7 +14,7 @@ from roomlore.domain.records import MemoryKind, MemoryRole
 
 QUERIES = Queries("graph_nodes")
 
-#: The kind of edge between a memory and a participant by role, and whether it runs to the memory.
+#: The kind of edge between a memory and a participant by role, and whether the edge leads to the memory.
 ROLE_EDGES: Mapping[MemoryRole, tuple[EdgeKind, bool]] = {
     "author": ("HAS_MEMORY", True),
     "perspective": ("HAS_MEMORY", True),
@@ -25,7 +25,7 @@ ROLE_EDGES: Mapping[MemoryRole, tuple[EdgeKind, bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipRow:
-    """The whole time of a participant in a room; None where an end is unknown or open."""
+    """The time of a participant in a room; None for an unknown beginning or an open end."""
 
     participant_id: ParticipantId
     room_id: RoomId
@@ -171,7 +171,7 @@ def _message(message: MessageRow, version: int) -> Node:
     if message.audience is not None:
         properties["audience"] = tuple(str(one) for one in message.audience)
     edges: list[Edge] = []
-    # A notice has no author in the graph, whatever name it carries.
+    # A notice has no author in the graph, even if it states a name.
     if message.kind != "system":
         edges.append(Edge(kind="AUTHORED", label="User", target_id=message.author_id, incoming=True))
     if message.reply_to is not None:

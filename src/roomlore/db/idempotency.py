@@ -16,7 +16,7 @@ RESPONSE_TTL = timedelta(hours=24)
 CLAIM_TTL = timedelta(minutes=10)
 #: The most claims of one caller; the oldest are dropped.
 MAX_CLAIMS = 100_000
-#: One claim in this many counts the claims of its caller.
+#: One claim in this many, at random, counts the claims of its caller.
 COUNT_INTERVAL = 256
 #: How many expired claims each claim drops.
 CLEANUP_INTERVAL = 10
@@ -31,7 +31,7 @@ class StoredResponse:
     #: Digest of the request.
     request: bytes
     claimed_at: datetime
-    #: None while it is in progress or where the outcome is unknown.
+    #: None while the request is in progress, or if its outcome is unknown.
     status: int | None
     body: bytes | None
     place: str | None
@@ -118,7 +118,7 @@ async def store_response(
     body: bytes | None,
     place: str | None,
 ) -> None:
-    """Store the status of a response, with a body without text, the place to read it again, or neither."""
+    """Store the status of a response, and either a body without text, or the place to read it again, or neither."""
     ...
 
 

@@ -1,6 +1,6 @@
-"""Memories injected into a room: which agents may get one, which they got, and the messages that carry them.
+"""Memories injected into a room: which agents may get one, which they got, and the injected messages.
 
-Writes run for the operator. What an agent may be given is read for the agent, elsewhere.
+Writes run for the operator. Which memories an agent may get is read elsewhere, with the agent as the viewer.
 """
 
 from collections.abc import Collection, Sequence
@@ -29,13 +29,13 @@ class InjectionTarget:
 
     @property
     def destination(self) -> RoomId | MessageId:
-        """Where it would be answered."""
+        """The room or whisper to which an answer would be posted."""
         return self.message_id if self.is_whisper else self.room_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectedMemory:
-    """A memory as the message that carries it."""
+    """A memory and the message that injects it."""
 
     id: MessageId
     memory_id: MemoryId
@@ -54,7 +54,7 @@ async def injection_targets(
 ) -> list[InjectionTarget]:
     """Return the agents that may get a memory because of messages.
 
-    They are in the room, the message was addressed to them if it is a whisper, and they got no memory since `rested_at`.
+    They are in the room, are recipients if the message is a whisper, and got no memory since `rested_at`.
     """
     ...
 
@@ -76,7 +76,7 @@ async def delivered_ids(
 async def delivered_by_messages(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> set[MemoryId]:
-    """Return the memories that messages carry, as far as the viewer may see them."""
+    """Return the memories that these messages inject, as far as the viewer may see them."""
     ...
 
 
@@ -100,33 +100,33 @@ async def deliver(
     author_name: str,
     at: datetime,
 ) -> RowCount:
-    """Add messages that carry memories to an agent, just before the message that triggered them.
+    """Inject memories for an agent, as messages just before the message that triggered them; return how many.
 
-    None is delivered twice before the context is reset, and none that is inactive or whose trigger was removed. The
-    transaction holds the lock of the room.
+    A memory is left out if it is inactive, the agent got it since its context was reset, or its trigger was removed.
+    The transaction must hold the lock of the room.
     """
     ...
 
 
 async def revoke(conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]) -> int:
-    """Remove the messages that carry memories; return how many."""
+    """Remove the injected messages of memories; return how many."""
     return await _delete(conn, org_id, await forget_memories(conn, org_id, memory_ids))
 
 
 async def revoke_from_agents(conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId]) -> int:
-    """Remove the messages that carry memories to agents; return how many."""
+    """Remove the messages that were injected for agents; return how many."""
     return await _delete(conn, org_id, await forget_agents(conn, org_id, agent_ids))
 
 
 async def revoke_inactive(conn: Connection, org_id: OrgId, *, limit: int) -> int:
-    """Remove up to `limit` messages that carry inactive memories, which no agent is shown any more; return how many."""
+    """Remove up to `limit` injected messages of inactive memories, which no agent is shown; return how many."""
     ids = await carrying_inactive(conn, org_id, limit=limit)
     await forget_messages(conn, org_id, ids)
     return await _delete(conn, org_id, ids)
 
 
 async def revoke_triggered_by(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
-    """Remove the messages that these messages triggered; return how many. The caller removes these messages themselves."""
+    """Remove the injected messages that these messages triggered; return how many. The caller removes the triggers."""
     return await _delete(conn, org_id, await forget_messages(conn, org_id, ids) - set(ids))
 
 
@@ -134,7 +134,7 @@ async def revoke_triggered_by(conn: Connection, org_id: OrgId, ids: Collection[M
 async def forget_memories(
     conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]
 ) -> set[MessageId]:
-    """Delete the injections of memories; return the messages that carry them."""
+    """Delete the injections of memories; return the injected messages."""
     ...
 
 
@@ -142,7 +142,7 @@ async def forget_memories(
 async def forget_agents(
     conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId]
 ) -> set[MessageId]:
-    """Delete the injections to agents; return the messages that carry them."""
+    """Delete the injections for agents; return the injected messages."""
     ...
 
 
@@ -150,19 +150,19 @@ async def forget_agents(
 async def forget_messages(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> set[MessageId]:
-    """Delete the injections that these messages carry or triggered; return the messages that carry them."""
+    """Delete the injections that these messages triggered or inject; return the injected messages."""
     ...
 
 
 @QUERIES.query
 async def carrying_inactive(conn: Connection, org_id: OrgId, *, limit: int) -> set[MessageId]:
-    """Return messages that carry an inactive memory."""
+    """Return up to `limit` injected messages whose memories are inactive."""
     ...
 
 
 @QUERIES.query
 async def reset_context(conn: Connection, org_id: OrgId, room_id: RoomId, *, at: datetime) -> None:
-    """Record that the agents of a room no longer have in their context what was injected before a time."""
+    """Record that memories injected before a time are no longer in the context of the agents of a room."""
     ...
 
 

@@ -12,7 +12,7 @@ QUERIES = Queries("keys")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySession:
-    """Who a key signs in."""
+    """The key of a request, its role, and the participant it signs in."""
 
     key_id: KeyId
     role: Role
@@ -39,7 +39,7 @@ async def find_keys(conn: Connection, org_id: OrgId, word: str) -> list[ApiKey]:
 
 @QUERIES.query
 async def keys_in_ranges(conn: Connection, org_id: OrgId, ids: IdRanges) -> list[ApiKey]:
-    """Return the keys with these ids."""
+    """Return the keys whose ids are in these ranges."""
     ...
 
 
@@ -51,7 +51,7 @@ async def valid_key(conn: Connection, org_id: OrgId, key_id: KeyId) -> ApiKey | 
 
 @QUERIES.query
 async def revoke(conn: Connection, org_id: OrgId, key_id: KeyId, *, revoked_at: datetime) -> None:
-    """Make a key invalid. A revoked key keeps its time."""
+    """Revoke a key. If it is already revoked, its time of revocation stays the same."""
     ...
 
 

@@ -19,7 +19,7 @@ QUERIES = Queries("llm_calls")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierAnswer:
-    """The answer to the same prompt before."""
+    """An earlier answer to the same prompt."""
 
     id: UUID
     conversation_id: ConversationId
@@ -86,7 +86,7 @@ async def next_conversation(
     most_of_room: int,
     passed_over: Collection[ConversationId] = (),
 ) -> PendingConversation | None:
-    """Return the newest conversation that is over, was not read since it changed, and whose room has calls left today."""
+    """Return the newest conversation that has ended and changed since it was read, in a room with calls left today."""
     ...
 
 
@@ -94,7 +94,7 @@ async def next_conversation(
 async def requested(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
 ) -> list[PendingConversation]:
-    """Return those of these conversations that a language model may read, whether over or not."""
+    """Return those of these conversations that a language model may read, even if they have not ended."""
     ...
 
 
@@ -115,9 +115,9 @@ async def earlier_answer(
     conversation_id: ConversationId,
     message_ids: Collection[MessageId],
 ) -> EarlierAnswer | None:
-    """Return the answer to the same prompt before, preferably for the same conversation.
+    """Return an earlier answer to the same prompt, preferably for the same conversation.
 
-    An answer for another conversation counts only if that prompt showed no memories but those from `message_ids`.
+    An answer for another conversation is used only if its prompt showed only memories from `message_ids`.
     """
     ...
 
@@ -213,7 +213,7 @@ async def calls_containing(conn: Connection, org_id: OrgId, strings: Collection[
 
 @QUERIES.query
 async def drop_messages(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
-    """Delete which messages calls show."""
+    """Delete the records of which messages these calls show."""
     ...
 
 

@@ -19,7 +19,7 @@ from roomlore.domain.errors import DatabaseUnavailable
 ADMIN = "roomlore_admin"
 APP = "roomlore_app"
 DATABASE = "roomlore"
-#: Where the application's role was told how its sessions begin: in one database, or null in all.
+#: The databases for which the application role has session settings; null: settings for all databases.
 ROLE_SETTINGS: LiteralString = """
     select databases.datname
     from pg_catalog.pg_db_role_setting as told
@@ -59,7 +59,7 @@ def write_private(file: Path, text: str) -> None:
 
 
 def read_or_create_password(file: Path) -> tuple[str, bool]:
-    """Return the password in a file, and whether it had to be made just now."""
+    """Return the password in a file, and whether it was just created."""
     with contextlib.suppress(FileNotFoundError):
         if password := file.read_text(encoding="utf-8").strip():
             return password, False
@@ -98,7 +98,7 @@ def ensure_app(admin_dsn: str, password: str, *, renew: bool) -> None:
 
 
 def reset_role_settings(database: str | None) -> sql.Composed:
-    """Return what takes back how sessions of the application's role begin in a database, or in all."""
+    """Return the statement that resets the session settings of the application role in a database, or in all."""
     where = sql.SQL("") if database is None else sql.SQL(" in database {}").format(sql.Identifier(database))
     return sql.SQL("alter role {}{} reset all").format(sql.Identifier(APP), where)
 

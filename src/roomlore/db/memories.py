@@ -86,7 +86,7 @@ class MemoryFilter:
     task_id: str | None = None
     #: True since then or later.
     since: datetime | None = None
-    #: What was active then, whatever its status is now.
+    #: Memories that were active at this time, whatever their status is now.
     as_of: datetime | None = None
     #: Older than this one.
     before: MemoryCursor | None = None
@@ -129,7 +129,7 @@ async def predecessors(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> 
 
 @QUERIES.query
 async def predecessor_ids(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> set[MemoryId]:
-    """Return the memories that one superseded."""
+    """Return the ids of the memories that one superseded."""
     ...
 
 
@@ -176,7 +176,7 @@ async def derived_from_message(
 async def ids_from_message(
     conn: Connection, org_id: OrgId, message_id: MessageId, *, limit: int
 ) -> set[MemoryId]:
-    """Return the newest memories from a message."""
+    """Return the ids of the newest memories from a message."""
     ...
 
 
@@ -188,7 +188,7 @@ async def find(conn: Connection, org_id: OrgId, word: str) -> list[Memory]:
 
 @QUERIES.query
 async def ids_in_ranges(conn: Connection, org_id: OrgId, ids: IdRanges) -> set[MemoryId]:
-    """Return up to ten memories with these ids."""
+    """Return the ids of up to ten memories that are in these ranges."""
     ...
 
 
@@ -284,7 +284,8 @@ async def prompt_candidates(
 ) -> list[PromptCandidate]:
     """Return active extracted memories of these dedup scopes, those that share most words with a text first.
 
-    Memories from the messages `besides` are left out. Those of the scope `of_nobody` have to share a word.
+    Memories from the messages `besides` are left out. Memories of the scope `of_nobody` are
+    returned only if they share a word with the text.
     """
     ...
 

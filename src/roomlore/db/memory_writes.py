@@ -35,7 +35,7 @@ class MemoryDraft:
     asserted_by: ParticipantId | None = None
     asserted_in: RoomId | None = None
     recorded_at: datetime
-    #: Since when it is true.
+    #: The time since when it is true.
     valid_from: datetime
     sources: Sequence[MemorySource] = ()
     roles: frozenset[tuple[MemoryRole, ParticipantId]] = frozenset()
@@ -45,7 +45,7 @@ class MemoryDraft:
     attribute: str | None = None
     #: What extracted it from its sources; None if a person asserts it.
     extractor: str | None = None
-    #: The memory that it repeats in other words, or that it contradicts.
+    #: The existing memory that this one repeats in other words, or contradicts.
     repeats: MemoryId | None = None
     replaces: MemoryId | None = None
 
@@ -89,7 +89,7 @@ class MatchingMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopedMemory:
-    """A memory and what decides its dedup scope."""
+    """A memory, and the facts that decide its dedup scope."""
 
     id: MemoryId
     sensitivity: Sensitivity
@@ -160,7 +160,7 @@ async def source_audiences(
 async def participants_by_id(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, ParticipantRef]:
-    """Return the persons of participants, and which are agents."""
+    """Return the participants with these ids: the person of each, and whether it is an agent."""
     ...
 
 
@@ -171,7 +171,7 @@ async def is_sensitive(conn: Connection, org_id: OrgId, ids: Collection[MessageI
 
 
 async def find_inactive_match(conn: Connection, org_id: OrgId, place: DedupKey) -> MatchingMemory | None:
-    """Return the inactive memory extracted from exactly these words before, or one from another extractor."""
+    """Return the inactive memory with the text of a claim, or one that another extractor found in the same words."""
     draft = place.draft
     if not draft.sources:
         return None
@@ -190,7 +190,7 @@ async def inactive_match(
     kind: MemoryKind,
     extractor: str | None,
 ) -> MatchingMemory | None:
-    """Return the inactive memory from the first source of a claim, or one from another extractor."""
+    """Return a memory from the first source of a claim: the inactive one with its text, or another extractor's."""
     ...
 
 
@@ -248,7 +248,7 @@ async def add_sources(
 async def add_roles(
     conn: Connection, org_id: OrgId, memory_id: MemoryId, roles: Collection[tuple[MemoryRole, ParticipantId]]
 ) -> RowCount:
-    """Add participants to a memory; return how many it did not have."""
+    """Add roles of participants to a memory; return how many it did not have."""
     ...
 
 
@@ -308,7 +308,7 @@ async def attribute_values(
 async def supersession_overrides(
     conn: Connection, org_id: OrgId, ids: Collection[MemoryId]
 ) -> set[tuple[MemoryId, str]]:
-    """Return which memories a person keeps beside which others; pairs of a memory and the digest of the other."""
+    """Return the memories that a person keeps beside others: pairs of a memory and the digest of the other's text."""
     ...
 
 
@@ -386,7 +386,7 @@ async def detach_sources(
     extractor: str,
     kept: Collection[tuple[MemoryId, MessageId]],
 ) -> list[MemoryId]:
-    """Remove the sources that an extractor no longer finds in messages; return the memories left without any."""
+    """Remove the sources that an extractor no longer finds in messages; return the memories without any source left."""
     ids = await remove_sources(conn, org_id, message_ids, extractor=extractor, kept=kept)
     await append(conn, org_id, "memory.changed", ids)
     return await orphans(conn, org_id, ids)
@@ -401,7 +401,7 @@ async def remove_sources(
     extractor: str,
     kept: Collection[tuple[MemoryId, MessageId]],
 ) -> set[MemoryId]:
-    """Remove the sources of an extractor in messages except some; return the memories that lost one."""
+    """Remove the sources of an extractor in messages, except `kept`; return the memories that lost a source."""
     ...
 
 
@@ -420,7 +420,7 @@ async def anonymise(conn: Connection, org_id: OrgId, ids: Collection[Participant
 
 @QUERIES.query
 async def remove_asserter(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> set[MemoryId]:
-    """Remove participants as asserters; return the memories."""
+    """Remove participants as asserters; return the changed memories."""
     ...
 
 
@@ -446,16 +446,16 @@ async def set_scopes(conn: Connection, org_id: OrgId, circles: Collection[tuple[
 
 @QUERIES.query
 async def restore_in_scopes(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> None:
-    """Make those of these memories active again that were superseded across scopes."""
+    """Make those of these memories active again whose successor has another dedup scope."""
     ...
 
 
 async def link_duplicates(conn: Connection, org_id: OrgId, circles: Collection[str]) -> None:
-    """Keep only the newest of equal memories active in each of these dedup scopes."""
+    """In each of these dedup scopes keep only the newest of equal memories active."""
     await append(conn, org_id, "memory.changed", await supersede_duplicates(conn, org_id, circles))
 
 
 @QUERIES.query
 async def supersede_duplicates(conn: Connection, org_id: OrgId, circles: Collection[str]) -> set[MemoryId]:
-    """Supersede all but the newest of equal active memories; return which."""
+    """Supersede all but the newest of equal active memories; return the superseded ones."""
     ...

@@ -66,7 +66,7 @@ class StoredVersion:
     body: str
     written_at: datetime
     redacted_at: datetime | None
-    #: Whether its author sent it through Roomlore with an id of their own.
+    #: Whether its author sent it through Roomlore with a client id.
     is_said: bool
     audience: Sequence[ParticipantId]
     earlier_at: Sequence[datetime]
@@ -225,7 +225,7 @@ async def add_staged(conn: Connection, org_id: OrgId, *, received_at: datetime) 
 
 @QUERIES.query
 async def drop_known(conn: Connection, org_id: OrgId) -> set[MessageId]:
-    """Drop the messages that existed already from the temporary table."""
+    """Remove messages that existed already from the temporary table; return their ids."""
     ...
 
 
@@ -312,7 +312,7 @@ async def join_replies(conn: Connection, org_id: OrgId) -> RowCount:
 
 
 async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]) -> set[MessageId]:
-    """Add the platform's replies; return the messages that are one now."""
+    """Add the replies that the platform states; return the messages that are new replies."""
     children = await add_stated_replies(conn, org_id, replies)
     await projections.enqueue_replies(conn, org_id, children)
     return children
@@ -322,7 +322,7 @@ async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedR
 async def add_stated_replies(
     conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]
 ) -> set[MessageId]:
-    """Add the platform's replies; a parent that has not arrived is stored by its external id."""
+    """Add the replies that the platform states; a parent that has not arrived is stored by its external id."""
     ...
 
 
@@ -390,7 +390,7 @@ async def find_messages(
 ) -> list[Message]:
     """Return up to ten visible messages by an external id, or else by an id or its beginning.
 
-    An id of the viewer's own matches only if the platform has no message with that id.
+    A client id of the viewer matches only if the platform has no message with that id.
     """
     if room_id is None:
         known = await messages_known_as(conn, org_id, word)
@@ -422,7 +422,7 @@ async def messages_of_room_known_as(
 async def own_messages_stated_as(
     conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None
 ) -> list[Message]:
-    """Return the viewer's messages that they sent with this id of their own."""
+    """Return the messages that the viewer sent with this client id."""
     ...
 
 
@@ -430,7 +430,7 @@ async def own_messages_stated_as(
 async def messages_beginning_with(
     conn: Connection, org_id: OrgId, ids: tuple[UUID, UUID], *, room_id: RoomId | None
 ) -> list[Message]:
-    """Return messages with ids in a range."""
+    """Return messages whose ids are in these ranges."""
     ...
 
 

@@ -25,11 +25,11 @@ ChangeKind = Literal[
     "memory.changed",
     "conversation.changed",
 ]
-#: Notifications carry the id of the org.
+#: The channel of notifications; their payload is the id of the org.
 CHANNEL = "roomlore_changes"
-#: A change has so many subjects at most; more become several changes.
+#: The maximum number of subjects in one change; more are split into several changes.
 MAX_CHANGES = 1_000
-#: Before every id.
+#: Smaller than every other id.
 MIN_ID = UUID(int=0)
 
 
@@ -38,7 +38,7 @@ class Change:
     """What changed in one transaction and room."""
 
     id: UUID
-    #: The transaction. JavaScript numbers are too small for it.
+    #: The id of the transaction, as text: it is too large for a JavaScript number.
     xid: str
     #: None for a memory without sources.
     room_id: RoomId | None
@@ -76,7 +76,7 @@ async def append_added_messages(conn: Connection, org_id: OrgId, *, most: int) -
 async def append(
     conn: Connection, org_id: OrgId, kind: ChangeKind, ids: Collection[MessageId | MemoryId | ConversationId]
 ) -> None:
-    """Append what happened to messages, memories or conversations, and enqueue them for projections."""
+    """Append a kind of change of messages, memories or conversations, and enqueue these subjects for projections."""
     if not ids:
         return
     enqueue = projections.enqueue_replies if kind.startswith("message.") else projections.enqueue_nodes
@@ -99,19 +99,19 @@ async def append_changes(
 
 @QUERIES.query
 async def current_cursor(conn: Connection) -> Cursor:
-    """Return a cursor after every transaction that has ended."""
+    """Return a cursor after the changes of all transactions that have ended."""
     ...
 
 
 @QUERIES.query
 async def cursor_since(conn: Connection, org_id: OrgId, change_id: UUID) -> Cursor:
-    """Return a cursor before every change that was appended, or may still be, since an id was made."""
+    """Return a cursor before every change that was or may still be appended since an id was created."""
     ...
 
 
 @QUERIES.query
 async def siblings(conn: Connection, org_id: OrgId, change_id: UUID) -> list[Change]:
-    """Return a settled change and those of its transaction with the same kind and room, in order."""
+    """Return a settled change and the other changes of its transaction with the same kind and room, in order."""
     ...
 
 
@@ -119,7 +119,7 @@ async def siblings(conn: Connection, org_id: OrgId, change_id: UUID) -> list[Cha
 async def read_after(
     conn: Connection, org_id: OrgId, cursor: Cursor, *, room_id: RoomId | None = None, limit: int
 ) -> list[Change]:
-    """Return changes after a cursor, in order, for the operator; `limit` and the rest of the last transaction."""
+    """Return `limit` changes after a cursor, in order, and the rest of the last transaction; for the operator."""
     ...
 
 
@@ -130,7 +130,7 @@ async def visible_ids(conn: Connection, org_id: OrgId, ids: Collection[UUID]) ->
 
 
 async def remove_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
-    """Remove messages, and conversations that went with them, from changes and projections.
+    """Remove messages, and the conversations deleted with them, from changes and projections.
 
     Call it before the rows are deleted, because they name the rooms.
     """

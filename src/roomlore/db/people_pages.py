@@ -31,7 +31,7 @@ class MemoryOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryReader:
-    """A person who may read all sources of a memory; the first of their accounts that the viewer may know."""
+    """A person who may read all sources of a memory: the first of their accounts that the viewer may know."""
 
     id: ParticipantId
     name: str
@@ -104,12 +104,12 @@ async def accounts_of(conn: Connection, org_id: OrgId, ids: Collection[Participa
 async def persons_of_accounts(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, UUID]:
-    """Return the persons of merged accounts, as far as the viewer may know them."""
+    """Return the persons of those of these accounts that were merged, as far as the viewer may know."""
     ...
 
 
 async def memory_origins(conn: Connection, org_id: OrgId, memories: Sequence[Memory]) -> list[MemoryOrigin]:
-    """Return the rooms with the sources of memories."""
+    """Return the rooms with sources of these memories, and who may read those sources."""
     sources = [(memory.id, message_id) for memory in memories for message_id in memory.source_ids]
     return await source_origins(conn, org_id, sources)
 
@@ -118,14 +118,14 @@ async def memory_origins(conn: Connection, org_id: OrgId, memories: Sequence[Mem
 async def source_origins(
     conn: Connection, org_id: OrgId, sources: Collection[tuple[MemoryId, MessageId]]
 ) -> list[MemoryOrigin]:
-    """Return the rooms with the visible sources of memories."""
+    """Return the rooms with visible sources of memories, and who may read those sources."""
     ...
 
 
 async def memory_readers(
     conn: Connection, org_id: OrgId, memory: Memory, *, limit: int
 ) -> list[MemoryReader]:
-    """Return the first of the people who may read all sources of a memory and that the viewer may know, by name."""
+    """Return the first `limit` people, by name, who may read all sources of a memory and whom the viewer may know."""
     is_sensitive = memory.sensitivity == "sensitive"
     readers = await readers_of_messages(
         conn, org_id, memory.source_ids, is_sensitive=is_sensitive, limit=limit
@@ -137,5 +137,5 @@ async def memory_readers(
 async def readers_of_messages(
     conn: Connection, org_id: OrgId, message_ids: Sequence[MessageId], *, is_sensitive: bool, limit: int
 ) -> list[MemoryReader]:
-    """Return the first of the people who may read all of these messages and that the viewer may know."""
+    """Return the first `limit` people, by name, who may read all of these messages and whom the viewer may know."""
     ...

@@ -118,7 +118,7 @@ class SoughtWord:
 
     voice_id: MessageId
     pattern: str
-    #: If more earlier messages have it, only those of the requester count.
+    #: If more earlier messages contain the word, only the requester's messages are covered.
     most: int
 
 
@@ -152,7 +152,7 @@ async def in_rooms(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]
 async def messages_before(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, most: int
 ) -> set[MessageId]:
-    """Return the last messages before each of these in its room, up to `most`."""
+    """Return up to `most` messages directly before each of these messages, in its room."""
     ...
 
 
@@ -160,7 +160,10 @@ async def messages_before(
 async def restriction_starts(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, back: int
 ) -> list[RestrictionStart]:
-    """Return the time of the message `back` places before each of these; those with fewer are left out."""
+    """Return, for each of these messages, the time of the message `back` positions before it in its room.
+
+    Messages with fewer messages before them are left out.
+    """
     ...
 
 
@@ -174,7 +177,7 @@ async def messages_since(
     author_ids: Collection[ParticipantId] | None,
     among: Collection[MessageId] | None,
 ) -> set[MessageId]:
-    """Return the messages of a room since a time, by some authors, among some messages; None means all."""
+    """Return the messages of a room sent since a time, by these authors, and among these ids; None means no limit."""
     ...
 
 
@@ -182,7 +185,7 @@ async def messages_since(
 async def messages_by_word(
     conn: Connection, org_id: OrgId, room_id: RoomId, words: Collection[tuple[ParticipantId, str]]
 ) -> set[MessageId]:
-    """Return the messages of authors in a room with a word; pairs of an author and a pattern for lower case."""
+    """Return the messages in a room by an author and with a word; `words`: pairs of author and lower-case pattern."""
     ...
 
 
@@ -190,7 +193,7 @@ async def messages_by_word(
 async def word_holders(
     conn: Connection, org_id: OrgId, room_id: RoomId, words: Sequence[SoughtWord]
 ) -> list[WordHolder]:
-    """Return the messages of a room with these words; of a common word only those of the requester."""
+    """Return the messages of a room that contain these words; for a common word only those of the requester."""
     ...
 
 
@@ -202,7 +205,7 @@ async def reply_neighbours(conn: Connection, org_id: OrgId, ids: Collection[Mess
 
 @QUERIES.query
 async def messages_by_id(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[RoomMessage]:
-    """Return those of these messages that have a text."""
+    """Return the messages with these ids that have a text."""
     ...
 
 
@@ -217,7 +220,7 @@ async def room_participants(
 async def add(
     conn: Connection, org_id: OrgId, requests: Iterable[NewRequest], *, detected_at: datetime
 ) -> None:
-    """Store requests, one for each source message."""
+    """Store new requests, at most one for each source message."""
     for request in requests:
         await put(conn, org_id, request, request_id=uuid7(), detected_at=detected_at)
 
@@ -273,9 +276,9 @@ async def drop_requests(conn: Connection, org_id: OrgId, source_ids: Collection[
 
 
 async def drop_with_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> tuple[int, int]:
-    """Delete the restrictions on messages and the requests that they state; return how many, and how many tombstones.
+    """Delete the restrictions on messages and the requests in these messages; return (requests, tombstones among them).
 
-    Other people's messages stay restricted when the request is erased: a tombstone without content remains.
+    A request that restricts other people's messages leaves a tombstone without content, so that they stay restricted.
     """
     await drop_restrictions(conn, org_id, ids)
     tombstones = await leave_tombstones(conn, org_id, ids)
@@ -391,7 +394,7 @@ class RestrictedMessage:
     author_name: str
     room_id: RoomId
     room_name: str
-    #: From whom; None for everybody except the exempt.
+    #: From whom the message is hidden; None: from everybody except the exempt participants.
     from_ids: Sequence[ParticipantId] | None
 
 
@@ -404,7 +407,7 @@ class RequestCounts:
     dismissed: int
 
     def since(self, before: RequestCounts) -> dict[str, int]:
-        """Return how many more there are than before."""
+        """Return the increase of each count since `before`."""
         return {
             "carried_out": max(self.carried_out - before.carried_out, 0),
             "proposed": max(self.proposed - before.proposed, 0),
@@ -437,7 +440,7 @@ async def covered_messages(
 async def restrictions_of(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
 ) -> list[RestrictedMessage]:
-    """Return which requests restrict these messages, and from whom."""
+    """Return which requests restrict these messages, and from whom they hide them."""
     ...
 
 
@@ -463,13 +466,13 @@ async def decide(
 
 @QUERIES.query
 async def mode(conn: Connection, org_id: OrgId) -> RequestMode:
-    """Return what an org does with requests."""
+    """Return how an org handles requests: apply, propose or ignore them."""
     ...
 
 
 @QUERIES.query
 async def set_mode(conn: Connection, org_id: OrgId, mode: RequestMode) -> None:
-    """Set what an org does with requests."""
+    """Set how an org handles requests."""
     ...
 
 

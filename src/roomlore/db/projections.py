@@ -65,7 +65,7 @@ class BacklogRow:
     """What is still to be written to a projection."""
 
     waiting: int
-    #: What its server refused.
+    #: How many of them the server refused.
     dead_lettered: int
     #: How long the oldest waits.
     lag_seconds: float
@@ -182,7 +182,7 @@ async def all_projections(conn: Connection, org_id: OrgId) -> list[Projection]:
 
 
 async def current_projection(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
-    """Return an org's projection in one server if one of its indexes is read, to its operator."""
+    """Return, for the operator, an org's projection in one server if it has an index that is read."""
     found = await all_projections(conn, org_id)
     return next((row for row in found if row.target == target and row.index_name is not None), None)
 
@@ -191,7 +191,7 @@ async def current_projection(conn: Connection, org_id: OrgId, target: Target) ->
 async def take_fencing_token(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
     """Return a projection with a new fencing token; None if the org has no such projection.
 
-    Nobody else takes one until the transaction ends.
+    No other worker gets a token until the transaction ends.
     """
     ...
 
@@ -230,7 +230,7 @@ async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limi
 
 @QUERIES.query
 async def renew(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> set[UUID]:
-    """Extend the leases of tasks by two minutes; return the subjects that nobody else has taken."""
+    """Extend the leases of tasks by two minutes; return the subjects whose lease no other worker has taken."""
     ...
 
 
@@ -349,7 +349,7 @@ async def backlog(conn: Connection, org_id: OrgId, target: Target) -> BacklogRow
 
 @QUERIES.query
 async def is_behind(conn: Connection, org_id: OrgId, target: Target) -> bool:
-    """Return whether a projection may lack something."""
+    """Return whether a projection may be incomplete."""
     ...
 
 

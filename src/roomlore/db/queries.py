@@ -29,7 +29,7 @@ The result type says how rows are read:
 | `X | None` | one row or none |
 | `list[X]`, `set[X]`, `frozenset[X]` | rows |
 | `dict[K, V]` | rows by their first column, or by several if K is a tuple; V is a record or the last column |
-| `BoundedPage[Record]` | rows until their texts reach `MAX_PAGE_BYTES`, where the database stops |
+| `BoundedPage[Record]` | rows until their texts reach `MAX_PAGE_BYTES`, then the database stops |
 """
 
 import inspect
@@ -68,7 +68,7 @@ Connection = AsyncConnection[Any]
 Record = TypeVar("Record")
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-#: Collections that the driver takes for an array only as a list.
+#: Collection types that the driver accepts as an array only after conversion to a list.
 LISTED = (AbstractSet, ValuesView, tuple)
 
 
@@ -80,31 +80,31 @@ class Composite(Protocol):
         ...
 
 
-#: What makes the result of rows, by the name of its type.
+#: Functions that build the result from rows, by the name of the result type.
 COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {"list": list, "set": set, "frozenset": frozenset}
 #: How many rows a statement changed.
 RowCount = NewType("RowCount", int)
 
-#: Where the files are.
+#: The folder of the `.sql` files.
 FOLDER = Path(__file__).parent / "sql"
 HEADER = lazy_pattern(r"^-- name: (?P<name>\w+)(?: -> (?P<record>\w+))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One named statement and the record that its rows fill; None where no rows come back."""
+    """One named statement and the record type of its rows; None if it returns no rows."""
 
     name: str
     record: str | None
     text: sql.SQL
 
 
-#: How the rows of a record become one, where that is not column by column.
+#: Functions that build a record from a row, for records that are not filled column by column.
 ROW_FACTORIES: dict[type[Any], Callable[..., Any]] = {}
 
 
 class Queries:
-    """The named queries of one file in `sql/`, which is read when the first of them is asked."""
+    """The named queries of one file in `sql/`, which is read at the first use of one of them."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -129,7 +129,7 @@ class Queries:
 
         return run
 
-    # Each is prepared when a connection first executes it: rewriting it under the policies takes longer than it does.
+    # Prepared at its first use on a connection: rewriting a statement under the policies takes longer than running it.
     async def all(
         self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
     ) -> list[Record]:
@@ -138,30 +138,6 @@ class Queries:
         async with conn.cursor(row_factory=class_row(shape)) as cursor:
             await cursor.execute(query.text, params, prepare=True)
             return await cursor.fetchall()
-
-    async def page(
-        self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
-    ) -> BoundedPage[Record]:
-        """Return rows as records up to the one that brings them to `MOST_BYTES`, where the database stops.
-
-        The query takes that number as `most_bytes`; its column `reach` counts the bytes up to each row and with it.
-        """
-        query, shape = self._row_type(name, record)
-        async with conn.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(query.text, {**params, "most_bytes": paging.MAX_PAGE_BYTES}, prepare=True)
-            rows = await cursor.fetchall()
-        reached = [row.pop("reach") for row in rows]
-        return BoundedPage(
-            items=[shape(**row) for row in rows],
-            is_truncated=bool(reached) and reached[-1] >= paging.MAX_PAGE_BYTES,
-        )
-
-    async def first(
-        self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
-    ) -> Record | None:
-        """Return the first row as a record, or None."""
-        rows = await self.all(conn, name, record, params)
-        return rows[0] if rows else None
 
     def _row_type(self, name: str, record: type[Record]) -> tuple[Query, type[Record]]:
         query = self.by_name[name]
@@ -197,13 +173,13 @@ class DeclaredQuery:
         params = dict[str, Any]()
         for name, value in zip(self.parameters, values, strict=True):
             values_of = self._parameter(name, value)
-            # An argument of its own counts more than the field of a record with the same name.
+            # An argument takes precedence over a field of a record with the same name.
             params = {**params, **values_of} if name in values_of else {**values_of, **params}
         return await self.fetch(conn, self.queries.by_name[self.name].text, params)
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """How the function is called."""
+        """The signature of the declared function."""
         return inspect.signature(self.function)
 
     @cached_property
@@ -230,7 +206,7 @@ class DeclaredQuery:
 
     @cached_property
     def shape(self) -> tuple[str, Any]:
-        """How many rows the result holds (none, count, one, optional, list, set, dict or page), and of what."""
+        """How many rows the result holds (none, count, one, optional, list, set, dict or page), and their type."""
         result = self.types["return"]
         origin, parts = get_origin(result), get_args(result)
         if result in {NoneType, RowCount}:
@@ -263,7 +239,7 @@ class DeclaredQuery:
         return items[0] if items else None
 
     def _entry(self, row: Any) -> tuple[Any, Any]:
-        """Return the key and the value that a row of a dict is."""
+        """Return a row of a dict result as its key and value."""
         key, item = get_args(self.types["return"])
         values = list(field_values(row).values()) if is_dataclass(item) else row
         width = _width(key)
@@ -292,7 +268,7 @@ class DeclaredQuery:
         return {name: _plain(value)}
 
     def _item_of(self, name: str) -> Any:
-        """Return the record or tuple that an argument is, or is a list of; the type of any other argument."""
+        """Return the record or tuple type of an argument or of the items of its list; else the argument's own type."""
         kind = self.types[name]
         parts = [part for part in get_args(kind) if part is not NoneType]
         item = parts[0] if len(parts) == 1 else kind
@@ -305,7 +281,7 @@ def _is_collection(kind: Any) -> bool:
 
 
 def _width(kind: Any) -> int:
-    """Return how many values a tuple type holds; 0 for any other type, and for a tuple of any length."""
+    """Return the number of items of a tuple type; 0 for other types and for tuples of any length."""
     parts = get_args(kind)
     return len(parts) if get_origin(kind) is tuple and Ellipsis not in parts else 0
 
@@ -323,9 +299,9 @@ def _plain(value: Any) -> Any:
 async def _fetch_page(
     conn: Connection, text: sql.SQL, record: Any, params: Mapping[str, Any]
 ) -> BoundedPage[Any]:
-    """Return rows up to the one that brings them to `MAX_PAGE_BYTES`: the query takes that number as `most_bytes`.
+    """Return rows until they reach `MAX_PAGE_BYTES`; the row that reaches it is the last.
 
-    The column `reach` counts the bytes up to and including each row.
+    The statement takes the limit as `most_bytes`; its column `reach` counts the bytes up to and including each row.
     """
     shape = row_factory(record)
     async with conn.cursor(row_factory=dict_row) as cursor:
@@ -339,12 +315,12 @@ async def _fetch_page(
 
 
 def row_factory(record: Any) -> Any:
-    """Return what makes a record of the columns of a row."""
+    """Return a row factory that builds a record from the columns of a row."""
     return ROW_FACTORIES.get(record, record)
 
 
 def columns(record: type[Any], rows: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the rows of a dataclass turned into one list per field, as batch statements take them."""
+    """Return records as one list of values per field, as batch statements take them."""
     return {field.name: [getattr(row, field.name) for row in rows] for field in fields(record)}
 
 

@@ -23,7 +23,7 @@ class NamedRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipRow:
-    """A membership of the viewer; None means since ever, or until now."""
+    """A membership of the viewer; None: since before the records begin, or still a member."""
 
     room_id: RoomId
     joined_at: datetime | None
@@ -76,5 +76,5 @@ async def platforms(conn: Connection, org_id: OrgId) -> list[str]:
 async def stored_messages(
     conn: Connection, org_id: OrgId, names: Collection[MessageName]
 ) -> set[MessageName]:
-    """Return those of these names that are of a stored message or its tombstone."""
+    """Return those of these message names that belong to a stored message or its tombstone."""
     ...

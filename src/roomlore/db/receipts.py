@@ -99,7 +99,7 @@ async def find_receipts(conn: Connection, org_id: OrgId, word: str) -> list[Rece
 
 @QUERIES.query
 async def receipts_in_ranges(conn: Connection, org_id: OrgId, ids: IdRanges) -> list[Receipt]:
-    """Return up to ten receipts with these ids."""
+    """Return up to ten receipts whose ids are in these ranges."""
     ...
 
 

@@ -33,7 +33,7 @@ ROOM_STATEMENTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomState:
-    """A room and how many messages all its readers may read."""
+    """A room, and the number of its messages that all its readers may read."""
 
     id: RoomId
     platform: str
@@ -110,7 +110,7 @@ async def members(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[Room
 async def add_member(
     conn: Connection, org_id: OrgId, room_id: RoomId, participant_id: ParticipantId, *, since: datetime | None
 ) -> None:
-    """Make a participant a member of a room since a time; None is since ever."""
+    """Make a participant a member of a room since a time; None: since before the records begin."""
     if not await confirm_member(conn, org_id, room_id, participant_id, since=since):
         await start_membership(conn, org_id, room_id, participant_id, since=since)
     await projections.enqueue_nodes(conn, org_id, [participant_id])
@@ -120,7 +120,7 @@ async def add_member(
 async def confirm_member(
     conn: Connection, org_id: OrgId, room_id: RoomId, participant_id: ParticipantId, *, since: datetime | None
 ) -> ParticipantId | None:
-    """Confirm a current membership, whatever member lists say later; None if there is none since that time."""
+    """Confirm a current membership, so that member lists do not end it; None if there is none that began by `since`."""
     ...
 
 

@@ -2,8 +2,8 @@
 -- one transaction, as a login that may create roles. CONTRIBUTING.md says how to change it; docs/schema.md, which `make
 -- schema` writes, draws its tables.
 --
--- Three rules hold for all tables.
---   1. Every key starts with org_id. No row can point into another org, and tables can be distributed by org.
+-- Three rules apply to all tables.
+--   1. Every key starts with org_id. So no row can reference another org, and tables can be distributed by org.
 --   2. Row-level security is forced on every table. The last chapter does this in one loop, so no table is left out.
 --      The loop also makes the policies `owner` and `change`: only the operator of an org changes its rows. All other
 --      policies stand in the chapter of their table, and each table is followed by its indexes and grants.
@@ -86,28 +86,28 @@ create function viewer_id() returns uuid
     current_org()
   );
 
--- Null if nothing will be posted.
+-- Null if no answer will be posted.
 create function destination_id() returns uuid
   language sql stable parallel safe
   return nullif(current_setting('roomlore.destination', true), '')::uuid;
 
--- Whether the operator reads, with or without a place.
+-- Whether the operator reads, with or without a destination.
 create function operator_reads() returns boolean
   language sql stable parallel safe
   return coalesce(current_setting('roomlore.viewer', true) = 'operator', false);
 
--- Whether the operator reads, bound to a place.
+-- Whether the operator reads for an answer that will be posted.
 create function operator_reads_for_destination() returns boolean
   language sql stable parallel safe
   return operator_reads() and destination_id() is not null;
 
--- Whether the operator reads everything, without a place.
+-- Whether the operator reads everything: no answer will be posted.
 create function viewer_is_operator() returns boolean
   language sql stable parallel safe
   return coalesce(current_setting('roomlore.viewer', true) = 'operator', false)
     and nullif(current_setting('roomlore.destination', true), '') is null;
 
--- Whether the transaction has no viewer, as those of workers.
+-- Whether the transaction has no viewer, as the transactions of workers.
 create function has_no_viewer() returns boolean
   language sql stable parallel safe
   return nullif(current_setting('roomlore.viewer', true), '') is null;
@@ -138,7 +138,7 @@ create table participants (
   org_id uuid not null references orgs,
   id uuid not null,
   kind text not null check (kind in ('human', 'agent', 'system')),
-  -- the name on the newest message, which not everybody may see: for the operator
+  -- The name on the newest message. Not everybody may see that message, so only the operator sees this name.
   name text not null,
   -- The name for everybody who knows the participant, from a member list or the oldest message, whichever arrives
   -- first. Later names appear on messages.
@@ -175,7 +175,7 @@ create table participant_merges (
   person_id uuid not null,
   primary key (org_id, participant_id),
   foreign key (org_id, participant_id) references participants (org_id, id),
-  -- the tombstone author is nobody's account
+  -- the tombstone author is no account of anybody
   check (participant_id <> org_id)
 );
 
@@ -221,7 +221,7 @@ create table rooms (
   topic text not null default '',
   context_id text,
   embedding_policy text not null default 'message' check (embedding_policy in ('message', 'thread')),
-  -- the retention period; null for ever
+  -- the retention period; null means forever
   retention_period interval check (retention_period > interval '0'),
   context_reset_at timestamptz,
   -- the time of the newest message that listed the members of a closed room
@@ -231,14 +231,14 @@ create table rooms (
   is_injection_enabled boolean not null default true,
   -- the server, workspace or network
   workspace text not null default '',
-  -- whether its platform ever said that it is for members only; saying it again changes nothing
+  -- whether its platform ever stated that it is for members only; later statements of this change nothing
   is_stated_closed boolean not null default false,
-  -- whether it was said to be open since; then "members only" is news again
+  -- whether it was stated to be open since then; then a later "members only" closes it again
   is_stated_open boolean not null default false,
-  -- whether an operator named it; then its platform no longer does
+  -- whether an operator named it; then names from its platform are ignored
   is_named boolean not null default false,
-  -- A shorter retention period starts at `retention_starts_at` and can be undone until then. Before, the old period
-  -- holds, where null is for ever.
+  -- A shorter retention period starts at `retention_starts_at` and can be undone until then. Before that, the old
+  -- period applies; null means forever.
   previous_retention_period interval check (previous_retention_period > interval '0'),
   retention_starts_at timestamptz,
   primary key (org_id, id),
@@ -342,7 +342,7 @@ create table messages (
   check (not is_directed or kind = 'context_injection')
 ) with (toast_tuple_target = 1024);
 
--- An author uses an id for one message only.
+-- An author uses a client id for one message only.
 create unique index messages_as_stated on messages (org_id, room_id, stated_id, stated_by)
 where stated_id is not null;
 create index messages_in_order on messages (org_id, room_id, sent_at, sequence, id);
@@ -353,8 +353,8 @@ create index messages_holes on messages (org_id, room_id, external_id) where era
 create index messages_removed on messages (org_id, room_id) where redacted_at is not null or erased_at is not null;
 
 -- Lexical search. With org and room in the index (btree_gin), a frequent word in one room is found as fast as in a
--- small database. The frequency of a word is estimated from one message in 256. A table of words would have to forget
--- what is erased, and would count what not everybody may read.
+-- small database. The frequency of a word is estimated from one message in 256. A table of word counts would have to be
+-- updated on erasure, and would include messages that not every viewer may read.
 do $$
 declare
   place constant text := case
@@ -431,8 +431,8 @@ create table privacy_requests (
   org_id uuid not null references orgs,
   id uuid not null,
   room_id uuid not null,
-  -- The message that states it; its text is nowhere else. Null for a tombstone: what it restricts of others' messages
-  -- stays restricted.
+  -- The message that states the request; its text is stored nowhere else. Null for a tombstone: the messages of others
+  -- that it restricts stay restricted.
   message_id uuid,
   author_id uuid,
   kind text not null check (kind in ('forget', 'confidential', 'restrict')),
@@ -449,7 +449,7 @@ create table privacy_requests (
   target_ids uuid[] not null default '{}',
   identifiers text[] not null default '{}',
   own_identifiers text[] not null default '{}',
-  -- from whom; null for everybody except the exempt
+  -- from whom the messages are hidden; null for everybody except the exempt
   from_ids uuid[],
   exempt_ids uuid[] not null default '{}',
   is_ongoing boolean not null default false,
@@ -459,8 +459,8 @@ create table privacy_requests (
   denied_topics text[] not null default '{}',
   -- whose messages a restriction covers; null for all
   covered_author_ids uuid[],
-  -- The parsed spans: positions in the text of the message, and a digest of it. Null if it names nobody who is known;
-  -- then it is parsed again until it does.
+  -- The parsed spans: positions in the text of the message, and a digest of it. Null if the request names nobody who is
+  -- known; then it is parsed again until it does.
   spans jsonb,
   -- why a person has to decide; empty if it is unambiguous
   review_reason text not null default '',
@@ -478,7 +478,7 @@ create table privacy_requests (
     message_id is not null
     or (kind = 'forget' and spans is null and (target_ids, identifiers, own_identifiers) = ('{}', '{}', '{}'))
   ),
-  -- Only people dismiss.
+  -- Only people dismiss requests.
   constraint privacy_requests_dismissed_check check (status <> 'dismissed' or decided_at is not null)
 );
 
@@ -552,24 +552,24 @@ create function persons_of(accounts uuid[]) returns uuid[]
     left join participant_merges on participant_merges.org_id = current_org() and participant_merges.participant_id = one.id
   );
 
--- The place: where the answer will be posted, and who reads there. With a place a transaction sees only what everybody
--- who reads there could read. An operator with a place sees what these people see together.
+-- The place: where the answer will be posted, and who reads there. With a place, a transaction sees only what every
+-- reader of the place may read. An operator with a place sees what all these readers together may see.
 
 create type destination_bounds as (
   id uuid,
   -- its room
   room_id uuid,
-  -- Who reads there, each person once. Null if they cannot be listed: the whole org, or a closed room whose members are
-  -- not all known. Empty if nobody does; then nothing may be posted.
+  -- The readers of the place, each person once. Null if they cannot be listed: the whole org, or a closed room whose
+  -- members are not all known. Empty if it has no reader; then nothing may be posted.
   people uuid[],
-  -- The rooms in which all of them were members at the same time, and when. If not all can be listed, only the room
-  -- itself, and the times of those who can.
+  -- The rooms in which all readers were members at the same time, and when. If not all readers can be listed: only the
+  -- room itself, and the times of its known members.
   rooms uuid[],
   spans tstzmultirange[]
 );
 
--- Whether all current members of a closed room are known: they were listed, or an operator stated each of them, or it
--- is a room of two and both are known.
+-- Whether all current members of a closed room are known: they were listed, or an operator stated each of them, or the
+-- room has two members and both are known.
 create function members_are_known(room uuid, known integer) returns boolean
   language plpgsql stable parallel safe set search_path = roomlore, pg_temp
 as $$
@@ -592,8 +592,8 @@ begin
   );
 end $$;
 
--- Who reads at a place, and when all of them were where. Nobody, if no member of a closed room is known or the viewer
--- is no longer a member: they must not learn who came since.
+-- The readers of a place, and when all of them were members of which rooms. No reader if no member of a closed room is
+-- known, or if the viewer is no longer a member: the viewer must not learn who joined since.
 create function find_destination(place uuid) returns destination_bounds
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -671,7 +671,7 @@ begin
   return held;
 end $$;
 
--- Stores who reads at the place of a transaction; returns whether anybody does.
+-- Stores the readers of the place of a transaction; returns whether there is any.
 create function store_destination() returns boolean
   language plpgsql volatile security definer set search_path = roomlore, pg_temp
 as $$
@@ -682,7 +682,7 @@ begin
   return held.people is null or held.people <> '{}';
 end $$;
 
--- The place of the transaction, stored or computed now.
+-- The place of the transaction: as stored, or else computed now.
 create function bounds_of_destination() returns destination_bounds
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -695,7 +695,7 @@ begin
   return find_destination(destination_id());
 end $$;
 
--- Its parts, each evaluated once a statement.
+-- The fields of the place, each evaluated once a statement.
 create function destination_has_readers() returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return (select (held).people is null or (held).people <> '{}' from bounds_of_destination() as held);
@@ -712,7 +712,7 @@ create function destination_memberships() returns tstzmultirange[]
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return (select (held).spans from bounds_of_destination() as held);
 
--- Whether all who read at the place know of a presence: in an open room, or while all of them were there.
+-- Whether all readers of the place may know of a membership: in an open room, or while all of them were members.
 create function destination_can_see_participant(room uuid, from_at timestamptz, until_at timestamptz) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -726,7 +726,7 @@ begin
     );
 end $$;
 
--- Whether only the asserter reads at the place.
+-- Whether the asserter is the only reader of the place.
 create function is_destination_of(participant uuid) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return participant is not null
@@ -758,7 +758,7 @@ where memberships.org_id = (select current_org()) and memberships.participant_id
 
 grant select on memberships_of_viewer to roomlore_app;
 
--- Whether a room is open. A function, because it is needed only with a place; within the rule every read would plan it.
+-- Whether a room is open. A function: it is needed only with a place, and in the policy every read would plan it.
 create function is_public_room(room uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -834,7 +834,7 @@ where message_audience.org_id = (select current_org())
 
 grant select on addressed_to_viewer to roomlore_app;
 
--- Whether all who read at the place wrote a message or are its recipients. False if the viewer may not read it.
+-- Whether each reader of the place wrote a message or is one of its recipients. False if the viewer may not read it.
 create function visible_at_destination(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -854,12 +854,12 @@ begin
     and exists (select 1 from messages_anywhere as said where said.id = message);
 end $$;
 
--- Whether anything is restricted in the org. Evaluated once, and skips the checks of each message.
+-- Whether anything is restricted in the org. Evaluated once; if false, the check of each message is skipped.
 create function org_has_restrictions() returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return exists (select 1 from restricted_messages where restricted_messages.org_id = current_org());
 
--- Whether a message that the viewer may read is restricted for anybody who reads at the place.
+-- Whether a message that the viewer may read is restricted for any reader of the place.
 create function restricted_at_destination(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -880,8 +880,7 @@ begin
     and exists (select 1 from messages_anywhere as said where said.id = message);
 end $$;
 
--- Whether what was given by a message may still be shown to the viewer: the memory is active, and the viewer may see
--- it.
+-- Whether the memory that a message injects may still be shown to the viewer: it is active, and the viewer may see it.
 create function is_delivered(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -962,7 +961,7 @@ begin
     create policy place on messages as restrictive for select to roomlore_app
     using (org_id = (select roomlore.current_org()) and (%s))
   $policy$, place_rule);
-  -- what the viewer may read, whatever the place
+  -- what the viewer may read, without regard to the place
   execute format('create view messages_anywhere as select * from messages where %s', rule);
   -- what the viewer may read at the place
   execute format('create view readable_messages as select * from messages where %s and (%s)', rule, place_rule);
@@ -991,13 +990,13 @@ begin
   return exists (select 1 from restricted_from_viewer where message_id = message);
 end $$;
 
--- A restrictive policy narrows all others.
+-- A restrictive policy limits the rows of all other policies.
 create policy recall on messages as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and (not (select applies_restrictions()) or not (select org_has_restrictions()) or not is_restricted(messages.id))
 );
 
--- What the viewer may read without what privacy requests restrict. An operator without recall sees all of it.
+-- The messages that the viewer may read and that are not restricted. An operator sees all if requests do not apply.
 create view recallable_messages as
 select said.*
 from readable_messages as said
@@ -1022,7 +1021,7 @@ create policy read on message_revisions for select to roomlore_app using (
   org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_message(message_id))
 );
 
--- Its author sees a request.
+-- The author of a request sees it.
 create policy read on privacy_requests for select to roomlore_app using (
   org_id = (select current_org())
   and ((select viewer_is_operator()) or author_id = any ((select own_ids())::uuid[]))
@@ -1030,7 +1029,7 @@ create policy read on privacy_requests for select to roomlore_app using (
 
 -- People
 
--- Whether the viewer knows somebody from a room. All who read at the place must know of it too.
+-- Whether the viewer knows somebody from a room. With a place, all its readers must know them too.
 create function can_know_participant(participant uuid) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return exists (
@@ -1046,7 +1045,7 @@ create function can_know_participant(participant uuid) returns boolean
       and (destination_id() is null or destination_can_see_participant(room_id, joined_at, left_at))
   );
 
--- Whether the viewer may know of somebody, for the policies of rows that name participants.
+-- Whether the viewer may know of a participant, for the policies of rows that name participants.
 create function can_see_participant(participant uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1096,7 +1095,7 @@ create policy read on platform_accounts for select to roomlore_app using (
   )
 );
 
--- For those who may know of both accounts.
+-- For viewers who may know of both accounts.
 create policy read on participant_merges for select to roomlore_app using (
   org_id = (select current_org())
   and ((select viewer_is_operator()) or can_see_another_account(participant_id))
@@ -1150,7 +1149,7 @@ create table replies (
 );
 
 create unique index replies_stated on replies (org_id, child_id, method) where method in ('explicit', 'thread');
--- At most one reply is inferred.
+-- At most one inferred reply for each message.
 create unique index replies_found on replies (org_id, child_id) where method in ('mention', 'inferred');
 create index replies_from on replies (org_id, child_id);
 -- Of very many replies only the most confident are read.
@@ -1174,15 +1173,15 @@ create policy read on replies for select to roomlore_app using (
   )
 );
 
--- The reply of each message that counts: the platform's before an inferred one. Its parent is older, not deleted, and
--- has the same audience.
+-- The effective reply of each message: the platform's if there is one, else an inferred one. Its parent is older, not
+-- deleted, and has the same audience.
 create view answers with (security_invoker = true) as
 select child.org_id, child.id as child_id, edge.parent_id, edge.method, edge.confidence
 from messages as child
 cross join lateral (
   select replies.parent_id, replies.method, replies.confidence
   from replies
-  -- Row by row through an index, whatever the planner believes about the size of the table.
+  -- One index lookup for each row, whatever the planner estimates.
   cross join lateral (
     select said.id, said.kind, said.sent_at, said.sequence, recipients(said) as recipients
     from messages as said
@@ -1361,25 +1360,25 @@ create table conversations (
   sensitivity text not null default 'normal' check (sensitivity in ('normal', 'sensitive')),
   -- a person set the sensitivity
   is_sensitivity_set boolean not null default false,
-  -- why it was split off: nothing before, a long silence, another topic, or a person did it
+  -- why it was split off: no earlier message, a long silence, another topic, or a person did it
   split_reason text not null check (split_reason in ('first', 'idle', 'topic', 'person')),
-  -- of its first and its last message
+  -- the times of its first and last message
   opened_at timestamptz not null,
   last_at timestamptz not null,
-  -- the idle timeout: it is open until nobody has written in it for so long
+  -- the idle timeout: the conversation is open until this long after its last message
   idle_timeout interval not null check (idle_timeout > interval '0'),
   -- a language model wrote the label
   is_titled boolean not null default false,
-  -- the state when a language model was asked for a title; null if it was not
+  -- the state when a language model was asked for a title; null if it was never asked
   title_state text,
-  -- a person closed it then; a later message opens it again
+  -- when a person closed it; a later message opens it again
   closed_at timestamptz,
-  -- the state when rules, or a language model, extracted memories; null if they did not
+  -- the state when rules, or a language model, last extracted memories; null if they never did
   extraction_state text,
   llm_extraction_state text,
   -- the error of the extraction, which waits until the conversation changes
   extraction_error text check (extraction_error <> ''),
-  -- Who had written in a sensitive conversation when it became so. Later authors do not count.
+  -- Who had written in a sensitive conversation when it became sensitive. Later authors are not included.
   prior_authors uuid[] not null default '{}',
   -- an operator set the sensitivity, and only an operator may change it
   is_sensitivity_set_by_operator boolean not null default false,
@@ -1410,9 +1409,9 @@ create table conversation_messages (
   org_id uuid not null,
   message_id uuid not null,
   conversation_id uuid not null,
-  -- a person put it there, and it stays
+  -- a person assigned it manually; disentanglement does not change it
   is_manual boolean not null default false,
-  -- the idle timeout after it, if it is the last of its conversation
+  -- the idle timeout after this message, if it is the last of its conversation
   idle_timeout interval,
   primary key (org_id, message_id),
   foreign key (org_id, message_id) references messages (org_id, id),
@@ -1423,9 +1422,8 @@ create index conversation_messages_in on conversation_messages (org_id, conversa
 
 grant select, insert, update, delete on conversation_messages to roomlore_app;
 
--- Whether the viewer may read a message and was there when it was sent, even in an open room: as a member, or because
--- they had written in its conversation when that became sensitive. All who read at the place must have been members
--- too.
+-- Whether the viewer may read a message and was present when it was sent, even in an open room: as a member, or as an
+-- author in its conversation before that became sensitive. All readers of the place must also have been members.
 create function was_member(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1461,8 +1459,8 @@ begin
   );
 end $$;
 
--- Whether the viewer may see a conversation: they may read every message and, if it is sensitive, were there. A
--- conversation without messages is for the operator.
+-- Whether the viewer may see a conversation: they may read every message and, if it is sensitive, were present. Only
+-- the operator sees a conversation without messages.
 create function can_see_conversation(conversation uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1484,7 +1482,7 @@ begin
       from conversation_messages
       where conversation_messages.org_id = current_org()
         and conversation_messages.conversation_id = conversation
-        -- A single value and not an existence, which might be answered by reading all that the viewer may.
+        -- A single value, not `exists`, which might read everything that the viewer may read.
         and (
           select true
           from readable_messages as said
@@ -1498,7 +1496,7 @@ create policy read on conversations for select to roomlore_app using (
   org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_conversation(id))
 );
 
--- The messages of a conversation, as far as the viewer may see it. The rule is checked once.
+-- The messages of a conversation, if the viewer may see it. The rule is checked once.
 create function messages_in(conversation uuid) returns setof uuid
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
   rows 20
@@ -1522,8 +1520,8 @@ begin
   );
 end $$;
 
--- Whether the viewer, and all who read at the place, could read a room from its first message on. Why a conversation
--- was split off, and how long a silence is long there, depends on all messages before.
+-- Whether the viewer and all readers of the place could read a room from its first message on. Only then may they know
+-- why a conversation was split off and its idle timeout, because both depend on all earlier messages.
 create function was_present_from_start(room uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1557,7 +1555,7 @@ begin
     );
 end $$;
 
--- Who has written in a conversation, without tombstones.
+-- The authors in a conversation, without the tombstone author.
 create function speakers(org uuid, conversation uuid) returns uuid[]
   language sql stable set search_path = roomlore, pg_temp
   return array(
@@ -1571,7 +1569,7 @@ create function speakers(org uuid, conversation uuid) returns uuid[]
     order by messages.author_id
   );
 
--- Whether a conversation is over: it timed out, or a person closed it.
+-- Whether a conversation has ended: it timed out, or a person closed it.
 create function is_over(held conversations, at timestamptz) returns boolean
   language sql stable
   return held.last_at + held.idle_timeout <= at or coalesce(held.closed_at >= held.last_at, false);
@@ -1585,7 +1583,7 @@ create function label_source(held conversations) returns text
     else 'words'
   end;
 
--- The state of a conversation: any other text, name or message makes another state.
+-- The state of a conversation: a value that changes with any text, name or message in it.
 create function conversation_state(org uuid, conversation uuid) returns text
   language sql stable
   return (
@@ -1604,7 +1602,7 @@ create function current_extraction_state(held conversations) returns text
   language sql stable
   return held.sensitivity || ' ' || conversation_state(held.org_id, held.id);
 
--- Whether the title of a language model still counts: the conversation has not changed, and nobody removed the label.
+-- Whether the title of a language model is still valid: the conversation has not changed, and nobody removed the label.
 create function is_pending(held conversations) returns boolean
   language sql stable
   return case
@@ -1626,7 +1624,7 @@ create table memories (
   ),
   content text not null check (content <> ''),
   sensitivity text not null default 'normal' check (sensitivity in ('normal', 'sensitive')),
-  -- null if it was derived from its sources or the operator stated it
+  -- null if it was derived from its sources, or if the operator stated it
   asserted_by uuid,
   recorded_at timestamptz not null,
   -- the memory that superseded it
@@ -1640,25 +1638,25 @@ create table memories (
   valid_from timestamptz not null default now(),
   -- a person archived it: it is neither recalled nor extracted again
   archived_at timestamptz,
-  -- the task that it belongs to; an id of the caller's
+  -- the task that it belongs to: an id chosen by the caller
   task_id text check (task_id <> ''),
-  -- the attribute whose only value it is: a later memory of the same circle and slot supersedes it
+  -- the single-valued attribute: a later memory with the same dedup scope and attribute supersedes it
   attribute text check (attribute <> ''),
   -- the room where it was asserted
   asserted_in uuid,
-  -- The dedup scope: whom it is about and who may read it. Only memories of one circle are duplicates or supersede each
-  -- other.
+  -- The dedup scope: whom it is about and who may read it. Only memories with the same scope are duplicates or
+  -- supersede each other.
   dedup_scope text not null default md5(gen_random_uuid()::text),
-  -- of the normalised content; memories with the same digest are duplicates
+  -- the digest of the normalised content; memories with the same digest are duplicates
   digest text not null default md5(gen_random_uuid()::text),
   status text not null generated always as (
     case when superseded_by is not null then 'deprecated' when archived_at is not null then 'archived' else 'active' end
   ) stored,
-  -- sensitive only because the conversation of a source is
+  -- whether it is sensitive only because the conversation of a source is
   is_conversation_sensitive boolean not null default false,
-  -- without sources: for the whole org or for its asserter alone
+  -- without sources: whether the whole org or only its asserter may read it
   audience text not null default 'self' check (audience in ('org', 'self')),
-  -- from the asserter
+  -- facts that the asserter added
   metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object'),
   -- People name a memory, conversation, key, receipt or request by the end of its id, because ids made together begin
   -- alike. A column, because under row-level security a comparison of columns may use an index, and a function of a
@@ -1715,7 +1713,7 @@ create table memory_participants (
 );
 
 create index memory_participants_of_participant on memory_participants (org_id, participant_id);
--- the memories of an agent
+-- for the memories of an agent
 create index memory_participants_perspective on memory_participants (org_id, participant_id, memory_id)
   where role = 'perspective';
 
@@ -1737,7 +1735,7 @@ grant select, insert, update, delete on memory_tags to roomlore_app;
 create table supersession_overrides (
   org_id uuid not null references orgs,
   memory_id uuid not null,
-  -- of the content of its former successor
+  -- the digest of the content of its former successor
   digest text not null,
   primary key (org_id, memory_id, digest),
   foreign key (org_id, memory_id) references memories (org_id, id)
@@ -1761,11 +1759,11 @@ begin
     );
 end $$;
 
--- Whether the viewer may read a memory: they may read every source, were there if it is sensitive, and no request
--- restricts it. Without sources it is for its asserter or the whole org, and with a place only if all who read there
--- are among them. A superseded memory is hidden from those who may not see its successor, to whom it would seem active.
--- An archived memory is for those it concerns. An operator without recall sees every memory. The loop also ends in a
--- cycle of successors.
+-- Whether the viewer may read a memory: they may read every source, were present if it is sensitive, and no request
+-- restricts it. A memory without sources is for its asserter or the whole org; with a place, all its readers must be
+-- among these. A superseded memory is hidden from those who may not see its successor, to whom it would seem active.
+-- An archived memory is for those it concerns. An operator sees every memory if privacy requests do not apply. The
+-- loop also ends if successors form a cycle.
 create function can_see_memory(memory uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1842,7 +1840,7 @@ create policy read on memory_tags for select to roomlore_app using (
   org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_memory(memory_id))
 );
 
--- Requests also bind an operator with recall. Others are bound by `can_see_memory` anyway.
+-- Requests also bind an operator if privacy requests apply. Other viewers are checked by `can_see_memory` anyway.
 create policy recall on memories as restrictive for select to roomlore_app using (
   org_id = (select current_org()) and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memories.id))
 );
@@ -1862,8 +1860,8 @@ create policy recall on memory_tags as restrictive for select to roomlore_app us
   and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memory_tags.memory_id))
 );
 
--- A policy checks each row: for a memory with fifty sources fifty times all of them. The two functions below check each
--- memory once.
+-- A policy checks each row: for a memory with fifty sources, it would check all fifty sources fifty times. The two
+-- functions below check each memory once.
 
 -- Sources, participants and tags of memories: one row for each source, for each participant that the viewer may know,
 -- and for each tag.
@@ -1902,7 +1900,7 @@ as $$
   join memory_tags as held on held.org_id = current_org() and held.memory_id = told.id
 $$;
 
--- The memories from these messages.
+-- The memories derived from these messages.
 create function derived_from(messages uuid[])
 returns table (message_id uuid, memory_id uuid)
   language sql stable security definer set search_path = roomlore, pg_temp
@@ -1968,7 +1966,7 @@ as $$
               where later.org_id = held.org_id
                 and later.id = held.superseded_by
                 and later.valid_from > as_of
-                -- One that is not seen tells nothing of when it was.
+                -- A message that is not visible must not reveal its time.
                 and can_see_memory(later.id)
             )
           )
@@ -1988,7 +1986,7 @@ as $$
         or exists (
           select 1
           from memory_sources as rests
-          -- Looked up one by one, and never by going through the room.
+          -- Looked up one by one; the room is never scanned.
           cross join lateral (
             select said.room_id
             from messages as said
@@ -2037,7 +2035,7 @@ create table interactions (
   -- how often another human agreed with them, or corrected them
   confirmed integer not null check (confirmed >= 0),
   corrected integer not null check (corrected >= 0),
-  -- when they last wrote in it
+  -- when the participant last wrote in the conversation
   last_at timestamptz not null,
   primary key (org_id, conversation_id, agent_id, participant_id),
   foreign key (org_id, conversation_id) references conversations (org_id, id) on delete cascade,
@@ -2060,7 +2058,7 @@ create policy read on interactions for select to roomlore_app using (
   )
 );
 
--- Whether a reply agrees, by its beginning.
+-- Whether a reply expresses agreement, judged by its first words.
 create function agrees(body text) returns boolean
   language sql immutable parallel safe
   return left(btrim(body), 40) ~* (
@@ -2068,7 +2066,7 @@ create function agrees(body text) returns boolean
     '|thanks|thank you|thx|you''?re right|that''?s (right|correct|it)|correct|confirmed|makes sense|perfect)\M)'
   );
 
--- Whether a reply corrects its parent, by its beginning. Authors who correct themselves correct nobody else.
+-- Whether a reply corrects its parent, judged by its first words. A reply to oneself is no correction.
 create function is_correction(body text) returns boolean
   language sql immutable parallel safe
   return left(btrim(body), 40) ~* (
@@ -2177,13 +2175,13 @@ create policy recall on memory_embeddings as restrictive for select to roomlore_
 create table embedding_versions (
   org_id uuid not null references orgs,
   state text not null check (state in ('current', 'next', 'previous')),
-  -- as settings name it; no key is ever stored
+  -- the provider as named in the settings, without its key
   provider text not null,
   -- null until the provider has been reached
   model text,
   dimensions integer check (dimensions between 1 and 16000),
   since timestamptz not null default now(),
-  -- since when it fails, and why
+  -- since when the provider fails, and the kind of error
   failing_since timestamptz,
   error text,
   primary key (org_id, state)
@@ -2191,8 +2189,8 @@ create table embedding_versions (
 
 grant select, insert, update, delete on embedding_versions to roomlore_app;
 
--- The messages that need a vector: those with a text. In a room that embeds threads, not a reply to an older such
--- message with the same audience, which carries it. For the operator, who sees every reply.
+-- The messages that need a vector: those with a text. In a room that embeds threads, a reply to an older such message
+-- with the same audience needs none: the thread's vector covers it. For the operator, who sees every reply.
 create view embeddable_messages with (security_invoker = true) as
 select said.org_id, said.id, said.room_id
 from messages as said
@@ -2219,7 +2217,7 @@ where said.kind in ('message', 'whisper')
 
 grant select on embeddable_messages to roomlore_app;
 
--- The memories that need a vector: all but archived ones. Superseded ones are found as history.
+-- The memories that need a vector: all except archived ones. Superseded memories are needed to search the history.
 create view embeddable_memories with (security_invoker = true) as
 select memories.org_id, memories.id, memories.content
 from memories
@@ -2227,7 +2225,7 @@ where memories.status <> 'archived';
 
 grant select on embeddable_memories to roomlore_app;
 
--- All that needs a vector. Messages and memories share no id.
+-- All subjects that need a vector. Messages and memories never share an id.
 create view embeddable with (security_invoker = true) as
 select org_id, id from embeddable_messages
 union all
@@ -2235,7 +2233,7 @@ select org_id, id from embeddable_memories;
 
 grant select on embeddable to roomlore_app;
 
--- All that has a vector: of which model, and whether its token vectors are there.
+-- All subjects that have a vector: its model, and whether token vectors are stored.
 create view embedded with (security_invoker = true) as
 select org_id, message_id as id, model, tokens is not null as has_tokens from message_embeddings
 union all
@@ -2251,11 +2249,11 @@ create function indexed_lengths() returns integer[]
 return array[384, 512, 768, 1024, 1536, 2048, 3072];
 
 -- Builds the approximate index of one partition for one length of vectors, if an org has at least `worth_it` of them;
--- returns how many were built. Readers go on meanwhile; writers of vectors in that partition wait, so it builds one
--- index in a transaction and takes no lock before it knows that it will.
+-- returns how many were built. Reads continue meanwhile; writers of vectors in that partition wait. So it builds one
+-- index per transaction, and takes no lock before it knows that an index is needed.
 create function build_vector_indexes(worth_it bigint) returns integer
   language plpgsql volatile security definer set search_path = roomlore, public, pg_temp
-  -- What does not fit is built many times as slowly; 200,000 vectors of 384 numbers take some 220 MB.
+  -- An index that does not fit into this memory takes many times as long; 200,000 vectors of 384 numbers take 220 MB.
   set maintenance_work_mem = '512MB'
 as $$
 declare
@@ -2309,11 +2307,11 @@ create type search_scope as (
   authors uuid[],
   author_kinds text[],
   conversations uuid[],
-  -- only with a reply, or only without
+  -- true: only messages with a reply; false: only those without
   is_answered boolean,
   since timestamptz,
   until timestamptz,
-  -- nothing after this position in its room
+  -- only messages up to this position in its room
   last_at timestamptz,
   last_order bigint,
   last_id uuid
@@ -2348,7 +2346,7 @@ as $$
 declare
   since constant timestamptz := coalesce((scope).since, '-infinity');
   until constant timestamptz := coalesce((scope).until, 'infinity');
-  -- up to the last message is no stretch: it is everything, as it was then
+  -- a range that ends with the last message does not count as a filter by time: it includes all messages until then
   is_stretch constant boolean := (scope).since is not null or until < coalesce((scope).last_at, 'infinity');
   most bigint;
   found uuid[];
@@ -2400,14 +2398,14 @@ end $$;
 
 do $$
 declare
-  -- nothing sent after the last message
+  -- no message that was sent after the last one
   said_by constant text := $said_by$
     (
       (scope).last_id is null
       or (said.sent_at, said.sequence, said.id) <= ((scope).last_at, (scope).last_order, (scope).last_id)
     )
   $said_by$;
-  -- no reply sent after it
+  -- no reply that was sent after the last message
   by_then constant text := $by_then$
     ((scope).until is null or said.sent_at < (scope).until) and
   $by_then$ || said_by;
@@ -2447,7 +2445,7 @@ declare
     and said.redacted_at is null
     and said.kind in ('message', 'whisper')
   $fits$;
-  -- messages of a scope that match some words
+  -- the messages of a scope that match some words
   matches constant text := $matches$
         select said.id, said.words, length(said.words) as size
         from unnest(few_ones) as one (id)
@@ -2471,7 +2469,7 @@ declare
         ) as said
         where few_ones is null and %1$s
   $matches$;
-  -- the nearest of a few messages
+  -- the nearest among a few messages
   picked constant text := $picked$
         return query
         select near.message_id, 1 - near.distance
@@ -2497,7 +2495,7 @@ declare
         limit wanted;
   $picked$;
   inside constant text := 'and vectors.room_id = any ((scope).rooms)';
-  -- the nearest, every vector compared
+  -- the nearest: every vector is compared
   scanned constant text := $scanned$
         return query
         select near.message_id, 1 - near.distance
@@ -2517,7 +2515,7 @@ declare
         order by near.distance, near.message_id
         limit wanted;
   $scanned$;
-  -- the nearest, in the order of an index
+  -- the nearest, in index order
   walked constant text := $walked$
         return query
         select near.message_id, 1 - near.distance
@@ -2532,12 +2530,12 @@ declare
           offset 0
         ) as near
         cross join lateral (
-          -- with a limit, or a planner may begin with messages, and the order of the index is lost
+          -- with a limit; otherwise the planner may start from messages, and the index order is lost
           select 1 from recallable_messages as said where said.id = near.message_id and %1$s limit 1
         ) as readable
         limit wanted;
   $walked$;
-  -- one for each length, which a plan depends on
+  -- one for each vector length, because the plan depends on it
   walks text := '';
   length integer;
 begin
@@ -2603,7 +2601,7 @@ begin
       few constant integer := 800;
       enough constant integer := 100;
       most constant integer := 500;
-      -- what more messages have tells next to nothing, not even together with another word
+      -- a word in more messages tells next to nothing, not even together with another word
       telling constant integer := 64000;
       counted_up_to constant integer := telling / 256 + 1;
       asked text[] := array(
@@ -2620,7 +2618,7 @@ begin
       spread bigint[];
       is_short boolean;
       query tsquery;
-      -- of words that are common, two together; the others where these are too few
+      -- two common words together; single words if these match too few messages
       pairs tsquery;
       other_pairs tsquery;
     begin
@@ -2941,11 +2939,11 @@ create type experience_scope as (
   people uuid[],
   -- about this topic, or of high weight
   topic text,
-  -- only of a task, or only of none
+  -- true: only memories of a task; false: only memories without one
   is_of_task boolean,
   -- newest first, whatever the weight
   is_newest_first boolean,
-  -- true since then or later
+  -- true since this time or later
   since timestamptz,
   at timestamptz
 );
@@ -3015,7 +3013,7 @@ as $$
         )
       )
       and ((scope).since is null or held.valid_from >= (scope).since)
-      -- more than a learning weighs by default, as much as an insight does
+      -- above the default weight of a learning, as high as that of an insight
       and (about.fits or held.importance > 4)
     order by comes_first desc, rank desc, held.valid_from desc, held.id desc
     offset 0
@@ -3025,8 +3023,8 @@ as $$
   limit wanted
 $$;
 
--- A number that changes with the memories of an agent. The agent and operators see from it whether something changed,
--- and nothing else.
+-- A number that changes with the memories of an agent. It shows the agent and operators that something changed, and
+-- reveals nothing else.
 create function experience_state(agents uuid[]) returns bigint
   language sql stable security definer set search_path = roomlore, pg_temp
   return (
@@ -3046,7 +3044,7 @@ create table llm_quota (
   org_id uuid not null references orgs,
   day date not null,
   calls integer not null check (calls >= 0),
-  -- no call before then: one is running, or the last ones failed
+  -- no call is allowed before this time: a call is running, or the last ones failed
   due_at timestamptz not null,
   failures integer not null default 0 check (failures >= 0),
   -- why the last one failed, without any text of messages
@@ -3076,7 +3074,7 @@ create table llm_calls (
   -- may be deleted
   conversation_id uuid not null,
   language_model text not null,
-  -- of the prompt, which is sent once
+  -- the digest of the prompt, which is sent only once
   digest text not null,
   instructions text not null,
   prompt text not null,
@@ -3084,9 +3082,9 @@ create table llm_calls (
   -- null until there is an answer
   answered_at timestamptz,
   answer text,
-  -- why there is none
+  -- why there is no answer
   error text,
-  -- whether an earlier answer was taken
+  -- whether an earlier answer was reused
   is_repeated boolean not null default false,
   -- if the server reports it
   sent_tokens integer,
@@ -3123,7 +3121,7 @@ create table api_keys (
   id uuid not null,
   name text not null check (name <> ''),
   role text not null check (role in ('operator', 'agent', 'member')),
-  -- who reads with it; null for operators
+  -- the participant that the key signs in; null for operators
   participant_id uuid,
   -- SHA-256 of the key: a key has 256 random bits, so nothing slower is needed
   digest bytea not null check (length(digest) = 32),
@@ -3146,7 +3144,7 @@ create index api_keys_from_end on api_keys (org_id, id_from_end);
 grant select, insert, delete on api_keys to roomlore_app;
 grant update (revoked_at) on api_keys to roomlore_app;
 
--- Who a key signs in, for a transaction without viewer; nothing if it is unknown, expired or revoked.
+-- The session of a key, for a transaction without viewer; nothing if the key is unknown, expired or revoked.
 create function sign_in(org uuid, wanted bytea) returns table (key_id uuid, role text, participant_id uuid)
   language sql stable security definer set search_path = roomlore, pg_temp
 begin atomic
@@ -3170,9 +3168,9 @@ create table audit_log (
   viewer_id uuid,
   action text not null check (action ~ '^[a-z][a-z ]{0,39}$'),
   outcome text not null check (outcome in ('done', 'refused')),
-  -- what was shown or changed
+  -- the ids of what was shown or changed
   subject_ids uuid[] not null default '{}',
-  -- of a search, answer or context
+  -- how long a search, answer or context took
   took_ms real check (took_ms >= 0),
   primary key (org_id, id)
 );
@@ -3198,12 +3196,12 @@ create table idempotency (
   org_id uuid not null references orgs,
   -- SHA-256 of the caller and the key, so that neither is stored
   digest bytea not null check (length(digest) = 32),
-  -- of the request
+  -- the digest of the request
   request bytea not null check (length(request) = 32),
-  -- identifies who executes it
+  -- the id of the claim of the request
   claim uuid not null,
   claimed_at timestamptz not null,
-  -- null while it runs, or if its outcome is unknown
+  -- null while the request runs, or if its outcome is unknown
   status smallint,
   -- Null if it contains text or a secret. Text is read again; a secret is shown once.
   body bytea,
@@ -3309,13 +3307,13 @@ create table work_queue (
     queue in ('embed', 'disentangle', 'interactions', 'inject', 'qdrant', 'neo4j', 'reembed', 'privacy_requests')
   ),
   subject_id uuid not null,
-  -- grows with each change of the subject: work on an older version does not count
+  -- increases with each change of the subject: a result for an older version is discarded
   version integer not null default 1,
-  -- how often it was taken since it last ended; it may have killed its workers
+  -- how often it was leased since its last result: it may have killed its workers
   attempts integer not null default 0,
   -- how often it failed
   failures integer not null default 0,
-  -- when it may be taken next, which a lease postpones
+  -- when it may be leased next; a lease sets it to a later time
   due_at timestamptz not null default now(),
   error text,
   dead_lettered_at timestamptz,
@@ -3344,7 +3342,7 @@ create index work_asked on work_queue (org_id, queue, asked_at);
 grant select, insert, update, delete on work_queue to roomlore_app;
 
 -- Leases up to `total` due rows of a queue: at most `per_org` of each org, of one org only, or of all but some. A row
--- that was taken and never finished is due again when its lease ends. After three such attempts it comes only with
+-- that was leased and never finished is due again when its lease ends. After three such attempts it is leased only with
 -- `suspects`, alone, so that it stops no other work. After ten it becomes a dead letter.
 create function lease_work(
   wanted_queue text, only_org uuid, per_org integer, total integer, lease interval,
@@ -3473,7 +3471,7 @@ create table projections (
   target text not null check (target in ('qdrant', 'neo4j')),
   -- the index that is read; null until the first is complete
   index_name text,
-  -- of its vectors
+  -- the embedding model of its vectors, and their length
   model text,
   dimensions integer,
   -- The index that is being built, and a transaction that began when everybody could know of it. When all earlier
@@ -3485,7 +3483,7 @@ create table projections (
   next_since timestamptz,
   -- the fencing token: grows with each read, so that older data never replaces newer
   fencing_token bigint not null default 0,
-  -- since when the server fails, and how
+  -- since when the server fails, and the kind of error
   failing_since timestamptz,
   error text,
   -- the last subject that was enqueued for the new index

@@ -17,10 +17,10 @@ from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vector
 
 QUERIES = Queries("search")
 
-#: Up to so many messages an exact scan is as fast as the index, and misses nothing.
+#: Up to this many messages, an exact scan is as fast as the index and finds every match.
 MAX_EXACT_SCAN = 20_000
 
-#: Up to so many messages every match of every word is counted.
+#: Up to this many messages, all matches of each word are counted.
 MAX_COUNTED = 20_000
 
 
@@ -42,7 +42,7 @@ class SearchFilter:
     @property
     def is_filtered(self) -> bool:
         """Whether it selects only some of the messages in its rooms."""
-        # `until` after `last` selects nothing more.
+        # A message that is not after `last` was not sent after it: then `until` excludes nothing more.
         until = None if self.last is not None and self.until and self.until > self.last[0] else self.until
         chosen = (self.author_ids, self.author_kinds, self.conversation_ids, self.answered, self.since, until)
         return any(value is not None for value in chosen)
@@ -59,9 +59,9 @@ class SearchFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterSize:
-    """What decides how to search."""
+    """The facts about a scope that decide how to search it."""
 
-    #: Visible or not; never show it.
+    #: The number of messages in it, visible or not; never show it.
     message_count: int
     #: The lengths of vectors that have an approximate index.
     indexed_lengths: Sequence[int]
@@ -90,7 +90,7 @@ class LexicalMatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextMessage:
-    """A candidate, or a message near one in its room."""
+    """A candidate, or a message near a candidate in its room."""
 
     message_id: MessageId
     #: The name when it was sent.
@@ -103,7 +103,7 @@ class ContextMessage:
     counts: Sequence[int] | None
     #: Cosine between question and message; None without a vector.
     similarity: float | None
-    #: Whether it is in the scope; other messages are only context.
+    #: Whether it is in the scope; other messages are returned only as context.
     fits: bool
 
 
@@ -196,7 +196,7 @@ async def matching_lexemes(
 ) -> tuple[list[str], list[MessageId]]:
     """Return the words of a question as stems, and the visible messages of these that share any, newest first.
 
-    No other message is read, whatever the question asks for.
+    Messages outside `among` are not read.
     """
     lexemes = await query_lexemes(conn, query_text(question))
     if not lexemes or not among:
@@ -214,7 +214,7 @@ async def query_lexemes(conn: Connection, question: str) -> list[str]:
 async def lexical_among(
     conn: Connection, message_ids: Sequence[MessageId], *, lexemes: Sequence[str], wanted: int
 ) -> list[MessageId]:
-    """Return those of these messages that are visible and share a word, newest first."""
+    """Return those of these messages that are visible and share a word with the question, newest first."""
     ...
 
 
@@ -235,7 +235,7 @@ async def context_window(
     scope: SearchFilter,
     reach: int,
 ) -> list[ContextMessage]:
-    """Return messages and the visible ones up to `reach` positions around each, in the order of the rooms."""
+    """Return the seed messages and the visible messages up to `reach` positions around each, in room order."""
     return await messages_around(
         conn, seeds, lexemes=lexemes, vector=vector or ("", None), scope=scope, reach=reach
     )
@@ -251,24 +251,24 @@ async def messages_around(
     scope: SearchFilter,
     reach: int,
 ) -> list[ContextMessage]:
-    """Return messages and those around them, compared with a question."""
+    """Return the seed messages and the messages around them, with their similarity to a question."""
     ...
 
 
 async def filter_size(conn: Connection, scope: SearchFilter) -> FilterSize:
-    """Return what decides how to search a scope."""
+    """Return the facts about a scope that decide how to search it."""
     return await scope_measure(conn, scope.room_ids)
 
 
 @QUERIES.query
 async def scope_measure(conn: Connection, room_ids: Sequence[RoomId] | None) -> FilterSize:
-    """Return how many messages are in rooms, and which vectors have an index."""
+    """Return how many messages are in rooms, and the lengths of the vectors that have an index."""
     ...
 
 
 @QUERIES.query
 async def thread_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[ThreadMessage]:
-    """Return all visible messages of the threads of these messages, each once, in no order."""
+    """Return all visible messages of the threads of these messages, each once, in no particular order."""
     ...
 
 
@@ -305,7 +305,7 @@ async def newest_messages(
 ) -> list[MessageId]:
     """Return the newest visible messages of a scope, newest first.
 
-    Without a filter by author, only those in rooms that the viewer may see.
+    Without a filter by author, only messages in rooms that the viewer may see are returned.
     """
     by_author = scope.author_ids is not None or scope.author_kinds is not None
     return await (newest_by_authors if by_author else newest_in_rooms)(conn, org_id, scope, limit=limit)

@@ -49,7 +49,7 @@ class QueueBacklog:
     queue: QueueName
     waiting: int
     dead_lettered: int
-    #: Since when the oldest waits; None if nothing does.
+    #: Since when the oldest work waits; None if no work waits.
     oldest_at: datetime | None
 
 
@@ -61,9 +61,9 @@ class ProjectionBacklog:
     target: Target
     waiting: int
     dead_lettered: int
-    #: How many of both still exist; tombstones are only deleted.
+    #: How many of these messages still exist; the others only have to be deleted from the projection.
     still_there: int
-    #: Since when the oldest waits; None if nothing does.
+    #: Since when the oldest message waits; None if none waits.
     oldest_at: datetime | None
 
 
@@ -77,9 +77,9 @@ class RoomSample:
     in_threads: int
     #: Those with a reply and no parent.
     threads: int
-    #: Those that need no vector because another message carries them.
+    #: Messages that need no vector because the vector of another message covers them.
     carried: int
-    #: Those imported from question-answer pairs of an older store.
+    #: Messages imported from question-answer pairs of an older store.
     legacy: int
 
 
@@ -104,7 +104,7 @@ class DeadLetters:
     #: The kind of error, never its text, which may quote messages.
     error: str
     count: int
-    #: When the newest of it failed, if that is recorded.
+    #: When the newest work failed, if that is recorded.
     newest_at: datetime | None
 
 

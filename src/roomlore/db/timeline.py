@@ -156,7 +156,7 @@ def position_of(message: Message) -> Position:
 
 
 def position_before(when: datetime) -> Position:
-    """Return the position before every message sent at a time."""
+    """Return the position just before all messages sent at a time."""
     return Position(sent_at=when, sequence=-MAX_ORDER, message_id=MIN_ID)
 
 
@@ -190,7 +190,7 @@ class TimelineSide:
         return await matching(conn, *where, wanted=wanted, limit=limit, scanned=MAX_SCANNED)
 
     async def scan_end(self, conn: Connection) -> MessageId | None:
-        """Return the last of the nearest `MAX_SCANNED` messages; None if there are fewer."""
+        """Return the farthest of the nearest `MAX_SCANNED` messages; None if there are fewer."""
         query = scan_end_before if self.is_before else scan_end_after
         return await query(conn, self.org_id, self.room_id, self.place, scanned=MAX_SCANNED)
 
@@ -230,7 +230,7 @@ async def remembered_before(
 async def scan_end_before(
     conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, scanned: int
 ) -> MessageId | None:
-    """Return the last of the scanned messages before a position; None if there are fewer."""
+    """Return the farthest of the scanned messages before a position; None if there are fewer."""
     ...
 
 
@@ -269,7 +269,7 @@ async def remembered_after(
 async def scan_end_after(
     conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, scanned: int
 ) -> MessageId | None:
-    """Return the last of the scanned messages after a position; None if there are fewer."""
+    """Return the farthest of the scanned messages after a position; None if there are fewer."""
     ...
 
 
@@ -334,7 +334,7 @@ async def rooms_for_viewer(
 async def speaker_counts(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[list[SpeakerCount], bool]:
     """Return the accounts that wrote in a room, by their first message; and whether these are all.
 
-    In a large room only the oldest and the newest messages count.
+    In a large room only the oldest and the newest messages are counted.
     """
     first = await first_speakers(conn, org_id, room_id, limit=MAX_SCANNED)
     if sum(speaker.message_count for speaker in first) < MAX_SCANNED:
@@ -381,7 +381,7 @@ async def versions(
 async def whisper_recipients(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
 ) -> list[WhisperRecipient]:
-    """Return the visible recipients of whispers, without their authors."""
+    """Return the visible recipients of whispers; the author of a whisper is not one of them."""
     ...
 
 
@@ -410,7 +410,7 @@ async def conversation_titles(
 async def conversations_around(
     conn: Connection, org_id: OrgId, room_id: RoomId, conversation: ConversationTitle, *, limit: int
 ) -> tuple[list[ConversationTitle], list[ConversationTitle]]:
-    """Return the visible conversations of a room that ended just before one and just after it, nearest first."""
+    """Return the visible conversations of a room that ended before and after a conversation, each nearest first."""
     return (
         await earlier_conversations(conn, org_id, room_id, conversation, limit=limit),
         await later_conversations(conn, org_id, room_id, conversation, limit=limit),
@@ -421,7 +421,7 @@ async def conversations_around(
 async def earlier_conversations(
     conn: Connection, org_id: OrgId, room_id: RoomId, conversation: ConversationTitle, *, limit: int
 ) -> list[ConversationTitle]:
-    """Return the conversations that ended before one, newest first."""
+    """Return the conversations that ended before this one, newest first."""
     ...
 
 
@@ -429,5 +429,5 @@ async def earlier_conversations(
 async def later_conversations(
     conn: Connection, org_id: OrgId, room_id: RoomId, conversation: ConversationTitle, *, limit: int
 ) -> list[ConversationTitle]:
-    """Return the conversations that ended after one, oldest first."""
+    """Return the conversations that ended after this one, oldest first."""
     ...

@@ -33,7 +33,7 @@ class Task:
     org_id: OrgId
     subject_id: MessageId
     version: int
-    #: How often it was taken since it last ended, this time included.
+    #: How often the task was leased since its last result, including this lease.
     attempts: int
 
 
@@ -109,7 +109,7 @@ async def enqueue_work(
 
 @QUERIES.query
 async def enqueue_next(conn: Connection, subject_ids: Sequence[MessageId | MemoryId]) -> int:
-    """Enqueue subjects for the next embedding model, if there is one."""
+    """Enqueue subjects for the next embedding model, if there is one; return how many."""
     ...
 
 
@@ -199,7 +199,7 @@ async def drop_unneeded(
 ) -> int:
     """Delete the work and vectors of messages that need none; return how many vectors.
 
-    In one room that embeds threads or in all; all messages, or some and their replies.
+    This covers one room that embeds threads or all of them, and all messages or some messages and their replies.
     """
     await drop_unneeded_work(conn, org_id, room_id, message_ids)
     return (await drop_unneeded_embeddings(conn, org_id, room_id, message_ids))[0]
@@ -264,7 +264,7 @@ async def take(
     without: Collection[OrgId] = (),
     suspects: bool = False,
 ) -> list[Task]:
-    """Lease a fair batch of due work, of one org or of all but some; with `suspects` work that may kill its worker."""
+    """Lease a fair batch of due tasks, of one org or all but some; `suspects`: tasks that may have killed a worker."""
     ...
 
 
@@ -276,7 +276,7 @@ async def take_poison(
     lease: timedelta,
     without: Collection[OrgId] = (),
 ) -> list[Task]:
-    """Lease one task that may have killed its workers, to be done alone; or none."""
+    """Lease one task that may have killed its workers, to run alone; return an empty list if there is none."""
     return await take(conn, queue, only_org, per_org=1, total=1, lease=lease, without=without, suspects=True)
 
 
@@ -308,9 +308,9 @@ async def refresh_statistics(conn: Connection) -> None:
 
 @QUERIES.query
 async def build_vector_indexes(conn: Connection, *, worth_it: int) -> int:
-    """Build the approximate index of one partition with that many vectors of an org; return how many were built.
+    """Build the approximate index of one partition, if an org has at least `worth_it` vectors in it; return 0 or 1.
 
-    Writers of the partition wait until the transaction ends, so make one call in each.
+    Writers of the partition wait until the transaction ends, so call it once in each transaction.
     """
     ...
 
@@ -319,7 +319,7 @@ async def build_vector_indexes(conn: Connection, *, worth_it: int) -> int:
 async def finish(conn: Connection, org_id: OrgId, queue: QueueName, tasks: Sequence[Task]) -> set[MessageId]:
     """Delete tasks whose subjects have not changed; return their subjects.
 
-    Until the transaction ends, writers of these subjects wait: what you write now is never older than a change.
+    Until the transaction ends, writers of these subjects wait, so what you write now is never older than a change.
     """
     ...
 
@@ -346,7 +346,7 @@ async def release(conn: Connection, org_id: OrgId, queue: QueueName, tasks: Sequ
 
 @QUERIES.query
 async def drop(conn: Connection, org_id: OrgId, queue: QueueName, subject_ids: Sequence[MessageId]) -> None:
-    """Delete the work on subjects; `embed` for all embedding models."""
+    """Delete the work on subjects; the queue `embed` stands for the queues of all embedding models."""
     ...
 
 
@@ -407,7 +407,7 @@ async def delete_embeddings(conn: Connection, org_id: OrgId, ids: Sequence[Messa
     ...
 
 
-#: A worker that was not seen for so long is deleted.
+#: A worker that was not seen for this long is deleted.
 HEARTBEAT_TTL = timedelta(days=1)
 
 
@@ -434,7 +434,7 @@ async def put_heartbeat(conn: Connection, org_id: OrgId, worker_id: UUID, *, sta
 
 @QUERIES.query
 async def drop_stale_heartbeats(conn: Connection, org_id: OrgId, *, kept: timedelta = HEARTBEAT_TTL) -> None:
-    """Delete workers that were not seen for so long."""
+    """Delete workers that were not seen for longer than `kept`."""
     ...
 
 

@@ -9,10 +9,10 @@ for agents. Accounts of one person share what any of them may see. Derived recor
 to those who may see all their sources. What is unknown, such as the audience of a whisper that names none, is
 visible to nobody.
 
-If an answer will be posted, the reader also sees only what everybody who reads there may see. An open room:
-messages of open rooms. A closed room: also messages sent while all its current members were members, and whispers
-addressed to each of them. A whisper: the same for its audience. If the member list of a closed room is incomplete:
-only its own messages and those of open rooms.
+If an answer will be posted, the reader sees only what every reader of that place may see. In an open room these
+are the messages of open rooms. In a closed room they are also messages sent while all its current members were
+members, and whispers addressed to each of them. For a whisper the same holds with its audience. In a closed room
+with an incomplete member list only its own messages and those of open rooms are visible.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,16 +59,16 @@ class PlaceFacts:
     #: member list. Empty if no member is known or the viewer is neither operator nor member: then nothing is
     #: posted.
     readers: "Sequence[ViewerFacts] | None"
-    #: If readers cannot all be named: when all known members were in the room.
+    #: If not all readers can be named: the periods in which all known members were in the room.
     member_periods: Sequence[Period] = ()
 
     @property
     def has_readers(self) -> bool:
-        """Whether anybody reads there."""
+        """Whether the place has any reader."""
         return self.readers is None or bool(self.readers)
 
     def shared_periods(self, room: "RoomFacts") -> list[Period]:
-        """Return when all readers were members of a room."""
+        """Return the periods in which all readers were members of a room."""
         if self.readers is None:
             return list(self.member_periods) if room.id == self.room_id else []
         shared: list[Period] | None = None
@@ -96,7 +96,7 @@ class ViewerFacts:
 
     @property
     def reads_as_operator(self) -> bool:
-        """Whether the operator reads, for any place."""
+        """Whether the viewer is the operator, wherever the answer is posted."""
         return self.viewer.participant_id is None
 
     def is_own(self, participant_id: ParticipantId | None) -> bool:
@@ -136,7 +136,7 @@ class MessageFacts:
     #: memory is active and they may see it. None if the platform injected it: then every agent in the room
     #: sees it too.
     injected_memory: "MemoryFacts | None" = None
-    #: The speakers of its conversation before that became sensitive; empty if it is not.
+    #: Who had spoken in its conversation before the conversation became sensitive; empty if it is not sensitive.
     prior_speakers: frozenset[ParticipantId] = frozenset()
 
 
@@ -254,7 +254,7 @@ def can_see_participant(
     memberships: Iterable[Membership],
     messages: Iterable[MessageFacts],
 ) -> bool:
-    """Return whether the viewer may know a participant: themselves, or by a visible membership or message.
+    """Return whether the viewer may know a participant: it is the viewer, or has a visible membership or message.
 
     A visible whisper reveals its author, but not its other addressees.
     """
@@ -269,16 +269,17 @@ def can_see_participant(
 
 
 def can_see_merge(viewer: ViewerFacts, *, org_id: OrgId, knows: bool, knows_another: bool) -> bool:
-    """Return whether the viewer may see a merge of accounts: they know this account and another one."""
+    """Return whether the viewer may see a merge of accounts: they know this account and another one of the person."""
     if org_id != viewer.viewer.org_id:
         return False
     return viewer.viewer.is_operator or (knows and knows_another)
 
 
 def can_see_memory(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
-    """Return whether the viewer may see a memory: all its sources; without sources their own, or one for the org.
+    """Return whether the viewer may see a memory: they may see all its sources.
 
-    A superseded memory is visible only to those who may see its successor: to others it would seem active.
+    A memory without sources is visible to its asserter, or to the whole org. A superseded memory is visible only to
+    those who may see its successor: to others it would seem active.
     """
     if memory.org_id != viewer.viewer.org_id:
         return False
@@ -311,7 +312,7 @@ def can_see_conversation(conversation: ConversationFacts, viewer: ViewerFacts) -
 def can_see_interaction(
     agent_id: ParticipantId, viewer: ViewerFacts, *, conversation: ConversationFacts, knows: bool
 ) -> bool:
-    """Return whether the viewer may see an agent's interaction with a participant, whom they may know or not."""
+    """Return whether the viewer may see an agent's interaction with a participant; `knows`: they may know them."""
     if conversation.org_id != viewer.viewer.org_id:
         return False
     own = viewer.is_own(agent_id) and knows and can_see_conversation(conversation, viewer)

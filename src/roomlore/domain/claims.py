@@ -52,7 +52,7 @@ class Claim:
     title: str
     #: One sentence that names its subjects, so that it can be read alone.
     content: str
-    #: At least one. The first contains the claim; the others agree with it or are agreed to.
+    #: At least one. The first contains the claim; in the others somebody agrees with it, or says what it agrees to.
     quotes: Sequence[Quote]
     #: The author of the first quote.
     author_id: ParticipantId

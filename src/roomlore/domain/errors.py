@@ -27,7 +27,7 @@ class UnknownFormat(BadInput):
 
 
 class NotFound(RoomloreError):
-    """It does not exist, or the viewer may not see it. Both cases give the same error."""
+    """The thing asked for does not exist, or the viewer may not see it. Both cases give the same error."""
 
     def __init__(self, what: str, key: str) -> None:
         super().__init__(f"no {what} {key!r}")
@@ -51,7 +51,7 @@ class KeyRefused(RoomloreError):
 
 
 class Conflict(RoomloreError):
-    """Two facts exclude each other."""
+    """The request conflicts with the current state."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what}: {why}")

@@ -41,7 +41,7 @@ class LazyPattern:
 def lazy_pattern(pattern: str, flags: int = 0, *, most: int | None = None) -> re.Pattern[str]:
     """Return a pattern that is compiled on first use; an invalid pattern fails only then.
 
-    With `most`, it finds nothing in a longer text. Use it for patterns that are not linear.
+    A pattern that is not linear needs `most`: in a text of more than so many characters it finds nothing.
     """
     return cast("re.Pattern[str]", LazyPattern(pattern, flags, most))
 

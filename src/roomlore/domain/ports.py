@@ -208,7 +208,7 @@ class ArticleReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmFailure:
-    """Why a language model gave no answer, in a phrase that quotes nobody."""
+    """Why a language model gave no answer, as a phrase that contains no text of messages."""
 
     reason: str
     #: The pause that the server asked for.

@@ -104,8 +104,8 @@ class Edge:
     label: NodeLabel
     target_id: UUID
     properties: Mapping[str, PropertyValue] = field(default_factory=dict[str, PropertyValue])
-    #: Whether it leads from the other node to its owner. A message owns its authorship, not the author of a
-    #: million messages.
+    #: Whether it leads from the other node to its owner. The message owns the edge from its author, because an
+    #: author may have a million messages.
     incoming: bool = False
 
 

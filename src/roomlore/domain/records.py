@@ -178,7 +178,7 @@ class Participant:
     id: ParticipantId
     #: All accounts of the person that the viewer may know.
     accounts: Sequence[ParticipantId]
-    #: The newest.
+    #: The newest name.
     name: str
     kind: ParticipantKind
     message_count: int
@@ -279,11 +279,11 @@ class Conversation:
     is_named: bool
     label_source: LabelSource
     sensitivity: Sensitivity
-    #: None for late joiners of a closed room: it depends on messages before they joined.
+    #: None for viewers who joined a closed room later: the value depends on messages before they joined.
     split_reason: SplitReason | None
     opened_at: datetime
     last_at: datetime
-    #: The idle timeout, by the pace of the room; None like `boundary`.
+    #: The idle timeout, by the pace of the room; None for the same viewers as `boundary`.
     idle_timeout: timedelta | None
     message_count: int
     #: Most active first.
@@ -303,7 +303,7 @@ class AssignedMessage:
     """A message with its parent and its conversation, as far as visible."""
 
     message: Message
-    #: The effective reply edge: the platform's before an inferred one.
+    #: The effective reply edge: the platform's if there is one, else an inferred one.
     answers: Reply | None
     conversation_id: ConversationId | None
 

@@ -45,16 +45,16 @@ PEOPLE_KEYS = frozenset({
     "mentionedusers", "mentions", "owners", "participants", "people", "profiles", "recipients",
     "replyusers", "subscribers", "userids", "users",
 })  # fmt: skip
-#: Inside an object about a person these identify them; elsewhere they belong to a file, room or emoji.
+#: Keys that identify the person in an object about a person; elsewhere they belong to a file, room or emoji.
 IDENTIFYING_KEYS = frozenset({"id", "name"})
-#: An object is about the person if one of these is their account, anywhere.
+#: An object with the person's account under one of these keys is about the person, wherever it is.
 ACCOUNT_KEYS = frozenset({"accountid", "authorid", "fromid", "user", "userid"})
 
 
 class ValueRole(Enum):
     """What the key above a JSON value says about it."""
 
-    #: The whole of a structured field: the message itself, not a person in it.
+    #: The whole of a structured field: an object here is the message itself, not a person in it.
     WHOLE = auto()
     #: Not about people.
     ELSEWHERE = auto()
@@ -131,7 +131,7 @@ class Redactor:
         return self.aliases.redact(text, mentioned=self.mentions_them, notice=self.is_notice)
 
     def ids(self, ids: Any) -> Any:
-        """Return account ids without the person's; anything but a list is redacted like a person."""
+        """Return account ids without the person's; a value that is no list is redacted like a value about people."""
         if not isinstance(ids, list | tuple):
             return self._value(ids, ValueRole.PERSON)
         return [one for one in cast("Sequence[Any]", ids) if not _is_among(one, self.aliases.accounts)]
@@ -227,7 +227,7 @@ def _value_role(key: str, item: Any, above: ValueRole) -> ValueRole:
 
 
 def _object_role(value: Mapping[str, Any], role: ValueRole) -> ValueRole:
-    """A dm room is named after the other person."""
+    """Return the role of an object: a direct room has the role of a person, because it is named after one."""
     return ValueRole.PERSON if role is ValueRole.ELSEWHERE and value.get("kind") == "dm" else role
 
 
@@ -245,7 +245,7 @@ def _is_distinctive(name: str) -> bool:
 
 
 def _repeated_pattern(*alternatives: str) -> re.Pattern[str]:
-    """Runs are replaced as a whole: "Ana@U1" is two mentions."""
+    """Return a pattern for runs of the alternatives, which are replaced as a whole: "Ana@U1" is two mentions."""
     return lazy_pattern(rf"(?<!\w)(?:{'|'.join(alternatives)})+")
 
 

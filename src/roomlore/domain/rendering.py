@@ -127,7 +127,7 @@ def _author_label(message: Message, name: str) -> str:
 
 
 def _bracketless(letter: str) -> str:
-    """Any bracket of any alphabet could end the head of a line."""
+    """Return the letter, or a harmless replacement if it is a bracket: any bracket could end the head of a line."""
     match unicodedata.category(letter):
         case "Ps":
             return "\u2039"

@@ -6,7 +6,7 @@ from roomlore.domain.patterns import lazy_pattern
 
 #: Shorter parts of names are too often common words.
 MIN_NAME_WORD = 3
-#: The newest message of a room.
+#: The word by which users name the newest message of a room.
 LAST = "last"
 _WORD = lazy_pattern(r"[^\W_]+")
 

@@ -1,1 +1,1 @@
-"""Foreign exports become neutral records here: one reader per format, each blind to the others."""
+"""Convert foreign exports to neutral records: one importer for each format, independent of the others."""

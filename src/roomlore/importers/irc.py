@@ -2,8 +2,8 @@
 
 A log has no ids or accounts, often no dates and rarely a zone. Ids are derived from day, line number and text, so
 that a longer log adds only its new lines. The day comes from the line, a mark in the log, the file name or the
-caller; without any of them the log is refused. Times are wall-clock times: no zone, an hour repeated in autumn,
-adjusted now and then. The order of the lines is the order of the room.
+caller; without any of them the log is refused. Times are wall-clock times: they name no zone,
+repeat an hour in autumn, and jump when the clock was adjusted. Messages keep the order of the lines.
 """
 
 import hashlib
@@ -32,9 +32,9 @@ from roomlore.importers.text_lines import TextLine, is_format, matching_files, r
 
 # Times
 
-#: A clock that goes back by more has passed midnight; by less, it was adjusted or left summer time.
+#: A time that is earlier than the last by more than this is past midnight; by less, the clock was adjusted.
 MAX_SET_BACK = timedelta(hours=3)
-#: A date further back than this is in the next year.
+#: A month and day that is further back than this belongs to the next year.
 _HALF_YEAR = timedelta(days=183)
 
 
@@ -123,7 +123,7 @@ class LocalClock:
         first = shown.replace(tzinfo=self.zone, fold=0).astimezone(UTC)
         if self._last is None or not timedelta() < self._last - first <= MAX_SET_BACK:
             return first
-        # The repeated hour: after its first pass, it is the second.
+        # The hour that is repeated in autumn: after its first pass, this is the second.
         again = shown.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
         return again if again >= self._last else first
 
@@ -136,7 +136,7 @@ class LocalClock:
 
 # Lines
 
-#: `mark`: a day or channel mark of the log; `unknown`: no line of an IRC log.
+#: `mark`: a day or channel mark of the log; `unknown`: not a line of an IRC log.
 LineKind = Literal["said", "action", "notice", "system", "mark", "unknown"]
 
 
@@ -155,7 +155,7 @@ class IrcLine:
     names_day: bool = False
     #: The channel named by a mark.
     channel: str = ""
-    #: Whether its month is unknown.
+    #: Whether the month of the mark is unknown.
     has_strange_month: bool = False
 
 
@@ -326,7 +326,7 @@ def _mark_line(line: str) -> IrcLine | None:
 
 
 def _day_named(text: str) -> datetime | None:
-    """Return the moment at the end of a mark, if there is one."""
+    """Return the date and time at the end of a mark; None if there is none."""
     match = _MARK_DATE.fullmatch(text)
     month = _month(match["word"]) if match else None
     if match is None or month is None:
@@ -419,7 +419,7 @@ def parse_log_name(file: str) -> LogName:
 
 
 def ambiguous_names(files: Sequence[str]) -> frozenset[str]:
-    """Return channel names that undated or same-day logs in several folders share: they are different channels."""
+    """Return the channel names that undated or same-day logs in several folders share: they are different channels."""
     places: dict[tuple[str, date | None, str], set[str]] = {}
     for file in files:
         name = parse_log_name(file)
@@ -493,7 +493,7 @@ class _LogReader:
     #: The caller's network.
     workspace: str
     precision: TimestampPrecision = "min"
-    #: System lines before the first time, which they will get.
+    #: System lines before the first line with a time; they get its time.
     undated: list[tuple[TextLine, IrcLine]] = field(default_factory=list[tuple[TextLine, IrcLine]])
 
 
@@ -585,9 +585,10 @@ def _open_log(file: str, options: ReadOptions, shared: frozenset[str]) -> _LogRe
 
 
 def _with_direct_members(source: ExportFiles, logs: list[_LogReader]) -> None:
-    """Detect private conversations among logs without a channel sign: clients name the log after the other side.
+    """Mark logs without a channel sign as private conversations if a speaker has the name of the log.
 
-    With at most two speakers and no such name, the kind of the room is unknown.
+    Clients name such a log after the other person. If no speaker has that name and at most two people speak, the kind
+    of the room is unknown.
     """
     speakers: dict[str, set[str]] = {}
     for log in logs:

@@ -1,6 +1,6 @@
 """Imports `roomlore.message/1`, our own format: one JSON object per line.
 
-`docs/jsonl.md` is its reference. If a line leaves its readers open, the narrower visibility applies.
+`docs/jsonl.md` is its reference. If a line does not say who may read it, the narrower visibility applies.
 """
 
 import json

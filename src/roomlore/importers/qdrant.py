@@ -75,7 +75,7 @@ class PointMessage:
 
     side: Side
     room: str
-    #: Whether the room has no other people.
+    #: Whether the person and the bot are alone in the room.
     is_direct: bool
     #: The person who asked.
     partner: str
@@ -223,7 +223,7 @@ def _human_author(fields: Fields) -> IncomingAuthor:
 
 
 def _bot_author(fields: Fields, otherwise: str, *, is_author: bool) -> IncomingAuthor:
-    """Return the bot; the author fields of a pair are about the person."""
+    """Return the bot as the author; only if `is_author` is set, the author fields describe the bot."""
     name = first_text(fields, "bot_name", "character_name", *(["author_name"] if is_author else []))
     account = (_id(fields, "author_id") if is_author else "") or _id(fields, "bot_id")
     account = account or checked_id(name or otherwise, "the bot's name")
@@ -285,7 +285,7 @@ _SAFE_ID = lazy_pattern(r"[\w-]{1,64}")
 class _Survey:
     """The result of the first pass: questions and speakers."""
 
-    #: Questions by room, person and time; empty if there are two.
+    #: Ids of questions by room, person and time; an empty id if two questions share all three.
     questions: dict[tuple[str, str, datetime], str] = field(
         default_factory=dict[tuple[str, str, datetime], str]
     )
@@ -318,7 +318,7 @@ class _Survey:
         return self.questions.get((said.room, said.partner, before)) or None
 
     def rooms(self) -> dict[str, IncomingRoom]:
-        """Return the rooms; closed, because points do not state readers."""
+        """Return the rooms. They are closed, because points do not state who may read them."""
         return {
             room: IncomingRoom(
                 external_id=room,

@@ -1,7 +1,7 @@
 """Imports a Slack workspace export, as a folder or a zip.
 
 Pitfalls: `ts` is an id, not a float; being in a thread is not a reply; one bot id may be a bridge for many people;
-folders have the names of channels, and the lists are incomplete.
+folders are named after channels, and the lists of rooms and accounts are incomplete.
 """
 
 import re
@@ -286,7 +286,7 @@ _MAX_DEPTH = 8
 
 
 def own_text(fields: Fields, names: NameResolver) -> str:
-    """Return the text, or the text of the blocks if it is empty, as apps leave it."""
+    """Return the message text; if it is empty, as in many app messages, return the text of the blocks."""
     written = text_field(fields, "text")
     return render(written, names) if written else "\n".join(_block_texts(fields, names))
 
@@ -418,7 +418,7 @@ _BROADCASTS = frozenset({"reply_broadcast", "thread_broadcast"})
 _BRIDGE = lazy_pattern(
     r"\b(bridge|matterbridge|matrix|irc|xmpp|gitter|discord|telegram|mattermost|zulip)\b", re.IGNORECASE
 )
-#: An app with at least so many names with distinct pictures speaks for people.
+#: An app that posts under at least this many names with distinct pictures is taken for a bridge.
 _BRIDGED_NAMES = 3
 
 
@@ -502,7 +502,7 @@ def _repeated(value: Any, broadcasts: set[str]) -> bool:
 
 
 def _survey_apps(source: ExportFiles, space: Workspace) -> _BotNames:
-    """Return the speakers behind bots; only files that mention a bot are parsed."""
+    """Return the speakers behind bot accounts; only files that mention a bot are parsed."""
     apps = _BotNames()
     for fields in _records_holding(
         source, [file for files in space.folders.values() for file in files], b'"bot_id"'
@@ -539,7 +539,7 @@ def _speakers(source: ExportFiles, files: list[str], reading: _ReadContext) -> l
 
 
 def _records_holding(source: ExportFiles, files: list[str], needle: bytes) -> Iterator[Fields]:
-    """Yield the records of files that contain the bytes."""
+    """Yield the records of the files that contain the bytes `needle`."""
     for file in files:
         if needle and not _holds(source, file, needle):
             continue

@@ -1,7 +1,7 @@
 """Imports Telegram Desktop's `result.json`: one chat, or a full export.
 
-Pitfalls: text is a string or a list; ids count per chat, and chats of different types may share a number; bots are
-not marked; older files have only local times; forwarded text is not the forwarder's.
+Pitfalls: text is a string or a list; message ids are unique only in a chat; chats of different types may share a
+number; bots are not marked; older files have only local times; forwarded text is not the forwarder's.
 """
 
 import hashlib
@@ -258,7 +258,7 @@ _PREFIX = lazy_pattern("^[a-z]+")
 
 @dataclass(slots=True)
 class _Chat:
-    """A chat, from the first pass."""
+    """A chat as found by the first pass."""
 
     head: dict[str, Any] = field(default_factory=dict[str, Any])
     authors: dict[tuple[str, str], IncomingAuthor] = field(
@@ -275,7 +275,7 @@ class _ReadContext:
     room: IncomingRoom
     where: str
     repeats: Counter[str]
-    #: The zone of times without one.
+    #: The zone of times that state none.
     zone: ZoneInfo | None
 
 
@@ -348,7 +348,7 @@ def _file(
 
 
 def _chat_label(step: JsonStep) -> str:
-    """By number: the name of a chat is private."""
+    """Return the number of a chat as its label: its name is private."""
     return f" {'left chat' if step.place[:1] == ('left_chats',) else 'chat'} {step.number}"
 
 

@@ -41,7 +41,7 @@ def read_lines(source: ExportFiles, file: str) -> Iterator[TextLine | SkippedRec
 def matches_format(
     source: ExportFiles, file: str, fits: Callable[[ExportFiles, str], bool]
 ) -> bool | SkippedRecord:
-    """Return whether a file has a format, or a record that it is unreadable."""
+    """Return whether a file has a format; a SkippedRecord if the file is unreadable."""
     try:
         return fits(source, file)
     except OSError as error:

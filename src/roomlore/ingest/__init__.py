@@ -1,1 +1,1 @@
-"""Accepts what was said, once: cleaned, attributed, and in one transaction with the work it makes."""
+"""Stores incoming messages once: cleaned, with their authors, and in one transaction with the follow-up work."""

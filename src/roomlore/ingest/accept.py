@@ -49,7 +49,7 @@ from roomlore.privacy.screening import NOTHING_SCREENED, Screened
 async def adopt_platform_ids(
     conn: Connection, org_id: OrgId, first: Mapping[tuple[RoomId, str], IncomingMessage], names: ResolvedNames
 ) -> None:
-    """Give what was said the platform's ids, where these records are of it."""
+    """Set the platform's ids on messages sent through Roomlore, if these records are the platform's copies of them."""
     said = await client_ids.unmatched(conn, org_id, first)
     if not said:
         return
@@ -60,14 +60,14 @@ async def adopt_platform_ids(
     same: dict[tuple[RoomId, str], MessageId] = {}
     for one in said:
         if is_version(one, told[one.id], persons):
-            # Two accounts of one person may state the same id: it is one message of the platform.
+            # Two accounts of one person may state the same client id, for one message of the platform.
             same.setdefault((one.room_id, one.stated_id), one.id)
     if same:
         await client_ids.adopt_platform_ids(conn, org_id, list(same.values()))
         await noted.append(conn, org_id, "message.revised", list(same.values()))
 
 
-#: Fast and lenient: its input is clean.
+#: Fast, without checks: the input is already clean.
 JSON = msgspec.json.Encoder()
 #: Characters per transaction: PostgreSQL refuses a statement of one gigabyte.
 MAX_CHANGE_BYTES = 200_000_000
@@ -98,10 +98,10 @@ async def accept(
     received_at: datetime,
     listened: Screened = NOTHING_SCREENED,
 ) -> IngestResult:
-    """Store a batch of clean records with all follow-up work; erased content stays out.
+    """Store a batch of clean records and enqueue the follow-up work; reject erased content.
 
-    Earlier screening results in `listened` are used; other texts are screened inside the transaction, while others
-    wait for its rooms. Raises BadInput if the batch is too large for one transaction.
+    `listened` holds earlier screening results. Texts without one are screened inside the transaction, while other
+    writers wait for its rooms. Raises BadInput if the batch is too large for one transaction.
     """
     # A separate statement, so that the next one sees finished erasures.
     await erased.lock_shared(conn, org_id)
@@ -143,7 +143,7 @@ async def _accept(
     await _add_replies(conn, org_id, versions, names)
     await _change(conn, org_id, changes, redacted_at=received_at)
     await participants.update_participants(conn, org_id, batch, fresh, names=names)
-    # After memberships are stored: a new room would seem empty.
+    # After memberships are stored: before that, a new room seems to have no members.
     if added and await injections.enqueue_added(conn, org_id):
         await work_queue.wake(conn, "inject")
     rooms = {room_id for room_id, _ in keys}
@@ -247,7 +247,7 @@ async def _add_dependents(
 async def _add_replies(
     conn: Connection, org_id: OrgId, again: Sequence[tuple[MessageId, IncomingMessage]], names: ResolvedNames
 ) -> None:
-    """Add edges that later versions state; the first statement of an edge wins."""
+    """Add reply edges that later versions state; an edge that exists stays unchanged."""
     replies = [reply for message_id, message in again for reply in _replies(message_id, message, names)]
     if replies:
         added = await messages.add_replies(conn, org_id, replies)
@@ -328,7 +328,7 @@ async def _change(
         _check_size(text for version in versions for text in (version.body, version.raw, version.metadata))
         await messages.revise_messages(conn, org_id, versions)
         await _reembed(conn, org_id, revised)
-        # Pending screening of the old text.
+        # The old text may still wait for screening.
         await work_queue.drop(conn, org_id, "privacy_requests", [message_id for message_id, _ in revised])
     visibly_changed = {message_id for message_id, _ in (*renamed, *revised)} - set(redacted)
     await noted.append(conn, org_id, "message.revised", visibly_changed)

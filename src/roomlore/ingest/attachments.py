@@ -1,7 +1,7 @@
-"""Writes what a message carries below its own words: embeds, forwards, files, polls, stickers and the like.
+"""Writes the attachments of a message below its text: embeds, forwards, files, polls, stickers and the like.
 
-Each part is quoted lines, begun by what it is: `> [forwarded from Ben] the tide is late`. So it is found and shown like
-everything said, and like every quotation it is not taken for its author's own words.
+Each attachment becomes quoted lines that start with a label: `> [forwarded from Ben] the tide is late`. So it is
+searched and shown like any text. Like any quotation, it is not taken for its author's own words.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -47,7 +47,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_CLOCK_SKEW = timedelta(days=366)
 TOO_FAR_AHEAD = "dated more than a year after the server's clock"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
-#: An edit is later than the original, even on a coarse platform clock.
+#: The shortest time from a message to its edit: with a coarse platform clock both may have the same time.
 TICK = timedelta(microseconds=1)
 #: PostgreSQL cannot store NUL and lone surrogates.
 UNSTORABLE = lazy_pattern("[\x00\ud800-\udfff]")
@@ -329,7 +329,7 @@ def _is_named(author: IncomingAuthor) -> bool:
 
 
 def _is_storable_author(author: IncomingAuthor) -> bool:
-    """Return whether a mentioned account can be stored; otherwise it may read nothing."""
+    """Return whether an account of an audience can be stored; otherwise it gets no access."""
     names = (author.account_id, author.persona)
     return (
         author.kind in PARTICIPANT_KINDS

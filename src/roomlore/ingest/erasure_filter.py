@@ -27,7 +27,7 @@ class ErasureFilter:
     """What to reject from a batch."""
 
     tombstones: set[MessageName] = field(default_factory=set[MessageName])
-    #: Erased messages by the ids that their authors had stated.
+    #: Erased messages by the client ids that their authors stated.
     client_id_tombstones: set[tuple[MessageName, AccountName]] = field(
         default_factory=set[tuple[MessageName, AccountName]]
     )
@@ -62,7 +62,7 @@ class ErasureFilter:
         return TOO_OLD_REASON if room in self.kept_since and sent_at < self.kept_since[room] else None
 
     def is_erased(self, name: AccountName, message: IncomingMessage) -> bool:
-        """Return whether an account is redacted from a message of somebody else."""
+        """Return whether an account must be redacted from a message of somebody else."""
         return name in self.accounts and (name not in self.returned or message.sent_at <= self.accounts[name])
 
     def _wrote_before(self, message: IncomingMessage) -> bool:
@@ -146,7 +146,7 @@ async def _returned_accounts(
     batch: Sequence[IncomingMessage],
     accounts: Mapping[AccountName, datetime],
 ) -> frozenset[AccountName]:
-    """Return the erased accounts that are active again: known, or speaking in this batch."""
+    """Return the erased accounts that are active again: already stored again, or authors in this batch."""
     known = await directory.accounts_by_key(conn, org_id, list(accounts))
     speaking = {
         name

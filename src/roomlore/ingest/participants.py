@@ -34,7 +34,7 @@ class MemberList:
 
 
 def is_complete_list(room: IncomingRoom, *, is_closed: bool) -> bool:
-    """Return whether a room description lists all its readers; other facts may close the room, too."""
+    """Return whether a room description lists all its readers; `is_closed`: whether other facts close the room."""
     return bool(room.members) and (is_closed or visibility_of(room).visibility == "members")
 
 
@@ -74,7 +74,7 @@ def _member_lists(
                 [((message.platform, room.external_id), room)], names
             )
         of_room = lists.setdefault(room_id, [])
-        # Messages before and after the newest known list count differently.
+        # Messages before the newest known list are handled differently from those after it.
         is_first = room_id in list_times and of_room and of_room[-1].last_at < list_times[room_id] <= sent_at
         if of_room and not is_first and of_room[-1].stated == members:
             of_room[-1] = replace(of_room[-1], last_at=sent_at)
@@ -241,10 +241,11 @@ def _current_names(
     rooms: Iterable[tuple[tuple[str, str], IncomingRoom]],
     names: ResolvedNames,
 ) -> list[NameUpdate]:
-    """Return what everybody is called by the batch, at first and now.
+    """Return the current and the first name of everybody in a batch.
 
-    Now by the newest message, at first by lists, which not only those see who may read a message, or else by the
-    oldest message. Of names at one time the greatest counts, at first the least.
+    The current name is that of the newest message. The first name is that of a member list, which more people may see
+    than a message, or else that of the oldest message. Of several names at one time the current name is the
+    greatest, the first name the least.
     """
     written: dict[ParticipantId, list[tuple[datetime, str]]] = defaultdict(list)
     for message in batch:

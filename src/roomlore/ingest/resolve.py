@@ -13,7 +13,7 @@ from roomlore.ingest.versions import AttributedMessage
 
 RoomName = tuple[str, str]
 AuthorName = tuple[str, str, str]
-#: The known kind of a participant only increases.
+#: The kind of a participant changes only to one with a higher rank.
 KIND_RANK: Mapping[ParticipantKind, int] = {"human": 0, "system": 1, "agent": 2}
 
 
@@ -31,7 +31,7 @@ class ResolvedNames:
         return self.rooms[message.platform, message.room.external_id]
 
     def author(self, platform: str, author: IncomingAuthor) -> ParticipantId:
-        """Return the participant of an author."""
+        """Return the participant id of an author."""
         return self.authors[author_name(platform, author)].participant_id
 
     def attributed(self, message: IncomingMessage) -> AttributedMessage:

@@ -1,8 +1,8 @@
 """Removes secrets from everything that is stored.
 
 Exports carry live credentials: file addresses with tokens in them, webhook addresses, keys pasted into a
-message. What is certainly a secret is replaced by a marker; what only looks odd stays as said.
-Every pattern takes time linear in the text: what is scanned may come from somebody hostile.
+message. What is certainly a secret is replaced by a marker; text that only resembles a secret is unchanged.
+Every pattern takes time linear in the text: the text may come from an attacker.
 """
 
 import re

@@ -13,9 +13,9 @@ from roomlore.domain.incoming import IncomingMessage, MessageKind, SkippedRecord
 from roomlore.domain.rendering import without_trailing_quotes
 from roomlore.ingest.secrets import remove_secrets
 
-#: Why a version is skipped while its message stays.
+#: The reason for skipping a version of a message that is otherwise stored.
 OTHER_TEXT = "same id, other text"
-#: Why a record is no version of the message with its id.
+#: The reason for skipping a record that is no version of the stored message with its id.
 OTHER_MESSAGE = "same id, other author, kind or audience"
 
 
@@ -29,7 +29,7 @@ class AttributedMessage:
 
 
 class StoredMessage(Protocol):
-    """A stored message, as its versions have to match it."""
+    """A stored message, with the facts that its versions must match."""
 
     @property
     def author_id(self) -> ParticipantId:

@@ -11,7 +11,7 @@ from roomlore.domain.room_visibility import DIRECT_KINDS, UNKNOWN_KIND, visibili
 
 #: Platform and external id.
 RoomName = tuple[str, str]
-#: Asks who may read a room if only its name suggests something.
+#: Asks who may read a room if only its name suggests that it is private.
 AskVisibility = Callable[[IncomingRoom], Visibility]
 #: The basis of a visibility: stated by the export, assumed, set by the importing person, or already stored.
 VisibilityBasis = Literal["export", "assumed", "chosen", "before"]
@@ -78,7 +78,7 @@ class _Decision:
 
 @dataclass(slots=True, kw_only=True)
 class VisibilityResolver:
-    """Decides the visibility of each room when it first occurs."""
+    """Decides the visibility of each room at its first occurrence."""
 
     options: VisibilityOptions
     #: None: a dry run.

@@ -1,1 +1,1 @@
-"""Extracts memories from conversations, by rules or a language model, and stores them without duplicates."""
+"""Extracts memories from conversations, by rules or by a language model, and stores each only once."""

@@ -12,35 +12,35 @@ from roomlore.text.sentences import Sentence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """A part of a sentence with its own subject, or with that of the clause before."""
+    """A clause of a sentence, with its own subject or with the subject of the clause before it."""
 
-    #: From the subject on.
+    #: The text from the subject to the end of the clause.
     text: str
-    #: The position in the body.
+    #: The index of the first character in the body.
     start: int
-    #: Where a coordinated subject begins, as in "my wife and I"; otherwise the start.
+    #: The index where a coordinated subject such as "my wife and I" begins; without one, equal to `start`.
     coordinated_from: int
-    #: Words before the subject without a meaning of their own, such as "well" or "actually".
+    #: Filler words before the subject, such as "well" or "actually".
     prefix: str
-    #: The length of the address and opening words of the sentence.
+    #: The number of characters of the address and the opening words of the sentence.
     lead_length: int
     sentence: Sentence
-    #: Whether the sentence begins with it, after the opening words.
+    #: Whether the clause is the first of its sentence, after the opening words.
     is_first: bool
 
     @property
     def rest(self) -> str:
-        """The sentence from here on."""
+        """The text of the sentence from this clause on."""
         return self.sentence.text[self.start - self.sentence.start :]
 
     @property
     def end(self) -> int:
-        """The index in the body behind its last character."""
+        """The index in the body after the last character."""
         return self.start + len(self.text)
 
     @property
     def is_plain(self) -> bool:
-        """Whether the rest of the sentence leaves it a plain statement."""
+        """Whether nothing else in the sentence, such as a condition, changes what the clause states."""
         start = self.start - self.sentence.start
         before = self.sentence.text[:start]
         if _BY_NOW.search(self.prefix):
@@ -52,7 +52,7 @@ class Clause:
         )
 
 
-#: A subject, or a verb of habit that shares the subject before it.
+#: A subject, or a verb of habit whose subject is that of the clause before.
 _SUBJECT = r"(?:i|i'm|im|i've|ive|i'll|my|we|we're|we've|we'll|let's|lets|our|please|never|always|don't)\b"
 _BORDER = phrase_pattern(
     rf"(?:[,;]|:(?= )| -| \u2013| \u2014){{1,9}} (?:(?:and|but|so|because|since|as|plus|though|yet|cause|also) )?"
@@ -61,12 +61,12 @@ _BORDER = phrase_pattern(
     r"| (?:(?:because|'cause|cuz) |since (?=(?:it|they|he|she|the|there|that|you)\b)|but (?!(?:also|not)\b)|so (?=(?:it|they|everything|the|there|that|you)\b))"
     r"| [:;]-?[)D(]+ | [\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]+ | (?=@\w)"
 )
-#: A comma inside a list, or between a place and its country, ends no clause.
+#: A comma inside a list, or between a place and its country; such a comma ends no clause.
 _LISTED = sentence_pattern(
     r",? (?:and|or) (?!(?i:i|im|we|my|he|she|it|they|you)\b)[\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$|(?:, [\w'&/+-]+(?: [\w'&/+-]+)?){1,6},? (?:and|or) [\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$"
     r"|, [A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?=[,.!]|\W*$)"
 )
-#: Between two adjectives of one noun: "a small, cheap van", "I prefer long, slow walks".
+#: Two adjectives of one noun, with a comma between them: "a small, cheap van", "I prefer long, slow walks".
 _ADJECTIVE = phrase_pattern(
     r"\b(?:(?:an?|such|very|really) [\w-]+|(?P<bare>(?:prefer|love|hate|like|enjoy|dislike)s? [a-z]+(?<!s)(?<!ing)))$"
 )
@@ -81,7 +81,7 @@ _NO_NOUN = frozenset(
     may lol sorry even always never
     """.split()
 )
-#: Words before a statement without a meaning of their own; longer ones first.
+#: Filler words before a statement, longer ones first.
 _OPENING = phrase_pattern(
     r"(?:after (?:some|much|long|a lot of|a long|a short) (?:\w+ )?(?:discussion|thought|debate|talk)|in the end|as a team"
     r"|as for me|for me|as you know|as always|of course|by the way|for the record|just so you know|to be honest|in fact"
@@ -96,13 +96,13 @@ _OPENING = phrase_pattern(
     r"|(?:correction|note|fyi|btw|heads up|update|reminder|tip|psa|edit|big news|good news|fun fact)\b[\s,.!:;*-]+"
 )
 _ADDRESS = sentence_pattern(rf"{ADDRESS}|\s{{0,9}}[\W_]{{1,6}}\s{{0,9}}(?=\w)")
-#: Labels what follows, so that it may not be the author's statement.
+#: A label before a statement, which may then not be the author's own.
 _LABEL = sentence_pattern(r":\s")
 #: A second subject beside the author.
 _SHARED = phrase_pattern(
     r"(?:^|[,;:] )(?P<who>(?!(?:i|we|you|they|he|she|it)\b)(?:(?:my|our|the|his|her) )?[\w'-]+(?: [\w'-]+)?) and $"
 )
-#: "used to" says nothing against a statement with "now".
+#: Words that state the present. With one of them, "used to" before a statement does not make it past.
 _BY_NOW = sentence_pattern(r"(?i)\b(?:now|nowadays|these days)\b")
 _FORMERLY = lazy_pattern(r"(?i)\bused to\b")
 _MOST_OPENINGS = 5
@@ -111,7 +111,8 @@ _MOST_OPENINGS = 5
 def clauses_of(sentence: Sentence, called: Collection[str] = ()) -> list[Clause]:
     """Return the clauses of a sentence in order.
 
-    `called` lists lower-case names that address somebody in "Ana: …"; other names there label the speaker.
+    `called` lists lower-case names of people who are addressed where a message begins with "Ana: …". Other names in
+    that place label the speaker.
     """
     text = sentence.text
     found = [match for match in _BORDER.finditer(text) if not _divides_adjectives(text, match.start())]
@@ -131,7 +132,8 @@ def _divides_adjectives(text: str, comma: int) -> bool:
     if not noun or not _NO_NOUN.isdisjoint(noun["noun"].lower().split()):
         return False
     adjective = _ADJECTIVE.search(text, 0, comma)
-    # A single word may be the whole object, except in "long, slow walks".
+    # A single word may be the whole object ("cheap, I like it"), so the next noun must be plural, as in "long, slow
+    # walks".
     return bool(adjective and (not adjective["bare"] or noun["noun"].endswith("s")))
 
 
@@ -157,7 +159,7 @@ def _clause(sentence: Sentence, begin: int, end: int, *, lead: int) -> Clause:
 
 
 def _skip_prefixes(text: str, start: int, *, called: Collection[str] = ()) -> int:
-    """Return where the statement begins, behind greetings, addresses and the like."""
+    """Return the index where the statement begins, after greetings, addresses and the like."""
     for _ in range(_MOST_OPENINGS):
         match = _OPENING.match(text, start) or _ADDRESS.match(text, start)
         if not match:

@@ -1,6 +1,7 @@
-"""Stores claims as memories: a new one, another source of an equal one, or the successor of an older value.
+"""Stores claims as memories: as new ones, as sources of equal ones, or as successors of older values.
 
-Memories are equal or compete only within a *dedup scope*: the same subjects, the same observer and the same audience.
+Only memories of the same *dedup scope* can be equal or supersede each other. A scope is: the same subjects, the same
+observer and the same audience.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,23 +27,24 @@ from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId
 from roomlore.domain.records import AssertionAudience, MemoryRole, Sensitivity
 from roomlore.memories.normalisation import digest_of
 
-#: The factor for what an agent claims about others.
+#: The factor by which the confidence of an agent's claims about others is reduced.
 AGENT_WEIGHT = 0.5
-#: The limit, however many sources confirm a memory.
+#: The highest confidence, however many sources confirm a memory.
 MAX_CONFIDENCE = 0.99
-#: The audience of open rooms.
+#: The name of the audience of open rooms.
 EVERYBODY = "to all"
-#: In a prompt: memories, and characters of a conversation that select them.
+#: Limits of the existing memories in a prompt: their number, and the characters of the conversation that is searched
+#: with.
 MAX_CANDIDATES, _MAX_QUERY = 20, 20_000
 
-#: `united`: an equal memory got more sources. `same`: nothing changed.
+#: `added`: a new memory. `merged`: an equal memory got more sources. `same`: nothing changed.
 UpsertOutcome = Literal["added", "same", "merged"]
 Participants = Mapping[ParticipantId, ParticipantRef]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertResult:
-    """The memory of a draft, and what was done."""
+    """The memory in which a draft was stored, and what was done."""
 
     memory_id: MemoryId
     outcome: UpsertOutcome
@@ -53,19 +55,19 @@ class UpsertResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supersession:
-    """Which of a draft and a memory supersedes the other."""
+    """A pair of a draft and a memory, of which one supersedes the other."""
 
     old_id: MemoryId
     new_id: MemoryId
-    #: The attribute of the draft then.
+    #: The attribute that the draft has afterwards; None for no attribute.
     attribute: str | None
 
 
 async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) -> Supersession | None:
-    """Return the supersession that a draft claims by `repeats` or `replaces`, if it is valid.
+    """Return the supersession that a draft claims in `repeats` or `replaces`, if it is valid.
 
-    The linked memory must be active and in the same scope; a replaced one must also be older. An older draft supersedes no
-    newer memory with a wider audience. A person may have overridden the supersession.
+    The linked memory must be active and in the same scope; a replaced one must also be older. An older draft supersedes
+    no newer memory with a wider audience. A person's override excludes a supersession.
     """
     draft = place.draft
     named = draft.repeats or draft.replaces
@@ -84,11 +86,11 @@ async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) ->
     if draft.repeats is None:
         return _supersede_by(linked, draft) if is_later else None
     authors = {who for role, who in await memory_writes.roles(conn, org_id, linked.id) if role == "author"}
-    # Of two who say the same, the person concerned knows better.
+    # If two people state the same, what the person concerned states is preferred.
     knows_as_well = _is_about(draft.people("author"), draft) or not _is_about(authors, draft)
     if is_later and knows_as_well:
         return _supersede_by(linked, draft)
-    # Members who joined since see only the new one, and would see neither.
+    # The linked memory must have the same audience: readers of the draft would otherwise see neither of the two.
     is_for_all = await memory_writes.has_same_audience(
         conn, org_id, linked.id, draft.source_ids, sensitivity=draft.sensitivity
     )
@@ -106,10 +108,11 @@ def _supersede_by(linked: LinkTarget, draft: MemoryDraft) -> Supersession:
 def supersessions(
     values: Sequence[AttributeValue], overrides: Collection[tuple[MemoryId, str]]
 ) -> Mapping[MemoryId, MemoryId | None]:
-    """Return the successor of each value of one attribute: the next later one with at least its standing.
+    """Return for each value of one attribute its successor: the next later one of at least equal standing.
 
-    What people state about themselves outranks what others state, which outranks the claims of agents. The result does not
-    depend on the order of the values. An override (a memory and a digest) excludes a successor, by a person's decision.
+    A value without a successor is mapped to None. What people state about themselves ranks above what others state, and
+    this above the claims of agents. The result does not depend on the order of the values. An override is a person's
+    decision that a memory is not superseded by the value with a digest.
     """
     ordered = sorted(values, key=lambda value: value.position)
     return {
@@ -141,10 +144,10 @@ async def supersede_values(conn: Connection, org_id: OrgId, *, dedup_scope: str,
 
 
 async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertResult | None:
-    """Store a draft once; return None if its sources or people are gone.
+    """Store a draft once, and return the result; None if its sources or people no longer exist.
 
-    The caller's transaction holds the shared erasure lock and the rooms of the sources. An equal memory that a person archived
-    or changed stays as it is.
+    The caller's transaction holds the shared erasure lock and the rooms of the sources. An equal memory that a person
+    archived or changed stays as it is.
     """
     await memory_writes.lock(conn, org_id)
     if not await memory_writes.has_valid_sources(
@@ -188,14 +191,14 @@ async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertR
 async def _add(
     conn: Connection, org_id: OrgId, place: DedupKey, *, same: MatchingMemory | None, known: Participants
 ) -> MemoryDraft:
-    """Add a memory, and supersede an equal one with another audience, or a linked one."""
+    """Add a memory, and supersede an equal memory with another audience, or a linked one; return the stored draft."""
     related = await find_supersession(conn, org_id, place) if same is None else None
     draft = place.draft if related is None else replace(place.draft, attribute=related.attribute)
     await memory_writes.add(
         conn, org_id, replace(place, draft=draft), confidence=_initial_confidence(draft, known)
     )
     if same is not None:
-        # The later one stays: merged, the two would be for fewer people than either.
+        # The later memory stays active. A merged memory could be read by fewer people than either of the two.
         old_id, new_id = (same.id, draft.id) if same.valid_from <= draft.valid_from else (draft.id, same.id)
         await memory_writes.supersede(conn, org_id, old_id, by=new_id)
     elif related is not None:
@@ -206,7 +209,7 @@ async def _add(
 async def _merge_into(
     conn: Connection, org_id: OrgId, same: MatchingMemory, *, draft: MemoryDraft, known: Participants
 ) -> bool:
-    """Add the sources and people of a draft to an equal memory; return whether that changed it."""
+    """Add the sources and people of a draft to an equal memory; return whether the memory changed."""
     is_richer = bool(await memory_writes.add_metadata(conn, org_id, same.id, draft.metadata))
     before = await memory_writes.roles(conn, org_id, same.id)
     is_restated = not draft.sources and not draft.roles <= before
@@ -246,8 +249,8 @@ async def detach_messages(
 ) -> int:
     """Detach messages from the memories that an extractor no longer extracts from them.
 
-    `still_extracted` lists the memories that it does, each with its source. Memories without any source left are dropped;
-    returns how many.
+    Return how many memories were dropped. `still_extracted` lists the memories that are still extracted, each with its
+    source message. A memory that loses its last source is dropped.
     """
     await memory_writes.lock(conn, org_id)
     orphaned = await memory_writes.detach_sources(
@@ -268,7 +271,10 @@ def dedup_scope(
     audience: AssertionAudience = "self",
     asserted_by: ParticipantId | None = None,
 ) -> str:
-    """Return the dedup scope of a memory, in hex digits; `audience` and `asserted_by` count without sources."""
+    """Return the dedup scope of a memory, in hex digits.
+
+    `audience` and `asserted_by` are only used if there are no sources.
+    """
 
     def people(role: MemoryRole) -> list[str]:
         return sorted({str(known[who].person_id) for named, who in roles if named == role})
@@ -284,12 +290,13 @@ def dedup_scope(
 
 
 def audiences_of(sources: Iterable[SourceAudience], *, is_sensitive: bool) -> set[str]:
-    """Return the distinct audiences of sources: each room, each group of whisper recipients, and all open rooms as one.
+    """Return the distinct audiences of sources: each private room, each group of whisper recipients, all open rooms.
 
-    Sensitive sources are for the members of their room, even of an open one.
+    All open rooms together are one audience. The audience of a sensitive source is the members of its room, even if the
+    room is open.
     """
     found = {_audience_of(one, is_sensitive=is_sensitive) for one in sources}
-    # Readers of any other source can read the open rooms.
+    # Open rooms add no restriction: readers of any other source can read them too.
     return found - {EVERYBODY} or found
 
 
@@ -300,7 +307,7 @@ def _audience_of(source: SourceAudience, *, is_sensitive: bool) -> str:
 
 
 async def rescope(conn: Connection, org_id: OrgId, accounts: Collection[ParticipantId]) -> None:
-    """Compute scopes and supersessions again after accounts were linked to a person or unlinked."""
+    """Compute scopes and supersessions again after accounts were linked to a person or unlinked from one."""
     await memory_writes.lock(conn, org_id)
     found = await memory_writes.memories_naming(conn, org_id, accounts)
     scopes = {one.id: await _scope_of(conn, org_id, one) for one in found}
@@ -337,9 +344,10 @@ async def prompt_candidates(
     people: Collection[ParticipantId],
     text: str,
 ) -> list[ExistingMemory]:
-    """Return active memories that a conversation may repeat: about one of the people or nobody, for its exact audience.
+    """Return active memories that a conversation may repeat: about one of the people or nobody, for its audience.
 
-    None of them has a source among the messages, is under a privacy request, or is a person's own assertion.
+    Left out are memories with a source among the messages, memories under a privacy request, and a person's own
+    assertions.
     """
     sources = await memory_writes.source_audiences(conn, org_id, message_ids)
     audiences = _separate_audiences(sources)
@@ -370,7 +378,7 @@ async def prompt_candidates(
             source_ids=one.source_ids,
         )
         for one in found
-        # A room may have been opened or closed since the extraction.
+        # A source's room may have been opened or closed since the extraction.
         if _separate_audiences(await memory_writes.source_audiences(conn, org_id, one.source_ids))
         == audiences
     ]

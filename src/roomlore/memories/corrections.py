@@ -1,4 +1,4 @@
-"""Finds corrections of earlier messages."""
+"""Finds messages that correct an earlier message."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,11 +11,11 @@ from roomlore.memories.patterns import CORRECTION_PREFIX, is_disfluent
 from roomlore.memories.rendering import cleaned, quoted_statement, title_of
 from roomlore.text.recognisers import STOP_WORDS, phrase_pattern
 
-#: How many messages back the corrected one may be.
+#: The most messages between a correction and the corrected message.
 _MAX_DISTANCE = 8
 _FEW_WORDS = 3
 _LONGEST_CORRECTED, _LONGEST_RIGHT = 120, 160
-#: Says that an earlier message was wrong; the right words follow.
+#: Phrases that say that an earlier message was wrong, followed by the right words.
 _OWN = phrase_pattern(
     CORRECTION_PREFIX
     + r"(?:(?:i meant(?: to say)?|correction[:,]|let me correct (?:that|myself)[:,]|i was wrong[,.:]|i misspoke[,.:]|that should (?:be|read|say))[\s,:]*(?P<what>\w.+))"
@@ -30,7 +30,7 @@ _VALUE = sentence_pattern(
     r"|(?P<number>(?<![\w.-])[$\u20ac\u00a3]?\d[\d.,:]*(?:k|am|pm|%|st|nd|rd|th)?\b)|(?P<name>(?<=[a-z,] )[A-Z][\w-]+)"
 )
 _WORD = sentence_pattern(r"[^\W\d_]{3,}")
-#: Words that do not show that two messages are about the same thing.
+#: Words that, if two messages share them, do not show that both are about the same thing.
 _EMPTY_WORDS = STOP_WORDS | {"actually", "correction", "here", "meant", "sorry", "yes"}
 _REPLACED = sentence_pattern(r", not (?:the |in |on |at )?(\w(?:[\w.:-]*\w)?)")
 _STATES = sentence_pattern(
@@ -41,7 +41,7 @@ _STATES = sentence_pattern(
 def match_correction(
     clause: Clause, said: Sequence[SourceText], place: int
 ) -> tuple[Claim, SourceText] | None:
-    """Return the correction in a clause and the corrected message, where both are clear."""
+    """Return the correction that a clause states and the corrected message; None if either is unclear."""
     message = said[place]
     own = _OWN.match(clause.sentence.text) or _STAR.match(message.body.strip())
     match = own or _OTHERS.match(clause.sentence.text)
@@ -67,7 +67,7 @@ def _corrected_message(
 
 
 def _candidates(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the messages that may be corrected: the one replied to, then those before, newest first."""
+    """Yield the messages that may be corrected: the one that is replied to, then earlier ones, newest first."""
     answers = said[place].answers
     before = said[max(0, place - _MAX_DISTANCE) : place]
     yield from (one for one in before if one.message_id == answers)

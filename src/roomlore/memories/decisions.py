@@ -1,6 +1,7 @@
 """Extracts decisions of a group: stated outright, or proposed by one person and agreed to by another.
 
-A proposal alone is no decision, nor is one that somebody objects to at once. Agents neither decide nor agree.
+A proposal that nobody agrees to is no decision, nor is one to which somebody objects first. Messages of agents neither
+decide nor agree.
 """
 
 import re
@@ -18,7 +19,7 @@ from roomlore.memories.rendering import cleaned, name_list, needs_context, quote
 from roomlore.text.mentions import without_address
 from roomlore.text.recognisers import ends_in_question_mark, phrase_pattern
 
-#: How many messages may follow a proposal before an agreement.
+#: The most messages between a proposal and an agreement.
 _MAX_DISTANCE = 5
 _MOST_CONFIDENT = 0.9
 _LONGEST_AGREEMENT = 80
@@ -28,16 +29,17 @@ _LONGEST_AGREEMENT = 80
 class DecisionProposal:
     """A decision or a proposal."""
 
-    #: What was chosen, if it can be read alone.
+    #: What was chosen; None if the words cannot be understood alone.
     choice: str | None
     clause: Clause
     message: SourceText
     confidence: float
     #: Whether another person must agree.
     needs_agreement: bool
-    #: Whether it only names a choice ("X it is"), so that there must have been alternatives.
+    #: Whether the clause only names a choice ("X it is"). It is then a decision only if alternatives were discussed
+    #: before.
     names_choice: bool
-    #: Whether it is a question, to which a bare yes may only be an answer.
+    #: Whether it is a question; a bare "yes" may then be only an answer and no agreement.
     is_question: bool = False
 
 
@@ -47,15 +49,15 @@ _DO = (
     r"|replace|stop|start|stick|run|ship|hire|deploy|release|freeze|rotate|write|store|host|merge|allow|ban|limit"
     r"|postpone|cancel|rewrite|separate|add|remove|support)"
 )
-#: Words that do not name a choice: "wherever it is", "I am sure it is".
+#: Words before "it is" that name no choice: "wherever it is", "I am sure it is".
 _NO_NAME = (
     r"what\w*|how|who|that|this|so|as|where\w*|which|i|im|i'm|he|she|they|we|you|am|is|are|was|of|know|tell|see|think|guess"
     r"|sure|doubt|believe|because|cause|not|but|when|if|like|love|say|said|ye\w*|no|ok|maybe|there|here|now|my|your|told|thinks?|suppose|hope|then|well|well"
 )
 _GROUP = r"(?:we|the (?:team|committee|board|group|council|club|jury|family))"
-#: The confidence of "X it is", which must begin its sentence.
+#: The confidence of the form "X it is", which must be the first clause of its sentence.
 _NAMED = 0.72
-#: Confidence, whether another person must agree, pattern.
+#: For each form: confidence, whether another person must agree, and pattern.
 _FORMS: Sequence[tuple[float, bool, re.Pattern[str]]] = tuple(
     (confidence, is_proposal, phrase_pattern(pattern))
     for confidence, is_proposal, pattern in (
@@ -101,7 +103,7 @@ _FORMS: Sequence[tuple[float, bool, re.Pattern[str]]] = tuple(
 )
 _PROCESS = sentence_pattern(rf"(?i)\b(?:{PROCESSES})\b")
 _TECHNICAL = sentence_pattern(rf"(?i)(?<!\w)(?:{TECHNICAL})(?!\w)")
-#: The verb, not the programming language.
+#: "Go" as a verb, not as the name of the programming language.
 _GOING = sentence_pattern(r"(?i)\bgo (?=with|to|for|by|on|back|ahead)")
 _CLOSING = sentence_pattern(r"\s*(?:ok(?:ay)?|alright|all right|right|fine|great|cool)\b", re.IGNORECASE)
 _AGREES = sentence_pattern(
@@ -112,7 +114,7 @@ _AGREES = sentence_pattern(
     r"|\U0001f44d|\u2705|\U0001f4af|:\+1:|:thumbsup:)",
     re.IGNORECASE,
 )
-#: Agrees only as a reply to the proposal.
+#: Words that agree only in a reply to the proposal.
 _BARE_AGREEMENT = sentence_pattern(
     r"\W*(?:yes|yeah|yep|yup|sure|ok(?:ay)?|perfect|great|absolutely|definitely|of course)\W*(?:please|then|let'?s)?\W*$",
     re.IGNORECASE,
@@ -123,11 +125,11 @@ _OBJECTS = sentence_pattern(
     r"|not (?:sure|convinced|a fan|really|yet)|are you (?:sure|serious)|why not|hold on|but\b|what about|how about|what would|actually)",
     re.IGNORECASE,
 )
-#: Limits an agreement.
+#: Words that make an agreement conditional or partial.
 _RESERVED = sentence_pattern(
     r"(?i)\b(?:but|except|if|unless|not|instead|rather|though|later|\w+n['\u2019]?t)\b"
 )
-#: Refuses a proposal, or undoes a decision later.
+#: Words that refuse a proposal, or that undo an earlier decision.
 _REFUSES = sentence_pattern(
     rf"(?i)\W*(?:but )?(?:{CORRECTION_PREFIX})(?:no+\b(?!\s+(?:objections?|problem|worries|strong|idea))|nope|nah|-1\b|veto|\U0001f44e)"
     r"|.{0,60}\b(?:on second thoughts?|can(?:'?t|not) afford|(?:won'?t|don'?t|doesn'?t) work|i (?:disagree|object)|(?:bad|terrible|awful|horrible) idea"
@@ -136,7 +138,7 @@ _REFUSES = sentence_pattern(
 
 
 def match_proposal(clause: Clause, said: SourceText) -> DecisionProposal | None:
-    """Return the decision or proposal in a clause."""
+    """Return the decision or proposal in a clause; None if it has neither."""
     asked = clause.rest.rstrip().endswith("?")
     for confidence, is_proposal, pattern in _FORMS:
         match = pattern.match(clause.rest)
@@ -165,10 +167,10 @@ _LEADING = sentence_pattern(
     rf"^(?:(?:to|on|that)\s+)?(?:we(?:['\u2019]ll| will| should| need to| must|['\u2019]re going to| are going to|(?= {_DO}\b))\s+)?",
     re.IGNORECASE,
 )
-#: Known only to those present.
+#: Words that only those present understand.
 _ONLY_THERE = sentence_pattern(r"(?:to )?(?:the|a|an) \w+\W*$|.*-$", re.IGNORECASE)
 _SHORTEST = 3
-#: "Move on to" the next topic, unless a tool or a process follows.
+#: "Move on to" and the like, about the next topic unless a tool or a process follows.
 _GOES_TO = sentence_pattern(r"(?i)(?:all )?(?:mov|go)(?:e|ing)? (?:back |over |on )?to\b")
 _MOMENTARY = sentence_pattern(
     r"(?i)(?:is|was|are|were|has|had)\b|(?:go with )?(?:to )?(?:be|see|wait|try|start over|do (?:it|this|that|so)|use (?:it|this|that)|keep (?:it|this|that|going)"
@@ -194,7 +196,10 @@ def _standalone_choice(match: re.Match[str], clause: Clause, body: str) -> str |
 
 
 def decided(proposals: Sequence[DecisionProposal], said: Sequence[SourceText]) -> Iterator[Claim]:
-    """Yield the decisions among proposals, by the messages after each."""
+    """Yield a claim for each proposal that the messages after it make a decision.
+
+    A proposal that needs agreement is decided if another person agrees and nobody objects first.
+    """
     places = {message.message_id: place for place, message in enumerate(said)}
     answers: dict[MessageId, list[SourceText]] = {}
     for message in said:
@@ -211,7 +216,7 @@ def decided(proposals: Sequence[DecisionProposal], said: Sequence[SourceText]) -
         if agreed is None or (one.needs_agreement and not agreed):
             continue
         words = (one.choice or "").casefold()
-        # An agreement in the same words is no second decision.
+        # Skip a proposal in the same words within an agreement: it is no second decision.
         if words and words in settled.get(one.message.message_id, ""):
             continue
         settled.update((message.message_id, words) for message in agreed)
@@ -221,12 +226,15 @@ def decided(proposals: Sequence[DecisionProposal], said: Sequence[SourceText]) -
 def _possible_replies(
     one: DecisionProposal, following: Sequence[SourceText], proposing: set[MessageId]
 ) -> list[SourceText]:
-    """Return the messages that may answer a proposal without replying to it: up to the next proposal or question."""
+    """Return the messages after a proposal that may answer it without a reply edge.
+
+    These are the messages up to the next proposal or question.
+    """
     near: list[SourceText] = []
     for message in following:
         if message.answers is None:
             near.append(message)
-        # The next yes may answer another person's question.
+        # A "yes" after another person's question may answer that question.
         is_other_question = message.author_id != one.message.author_id and ends_in_question_mark(message.body)
         if message.message_id in proposing or is_other_question:
             break
@@ -234,7 +242,7 @@ def _possible_replies(
 
 
 def _had_alternatives(one: DecisionProposal, before: Sequence[SourceText]) -> bool:
-    """Return whether others named the choice before, or the clause closes a discussion: "ok, green it is"."""
+    """Return whether others named the choice before, or the clause closes a discussion ("ok, green it is")."""
     if _CLOSING.match(one.clause.prefix):
         return True
     words = (one.choice or "").casefold()
@@ -246,7 +254,7 @@ def _had_alternatives(one: DecisionProposal, before: Sequence[SourceText]) -> bo
 def _agreements(
     one: DecisionProposal, near: Sequence[SourceText], answers: Sequence[SourceText]
 ) -> list[SourceText] | None:
-    """Return the messages that agree to a proposal; None if somebody objects first, or undoes it later."""
+    """Return the messages that agree to a proposal; None if somebody objects first, or if it is undone later."""
     agreed: dict[ParticipantId, SourceText] = {}
     for number, message in enumerate((*answers, *near)):
         if message.author_kind != "human" or message.kind not in {"message", "whisper"}:
@@ -272,7 +280,7 @@ def _agrees(body: str, *, is_answer: bool) -> bool:
 
 
 def decision_kind(words: str) -> MemoryKind:
-    """Return the kind of a decision; words about a process win over technical words."""
+    """Return the kind of a decision. If it has both technical words and words about a process, the latter decide."""
     is_technical = _TECHNICAL.search(_GOING.sub("", words)) and not _PROCESS.search(words)
     return "technical_decision" if is_technical else "process_decision"
 

@@ -1,6 +1,6 @@
 """Recognises what people state about themselves, and about others by name.
 
-A statement about another person is rewritten in the first person and goes through the same table of forms.
+A statement about another person is rewritten in the first person and then matched against the same table of forms.
 """
 
 import re
@@ -18,28 +18,28 @@ from roomlore.text.recognisers import phrase_pattern
 
 TextMatch = re.Match[str]
 Head = Literal["i", "my", "we", "call"]
-#: The attribute of a form whose words name the attribute.
+#: Stands in a table for an attribute that the words of the clause name.
 _NAMED_IN_TEXT = "thing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstPersonForm:
-    """A way of stating something about oneself."""
+    """One form of a statement about oneself, for example "I live in <place>"."""
 
     pattern: re.Pattern[str]
-    #: Its first word.
+    #: The first word of the form.
     head: Head
     kind: MemoryKind
     confidence: float
     attribute: str | None
     tag: str | None
-    #: Checks the named groups of a match.
+    #: Tells from the named groups of a match whether it is a valid statement.
     check: Callable[[TextMatch], bool]
-    #: Whether it states an event and not a state, which may be temporary.
+    #: Whether it states an event. Other forms state something that may be temporary and is then rejected.
     is_event: bool
 
     def matches(self, match: TextMatch) -> bool:
-        """Return whether a match states something lasting."""
+        """Return whether a match is a valid statement, and lasting unless it is an event."""
         return (self.is_event or not is_temporary(match.string)) and self.check(match)
 
 
@@ -47,7 +47,7 @@ class FirstPersonForm:
 
 
 def _names_it(match: TextMatch) -> bool:
-    """Return whether the object is named."""
+    """Return whether the captured words name something, rather than only refer to it."""
     return not is_unresolved_reference(match["what"])
 
 
@@ -58,7 +58,7 @@ _KIND_OF_PLACE = sentence_pattern(
     re.IGNORECASE,
 )
 _TECHNICAL = sentence_pattern(rf"(?i)(?:{lexicon.TECHNICAL})(?!\w)")
-#: A name, where all is written in lower case.
+#: A place name in a text that is all lower case.
 _SMALL_NAME = sentence_pattern(r"[a-z]{3,}(?:,? [a-z]{3,})?\W*$")
 
 
@@ -91,7 +91,7 @@ def _is_employer(match: TextMatch) -> bool:
 
 _SHORTEST = 2
 _LETTERS = sentence_pattern(r"[^\W\d_]{2}")
-#: Refers to the current topic.
+#: Words that refer to the current topic.
 _POINTING = sentence_pattern(
     r"\b(?:like|this|these|those|here|him|her|he|she|they|them|it|you|your|yours|whatever|(?:to|of|in|with|for|at|about) that)\b",
     re.IGNORECASE,
@@ -102,7 +102,7 @@ _FINITE = sentence_pattern(
 _RELATIVE = sentence_pattern(
     r"(?i)\b(?:that|which|who|whose|what|whatever|how|when|where|than|as|if|because|while|until)\b"
 )
-#: Liked only now, or nothing that can be liked.
+#: Objects that somebody likes only now, or that are nothing to like.
 _OF_THE_MOMENT = sentence_pattern(
     r"(?:the|my|our)\b(?! (?-i:[A-Z]))|an? (?:bit|lot|good|nice|little)\b|having to\b|being\b|to (?:know|think)\b"
     r"|(?:and|or|but|too|as|in|on|at|for|from|with|by|put|get|make|go|do|have|to be an?)\b|\W",
@@ -110,23 +110,23 @@ _OF_THE_MOMENT = sentence_pattern(
 )
 
 
-#: With a nuisance: irony.
+#: Verbs of liking before a nuisance ("I love traffic jams") are irony.
 _PLEASED = sentence_pattern(r"(?i)\b(?:love|adore|enjoy|like)\s+$")
 _NUISANCE = sentence_pattern(rf"(?i)(?:{lexicon.NUISANCES})\b")
 
 
 def _is_self_contained(match: TextMatch) -> bool:
-    """Return whether the object of a preference can be read alone."""
+    """Return whether the object of a preference can be understood without its context."""
     what = match["what"]
     if not (_names_it(match) and _LETTERS.search(what)) or _POINTING.search(what):
         return False
     verb = _FINITE.search(what)
-    # A finite verb belongs to another sentence, unless a relative word joins it.
+    # A finite verb belongs to another sentence, unless a relative word before it connects it.
     return not verb or bool(_RELATIVE.search(what, 0, verb.start()))
 
 
 def _is_lasting(match: TextMatch) -> bool:
-    """Return whether the object of a preference is more than the current topic."""
+    """Return whether the object of a preference is meant seriously and is more than the current topic."""
     what = match["what"]
     is_meant = not (_PLEASED.search(match.string, 0, match.start("what")) and _NUISANCE.match(what))
     return _is_self_contained(match) and is_meant and not _OF_THE_MOMENT.match(what) and len(what) > _SHORTEST
@@ -144,7 +144,7 @@ def _is_permanent(match: TextMatch) -> bool:
 
 
 def _is_work(match: TextMatch) -> bool:
-    """Return whether a job is named; unlike other values it may end in -ing."""
+    """Return whether the captured words name a job; unlike other values, a job may end in -ing."""
     value = match["value"].strip()
     return not is_unresolved_reference(value) and value.split(" ", 1)[0].lower() not in lexicon.MOMENTARY | {
         "killing",
@@ -218,9 +218,10 @@ _PARTS: Mapping[str, str] = {
 
 
 def parse_forms(kind: MemoryKind, confidence: float, table: str) -> tuple[FirstPersonForm, ...]:
-    """Return the forms of a table, one a line: attribute, tag, check, pattern; "-" is none, <word> a part.
+    """Return the forms of a table that has one form a line with four columns: attribute, tag, check, pattern.
 
-    In a pattern a blank is any blanks and an apostrophe may be missing.
+    A "-" means that a form has none. In a pattern `<word>` stands for a named part, a blank for any number of blanks,
+    and an apostrophe may be missing in the text.
     """
     return tuple(_parse_form(kind, confidence, line.split(None, 3)) for line in table.strip().splitlines())
 
@@ -251,7 +252,7 @@ def _first_word(pattern: str) -> Head:
     return "we" if pattern.startswith("we") else "i"
 
 
-# Columns: what it is the one value of, tag, what its words must be, pattern.
+# Columns: the attribute whose value the form states, the tag, the check of the captured words, the pattern.
 
 _PREFERENCE_FORMS = parse_forms(
     "preference",
@@ -368,7 +369,7 @@ _FORMS_BY_HEAD: Mapping[Head, Sequence[FirstPersonForm]] = {
 _HEAD_PATTERN = sentence_pattern(
     r"(?P<word>i|my|we|call)\b|(?P<please>please|just)\b|(?:im|ive|id)\b", re.IGNORECASE
 )
-#: A verb of habit that shares the subject of the clause before.
+#: Verbs of habit whose subject may be that of the clause before.
 _HABIT = sentence_pattern(
     r"(?:also |now |currently )?(?:work|live|play|speak|prefer|love|hate|study|teach|own|drive|volunteer)\s",
     re.IGNORECASE,
@@ -376,7 +377,7 @@ _HABIT = sentence_pattern(
 
 
 def match_first_person(text: str) -> FirstPersonForm | None:
-    """Return the form of a clause in the first person with its attribute, or None if it has no known form."""
+    """Return the matching form of a clause in the first person, with its attribute; None if no form matches."""
     for form in _FORMS_BY_HEAD[head] if (head := _head_of(text)) else ():
         match = form.pattern.match(text)
         if match and form.matches(match):
@@ -416,10 +417,10 @@ _AFTER_NAME = sentence_pattern(r"(?P<own>'s?)?\s+(?P<verb>[A-Za-z']+)\b(?P<more>
 
 
 class NamedPeople:
-    """Finds people of a room by name."""
+    """Finds the people of a room by name."""
 
     def __init__(self, people: Sequence[NamedParticipant]) -> None:
-        """Index the names that only one person has."""
+        """Index the names that belong to one person only."""
         called: dict[str, set[int]] = {}
         for number, person in enumerate(people):
             for name in {person.name, *person.names}:
@@ -428,20 +429,20 @@ class NamedPeople:
         self._people: Mapping[str, NamedParticipant] = {
             name: people[next(iter(numbers))] for name, numbers in called.items() if len(numbers) == 1
         }
-        #: In lower case.
+        #: The indexed names in lower case.
         self.names = frozenset(self._people)
         longest_first = sorted(self._people, key=len, reverse=True)
         either = "|".join(re.escape(name) for name in longest_first) or "(?!)"
         self._pattern = sentence_pattern(rf"@?(?P<name>{either})(?!\w)", re.IGNORECASE)
 
     def subject_of(self, text: str) -> tuple[NamedParticipant, int] | None:
-        """Return the human whose name begins a clause, and where the name ends."""
+        """Return the human whose name begins a clause, and the index where the name ends; None if no name begins it."""
         match = self._pattern.match(text)
         person = self._people.get(match["name"].casefold()) if match else None
         return (person, match.end()) if person and match and person.kind == "human" else None
 
 
-#: The opening of a denial by the person concerned.
+#: The opening words with which a person denies a statement about them.
 _DENIES = sentence_pattern(
     rf"\W*(?:(?:lol|huh|what|(?:a?ha)+h?)[\s,.!?]+)*{CORRECTION_PREFIX}(?:no+\b(?! (?:problem|worries))|nope|nah|wrong|since when"
     r"|not (?:any ?more|me|true|really|quite|at all)|(?:i(?:'m| am)|that(?:'s| is)) (?:not|wrong)"
@@ -451,12 +452,12 @@ _DENIES = sentence_pattern(
 
 
 def denies_statement(body: str) -> bool:
-    """Return whether a message begins by denying a statement about its author."""
+    """Return whether a message begins with words by which its author denies a statement about them."""
     return bool(_DENIES.match(body[:MAX_SENTENCE_LENGTH].replace("\u2019", "'")))
 
 
 def first_person_variants(rest: str) -> Iterator[str]:
-    """Yield the words after a name as that person would say them."""
+    """Yield the words after a name, rewritten in the first person, in each possible form."""
     match = _AFTER_NAME.match(rest)
     if not match:
         return
@@ -470,7 +471,7 @@ def first_person_variants(rest: str) -> Iterator[str]:
 
 
 def _first_person(verb: str) -> str | None:
-    """Return a third-person verb in the first person, or None if it is no such verb."""
+    """Return a verb of the third person in the first person; None if it is not in the third person."""
     if verb in _FIRST_PERSON_VERBS:
         return _FIRST_PERSON_VERBS[verb]
     if verb.endswith("ed"):

@@ -1,7 +1,7 @@
-"""The kinds of memories, and the attributes of which somebody has one value at a time.
+"""The kinds of memories, and the attributes that have one value at a time.
 
-Importance is on a scale of 1 to 5. For the four kinds of agents' experiences it is the usual 0..1 of agent memory times
-five, the middle where that is a range.
+Importance is on a scale of 1 to 5. The importance of the four kinds of agents' experiences is taken from the literature
+on agent memory, which uses 0..1, multiplied by five; of a range the middle is taken.
 """
 
 import re
@@ -36,8 +36,9 @@ COMMITMENT_TAG = "commitment"
 #: Tags a memory that an agent stated about itself.
 AGENT_TAG = "agent"
 
-# Attributes: rules know one by the form of a clause. What a language model calls one counts only where the sentence states
-# its present value: "lives in Porto" is a home; "lived", "will live" and "does not live in Porto" are not.
+# Attributes. Rules know the attribute from the form of a clause. An attribute that a language model names is accepted
+# only if the sentence states its present value: "lives in Porto" states a home; "lived", "will live" and "does not live
+# in Porto" do not.
 
 #: The kinds that may state the value of an attribute.
 ATTRIBUTE_KINDS: frozenset[MemoryKind] = frozenset({"fact", "preference", "correction"})
@@ -47,7 +48,7 @@ FAVOURITE = "favourite"
 
 _OWN = "(?:my |her |his |their )?"
 _AN = "(?:an? |the )?"
-#: The words after somebody's name that state each attribute.
+#: For each attribute, the words after a person's name that state its value.
 _STATED = {
     "home": r"(?:(?:lives?|resides?|(?:am |is )?(?:living|residing|based|located)) in"
     r"|(?:have |has )?(?:moved|relocated) (?:back |over )?(?:from \w+ )?to(?! the \w+ team)) \w(?!.*\b(?:ago|last|in \d))",
@@ -64,7 +65,7 @@ _STATED = {
     "pronouns": r"(?:uses? (?:he|she|they) /|pronouns are) ?\w",
     "name": r"(?:goes|go) by \w",
 }
-#: More attributes.
+#: Other names of attributes.
 _SYNONYMS = {
     "editor": "text editor",
     "os": "operating system",
@@ -98,11 +99,11 @@ _THINGS = (
         "nickname",
     ),
 )
-#: Each name without blanks and hyphens.
+#: Every attribute by its name without blanks and hyphens.
 _NAMES = {name.replace(" ", ""): name for name in (*_STATED, *_THINGS)} | {
     synonym.replace(" ", ""): name for name, synonym in _SYNONYMS.items()
 }
-#: Words that change nothing.
+#: Words between a name and a verb that do not change the statement.
 _MEANWHILE = frozenset(
     """
     now currently just recently also still actually finally already really
@@ -127,7 +128,7 @@ def _thing(name: str) -> str:
     )
 
 
-#: How each is stated, in lower case with one blank between words.
+#: For each attribute a pattern of the words that state its value, in lower case with one blank between words.
 ATTRIBUTES: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         name: sentence_pattern(pattern)
@@ -138,7 +139,7 @@ ATTRIBUTES: Mapping[str, re.Pattern[str]] = MappingProxyType(
 
 
 def attribute_named(words: str) -> str:
-    """Return the attribute that words name: one of the list, or a favourite.
+    """Return the attribute that a text names: one of the list, or a favourite.
 
     Raises:
         ValueError: There is no such attribute.
@@ -152,7 +153,7 @@ def attribute_named(words: str) -> str:
 
 
 def attribute_stated(attribute: str, kind: MemoryKind, words: Sequence[str]) -> str | None:
-    """Return the claimed attribute if a sentence states its value, else None.
+    """Return the attribute if a sentence states its present value, else None.
 
     `words` are the words of the sentence after the name of its subject, in lower case.
     """

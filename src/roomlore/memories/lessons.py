@@ -27,13 +27,13 @@ class LessonForm:
     pattern: re.Pattern[str]
     confidence: float
     check: FormCheck
-    #: Whether it must begin its sentence, as a demand does.
+    #: Whether the statement must be the first clause of its sentence, as a demand is.
     must_open: bool
-    #: Whether the claim is the whole match, or only its group `what`.
+    #: Whether the claim is the whole match; otherwise it is the group `what`.
     is_whole: bool
 
     def matches(self, match: re.Match[str], clause: Clause) -> bool:
-        """Return whether a match in a clause counts."""
+        """Return whether a match in a clause is a valid statement of this form."""
         in_place = not self.must_open or clause.is_first
         return in_place and self.check(match) and not is_disfluent(match[0])
 
@@ -51,7 +51,7 @@ _NOTHING_NAMED = sentence_pattern(
 
 
 def _is_informative(match: re.Match[str]) -> bool:
-    """Return whether a lesson has enough words."""
+    """Return whether a lesson has enough words, and does not only refer to something."""
     return len(match["what"].split()) > _FEW_WORDS and not is_unresolved_reference(match["what"])
 
 
@@ -61,12 +61,12 @@ def _explains(match: re.Match[str]) -> bool:
 
 
 def _is_concrete(match: re.Match[str]) -> bool:
-    """Return whether a promise names its object."""
+    """Return whether a promise names what is promised, rather than only refers to it."""
     return not is_unresolved_reference(match["what"]) and not _NOTHING_NAMED.match(match["what"])
 
 
 def _has_object(match: re.Match[str]) -> bool:
-    """Return whether a rule names its object."""
+    """Return whether a rule names its object, rather than only refers to it."""
     return not is_unresolved_reference(match["what"].split(" ", 1)[1])
 
 
@@ -92,7 +92,8 @@ _PARTS: Mapping[str, str] = {
     r"|fundraiser|experiment|pilot|trial|evaluation|hackathon|tournament|conference|import|cut-?over|switch-?over|transition|redesign"
     r"|feature|version|contract|application|grant|deal|sale|integration|backfill",
 }
-#: Kind, confidence, check, whether it must open its sentence, whether the claim is the whole match or `what`, pattern.
+#: Columns: kind, confidence, check, whether it must be first in its sentence, whether the claim is the whole match or
+#: `what`, pattern.
 _TABLE = r"""
     lesson          0.75  told      -      what   (?:(?:the|our|a|one|another|important|big|main) )*lessons?(?: learn(?:ed|t))?(?: here| today)?(?: is| was|:| -) (?:that )?(?P<what>.+)
     lesson          0.75  told      -      what   (?:(?:the|my|our|a|one|key|main|big|biggest|important) )*take-?aways?(?: here| for me)?(?: is| was|:| -) (?:that )?(?P<what>.+)
@@ -134,7 +135,7 @@ def _parse_form(row: str) -> LessonForm:
 
 
 _FORMS = [_parse_form(row) for row in _TABLE.strip().splitlines()]
-#: Every form has one of these words.
+#: Words of which every form contains at least one.
 _PREFILTER = sentence_pattern(
     r"(?i)\b(?:lesson|take-?away|learn|turns|next time|never|cause|hindsight|retrospect|moral|rule|practice|convention|policy|standard|always|anti-?pattern"
     r"|avoid|don'?t|i'?ll|i will|going to|gonna|promise|commit|shipped|released|launched|deployed|rolled|migrated|signed|published|delivered|completed?|won"
@@ -144,7 +145,7 @@ _LABELS = {"lesson": "Lesson", "pattern": "Rule", "anti_pattern": "Rule"}
 
 
 def match_lesson(clause: Clause, said: SourceText) -> Claim | None:
-    """Return the lesson, rule, promise or outcome in a clause."""
+    """Return the lesson, rule, promise or outcome that a clause states; None if it states none."""
     rest = clause.rest
     if not _PREFILTER.search(rest):
         return None

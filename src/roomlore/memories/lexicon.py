@@ -2,7 +2,10 @@
 
 
 def _alternatives(words: str) -> str:
-    """Return words as the alternatives of a pattern, longer ones first; "_" joins the words of one entry."""
+    """Return words as the alternatives of a pattern, longer ones first.
+
+    An entry of several words is written with "_".
+    """
     return "|".join(sorted((word.replace("_", "[ -]?") for word in words.split()), key=len, reverse=True))
 
 
@@ -71,18 +74,18 @@ PASTIMES = _alternatives(
     " ukulele organ oboe harmonica chess go football soccer basketball baseball volleyball handball hockey rugby"
     " cricket tennis badminton squash golf table_tennis ping_pong darts bridge poker d&d dungeons_and_dragons bagpipes"
 )
-#: "I love" these is irony.
+#: Nuisances: "I love" before one of these is irony.
 NUISANCES = _alternatives(
     "waiting queueing queuing rebooting restarting reinstalling filling_in filling_out filling_forms paying commuting"
     " paperwork overtime mandatory deadlines? mondays? traffic downtime outages? on_call being_called being_woken"
     " working_at working_late working_nights working_weekends working_\\w+days? working_overtime debugging doing_taxes rebuilding"
 )
-#: "I am allergic to" these is a joke.
+#: Words after "I am allergic to" that make it a joke.
 NO_ALLERGENS = _alternatives(
     "meetings? mondays? people work working stupidity nonsense drama effort exercise mornings responsibility commitment"
     " homework taxes money fun bugs javascript java php windows change rules bullshit small_talk"
 )
-#: Words after "I live in" or "I am from" that are no place.
+#: Words after "I live in" or "I am from" that name no place.
 NOT_A_PLACE = frozenset(
     """
     fear hope peace denial constant my your this that here there it bed pain misery work home scratch now
@@ -123,7 +126,7 @@ PROCESSES = _alternatives(
     " release_schedule deadline budget vote committee board workshop venue fair party lunch dinner trip holidays? hire"
     " hiring training policy conventional_commits trunk cleaning school commits"
 )
-#: Verbs of rules: always do this, never do that.
+#: Verbs of rules, as after "always" or "never".
 ACTION_VERBS = _alternatives(
     "add allow apply ask assume avoid back backup bring build call change check close commit compare copy cover delete"
     " deploy disable document double_check edit enable escape ensure expose fix force_push format hard_code"

@@ -1,6 +1,7 @@
 """Compares statements by their words: which say the same, and which follow from others.
 
-Case, spacing and contractions never matter, nor whether somebody is quoted or described. Tense, number and negation do.
+Differences in case, spacing and contractions are ignored, and so is whether somebody is quoted or described.
+Differences in tense, number and negation are not.
 """
 
 import re
@@ -15,7 +16,8 @@ from roomlore.memories.clauses import Clause
 from roomlore.memories.patterns import is_hypothetical_after, is_hypothetical_before
 from roomlore.memories.rendering import third_person
 
-#: Words that do not change a statement. Words that negate or limit it (not, only, never, before) are not among them.
+#: Words that do not change a statement. Words that negate or limit a statement (not, only, never, before) are not in
+#: this list.
 FILLER_WORDS = frozenset(
     """
     a an the that of so really very just also quite actually basically definitely absolutely simply pretty
@@ -27,9 +29,9 @@ _PIECE = lazy_pattern(
     r"[+-]?\d+(?:[.,:/]\d+)*|[\w']+|[^\w\s.,;:!?\"'\u201c\u201d\u201e\u2018\u00ab\u00bb()\[\]*_~`-]",
     re.UNICODE,
 )
-#: A quotation in the first person, as extractors write it.
+#: A quotation in the first person with its author, as extractors write it.
 _OF_ONESELF = lazy_pattern(r"(?P<name>[\w.'-]+(?: [\w.'-]+)?): *[\"\u201c]?(?P<self>i|my)(?=[\s'])")
-#: May stand between "I" and its verb.
+#: Words that may come between "I" and its verb.
 _BETWEEN = frozenset(
     """
     never always usually often sometimes rarely seldom hardly mostly only already finally recently
@@ -67,7 +69,7 @@ def _content_words(text: str) -> list[str]:
 
 
 def _expand(piece: str) -> list[str]:
-    """Return the words of a piece with contractions written out."""
+    """Return the words of a token, with contractions written out."""
     full, word = expand_contraction(piece), piece.strip("'")
     if full != piece:
         return [one for part in full.split() for one in _expand(part)]
@@ -85,11 +87,11 @@ def _in_third_person(words: Sequence[str]) -> list[str]:
 # Entailment
 
 _WORD = lazy_pattern(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?|[^\w\s.,;:!?'\"()*_-]")
-#: The likelier full form: a possessive and a condition.
+#: Ambiguous contractions, with the likelier full form: "'s" as a possessive, "'d" as a condition.
 _ENDINGS = (("'s", ""), ("'d", " would"))
 
 
-#: Words that a sentence may add or leave out.
+#: Words that the rewritten sentence may add or leave out.
 _FILLERS = frozenset(
     """
     a an the i me my mine myself we us our ours his her hers their theirs themselves themself himself
@@ -105,14 +107,14 @@ NEGATION_WORDS = frozenset(
 #: Verbs that introduce a statement.
 _SAYING = frozenset("say note mention state".split())
 _AGREEING = frozenset("decide decided agree agreed to".split())
-#: Words that limit a statement, so that they must not be cut off.
+#: Words that limit a statement, so that a shortened sentence must keep them.
 _QUALIFIERS = frozenset(
     """
     only rarely seldom sometimes occasionally except until unless if when while before during almost nearly
     but though although instead anymore yet usually mostly often partly
     """.split()
 )
-#: Words too common to connect two sentences.
+#: Words that are too common to show that two sentences are about the same thing.
 _EVERYWHERE = frozenset(
     """
     in on at to for of from with by as or if use make go get will would can could should may might must let
@@ -136,10 +138,10 @@ def mismatch(
     author: NamedParticipant,
     agreeing: Collection[NamedParticipant] = (),
 ) -> str:
-    """Return why a sentence does not say the same as the clauses of its author, or nothing if it does.
+    """Return why a sentence does not say the same as its author's clauses; empty if it does.
 
-    It may replace "I" with a name and change the verb to match. Other words, another order, tense, number, negation or limit
-    are refused. `agreeing` are the people who agreed to a decision.
+    The sentence may replace "I" with a name and change the verb to match. Any other change is a mismatch: other words,
+    another order, tense, number, negation or limit. `agreeing` are the people who agreed to a decision.
     """
     words, told = normalised_words(content), [word for part in said for word in normalised_words(part.text)]
     names = {
@@ -185,14 +187,14 @@ def normalised_words(text: str) -> list[str]:
 
 
 def is_person_named(person: NamedParticipant, words: Collection[str]) -> bool:
-    """Return whether one of the words is the first word of a person's name."""
+    """Return whether the first word of a person's name is among the words."""
     return any(
         (parts := normalised_words(name)) and parts[0] in words for name in (person.name, *person.names)
     )
 
 
 def shared_stems(words: Collection[str], others: Collection[str], *, but: Collection[str]) -> frozenset[str]:
-    """Return the meaningful stems that two sentences share, except for these words."""
+    """Return the meaningful stems that two sentences share, except those of the words in `but`."""
     told = {_stem(word) for word in others}
     return frozenset(
         _stem(word)
@@ -202,14 +204,14 @@ def shared_stems(words: Collection[str], others: Collection[str], *, but: Collec
 
 
 def _unclear_reference(words: Sequence[str], told: Sequence[str], *, is_reported: bool) -> str:
-    """Return why the subject of a sentence is unclear, or nothing if it is clear."""
+    """Return why the subject of a sentence is unclear; empty if it is clear."""
     if not _ELSEWHERE.isdisjoint(words):
         return "it cannot be read alone"
     if not _OTHERS.isdisjoint(told):
         return "what it quotes cannot be read alone"
     if not _ELSEWHERE.isdisjoint(told) and _FIRST_PERSON.isdisjoint(told) and "let" not in told:
         return "what it quotes cannot be read alone"
-    # It is about the author only if the author says so.
+    # The sentence is about the author only if the author's own words say so.
     is_of_author = not _FIRST_PERSON.isdisjoint(told) or is_reported or "let" in told
     return (
         ""
@@ -219,7 +221,10 @@ def _unclear_reference(words: Sequence[str], told: Sequence[str], *, is_reported
 
 
 def _is_prefix_of_clauses(first: Clause, said: Sequence[Clause], mine: Sequence[str]) -> bool:
-    """Return whether these words are the first words of the clauses, in order."""
+    """Return whether `mine` are the first words of the clauses, in order.
+
+    The remaining words must not limit the statement.
+    """
     left = list(mine)
     for part in said:
         words = [word for word in normalised_words(part.text) if word not in _FILLERS]
@@ -242,7 +247,7 @@ def _expanded(word: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """Return a word without the s of a third person or a plural."""
+    """Return a word without the final s of a third person or a plural."""
     if len(word) <= 3 or not word.endswith("s") or word.endswith("ss"):  # noqa: PLR2004
         return {"goes": "go", "does": "do", "has": "have"}.get(word, word)
     if word.endswith("ies"):

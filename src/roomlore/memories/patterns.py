@@ -1,6 +1,6 @@
 """Recognises what makes a sentence no plain statement of its author: jokes, conditions, hearsay, retractions, secrets.
 
-A match is a warning: nothing is extracted then. A missed fact is better than a wrong one.
+Nothing is extracted from a sentence that matches one of these patterns. A missed fact is better than a wrong one.
 """
 
 import re
@@ -22,12 +22,12 @@ JOKE = lazy_pattern(
 )
 #: A message that is only a laugh.
 _LAUGH = sentence_pattern(
-    # Possessive: "hehehehe" can be divided in too many ways.
+    # A possessive quantifier, because "hehehehe" can be divided in too many ways.
     r"(?:(?:lol|lmf?ao|rofl|xd|(?:a?ha){2,}+(?:h(?![ae]))?|he(?:he)++"
     r"|[\U0001f602\U0001f923\U0001f606\U0001f639]|[:;=x]-?d)[\s.!]*+)+",
     re.IGNORECASE,
 )
-#: Before a statement: it is somebody else's, hypothetical, or no longer true.
+#: Words before a statement that make it another person's, hypothetical, or no longer true.
 _UNREAL_BEFORE = phrase_pattern(
     r"\b(?:if|unless|whether|suppos(?:e|ing|edly)|imagine|pretend|assum(?:e|ing)|provided|in case|let's say|say"
     r"|would|could|might|may (?:be|have|not|well)|maybe|perhaps|prob(?:ably|s)?|possibly|likely|hopefully"
@@ -40,29 +40,29 @@ _UNREAL_BEFORE = phrase_pattern(
     r"|obviously|clearly|truly|surely|false|neither|nor|by no means|nobody|no one|relay(?:s|ed|ing)?|on behalf"
     r"|not (?:like|that|true|sure)|no (?:idea|clue)|someone|somebody|wants?|doubt|suddenly|all of a sudden|feel like|it's like|why|how|where|poem|joke|lyrics?)\b"
 )
-#: The same in a statement or after it.
+#: Words in a statement or after it that make it another person's, hypothetical, or no longer true.
 _UNREAL_AFTER = phrase_pattern(
     r"\b(?:if|unless|maybe|perhaps|prob(?:ably|s)?|possibly|i (?:guess|think|suppose|hope|doubt)|hopefully|not sure"
     r"|might|would(?:n't)?|could(?:n't)?|or something|or not|or so|back then|at the time|until (?:19|20)\d\d"
     r"|(?:when|while|before) i was|in those days|for now|at the moment|right now|atm|in theory|theoretically|hypothetically|supposedly|as long as|depending"
     r"|in another life|once upon|in the (?:play|game|story)|user story|as a joke|metaphorically|so to speak|provided|assuming|given that|iirc|afaik|at this point|no more(?=\W*$))\b"
 )
-#: In a statement: it is true today and need not be tomorrow.
+#: Words in a statement that make it temporary: true today, perhaps not tomorrow.
 _TEMPORARY = phrase_pattern(
     r"\b(?:today|tonight|this (?:morning|afternoon|evening|week|weekend|month|time)|for (?:the|a) (?:day|night|week|weekend|month|while)|until (?:tomorrow|tonight|next)|(?:just|only) for now)\b"
 )
-#: Filled pauses and marks of a transcriber: the statement is not finished.
+#: Filled pauses, and marks of a transcriber, which show that a statement is not finished.
 _BROKEN = sentence_pattern(
     r"\{|\b(?:uh|um|eh|er|erm|mmm?|hmm)\b|\w-\s|\s-\s?-|\u2014|\.\.|\u2026|(\b\w+) \1\b|(\bi \w+) .{0,20}\2\b",
     re.IGNORECASE,
 )
-#: Begins another clause without punctuation before it.
+#: Words that begin another clause without punctuation before it.
 _RUN_ON = phrase_pattern(
     r"(?<![\w'+.-])(?P<before>[\w'+.-]+) (?:(?:it|they|he|she|this|that) (?:has|have|is|was|were|are|does|doesn't|did|didn't|works?|worked|just|keeps?|can|can't|will|won't"
     r"|makes?|needs?|seems?|uses?|gets?|only) \w|i (?:can't|cannot|want|need|get|am|don't|just) \w|you (?:have to|need to|can|can't|should|must)\b"
     r"|(?:what's|what (?:is|are|should|do|can)|who can|how (?:do|can)|there (?:is|are)|does any(?:one|body)|can any(?:one|body))\b|(?:cos|coz|pls|plz)\b)"
 )
-#: Words that join a clause to the one before.
+#: Words that connect a clause to the one before it.
 _JOINING = frozenset(
     """
     that and but so if as when while where how what why because since than until before after whatever
@@ -77,22 +77,22 @@ _FOREIGN = sentence_pattern(
     re.IGNORECASE,
 )
 _FOREIGN_WORDS = 2
-#: A message with one of these may hold a credential.
+#: Words of messages that may contain a credential.
 _SECRET_WORD = lazy_pattern(
     r"\b(?:pass(?:word|wd|code|phrase)s?|pins?(?= (?:is|code|number))|api[ _-]?keys?|secrets?|tokens?|credentials?"
     r"|private key|(?:card|account|passport|social security|insurance|id) (?:number|no)|ssn|iban|cvv|2fa|otp"
     r"|seed phrase)\b|\[secret removed\]|\b(?:\d[ -]?){12,19}\b|(?<![/\w.-])(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[a-z])[\w-]{24,}",
     re.IGNORECASE,
 )
-#: Words before a correction, denial or retraction.
+#: Words that begin a correction, denial or retraction.
 CORRECTION_PREFIX = (
     r"(?:(?:oh|ah|oops|uh+|um+|hm+|no|nope|nah|well|wait|hold on|sorry|ok(?:ay)?|true|actually|my bad|apologies|please|pls)"
     r"[\s,.!]+)*"
 )
 _RETRACTING_WORDS = r"scratch that|never ?mind|nvm"
-#: Opens a statement that replaces an earlier one.
+#: Opens a statement that replaces an earlier statement of the same author.
 CORRECTION_OPENING = phrase_pattern(rf"\s*(?:actually|correction|sorry|no,|wait|{_RETRACTING_WORDS})")
-#: At the head of a message or sentence: retracts what the same person wrote before.
+#: At the start of a message or sentence: retracts what the same author wrote before.
 _RETRACTION = phrase_pattern(
     rf"{CORRECTION_PREFIX}(?:{_RETRACTING_WORDS}|jk|"
     r"(?:i'm |i was )?(?:(?:just|only|obviously|clearly|of course) )*(?:kidding|joking)|strike that|disregard|(?:lol|(?:a?ha){2,}h?)[\s,.!]+(?:no|not really|i wish)\b"
@@ -100,14 +100,14 @@ _RETRACTION = phrase_pattern(
     r"|forget (?:that|what i|i said|about (?:that|it)|it)|(?:please )?(?:delete|remove|erase|drop) "
     r"(?:that|this|it|what i said|my (?:last )?message)(?! (?:line|file|branch|from|in|at)))"
 )
-#: At the head of a sentence: says that the words before it in the message are somebody else's or untrue.
+#: At the start of a sentence: says that the text before it in the message is another person's or untrue.
 _DENIES_AUTHORSHIP = phrase_pattern(
     r"(?:none|not a word|no word) of (?:that|this|it|those) (?:is|was|are|were) true|(?:total|complete|utter|pure) (?:nonsense|fiction)"
     r"|(?:that|this|those|these|it)(?:'s| is| was| are| were) (?:what|how) (?!(?:i|we)\b)[\w ']{1,40}\b(?:say|said|tell|told|write|wrote|claim|put)s?\b"
     r"|(?:(?:those|these) (?:are|were) )?(?:his|her|their|\w+'s) (?:own )?words\b"
 )
 
-#: Passes on another's words. Agents do little else.
+#: Phrases that report another person's words; agents write little else.
 _RELAYED = phrase_pattern(
     r"\b(?:relay(?:s|ed|ing)?|on behalf|respon(?:se|ses|dents?|ded)|said|says|wrote|writes|told|tells|ticket|via|forward(?:s|ed|ing)?"
     r"|quot(?:e|es|ed|ing)|survey|transcripts?|according|reports?|reported|submitted|message from)\b",
@@ -116,7 +116,7 @@ _RELAYED = phrase_pattern(
 
 
 def is_reported_speech(body: str) -> bool:
-    """Return whether a message passes on another's words."""
+    """Return whether a message reports another person's words."""
     return bool(_RELAYED.search(body))
 
 
@@ -126,12 +126,12 @@ def is_foreign(text: str) -> bool:
 
 
 def is_hypothetical_after(text: str) -> bool:
-    """Return whether a statement and the rest of its sentence make it conditional, uncertain or past."""
+    """Return whether a statement, or the rest of its sentence, is conditional, uncertain or about the past."""
     return bool(_UNREAL_AFTER.search(text))
 
 
 def is_hypothetical_before(text: str) -> bool:
-    """Return whether the words before a statement make it hearsay, hypothetical or past."""
+    """Return whether the words before a statement make it hearsay, hypothetical or about the past."""
     return bool(_UNREAL_BEFORE.search(text))
 
 
@@ -141,13 +141,13 @@ def is_temporary(text: str) -> bool:
 
 
 def is_disfluent(text: str) -> bool:
-    """Return whether words are stammered, unfinished, or run on into another sentence."""
+    """Return whether words are stammered, unfinished, or continue into another sentence without punctuation."""
     return bool(_BROKEN.search(text)) or any(
         match["before"].lower() not in _JOINING for match in _RUN_ON.finditer(text)
     )
 
 
-#: Refers to something outside the words, so that they cannot be read alone.
+#: Words that refer to something outside the text, so that the text cannot be understood alone.
 _VAGUE = phrase_pattern(
     r"(?:it|its|it's|this|that|that's|these|those|them|him|her|hers|his|he|she|they|their|you|you're|your|ya|u|ur|me|us|into|out|up|there|here|ones?(?= (?:is|was|that|who|which|of)\b|\W*$)|some"
     r"|somebody|someone|what|whatever|how|when|where|who|why|both|all(?= (?:that|this|of|those|these)\b|\W*$)|everything|everyone|anything|nothing|something"
@@ -157,7 +157,7 @@ _VAGUE = phrase_pattern(
 
 
 def is_unresolved_reference(words: str) -> bool:
-    """Return whether words refer to something outside them."""
+    """Return whether a text refers to something outside it, as "it" or "that one" do."""
     stripped = words.strip(" .,!*_")
     return not stripped or bool(_VAGUE.match(stripped)) or not stripped.strip(MASK)
 
@@ -168,9 +168,9 @@ def is_unresolved_reference(words: str) -> bool:
 _ANNOUNCES = sentence_pattern(
     r"(?i)\b(?:something|a secret|some (?:news|things?)|this next|the next|what i (?:say|tell|am about))\b|:\s*$"
 )
-#: How many messages away the retracted or confidential message may be.
+#: The most messages between a retraction or request for confidentiality and the message that it is about.
 _MAX_DISTANCE = 8
-#: Messages of the same author after a request for confidentiality that are confidential too.
+#: The number of following messages, by the author of a request for confidentiality, that are confidential too.
 _CONFIDENTIAL_NEXT = 3
 #: A sentence with fewer words states nothing.
 _FEWEST_WORDS = 3
@@ -179,13 +179,16 @@ _FEWEST_WORDS = 3
 def excluded_messages(said: Sequence[SourceText]) -> set[MessageId]:
     """Return the messages of a conversation from which nothing is extracted.
 
-    They are confidential, retracted or laughed at, or may hold a credential.
+    A message is excluded if it is confidential, retracted or laughed at, or may contain a credential.
     """
     return {message.message_id for place in range(len(said)) for message in _excluded_by(said, place)}
 
 
 def eligible_sentences(body: str) -> Sequence[Sentence]:
-    """Return the author's own sentences of a body, from the last one on that retracts what is before it."""
+    """Return the author's own sentences in a body.
+
+    If one retracts the text before it, only that sentence and later ones.
+    """
     parts = own_sentences_of(body)
     retractions = [
         number
@@ -196,13 +199,14 @@ def eligible_sentences(body: str) -> Sequence[Sentence]:
 
 
 def _excluded_by(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the messages that a message excludes, often itself."""
+    """Yield the messages that a message excludes; this is often the message itself."""
     message = said[place]
     if _SECRET_WORD.search(message.body):
         yield message
     if hints_at_confidentiality(message.body):
         yield message
-        # A message that states something asks for itself. One that does not asks for its neighbours.
+        # A request in a message with a statement is about that message, otherwise about the author's messages next to
+        # it.
         if not _states_something(message.body):
             yield from _previous(said, place)
             yield from _next(said, place)
@@ -223,7 +227,7 @@ def _states_something(body: str) -> bool:
 
 
 def _previous(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the author's message that is meant: the one replied to, or else their last one."""
+    """Yield the author's message that a message refers to: the own one it replies to, or else the author's last one."""
     message = said[place]
     own = [one for one in said[max(0, place - _MAX_DISTANCE) : place] if one.author_id == message.author_id]
     answered = [one for one in said[:place] if one.message_id == message.answers] if message.answers else []
@@ -234,7 +238,7 @@ def _previous(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
 
 
 def _answered_by_laugh(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the message that a laugh answers: the one replied to, or else the one before by another author."""
+    """Yield the message that a laugh answers: the one it replies to, or else the last one if others wrote it."""
     message = said[place]
     before = [one for one in said[:place] if one.message_id == message.answers] or said[
         max(0, place - 1) : place

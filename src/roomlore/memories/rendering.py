@@ -33,7 +33,7 @@ _SAYS = phrase_pattern(rf"i (?P<adverbs>{_ADVERBS})(?P<verb>[a-z]+)\b")
 _EMPTY = sentence_pattern(r"\b(?:just|also|actually|personally)\s+", re.IGNORECASE)
 _NO_VERBS = frozenset("don dont can cant wont couldn wouldn and or not".split())
 _IRREGULAR = {"am": "is", "have": "has", "do": "does", "go": "goes"}
-#: Verbs with one form for all persons: past tenses, modals, and forms that may be past.
+#: Verbs whose form is the same for all persons: past tenses, modals, and forms that may be past.
 _INVARIABLE = frozenset(
     """
     can could will would shall should may might must was were had did is are has does bought sold got won
@@ -42,7 +42,7 @@ _INVARIABLE = frozenset(
     quit shut split spread beat bet
     """.split()
 )
-#: Words in "-ed" that are not past.
+#: Words in "-ed" that are not a past tense.
 _PRESENT_IN_ED = frozenset("need feed speed breed bleed heed weed embed".split())
 _OWN = (
     (sentence_pattern(r"\bmyself\b", re.IGNORECASE), "themselves"),
@@ -50,14 +50,14 @@ _OWN = (
     (sentence_pattern(r"\bmy\b", re.IGNORECASE), "their"),
     (sentence_pattern(r"\bme\b", re.IGNORECASE), "them"),
 )
-#: Who or what is meant can be told only among those who were there.
+#: Words that refer to people or things that only those present know.
 _MY = sentence_pattern(r"my\s+", re.IGNORECASE)
 _PRESENT = sentence_pattern(
     r"\b(?:i|i['\u2019]\w+|im|ive|we|we['\u2019]\w+|us|our|ours|ourselves|you|your|yours|you['\u2019]\w+|u|ur|ya"
     r"|this|these|those|here|he|she|him|her|they|them|it)\b",
     re.IGNORECASE,
 )
-#: A second verb that would need the third person too.
+#: A second verb in the same statement, which would also have to be in the third person.
 _COORDINATED = sentence_pattern(
     r"\s+(?:and|or)\s|.*\band (?:have|am|do|use|want|need|think|like|love|hate|prefer|don|can|will|would|cannot)\b",
     re.IGNORECASE,
@@ -67,7 +67,7 @@ _AFTERTHOUGHT = sentence_pattern(
     r"(?<![\s,])[\s,]++(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|if|when|which|then)$",
     re.IGNORECASE,
 )
-#: Refers to nobody: pronouns that somebody uses.
+#: Pronouns that somebody uses, such as "she/her"; they refer to nobody.
 _RESOLVED = sentence_pattern(r"\b(?:he|she|they)/\w+(?:/\w+)?", re.IGNORECASE)
 
 
@@ -76,12 +76,12 @@ def cleaned(words: str) -> str:
     text = " ".join(_MARKDOWN.sub("", words).split())
     while (shorter := _AFTERTHOUGHT.sub("", _TRAILING.sub("", text))) != text:
         text = shorter
-    # The bracket was opened before the words.
+    # The matching bracket was opened before these words, so the closing one is removed.
     return text.rstrip(")") if ")" in text and "(" not in text else text
 
 
 def in_third_person(name: str, words: str) -> str | None:
-    """Return the words as a sentence about their author, or None if it could be unclear or wrong."""
+    """Return the words as a sentence about their author; None if that sentence could be unclear or wrong."""
     text = cleaned(words)
     if match := _MY.match(text):
         head, rest = f"{possessive(name)} ", text[match.end() :]
@@ -98,7 +98,10 @@ def in_third_person(name: str, words: str) -> str | None:
 
 
 def _verb(text: str) -> tuple[str, int] | None:
-    """Return the verb after "I" in the third person, and where it ends."""
+    """Return the verb after "I" in the third person, and the index where the verb ends in the text.
+
+    Return None if there is no verb.
+    """
     for pattern, verb in _HEADS:
         if match := pattern.match(text):
             return verb, match.end()
@@ -120,7 +123,7 @@ def third_person(verb: str) -> str:
 
 
 def quoted_statement(name: str, words: str) -> str:
-    """Return the words as a quotation with their author."""
+    """Return the words as a quotation with the name of their author."""
     text = " ".join(words.split()).strip(" *_")
     if len(text) > LONGEST_CONTENT:
         text = f"{text[:LONGEST_CONTENT].rsplit(' ', 1)[0]} \u2026"

@@ -1,7 +1,7 @@
 """Extracts claims from a conversation by rules.
 
-Precise rather than complete: a sentence counts only if nothing in or around it warns that its author does not plainly
-state it. Retracted, corrected and confidential statements are left out.
+The rules are precise rather than complete: a sentence is read only if nothing in it or around it suggests that its
+author does not plainly state it. Retracted, corrected and confidential statements are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,19 +37,20 @@ from roomlore.memories.rendering import cleaned, in_third_person, needs_context,
 from roomlore.text.mentions import address_names
 from roomlore.text.recognisers import is_question
 
-#: Factors for what people state about others, and for what agents state about themselves.
+#: Factors of confidence for what people state about others, and for what agents state about themselves.
 _OTHER_CONFIDENCE, _AGENT_CONFIDENCE = 0.6, 0.4
-#: What agents may state about themselves; all else they write is about others or by others.
+#: Kinds of claims that agents may make about themselves; everything else that agents write is about others or by
+#: others.
 _AGENT_KINDS = frozenset({"preference", "fact", "context"})
 _LONGEST_BODY = 20_000
-#: How many messages before or after one are related to it.
+#: The most messages between two messages that are related by their distance.
 _NEAR = 10
 _APOSTROPHES = ("'", "\u2019")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedClaim:
-    """A claim, and what it replaces."""
+    """A claim, and the statement that it replaces or corrects."""
 
     claim: Claim
     #: Whether it replaces the author's earlier value of the same attribute.
@@ -59,7 +60,10 @@ class ExtractedClaim:
 
 
 def extract(said: Sequence[SourceText], people: Sequence[NamedParticipant]) -> list[Claim]:
-    """Return the claims of a conversation in the order of their messages; `people` may be mentioned in them."""
+    """Return the claims of a conversation, in the order of their messages.
+
+    `people` are those whom the messages may mention.
+    """
     excluded = excluded_messages(said)
     messages = [message for message in said if _is_readable(message) and message.message_id not in excluded]
     named = NamedPeople(people)
@@ -110,7 +114,8 @@ def _claims_in(
         reads: list[ExtractedClaim | DecisionProposal] = []
         read_to, follows = 0, False
         opens = not message.body[: sentence.start].strip()
-        # A name at the head of the message addresses somebody; at the head of a later line it labels the speaker.
+        # A name with a colon at the start of a message is an address; at the start of a later line it labels the
+        # speaker.
         for part in clauses_of(sentence, called if opens else ()):
             if part.start < read_to:
                 continue
@@ -148,7 +153,7 @@ def _human_claim(
 
 def _agent_claim(part: Clause, message: SourceText, *, follows: bool) -> ExtractedClaim | None:
     claim = _own_claim(part, message, follows=follows) or match_lesson(part, message)
-    # Words behind a name and a colon are quoted.
+    # Words after a name and a colon are a quotation.
     if not claim or claim.kind not in _AGENT_KINDS or ":" in part.prefix:
         return None
     if not part.is_plain or is_question(part.sentence.text):
@@ -186,7 +191,7 @@ def _claim_about_other(part: Clause, message: SourceText, named: NamedPeople) ->
     if needs_context(rest):
         content = quoted_statement(message.author_name, said)
     else:
-        # The name as written: a reader of the memory may not know who that is.
+        # The name is kept as written: a reader of the memory may not know which person is meant.
         content = f"{safe_name(said[:end].lstrip('@'))}{'' if rest[:1] in _APOSTROPHES else ' '}{rest}."
     read = replace(read, confidence=read.confidence * _OTHER_CONFIDENCE)
     return _claim(part, message, read, content=content, subject_id=person.id)
@@ -212,7 +217,7 @@ def _claim(
 
 
 def _without_corrected(extracted: Sequence[ExtractedClaim]) -> list[Claim]:
-    """Return the claims that their author did not correct or replace later."""
+    """Return the claims without those that their author corrected or replaced later."""
     replacing = [(number, one) for number, one in enumerate(extracted) if one.replaces or one.corrected]
     return [
         one.claim
@@ -222,7 +227,7 @@ def _without_corrected(extracted: Sequence[ExtractedClaim]) -> list[Claim]:
 
 
 def _is_denied(claim: Claim, following: Sequence[SourceText]) -> bool:
-    """Return whether another person that a claim is about denied_topics it in their next message."""
+    """Return whether another person whom a claim is about denies it in their next message."""
     others = claim.subject_ids - {claim.author_id}
     answers = (one for one in following[:_NEAR] if one.author_id in others)
     return any(denies_statement(one.body) for one in islice(answers, 1))

@@ -136,7 +136,7 @@ class Projections:
             await projection.drain(worker, only_org=self.access.org_id, progress=progress, waiting=waiting)
         built = next((status for status in await self.status() if status.target == checked), None)
         if built is None:
-            raise NotFound("copy in", checked)
+            raise NotFound("index in", checked)
         return built
 
     async def diff(self, target: str, *, repair: bool = False) -> ProjectionDiff:
@@ -150,7 +150,7 @@ class Projections:
         async with self.access.db.read_transaction(self.access.principal) as conn:
             current = await projections.current_projection(conn, org_id, checked)
         if current is None or current.index_name is None:
-            raise NotFound("copy in", checked)
+            raise NotFound("index in", checked)
         async with self._open(checked) as server:
             compared, *found = await _compare(
                 self._expected(current), _stored_digests(server, current.index_name)

@@ -1,1 +1,1 @@
-"""Wishes that are spoken in a room: what is to be forgotten, kept between some, or kept from some."""
+"""Privacy requests that are stated in a room: what is to be forgotten, confidential, or hidden from some people."""

@@ -1,9 +1,9 @@
 """Detects privacy requests in new messages and restricts what they cover, in the transaction that stores them.
 
-The scope of a request depends on the messages before it. So a late message resolves later requests again; a
-message in order is only compared with known requests. Both give the same result in any order. But the people and
-values that a request names, and how far back it reaches, are parsed once and stored until its message is edited:
-renaming does not change whom it applies to.
+The scope of a request depends on the messages before it. So when a message arrives late, the requests after it are
+resolved again; a message in order is only compared with known requests. Both give the same result in any order. But the
+people and values that a request names, and how far back it reaches, are parsed once and stored until its message is
+edited: so renaming a person does not change whom a request applies to.
 """
 
 import asyncio
@@ -39,20 +39,20 @@ from roomlore.privacy.scope import covers, messages_before, resolve_scope
 from roomlore.privacy.screening import NOTHING_SCREENED, Screened, request_messages
 from roomlore.privacy.storage import RoomExcerpt, load_excerpt, load_present, load_restricted, load_starts
 
-#: A source message of a request, and a message that it covers.
+#: The ids of a request's source message (which states it) and of a message that the request covers.
 CoveredPair = tuple[MessageId, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RoomState:
-    """A room with its known requests and the messages to look at."""
+    """A room with its known requests and the messages to examine."""
 
     id: RoomId
     name_index: NameIndex
     known: Mapping[MessageId, StoredRequest]
     #: New or edited messages.
     fresh: Sequence[RoomMessage]
-    #: Other source messages of requests that may have to be resolved again.
+    #: Source messages of other requests, which may have to be resolved again.
     messages: Sequence[RoomMessage]
 
 
@@ -77,7 +77,7 @@ async def apply(
     if not sources and not known:
         return
     covered: list[CoveredPair] = []
-    # Without known requests only the new ones can cover anything, and they load what they need.
+    # Without known requests, only requests in the new messages can cover anything, and those load what they need.
     for loaded in await _load_rooms(conn, org_id, known, fresh=bodies if known else sources):
         stated = await asyncio.to_thread(_requests_in, loaded)
         room = await _without_withdrawn(conn, org_id, loaded, stated)
@@ -112,11 +112,11 @@ async def add_detected(
     detected_by: str,
     at: datetime,
 ) -> int:
-    """Store requests that a language model detected, for a person to confirm; return how many.
+    """Store requests that a language model detected, for a person to confirm; return how many were stored.
 
-    Skipped are requests in messages that are not in the room or are empty, requests that the rules detect
-    themselves, and dismissed ones. Only words that the message contains count. A stored request is kept until its
-    message is edited. Needs the lock of the room.
+    Skipped are requests whose message is empty or not in the room, requests that the rules detect themselves, and
+    dismissed ones. Words of a request that the message does not contain are ignored. A stored request is kept until its
+    message is edited. The caller must hold the lock of the room.
     """
     if await privacy_requests.mode(conn, org_id) == "off":
         return 0
@@ -143,7 +143,7 @@ async def lift(conn: Connection, org_id: OrgId, room_id: RoomId, request_id: UUI
 
 
 async def lift_all(conn: Connection, org_id: OrgId) -> None:
-    """Lift all restrictions of an org, except those of tombstoned requests."""
+    """Lift all restrictions of an org, except those of requests whose message is a tombstone."""
     await _relabel(conn, org_id, await privacy_requests.restricted_in_org(conn, org_id))
     await kept.lift_all(conn, org_id)
 
@@ -185,7 +185,7 @@ async def _load_rooms(
 
 
 def _may_have_changed(request: StoredRequest, fresh: Sequence[RoomMessage]) -> bool:
-    """Return whether a message came before a request, or a person it names may have joined."""
+    """Return whether a message came before a request, or whether a person whom the request names may have joined."""
     position = (request.sent_at, request.sequence, request.message_id)
     is_waiting = request.spans is None or bool(request.spans.get("awaited"))
     return is_waiting or any(message.position < position for message in fresh)
@@ -200,9 +200,9 @@ def _requests_in(room: _RoomState) -> list[RequestMessage]:
 
 
 def _request_in(message: RoomMessage, room: _RoomState) -> RequestMessage | None:
-    """Return the request of a message: as stored, else as the rules detect it.
+    """Return the request of a message: the stored one, else the one that the rules detect; None if there is none.
 
-    One that names nobody known waits for them.
+    A request that names only unknown people is kept, and takes effect once they join.
     """
     known = room.known.get(message.id)
     stored = None if known is None else storage.to_request(known, message.body)
@@ -222,7 +222,7 @@ def _request_in(message: RoomMessage, room: _RoomState) -> RequestMessage | None
 
 
 def _with_resolved_names(source: RequestMessage, name_index: NameIndex) -> RequestMessage:
-    """Add people whom a request waits for, once they have joined; they stay added."""
+    """Return the request with people added whom it names and who have joined since. They remain part of it."""
     joined = {
         name: mentioned_ids(name, name_index) - {source.message.author_id}
         for name in source.request.unresolved_names
@@ -260,9 +260,9 @@ def _with_parsed_spans(message: RoomMessage, request: PrivacyRequest, detected_b
 async def _without_withdrawn(
     conn: Connection, org_id: OrgId, room: _RoomState, stated: Sequence[RequestMessage]
 ) -> _RoomState:
-    """Drop known requests whose message does not state them any more.
+    """Return the state without known requests whose message no longer states them; their restrictions are lifted.
 
-    Dismissed ones stay, in case they are stated again.
+    Dismissed requests are kept, in case they are stated again.
     """
     message_ids = {message.id for message in (*room.fresh, *room.messages)}
     undismissed = {key for key, request in room.known.items() if request.status != "dismissed"}
@@ -274,7 +274,7 @@ async def _without_withdrawn(
 
 
 def _needs_resolving(source: RequestMessage, room: _RoomState) -> bool:
-    """Return whether a request is new, names a new person, or follows a new message."""
+    """Return whether a request has to be resolved: it is new, names a new person, or follows a new message."""
     known = room.known.get(source.message.id)
     if known is None or source.spans != known.spans:
         return True
@@ -293,7 +293,10 @@ async def _resolve_and_store(
     at: datetime,
     is_all_new: bool = False,
 ) -> list[CoveredPair]:
-    """Resolve requests that are due; return the pairs for these, and those of other requests with fresh messages."""
+    """Resolve requests that are due, and store them; return all new pairs of a request and a covered message.
+
+    These are the pairs of the requests that are due, and those of other requests with new or edited messages.
+    """
     due_ids = {source.message.id for source in due}
     others = [
         storage.to_scope(request)
@@ -310,7 +313,7 @@ async def _resolve_and_store(
     }
     excerpt = replace(excerpt, present=await load_present(conn, org_id, due_ids))
     mode = await privacy_requests.mode(conn, org_id)
-    # User text may be slow to match: keep it off the event loop.
+    # Matching user text may be slow, so it runs in a thread.
     resolved = await asyncio.to_thread(_resolve, due, room, excerpt, others=others, since=since, mode=mode)
     await kept.add(conn, org_id, [each.row(room.id) for each in resolved], detected_at=at)
     for each in resolved:
@@ -359,7 +362,7 @@ def _resolve(
             scope = replace(scope, since=since.get(message.id))
         known = room.known.get(message.id)
         if known is not None and scope.kind == known.kind == "confidential" and known.spans == source.spans:
-            # The audience of a confidential message is determined once: renaming must not add anybody.
+            # The audience of a confidential message is determined only once, so that renaming a person adds nobody.
             scope = replace(scope, exempt_ids=frozenset(known.exempt_ids))
         doubt = review_reason(source, messages_before(message, excerpt.messages))
         status = _next_status(known, doubt, mode)
@@ -370,7 +373,7 @@ def _resolve(
 
 
 def _next_status(known: StoredRequest | None, doubt: str, mode: RequestMode) -> RequestStatus:
-    """Return the new status. A person's decision stays; so does the status while the doubt is unchanged."""
+    """Return the new status. A person's decision is kept, and so is the status while the doubt is unchanged."""
     if known is not None and (known.decided_at is not None or bool(known.review_reason) == bool(doubt)):
         return known.status
     return "proposed" if doubt or mode != "on" else "active"
@@ -385,14 +388,15 @@ async def _covered_now(
     excerpt: RoomExcerpt,
     is_new: bool,
 ) -> list[CoveredPair]:
-    """Lift what a request covered, as far as it may have changed, and return what it covers now."""
+    """Lift what a request covered, unless it cannot have changed, and return the pairs that the request covers now."""
     scope = resolved.reach
     if resolved.status != "active":
         await kept.lift(conn, org_id, [scope.message_id])
         return []
     message: Collection[RoomMessage] = (*excerpt.messages, *room.fresh)
     if scope.is_ongoing:
-        # An ongoing restriction covers many messages, and most of them stay covered.
+        # An ongoing restriction covers many messages; if it is unchanged, only new or edited messages are compared with
+        # it.
         known = room.known.get(scope.message_id)
         is_known = known is not None and known.status == "active" and storage.to_scope(known) == scope
         if is_known and not is_new:
@@ -406,7 +410,7 @@ async def _covered_now(
 
 
 def _covered_pairs(scopes: Sequence[RequestScope], fresh: Sequence[RoomMessage]) -> list[CoveredPair]:
-    """By message, so that each is tokenised once."""
+    """Return the pairs of these requests and messages, message by message, so that each is split into tokens once."""
     return [(scope.message_id, message.id) for message in fresh for scope in scopes if covers(scope, message)]
 
 

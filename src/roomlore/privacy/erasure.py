@@ -1,12 +1,12 @@
-"""What an erasure does, in order.
+"""The steps of an erasure, in order.
 
 `erase` runs in one transaction:
 
 1. Lock: nothing is ingested meanwhile, and the accounts of a person do not change.
 2. Complete the request: the end of a time range, all accounts of a person.
-3. Remove the content: a message or a person's messages become tombstones, the messages of a range or a room are
-   deleted; everything derived from them goes too. Names of an erased person are redacted from the messages of others.
-4. Store the receipt: what was removed, what stays and why. A dry run rolls back instead.
+3. Remove the content: a message, or each message of a person, becomes a tombstone; the messages of a range or a room
+   are deleted. Everything derived from them is removed. Names of an erased person are redacted in others' messages.
+4. Store the receipt: what was removed, what is kept and why. A dry run rolls back instead.
 
 `verify` runs in a second transaction: it counts what is left and completes the receipt. `expire` is an erasure by
 retention, one batch per transaction.
@@ -41,17 +41,17 @@ from roomlore.privacy import enforcement, erasure_receipts, redaction
 from roomlore.privacy.erasure_receipts import ErasureRequest
 from roomlore.privacy.redaction import IdentifiersByPlatform
 
-#: Messages per statement.
+#: The most messages that one statement removes.
 BATCH_SIZE = 10_000
 _END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """A finished erasure: its receipt, and what only the verification right after it needs."""
+    """A finished erasure: its receipt, and data that only the verification right after it needs."""
 
     receipt: Receipt
-    #: The receipt with all counts, if the requester is not an operator and may not see them.
+    #: The receipt with all counts; None if the requester is an operator and the other receipt has them already.
     operator_receipt: Receipt | None = None
     #: The accounts and names of an erased person.
     identifiers: IdentifiersByPlatform | None = None
@@ -63,7 +63,7 @@ async def erase(
     """Erase what is requested and store the receipt; a dry run does the same and rolls back."""
     async with conn.transaction(force_rollback=dry_run):
         if not dry_run:
-            # A dry run blocks nobody: concurrent changes are not in its counts.
+            # A dry run takes no locks, so concurrent changes may be missing in its counts.
             await _lock(conn, org_id, request)
         at = datetime.now(UTC)
         request = await _complete(conn, org_id, request, at=at)
@@ -126,7 +126,7 @@ async def expire(
 async def _lock(conn: Connection, org_id: OrgId, request: ErasureRequest) -> None:
     await erased.lock_exclusive(conn, org_id)
     if request.kind in {"person", "room"}:
-        # Nobody may gain or lose an account, and no room may come back.
+        # Meanwhile nobody may gain or lose an account, and no removed room may be created again.
         await directory.lock_directory(conn, org_id)
 
 
@@ -137,7 +137,7 @@ async def _complete(
     conn: Connection, org_id: OrgId, request: ErasureRequest, *, at: datetime
 ) -> ErasureRequest:
     if request.kind == "range":
-        # A range must not reach into the future: it would silently reject new messages.
+        # A range that reached into the future would silently reject new messages.
         return replace(request, until=at if request.until is None else min(request.until, at))
     if request.kind == "person":
         accounts = await directory.accounts(conn, org_id, request.participant_ids[0])
@@ -178,7 +178,7 @@ async def erase_messages(
     counts.update(await erasure.remove_from_conversations(conn, org_id, ids))
     counts["messages"] += await erasure.make_tombstones(conn, org_id, ids, at=at)
     await outbox.remove_messages(conn, org_id, ids)
-    # A tombstone keeps the id and the readers of its message; the tombstone of a whisper has none.
+    # A tombstone keeps the id and the readers of its message, but the tombstone of a whisper has no readers.
     await outbox.append(conn, org_id, "message.erased", ids)
     await _refresh_rooms(conn, org_id, to_erase)
     return counts
@@ -189,7 +189,7 @@ async def erase_person(
 ) -> tuple[Counter[str], IdentifiersByPlatform]:
     """Remove a person with all accounts and messages, and redact them from the messages of others.
 
-    Memories that an agent made of others' messages stay: they belong to the org.
+    Memories that an agent extracted from others' messages are kept: they belong to the org.
     """
     names = await erasure.names_of(conn, org_id, accounts)
     account_names = await erasure.accounts_of(conn, org_id, accounts)
@@ -208,7 +208,7 @@ async def erase_person(
     counts.update(await redaction.redact(conn, org_id, identifiers))
     keys = await erased.keys_containing(conn, org_id, names)
     counts["names of keys"] += sum(PersonAliases(names=names).is_named_in(key) for key in keys)
-    # Digests of the accounts keep their messages out of later imports.
+    # With the digests of the accounts, later imports recognise and skip their messages.
     await erased.add_accounts(conn, org_id, account_names, at=at)
     counts["digests"] = len(account_names)
     return counts, identifiers
@@ -217,7 +217,7 @@ async def erase_person(
 async def _erase_memories(
     conn: Connection, org_id: OrgId, accounts: Sequence[ParticipantId], *, names: frozenset[str]
 ) -> Counter[str]:
-    """Remove memories by and about a person, and tags, labels and language model calls that name them."""
+    """Remove memories by and about a person, and all tags, labels and language model calls that contain a name of theirs."""
     aliases = PersonAliases(names=names)
     counts = Counter[str]()
     counts.update(
@@ -238,7 +238,7 @@ async def _erase_memories(
 
 
 async def erase_room(conn: Connection, org_id: OrgId, room_id: RoomId, *, at: datetime) -> Counter[str]:
-    """Remove a room with everything in it, and keep it out of later imports."""
+    """Remove a room with everything in it, and prevent later imports from creating it again."""
     room = await rooms.room_state(conn, org_id, room_id)
     counts = await delete_range(conn, org_id, room_id, until=_END_OF_TIME)
     asserted = await rooms.memories_asserted_in(conn, org_id, room_id)
@@ -260,7 +260,8 @@ async def delete_range(
 ) -> Counter[str]:
     """Delete the messages of a time range in a room (at most the oldest `limit`), and everything derived from them.
 
-    `leaves_tombstones`: existing tombstones stay, because nothing else keeps their messages out of later imports.
+    With `leaves_tombstones`, existing tombstones are kept, because only they prevent later imports from storing their
+    messages again.
     """
     counts = Counter[str]()
     while limit is None or counts["messages"] < limit:
@@ -293,7 +294,7 @@ async def _remove_derived(conn: Connection, org_id: OrgId, ids: Sequence[Message
 
 
 async def _refresh_rooms(conn: Connection, org_id: OrgId, gone: Sequence[MessageToErase]) -> None:
-    """Update activity counts and privacy restrictions that depended on these messages."""
+    """Update activity counts and privacy restrictions that depended on these removed messages."""
     room_ids = {message.room_id for message in gone}
     await erasure.recount_activity(conn, org_id, room_ids, {message.author_id for message in gone})
     await enforcement.reapply(conn, org_id, room_ids)

@@ -1,4 +1,4 @@
-"""Builds receipts: what was removed, what stays and why."""
+"""Builds receipts: what was removed, what is kept and why."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,40 +9,45 @@ from roomlore.domain.ids import MessageId, ParticipantId, ReceiptId, RoomId, uui
 from roomlore.domain.receipts import ErasureKind, Receipt, RemovedCount, RetainedCount
 from roomlore.domain.records import Viewer
 
-#: What can be removed, in the order of the receipt.
+#: The kinds of things that can be removed, in the order of the receipt.
 REMOVED = (
-    *("messages", "revisions", "audiences", "replies", "embeddings", "work", "memories", "memory links"),
-    *("memory embeddings", "language model calls"),
-    *(
-        "conversation messages",
-        "labels",
-        "conversations",
-        "participants",
-        "accounts",
-        "memberships",
-        "activity",
-    ),
-    *(
-        "merges",
-        "keys",
-        "interactions",
-        "injections",
-        "privacy requests",
-        "mentions in others' messages",
-        "room names",
-        "rooms",
-    ),
-    *("tags", "speakers"),
+    "messages",
+    "revisions",
+    "audiences",
+    "replies",
+    "embeddings",
+    "work",
+    "memories",
+    "memory links",
+    "memory embeddings",
+    "language model calls",
+    "conversation messages",
+    "labels",
+    "conversations",
+    "participants",
+    "accounts",
+    "memberships",
+    "activity",
+    "merges",
+    "keys",
+    "interactions",
+    "injections",
+    "privacy requests",
+    "mentions in others' messages",
+    "room names",
+    "rooms",
+    "tags",
+    "speakers",
 )
-#: What a requester who is no operator may see: counts of their own content. Other counts may include content
-#: that they cannot see.
+#: The counts that a requester who is no operator may see: those of the requester's own content. Other counts may
+#: include content that the requester cannot see.
 OWN_COUNTS = frozenset(
     {
         *("messages", "revisions", "audiences", "embeddings", "work", "participants", "accounts"),
         *("memberships", "activity", "merges", "keys", "digests", "name digests"),
     }
 )
-#: What is counted and stays, with the reason.
+#: What is counted and kept, with the reason.
 KEPT_REASONS = {
     "waiting replies": (
         "replies to what is gone",

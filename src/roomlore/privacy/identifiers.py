@@ -12,14 +12,14 @@ from zlib import crc32
 from roomlore.domain.patterns import lazy_pattern
 
 TOKEN = lazy_pattern(r"[^\W_]+")
-#: The maximum number of tokens of a quotation or a name.
+#: The most tokens of a quotation or a name.
 MAX_TOKENS = 8
 
 _QUOTED = lazy_pattern(
     r"[\"\u201c]([^\"\u201c\u201d\n]{2,80})[\"\u201d]|(?<!\w)[\u2018']([^'\u2018\u2019\n]{3,80}?)[\u2019'](?!\w)"
 )
 _ADDRESS = lazy_pattern(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+){1,4}|https?://\S{4,200}")
-#: A telephone number, or letters and digits with separators of codes.
+#: A telephone number, or a code: letters and digits with separators.
 _CODE = lazy_pattern(
     r"(?<![\w.-])(?:\+?(?:\(\d{2,4}\)[ ]?)?\d+(?:[-./ ]\d{2,})+(?![\w])|[^\W_]+(?:[-_./][^\W_]+)*)"
 )
@@ -56,14 +56,14 @@ _NAMED = lazy_pattern(
     most=200,
 )
 _QUOTED_OPEN = lazy_pattern(r"[\"\u201c][^\"\u201c\u201d\n]{0,40}$", most=200)
-#: Prefixes that vendors give their keys.
+#: Prefixes that vendors give to their keys.
 _MADE_AS_KEY = lazy_pattern(r"(?:(?:[prst]k|gh[oprsu]|glpat|xox[abeprs])[-_]|github_pat_|AKIA|eyJ)")
 _KEY = r"(?:tokens?|passwords?|passwd|pwd|credentials?|secrets?|(?:api|access|private|secret|auth|ssh)[ _-]?keys?)"
-#: Ambiguous: may also open a door or identify a row.
+#: Ambiguous words: a key may also open a door or identify a row of a table.
 _ALSO_KEY = r"(?:keys?|logins?|pin)"
 _IS = r"\s+(?:is|was|remains)(?:\s+now)?"
 _GIVES = rf"(?:,?\s+(?:btw|by the way|again|here))?(?:[*_\"'`\s]*(?:[:=]|[-=]+>)|{_IS})"
-#: A phrase before a value that calls it a credential: `the API key: VALUE`.
+#: A phrase before a value that calls the value a credential: `the API key: VALUE`.
 _CALLED_KEY = lazy_pattern(
     rf"(?<![^\W_])(?:{_KEY}(?:{_GIVES})?|{_ALSO_KEY}(?:\s+for(?:\s+[\w'-]+){{1,3}}?)?{_GIVES}"
     rf"|{_KEY}(?:\s+(?:currently|now|we use|used|in use))*(?:\s+(?:for|in|on|of|at|to)(?:\s+[\w'-]+){{1,6}}?)?{_GIVES})"
@@ -71,18 +71,18 @@ _CALLED_KEY = lazy_pattern(
     re.IGNORECASE,
     most=120,
 )
-#: The same after the value: `VALUE is the token for staging`.
+#: A phrase after a value that calls the value a credential: `VALUE is the token for staging`.
 _IS_KEY = lazy_pattern(
     rf"[*_\"'`\u201d)]*{_IS}\s+(?:the|a|an|my|our|your|his|her|their)\s+"
     rf"(?:(?:[\w-]+\s+){{0,2}}?{_KEY}|key)(?=\s*(?:[.,;!)]|$)|\s+(?:for|in|on|we)\b)",
     re.IGNORECASE,
     most=120,
 )
-#: Such a phrase is at most so many characters away.
+#: The most characters between such a phrase and the value.
 _CALLING = 120
-#: The context before a name, in characters.
+#: The number of characters before a name that are read as its context.
 _LOOKED_BACK = 200
-#: A value that occurs more often in one message is no secret of it.
+#: A value that occurs more often than this in one message is not treated as a secret.
 _MOST_PLACES = 200
 
 
@@ -92,7 +92,7 @@ def with_straight_apostrophes(text: str) -> str:
 
 
 def distinctive_values(text: str) -> list[str]:
-    """Return the values that are not names: nobody repeats them by chance."""
+    """Return the values in a text that are distinctive and no names: nobody repeats them by chance."""
     values = [_quoted_value(each) for each in _quotations(text)]
     values += [match[0].rstrip(".,;:!?)") for match in _ADDRESS.finditer(text)]
     values += [match[0] for match in _CODE.finditer(text) if _is_code(match[0])]
@@ -101,13 +101,13 @@ def distinctive_values(text: str) -> list[str]:
 
 
 def proper_names(text: str) -> list[str]:
-    """Return capitalised names, without sentence starts, days and months."""
+    """Return the capitalised names in a text, without words that only begin a sentence, days and months."""
     found: list[str] = []
     for match in _NAME.finditer(text):
         before = text[max(match.start() - _LOOKED_BACK, 0) : match.start()]
         words = match[0].split()
         if _begins_sentence(before):
-            # The first word of a sentence may be any word.
+            # The first word of a sentence is capitalised anyway.
             words = words[1:]
         is_named = bool(_NAMING.search(before))
         while words and _is_plain(words[0], is_named=is_named):
@@ -120,7 +120,7 @@ def proper_names(text: str) -> list[str]:
 
 
 def digest_of(value: str) -> str | None:
-    """Return the digest of a value (head, size, hash); None if nothing is left of it."""
+    """Return the digest of a value (head, size, hash); None if the value has no tokens."""
     tokens = TOKEN.findall(value)
     if not tokens or len(tokens) > 2 * MAX_TOKENS:
         return None
@@ -128,7 +128,7 @@ def digest_of(value: str) -> str | None:
 
 
 def revealing_parts(value: str) -> list[str]:
-    """Return the parts of a long code that reveal it: its last number, and mixed tokens."""
+    """Return the parts of a long code that reveal it: its last number, and tokens of both letters and digits."""
     tokens = TOKEN.findall(value)
     if len(tokens) < 3 or not any(map(_has_digit, tokens)):  # noqa: PLR2004
         return []
@@ -137,9 +137,9 @@ def revealing_parts(value: str) -> list[str]:
 
 
 def is_distinctive(value: str) -> bool:
-    """Return whether nobody repeats a value by chance: an address, a long number, a code.
+    """Return whether a value is an address, a long number or a code, which nobody repeats by chance.
 
-    Names are not distinctive, also with a number: `Postgres`, `Windows 11`, `python3`, `room 218`.
+    Names are not distinctive, even with a number: `Postgres`, `Windows 11`, `python3`, `room 218`.
     """
     if _ADDRESS.fullmatch(value):
         return True
@@ -161,7 +161,7 @@ def contains_any(text: str, digests: Collection[str]) -> bool:
 
 
 def matching_digests(text: str, digests: Collection[str]) -> Iterator[str]:
-    """Yield the digests of values that a text contains."""
+    """Yield those digests whose value the text contains."""
     if not digests:
         return
     sizes: dict[int, set[int]] = {}
@@ -176,10 +176,10 @@ def matching_digests(text: str, digests: Collection[str]) -> Iterator[str]:
                 yield digest
 
 
-# Many requests are matched against the same message in turn.
+# Many requests are matched against the same message one after another.
 @lru_cache(maxsize=1)
 def _token_positions(text: str) -> tuple[list[str], dict[int, list[int]]]:
-    """Return the tokens of a text, and the positions of each by its head."""
+    """Return the tokens of a text, and the positions of the tokens by their head."""
     tokens: list[str] = TOKEN.findall(text)
     places: dict[int, list[int]] = {}
     for place, token in enumerate(tokens):
@@ -188,7 +188,10 @@ def _token_positions(text: str) -> tuple[list[str], dict[int, list[int]]]:
 
 
 def is_credential(value: str, text: str) -> bool:
-    """Return whether a value looks like a credential and the text calls it one; a vendor's prefix suffices."""
+    """Return whether a value looks like a credential and the text calls it one.
+
+    With a vendor's prefix it needs no such phrase.
+    """
     looks_like_one = (
         sum(map(len, TOKEN.findall(value))) >= 10  # noqa: PLR2004
         and any(map(_is_mixed, TOKEN.findall(value)))
@@ -248,7 +251,7 @@ def _quotations(text: str) -> Iterator[str]:
 
 
 def _quoted_value(quotation: str) -> str:
-    """Return the value of a quotation; of an equation its right side."""
+    """Return the value in a quotation; if the quotation is an equation, this is its right side."""
     value = quotation.rsplit("=", 1)[-1].strip()
     return value if 0 < len(TOKEN.findall(value)) <= 2 * MAX_TOKENS else ""
 

@@ -9,7 +9,7 @@ from roomlore.domain.ids import ParticipantId
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.privacy.identifiers import TOKEN
 
-#: Synonyms of relations.
+#: Words for relations, each with its synonyms.
 _RELATIONS = {
     "mother": "mother mom mum mama mommy mummy mam",
     "father": "father dad papa daddy",
@@ -30,17 +30,17 @@ _RELATIONS = {
     "boss": "boss",
 }
 _RELATION_OF = {word: kin for kin, words in _RELATIONS.items() for word in words.split()}
-#: Relations that "family" includes.
+#: The relations that the word "family" includes.
 _FAMILY = frozenset(_RELATIONS) - {"roommate", "friend", "boss"}
-#: Titles and common words, which identify nobody.
+#: Titles and common words in names, which identify nobody.
 _TITLES = frozenset({
     "dr", "mr", "mrs", "ms", "miss", "prof", "sir", "the", "of", "and", "for", "nurse", "clinic", "agent",
     "bot", "team", "desk", "front",
 })  # fmt: skip
 _ROLE = lazy_pattern(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
-#: Shorter lower-case accounts are treated as words.
+#: Lower-case account names that are shorter are treated as ordinary words.
 _SHORTEST_ACCOUNT = 3
-#: Separators inside a name; others separate two names.
+#: Separators within a name; any other separator ends the name.
 _JOINED = lazy_pattern(r"\s+|-")
 _NAME = lazy_pattern(r"\b[A-Z][^\W_]+(?:(?:\s+|-)[A-Z][^\W_]+)*")
 NO_IDS: frozenset[ParticipantId] = frozenset()
@@ -48,11 +48,11 @@ NO_IDS: frozenset[ParticipantId] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameIndex:
-    """The participants of a room by the words that mean them."""
+    """The participants of a room, by the words that refer to them."""
 
-    #: First names, surnames and accounts in original case, with all who have them.
+    #: For each first name, surname and account, in its original case, all participants who have it.
     by_name: Mapping[str, frozenset[ParticipantId]]
-    #: Roles in names: `Linda Park (mother)`, `Cho (billing)`.
+    #: Participants by the role that their name states: `Linda Park (mother)`, `Cho (billing)`.
     by_role: Mapping[str, frozenset[ParticipantId]]
     #: All words of names, in lower case.
     tokens: frozenset[str]
@@ -76,13 +76,13 @@ class NameIndex:
         )
 
     def unambiguous(self) -> "NameIndex":
-        """Return only names that one participant has: an exemption needs an unambiguous name."""
+        """Return an index of only those names that belong to one participant: an exemption needs an unambiguous name."""
         named = {token: bearers for token, bearers in self.by_name.items() if len(bearers) == 1}
         return replace(self, by_name=named)
 
 
 def mentioned_ids(text: str, name_index: NameIndex) -> frozenset[ParticipantId]:
-    """Return whom a text names: all who have a name; with several words, those who have all of them."""
+    """Return the participants whom a text names. If a name has several words, they must have all of them."""
     found: set[ParticipantId] = set()
     before = ""
     bearers = NO_IDS
@@ -103,7 +103,7 @@ def mentioned_ids(text: str, name_index: NameIndex) -> frozenset[ParticipantId]:
 
 
 def unknown_names(text: str, name_index: NameIndex, *, besides: ParticipantId) -> tuple[str, ...]:
-    """Return capitalised names in a text that match nobody, or only `besides`."""
+    """Return the capitalised names in a text that belong to no participant, or only to `besides`."""
     names = (match[0] for match in _NAME.finditer(text))
     found = (
         name
@@ -114,7 +114,7 @@ def unknown_names(text: str, name_index: NameIndex, *, besides: ParticipantId) -
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield tokens, each with whether it may continue the name before it."""
+    """Yield each token of a text, and whether it may continue the name before it."""
     end = 0
     for match in TOKEN.finditer(text):
         yield match[0], _JOINED.fullmatch(text, end, match.start()) is not None

@@ -8,11 +8,11 @@ _I = re.IGNORECASE
 
 
 def _any_of(sounds: str) -> re.Pattern[str]:
-    """A case-sensitive alternation is many times faster."""
+    """Return a pattern for any of these words; a case-sensitive alternation is many times faster than ignoring case."""
     return lazy_pattern("|".join(re.escape(one.replace("_", " ")) for one in sorted(sounds.split())))
 
 
-#: Every request contains one of these; most messages contain none. `_` is a space.
+#: Every request to forget contains one of these; most messages contain none. `_` stands for a space.
 FORGET_WORDS = _any_of(
     """
     forget forgot delet remov eras purg wipe scrub redact clear retain restat pretend unsee reintroduc unavailable strike
@@ -26,7 +26,7 @@ CONFIDENTIAL_WORDS = _any_of(
     under_wraps on_the_dl on_the_quiet
     """
 )
-#: Every restriction contains one word of each of these two lists.
+#: Every restriction contains a word of this list and a word of the next one.
 NEGATIONS = _any_of("n't not never only nobody no_ revok hide keep kept withh behind without dont cant remov")
 RESTRICT_WORDS = _any_of(
     """
@@ -36,7 +36,7 @@ RESTRICT_WORDS = _any_of(
     """
 )
 
-#: Every request contains one of these.
+#: Every request of any kind contains one of these.
 ANY_REQUEST = lazy_pattern("|".join(one.pattern for one in (FORGET_WORDS, CONFIDENTIAL_WORDS, NEGATIONS)))
 
 POLITE = (
@@ -76,7 +76,7 @@ TECHNICAL_OBJECT = sentence_pattern(
     r"(?! \d\d)",
     _I,
 )
-#: Not now, or not at all.
+#: Makes a request conditional: it does not apply now, or not at all.
 CONDITIONAL = sentence_pattern(
     r"\b(?:after|once|when|if|unless|until|before)\b(?! \d| (?:this|the) (?:bridge|stage|call|meeting))", _I
 )
@@ -87,7 +87,7 @@ NEGATED = sentence_pattern(
     rf"(?={_VERB}\b)",
     _I,
 )
-#: Said on another platform, where we cannot forget anything.
+#: Something that was said on another platform, where Roomlore cannot forget anything.
 ELSEWHERE = sentence_pattern(
     rf"{SAID_VERB}\s+(?:\w+\s+){{0,3}}?(?:in|on|to|via|over) "
     r"(?:slack|e-?mail|discord|whatsapp|teams|irc|telegram|signal|twitter|facebook|the phone|zoom)\b",
@@ -100,7 +100,7 @@ BARE_FORGET = sentence_pattern(
     r"(?:,? (?:please|pls|thanks|thank you|everyone|everybody|guys|folks))*[.! ]*$",
     _I,
 )
-#: A longer bare "forget that" may only be a change of mind.
+#: Characters. A longer sentence with a bare "forget that" may only state a change of mind.
 SHORT_FORGET = 60
 FORGET_SAID = sentence_pattern(rf"^{POLITE}{_VERB} (?:about )?(?:{_OWN_WORDS})", _I)
 FORGET_I_SAID = sentence_pattern(
@@ -118,7 +118,7 @@ FORGET_ABOUT_ME = sentence_pattern(
     rf"|^{POLITE}(?:forget|erase|delete) (?:everything|all) (?:about|on) (?:me|my)\b",
     _I,
 )
-#: A personal record of one's own, named only by its kind.
+#: A request to forget a personal record of the author's own that names only the kind of record.
 FORGET_MINE = sentence_pattern(
     rf"^{POLITE}(?:forget|erase|delete) my ((?:old |new |home |phone |private )?{_RECORD})(?:,? (?:please|pls|thanks))?[.!? ]*$",
     _I,
@@ -143,7 +143,7 @@ REPORTS_DELETION = sentence_pattern(
     r"|\bis (?:retired|removed) and deleted\b",
     _I,
 )
-#: The clause that a sentence wants to keep.
+#: The part of a sentence that names what is to be kept.
 KEEPS_CLAUSE = sentence_pattern(
     r"(?:[,;]|\band\b|\bbut\b)\s*(?:and |but )?(?:left only|keep(?:ing)? only|keep only|still|may still|you may|"
     r"use (?:only )?|please use|just keep|only keep|kept only|keep the fact|the current|the active|leave)\b.*?(?=, but\b|$)"
@@ -188,7 +188,7 @@ KNOW = r"(?:receive|see|hear|know|access|learn|find out|view|read|get|have|be (?
 _NEVER = r"(?:don'?t|do not|never|nobody|no one|must not|mustn'?t|should not|shouldn'?t|not to)"
 _LEARN = r"(?:know|find out|hear|see|learn|read)\b"
 _THEY = r"(?P<who>(?:(?:my|our|the|your|his|her|their|any of my)\s+)?[\w.'-]+(?:\s+[A-Z][\w.'-]+)?(?:\s+(?:and|or)\s+(?:my\s+)?\w+)?)"
-#: Who is restricted; the group `who` contains the names.
+#: The words that name the restricted people; the group `who` contains the names.
 RESTRICTED_PEOPLE = (
     sentence_pattern(
         rf"(?<!i )\b{_NEVER}\s+(?:ever |please |even )*(?:tell|show|copy|inform|cc|update|notify|let(?=[^.?!]*\b(?:know|see|hear|find out|read|get|have)\b))\s+"
@@ -221,7 +221,7 @@ RESTRICTED_PEOPLE = (
         _I,
     ),
 )
-#: The subject before it is restricted.
+#: Verbs whose subject is restricted ("Ana must not see").
 NO_ACCESS_MODAL = sentence_pattern(
     r"(?:can'?t|cannot|(?:doesn'?t|does not) (?:need|have) to)\s+(?:ever )?(?:know|find out|hear about)\b|"
     r"(?:(?:may|must|should|shall) (?:not|never)|(?:must|should)n'?t|(?:should |may |does |can )?no longer|"
@@ -234,7 +234,7 @@ SUBJECT = sentence_pattern(
 )
 _GRANTED = r"(?:may|can|should|must|could|shall|is (?:allowed|permitted|cleared) to)"
 _SOME = r"(?:receive|see|hear|access|be told|be given|be shown|get|know|have)"
-#: Somebody may see some things and no others.
+#: Somebody may see some things and not others.
 LIMITED_ACCESS = sentence_pattern(
     rf"\b{_GRANTED} (?:still )?(?:{_SOME}) (?:only )?[^.?!,]{{2,80}}?\bonly\b|\b{_GRANTED} only {_SOME}\b|\b{_GRANTED} {_SOME} only\b"
     r"|\b(?:gets?|receives?|hears?|has|keep \w+ (?:to|at|on)|as|remains?|stays?|for|access is|scope (?:is|for))\b[^.?!,]{0,60}?"
@@ -250,7 +250,7 @@ REVOKED_ACCESS = sentence_pattern(
     r"|\bremoved from\b[^.?!]*\b(?:permissions?|contacts?)\b|\bno longer (?:has|have)\b[^.?!]*\baccess\b|\bno more (?:\w+ ){0,3}access\b",
     _I,
 )
-#: Access to a system, not to what is said.
+#: Access to a system, which is no restriction of what is said.
 SYSTEM_ACCESS = sentence_pattern(
     r"\b(?:ssh|sudo|root|repo\w*|server|database|db|git\w*|admin|vpn|write|read|api|file|disk|internet|network|remote|shell|aws|"
     r"bucket|cluster|wifi|account|login|port|router|dhcp|dns|text-only|read-only|write-only)\b",
@@ -264,14 +264,14 @@ OWN_ACCESS_LIMIT = sentence_pattern(
     r"|i should not (?:receive|see|have|get|be (?:told|given)|access)\b)",
     _I,
 )
-#: Words of somebody else.
+#: Introduces the words of another person.
 REPORTED_SPEECH = sentence_pattern(r"\b(?!i\b|we\b)\w+ (?:said|says|told|asked|wrote|thinks|wants)\b", _I)
 RECORD_VERB = sentence_pattern(r"\b(?:note|noted|entered|saved|documented|recorded|updated?|logged)\b", _I)
 CLAUSE = sentence_pattern(r"[:,;]|\bbecause\b|\bbut\b|\bsince\b|\bunless\b", _I)
 FIRST_PERSON = sentence_pattern(r"^\W*(?:i|we) (?:can|could|may|will|must) only\b", _I)
 QUESTION = sentence_pattern(r"(?<!\bok)(?<!\bokay)(?<!\bplease)(?<!\bpls)(?<!\balright)\?\s*$", _I)
 ASKS_FAVOUR = sentence_pattern(r"^\W*(?:please |hey )?(?:can|could|would|will) (?:you|we|someone)\b", _I)
-#: An owner, who need not be a reader.
+#: A possessive: the owner of something need not be a reader of it.
 POSSESSIVE = sentence_pattern(
     r"\b[\w.]+(?: [A-Z]\w+)?(?:'s|s')(?!\w)(?! (?:\S+ ){0,3}?(?:access|scope|permissions?|clearance)\b)"
 )
@@ -285,8 +285,9 @@ WITHIN_GROUP = sentence_pattern(
 _VERY = r"(?:(?:strictly|very|highly|all|still|extremely|really|private and) )?"
 _THIS = r"(?:this|that|it|these|those|them)"
 _ENDS = r"(?=\s*(?:[.,;:!)]|$|(?:please|ok|yet|and|but|so)\b))"
-#: What says of itself that it is not for everybody. A word alone does not: `case sensitive`, `not for weekends`, `no longer
-#: confidential`; nor does what is not to meet with water or frost.
+#: Words by which a message says of itself that it is not for everybody. Single words are not enough: `case sensitive`,
+#: `not for weekends` and `no longer confidential` do not match, nor do statements that something must not meet with
+#: water or frost.
 SENSITIVE = sentence_pattern(
     rf"(?:\b(?:is|are|stays?|remains?|be|as)|\b\w+'(?:s|re)) (?:a |the )?{_VERY}confidential\b"
     rf"|^\W*{_VERY}confidential{_ENDS}"

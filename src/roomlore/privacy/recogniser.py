@@ -1,7 +1,7 @@
 """Recognises privacy requests by rules: what to forget, what is confidential, what to hide from whom.
 
-Precision before recall: hiding messages by mistake costs more than repeating a request. A question, a quotation, a
-condition, or a sentence about a file, a branch or a setting is no request.
+Precision is preferred to recall: hiding messages by mistake costs more than having to repeat a request. A question, a
+quotation, a condition, or a sentence about a file, a branch or a setting is no request.
 """
 
 import re
@@ -24,7 +24,7 @@ from roomlore.privacy.records import PrivacyRequest, Topic
 from roomlore.privacy.topics import topics_of
 from roomlore.text.sentences import sentences_of, without_quoted_lines
 
-#: A longer message is a document, perhaps about such requests.
+#: A longer message is a document, which may be about such requests.
 MAX_REQUEST_LENGTH = 2_000
 _CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _ABOUT = sentence_pattern(r"\b(?:about|regarding|concerning)\s+(.{2,80})", re.IGNORECASE)
@@ -32,20 +32,20 @@ _ABOUT_ME = sentence_pattern(r"\b(?:that|how|about|on)\s+(?:i|me|my)\b\s+(.{2,80
 _ONLY = sentence_pattern(r"\bonly\b", re.IGNORECASE)
 _SHUT_OUT = sentence_pattern(r"\b(?:not|nor)\b", re.IGNORECASE)
 _NOT_PERMITTED = sentence_pattern(r"\b(?:not|no|nothing|never|without|cannot)\b", re.IGNORECASE)
-#: Another name after "Linda" or "Linda and".
+#: A further name after "Linda" or "Linda and".
 _MORE = sentence_pattern(
     r"(?:(?<=\band)|(?<=\bor)|\s+(?:and|or)\b)\s+(?:my\s+)?[\w.'-]+(?:\s+[A-Z][\w.'-]+)?"
 )
 _NO_NAMES = NameIndex.build(())
 _NO_ID = ParticipantId(UUID(int=0))
-#: A longer confidential sentence contains the confidential content itself.
+#: Words. A confidential sentence with more words contains the confidential content itself.
 _FEW_WORDS = 9
-#: A shorter sentence has no content: "Ok. Sorry, all."
+#: Words. A sentence with fewer words has no content: "Ok. Sorry, all."
 _TELLING_WORDS = 3
 
 
 def _prefilter(own: str) -> bool:
-    """Cheap and without false negatives: whether a text may hold a request."""
+    """Return whether a text may contain a request: a cheap check without false negatives."""
     if len(own) > MAX_REQUEST_LENGTH:
         return False
     low = with_straight_apostrophes(own).lower()
@@ -59,7 +59,7 @@ def _prefilter(own: str) -> bool:
 def recognise(body: str, author_id: ParticipantId, name_index: NameIndex) -> PrivacyRequest | None:
     """Return the request that a message states, or None.
 
-    `name_index` holds the current names of the room, perhaps also the author's.
+    `name_index` has the current names of people in the room; the author's may be among them.
     """
     sentences = _own_sentences(body)
     return (
@@ -70,7 +70,7 @@ def recognise(body: str, author_id: ParticipantId, name_index: NameIndex) -> Pri
 
 
 def may_hold_request(body: str) -> bool:
-    """Return whether a message may state a request, for any participants. No false negatives."""
+    """Return whether a message may state a request, whoever the participants are. There are no false negatives."""
     sentences = _own_sentences(body)
     request = (
         _forget_request(sentences, _NO_NAMES)
@@ -81,7 +81,7 @@ def may_hold_request(body: str) -> bool:
 
 
 def restricts_unknown_person(body: str) -> bool:
-    """Return whether a message restricts somebody who may be unknown: they may join later."""
+    """Return whether a message may restrict somebody who is unknown now and may join later."""
     return any(map(_restricts_anybody, _own_sentences(body)))
 
 
@@ -126,7 +126,7 @@ def asks_to_forget(body: str) -> bool:
 
 
 def states_restriction(body: str) -> bool:
-    """Return whether a message states a restriction, for anybody."""
+    """Return whether a message states a restriction, whomever it is about."""
     return any(
         not patterns.QUESTION.search(sentence)
         and (
@@ -168,7 +168,7 @@ def _forget_in_sentence(sentence: str, name_index: NameIndex, *, alone: bool) ->
         return None
     if patterns.QUESTION.search(sentence) and not patterns.ASKS_FAVOUR.match(sentence):
         return None
-    # In a longer message it only takes back a thought: "forget that, let's go on".
+    # In a longer message these words only take back a thought: "forget that, let's go on".
     if alone and len(sentence) <= patterns.SHORT_FORGET and patterns.BARE_FORGET.match(sentence):
         return PrivacyRequest(kind="forget", refers_back=True)
     is_denied = patterns.NEGATED.search(sentence) and not patterns.FORGET_I_SAID.search(sentence)
@@ -197,7 +197,7 @@ def _forget_said(sentence: str, name_index: NameIndex) -> PrivacyRequest | None:
 
 
 def _forget_record(sentence: str, name_index: NameIndex) -> PrivacyRequest | None:
-    """A request to forget something noted, or a report that it was forgotten."""
+    """Return a request to forget something recorded, or a report that it was forgotten; None if there is neither."""
     is_record = bool(patterns.REPORTS_DELETION.search(sentence))
     from_memory = bool(patterns.FORGET_MEMORY.match(sentence))
     is_technical = bool(patterns.TECHNICAL_OBJECT.search(sentence))
@@ -222,7 +222,7 @@ def _forget_record(sentence: str, name_index: NameIndex) -> PrivacyRequest | Non
 
 
 def _named_values(sentence: str, name_index: NameIndex) -> tuple[str, ...]:
-    """Return the values that a sentence names, without those it keeps and without names of participants."""
+    """Return the values that a sentence names, except values to be kept and names of participants."""
     rest = patterns.KEEPS_CLAUSE.sub(" ", sentence)
     names = [
         name
@@ -287,7 +287,7 @@ def _restrict_request(
 
 
 def _own_access_limit(sentences: Sequence[str], author_id: ParticipantId) -> PrivacyRequest | None:
-    """Return what the author must not see; only topics that they name."""
+    """Return a request about what the author must not see; None unless it names topics."""
     if not any(
         _prefilter_restriction(sentence) and patterns.OWN_ACCESS_LIMIT.search(sentence)
         for sentence in sentences
@@ -305,7 +305,7 @@ def _own_access_limit(sentences: Sequence[str], author_id: ParticipantId) -> Pri
 def _ongoing_restriction(
     sentence: str, author_id: ParticipantId, name_index: NameIndex
 ) -> PrivacyRequest | None:
-    """Return an ongoing restriction: somebody may see only some topics, or nothing."""
+    """Return an ongoing restriction, by which somebody may see only some topics, or nothing; None if there is none."""
     if patterns.GRANTED.search(sentence) or patterns.SYSTEM_ACCESS.search(sentence):
         return None
     for clause in patterns.CLAUSE.split(sentence):
@@ -347,7 +347,7 @@ def _one_time_restriction(
 
 
 def _restricted_spans(sentence: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans that name the restricted people."""
+    """Yield start and end of each part of a sentence that names the restricted people."""
     for cue in patterns.RESTRICTED_PEOPLE:
         match = cue.search(sentence)
         if match is not None:
@@ -362,5 +362,5 @@ def _restricted_spans(sentence: str) -> Iterator[tuple[int, int]]:
 
 
 def _allowed_topics(clause: str) -> frozenset[Topic]:
-    """Return the allowed topics: those before the first negation."""
+    """Return the topics that a clause allows: those before its first negation."""
     return topics_of(_NOT_PERMITTED.split(clause, maxsplit=1)[0])

@@ -1,4 +1,4 @@
-"""Privacy requests: requests in chat to forget or restrict something, and what they cover."""
+"""Privacy requests, which people state in chat to forget or restrict something, and what they cover."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,40 +8,40 @@ from typing import Any, Literal
 from roomlore.db.privacy_requests import Position, RoomMessage
 from roomlore.domain.ids import MessageId, ParticipantId
 
-#: `forget`: hidden from everybody. `confide`: only for those present. `withhold`: hidden from some people.
+#: `forget`: hide from everybody. `confidential`: only for those present. `restrict`: hide from some people.
 RequestKind = Literal["forget", "confidential", "restrict"]
 #: Topics that a restriction may allow or deny.
 Topic = Literal[
     "schedule", "health", "contact", "money", "credentials", "customer", "contract", "incident", "status"
 ]
-#: The detector if no language model found the request.
+#: The name of the detector if the rules found the request, rather than a language model.
 BY_RULES = "rules"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyRequest:
-    """What a message requests, by its words alone."""
+    """A privacy request as the words of its message state it."""
 
     kind: RequestKind
-    #: It is about the author's previous message, or the message it replies to.
+    #: Whether it is about the author's previous message, or about the message it replies to.
     refers_back: bool = False
-    #: It is about itself.
+    #: Whether it is about its own message.
     is_about_itself: bool = False
-    #: The subject of the messages that it is about; empty if it names none.
+    #: What the messages that it covers are about; empty if it states no subject.
     subject: str = ""
-    #: The distinctive values that it names: numbers, codes, names, quotations.
+    #: The distinctive values in the request: numbers, codes, names, quotations.
     identifiers: Sequence[str] = ()
-    #: It reports that a request was carried out, or records one.
+    #: Whether it reports that a request was carried out, or records one.
     is_record: bool = False
     #: For restrictions: the people from whom to hide.
     restricted_ids: frozenset[ParticipantId] = frozenset()
-    #: Names that match nobody yet; people with these names are added when they appear.
+    #: Names that belong to nobody known yet; people with these names are added when they join.
     unresolved_names: Sequence[str] = ()
-    #: Topics that these people may still see.
+    #: Topics that the restricted people may still see.
     allowed: frozenset[Topic] = frozenset()
-    #: Topics that they may not see; empty: everything that is not allowed.
+    #: Topics that the restricted people may not see; empty: all topics that are not allowed.
     denied: frozenset[Topic] = frozenset()
-    #: It covers later messages too.
+    #: Whether it covers later messages too.
     is_ongoing: bool = False
 
 
@@ -51,10 +51,10 @@ class RequestMessage:
 
     message: RoomMessage
     request: PrivacyRequest
-    #: The rules, or the name of a language model.
+    #: `BY_RULES`, or the name of the language model that detected it.
     detected_by: str = BY_RULES
-    #: The parsed spans of the message, see `storage.to_spans`. None: it names nobody who is known, and waits
-    #: for them.
+    #: The positions in the message of what was parsed, see `storage.to_spans`. None if the request names only unknown
+    #: people and waits for them.
     spans: Mapping[str, Any] | None = None
 
 
@@ -67,20 +67,20 @@ class RequestScope:
     kind: RequestKind
     #: The position of its message.
     position: Position
-    #: Messages that it covers, whatever they say.
+    #: Messages that are covered whatever they say.
     target_ids: frozenset[MessageId] = frozenset()
-    #: Digests of values: every message that repeats one is covered.
+    #: Digests of values; every message that contains one of these values is covered.
     digests: frozenset[str] = frozenset()
-    #: Digests that cover only messages of its author.
+    #: Digests of values; every message of the request's author that contains one of these values is covered.
     author_digests: frozenset[str] = frozenset()
-    #: From whom to hide; None: from everybody except `exempt_ids`.
+    #: The people from whom to hide; None: everybody except `exempt_ids`.
     restricted_ids: frozenset[ParticipantId] | None = None
     exempt_ids: frozenset[ParticipantId] = frozenset()
-    #: An ongoing restriction.
+    #: Whether it covers later messages too.
     is_ongoing: bool = False
-    #: The start of an ongoing restriction; None: the beginning.
+    #: The start of an ongoing restriction; None: the beginning of the room.
     since: datetime | None = None
     allowed: frozenset[Topic] = frozenset()
     denied: frozenset[Topic] = frozenset()
-    #: Whose messages an ongoing restriction covers; None: everybody's.
+    #: The authors whose messages an ongoing restriction covers; None: all.
     author_ids: frozenset[ParticipantId] | None = None

@@ -1,6 +1,6 @@
-"""Redacts an erased person from the messages of others, where the platform's own structure names them.
+"""Redacts an erased person from the messages of others, where structured data of the platform names the person.
 
-Plain words stay and are counted for the receipt.
+Names in plain words are kept and counted for the receipt.
 """
 
 import json
@@ -23,7 +23,7 @@ IdentifiersByPlatform = Mapping[str, PersonAliases]
 def identifiers_of(accounts: Iterable[AccountName], names: frozenset[str]) -> IdentifiersByPlatform:
     """Return the accounts and names of a person by platform.
 
-    An account that speaks for several personas belongs to nobody, and stays.
+    An account that is shared by several personas belongs to no single person, and is left out.
     """
     own: dict[str, set[str]] = defaultdict(set)
     for platform, account_id, persona in accounts:
@@ -35,7 +35,7 @@ def identifiers_of(accounts: Iterable[AccountName], names: frozenset[str]) -> Id
 
 
 async def redact(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlatform) -> Counter[str]:
-    """Redact a person from the messages of others; return how many changed, and how many still name them."""
+    """Redact a person in the messages of others; return how many changed, and how many still name the person."""
     tally = Counter[str]()
     for platform, aliases in identifiers.items():
         async for messages in _messages_mentioning(conn, org_id, platform, aliases):
@@ -51,7 +51,7 @@ async def redact(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlat
                 for before, after in zip(messages, redacted, strict=True)
                 if replace(after, raw=before.raw) != before
             ]
-            # The original record is never shown: a change in it alone is no event.
+            # Nobody can see the original record, so a change in it alone is no event.
             await outbox.append(conn, org_id, "message.revised", visible)
             new_texts = [
                 after.id
@@ -74,7 +74,7 @@ async def redact(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlat
 async def _rename_rooms(
     conn: Connection, org_id: OrgId, platform: str, aliases: PersonAliases
 ) -> Counter[str]:
-    """Redact a person from names and topics of private rooms; count the other rooms that name them."""
+    """Redact a person in names and topics of private rooms, and count the other rooms that name the person."""
     rooms = await erased.rooms_containing(conn, org_id, platform, aliases.names)
     naming = [room for room in rooms if aliases.is_named_in(room.name) or aliases.is_named_in(room.topic)]
     renamed = [
@@ -87,7 +87,7 @@ async def _rename_rooms(
 
 
 async def count_remaining(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlatform) -> int:
-    """Return how many messages of others would still change; 0 after an erasure."""
+    """Return how many messages of others still have something to redact; 0 after an erasure."""
     count = 0
     for platform, aliases in identifiers.items():
         async for messages in _messages_mentioning(conn, org_id, platform, aliases):
@@ -96,7 +96,7 @@ async def count_remaining(conn: Connection, org_id: OrgId, identifiers: Identifi
 
 
 def redacted_message(message: MessageContents, aliases: PersonAliases) -> MessageContents:
-    """Return a message of somebody else without the person."""
+    """Return a message of somebody else in which the person is redacted."""
     redactor = Redactor(
         aliases=aliases,
         mentions_them=aliases.has_account_in(message.mentions),
@@ -126,7 +126,7 @@ async def _messages_mentioning(
 
 
 def _is_named_in_fields(message: MessageContents, aliases: PersonAliases) -> bool:
-    """Return whether the structured fields of a message contain one of the names."""
+    """Return whether the structured fields of a message contain a name of the person."""
     fields = (message.attachments, message.metadata, message.raw)
     return any(
         aliases.is_named_in(json.dumps(field, ensure_ascii=False)) for field in fields if field is not None

@@ -1,7 +1,7 @@
 """Decides whether a privacy request takes effect at once or waits for a person.
 
-Only an unmistakable request takes effect: it stands alone, is neither hedged nor quoted, and has a clear
-reference. Hiding messages by mistake costs more than asking.
+Only an unmistakable request takes effect at once: it is the whole message, is neither hedged nor quoted, and it is
+clear what it refers to. Hiding messages by mistake costs more than asking.
 """
 
 import re
@@ -15,9 +15,9 @@ from roomlore.privacy.identifiers import with_straight_apostrophes
 from roomlore.privacy.records import BY_RULES, PrivacyRequest, RequestMessage
 from roomlore.privacy.scope import RECENT, referenced_messages
 
-#: A longer message contains more than a request.
+#: Characters. A longer message contains more than a request.
 MAX_PLAIN_LENGTH = 200
-#: The limit for a message with a label: "off the record: …".
+#: Characters. The limit for a message that begins with a label: "off the record: …".
 LONGEST_LABELLED = 400
 
 BY_LANGUAGE_MODEL = "a language model heard it, no rule"
@@ -65,7 +65,7 @@ PLAIN_FORGET = lazy_pattern(
     _I,
     most=MAX_PLAIN_LENGTH,
 )
-#: The same with a named value.
+#: A whole message that asks to forget a named value.
 PLAIN_FORGET_VALUE = lazy_pattern(_POLITE + rf"{_VERB} [^;:!?\n]{{3,160}}" + _END, _I, most=MAX_PLAIN_LENGTH)
 _NEXT_SENTENCE = lazy_pattern(r"[.!?]\s+\S", most=MAX_PLAIN_LENGTH)
 
@@ -82,7 +82,7 @@ PLAIN_CONFIDENTIAL = lazy_pattern(
     _I,
     most=MAX_PLAIN_LENGTH,
 )
-#: A label at the beginning that makes the rest confidential.
+#: A label at the beginning of a message that makes the rest confidential.
 CONFIDENTIAL_LABEL = lazy_pattern(
     r"(?:please[, ]+)?(?:strictly )?(?:off[ -]the[ -]record|confidentially|in (?:strict )?confidence|for your (?:eyes|ears) only|"
     r"just between us)(?:, ?[\w.'-]{1,40})?[:,]\s*\S",
@@ -152,7 +152,7 @@ def _is_plain(request: PrivacyRequest, text: str) -> bool:
 
 
 def _reference_reason(request: PrivacyRequest, message: RoomMessage, before: Sequence[RoomMessage]) -> str:
-    """Return a doubt if the referenced message does not exist or is long ago."""
+    """Return a doubt if the message that is referred to does not exist or is far back; empty if there is no doubt."""
     refers = request.refers_back or bool(request.subject)
     if request.identifiers or request.is_ongoing or (request.kind != "forget" and not refers):
         return ""

@@ -1,10 +1,10 @@
 """Resolves what a privacy request covers, and matches messages against it.
 
 A request always covers its author's own messages. It covers messages of others only if they repeat a secret: a
-distinctive value that its first author wants forgotten (or an agent for them) or marked as confidential, an alias
-told in confidence, or a credential that was called one. A name is no secret: naming something first gives no
-rights over what others say about it. A restriction covers the messages of its author; it covers everybody's if a
-second person or an agent confirms it, or if people restrict themselves.
+distinctive value whose first author (or an agent for them) wants it forgotten or marks it as confidential, an alias
+told in confidence, or a value that was called a credential. A name is no secret: being the first to mention something
+gives no rights over what others say about it. A restriction covers the messages of its author. It covers everybody's
+messages if a second person or an agent confirms it, or if people restrict themselves.
 """
 
 import re
@@ -40,11 +40,11 @@ from roomlore.privacy.records import PrivacyRequest, RequestScope
 from roomlore.privacy.topics import topics_of
 from roomlore.text.sentences import without_quoted_lines
 
-#: A request without a subject refers at most so many messages back.
+#: A request without a subject refers to messages at most this far back.
 MAX_DISTANCE = 40
-#: An agent's record refers to a request within so many messages before it.
+#: An agent's record is about a request at most this many messages before it.
 RECENT = 6
-#: A name in more messages than these is a topic of the room, not a secret.
+#: A name that occurs in more messages is a topic of the room and no secret.
 MAX_SECRET_USES = 8
 
 _SMALL = frozenset(
@@ -58,10 +58,10 @@ _SMALL = frozenset(
     )
 )
 
-#: Whoever wrote within this time before a message was present.
+#: Everybody who wrote within this time before a message was present.
 PRESENCE_WINDOW = timedelta(days=1)
 _CLAUSE = lazy_pattern(r"(?<=[.!?])\s|[\n;:]|,\s|\s[-\u2013\u2014]\s")
-#: A statement contains one of these verbs, or code.
+#: Verbs, or signs of code, of which a statement contains at least one.
 _STATES = lazy_pattern(
     r"\b(?:is|are|was|were|am|be|will|can|should|must|use|let's|have|has|had|do|does|did|run|try|go|take|meet|see|means?|needs?|"
     r"starts?|begins?|ends?|goes|comes?|opens?|closes?|leaves?|arrives?|works?|costs?|moves?|stays?|lives?|runs?|stands?|hangs?|"
@@ -69,14 +69,14 @@ _STATES = lazy_pattern(
     r"|'(?:s|re|m|ll|ve)\b|`",
     re.IGNORECASE,
 )
-#: The request repeats what is to be forgotten: "forget that I told you I am ill".
+#: A request that repeats what is to be forgotten: "forget that I told you I am ill".
 _SAYS_IT_AGAIN = lazy_pattern(
     r"\b(?:forget|pretend) (?:that )?i (?:ever |just )?(?:said|mentioned|told you|brought up) (?!that\b|this\b|it\b|anything\b)"
     r"|\b(?:forget|erase|delete) (?:that|how) (?:i|my)\b",
     re.IGNORECASE,
 )
 
-#: The maximum number of values of a request: those it names, then the most recent ones.
+#: The most values of a request: first those that it names, then the most recent ones.
 MAX_VALUES = 32
 
 
@@ -90,11 +90,11 @@ def resolve_scope(
     common: Collection[str] = (),
     present: Collection[ParticipantId] = (),
 ) -> RequestScope:
-    """Return what a request covers; mostly its own message too, which has no other content.
+    """Return what a request covers, which usually includes its own message if that has no other content.
 
-    `room` holds the messages that it may cover, in order; those after the request do not count. `earlier` are the
+    `room` holds the messages that it may cover, in order; messages after the request are ignored. `earlier` are the
     scopes of earlier requests, `common` the values that occur too often for `room` to hold all their messages,
-    `present` the participants who were in the room by the platform's data.
+    `present` the participants who were in the room according to the platform.
     """
     before = messages_before(message, room)
     scope = RequestScope(
@@ -121,7 +121,7 @@ def resolve_scope(
         secrets = _hideable_values(
             values, before, _value_owners(request, message, before, earlier), common=common
         )
-        # Its message also states what holds from now on: do not hide that.
+        # The message also states what is true from now on, which must stay visible.
         return replace(
             scope,
             target_ids=frozenset(about if states_replacement(message.body) else [message.id, *about]),
@@ -145,7 +145,7 @@ def resolve_scope(
 
 
 def covers(scope: RequestScope, message: RoomMessage) -> bool:
-    """Return whether a request covers a message. It never hides a message from its own author."""
+    """Return whether a request covers a message; an author can always see their own message."""
     if scope.restricted_ids is not None and message.author_id in scope.restricted_ids:
         return False
     if message.id in scope.target_ids:
@@ -160,10 +160,10 @@ def covers(scope: RequestScope, message: RoomMessage) -> bool:
 
 
 def _answers_later(scope: RequestScope, message: RoomMessage) -> bool:
-    """Return whether a message replies to a covered one although its author could know that it was confidential.
+    """Return whether a message replies to a covered message although its author could know that this was confidential.
 
-    An earlier reply was public: asking, then restricting the question must not hide the answer. `forget` does not
-    extend to replies: those that repeat a value are covered anyway.
+    A reply before the request was made openly: nobody can hide an answer by restricting the question afterwards.
+    `forget` does not extend to replies, because replies that repeat a value are covered anyway.
     """
     return (
         scope.kind != "forget"
@@ -197,7 +197,7 @@ def referenced_messages(
 
 
 def _previous_turn(message: RoomMessage, before: Sequence[RoomMessage]) -> list[MessageId]:
-    """Return the author's last uninterrupted run of messages."""
+    """Return the last messages of the author before this one that no message of another person separates."""
     turn: list[MessageId] = []
     for each in reversed(before[-MAX_DISTANCE:]):
         if each.author_id == message.author_id:
@@ -208,7 +208,7 @@ def _previous_turn(message: RoomMessage, before: Sequence[RoomMessage]) -> list[
 
 
 def _heard_by(participant_ids: frozenset[ParticipantId], before: Sequence[RoomMessage]) -> set[MessageId]:
-    """Return the messages that these people evidently saw: they replied to them or got them as replies."""
+    """Return the messages that these people evidently saw: those they replied to, and replies to their messages."""
     theirs = {message.id for message in before if message.author_id in participant_ids}
     answering = {message.id for message in before if message.reply_to in theirs}
     return answering | {
@@ -245,13 +245,13 @@ def request_values(
     """Return the values that a request is about."""
     chosen = {*about, message.reply_to} if request.refers_back else set(about)
     repeated = [value for each in before if each.id in chosen for value in distinctive_values(each.body)]
-    # Other values are hidden with their messages; common ones may be repeated by chance.
+    # Other values are hidden only with the messages that are covered; common values may be repeated by chance.
     distinctive = [value for value in reversed(repeated) if is_distinctive(value)]
     return list(dict.fromkeys([*request.identifiers, *distinctive]))[:MAX_VALUES]
 
 
 def with_revealing_parts(values: Iterable[str]) -> list[str]:
-    """Return the values, and the parts that reveal them."""
+    """Return the values, followed by the parts that reveal them."""
     return list(dict.fromkeys(part for value in values for part in (value, *revealing_parts(value))))
 
 
@@ -261,7 +261,10 @@ def _value_owners(
     before: Sequence[RoomMessage],
     earlier: Iterable[RequestScope],
 ) -> set[ParticipantId]:
-    """Return whose values may be forgotten: the author's; for an agent's record, those of the recent requester."""
+    """Return the people whose values may be forgotten: the author.
+
+    For an agent's record, the person who made the request.
+    """
     if not request.is_record or message.author_kind != "agent":
         return {message.author_id}
     recent = {each.id for each in before[-RECENT:] if each.author_id != message.author_id}
@@ -277,13 +280,13 @@ def _hideable_values(
     *,
     common: Collection[str],
 ) -> list[str]:
-    """Return the values that these people may hide in everybody's messages, with the parts that reveal them."""
+    """Return the values that these owners may hide in everybody's messages, and the parts that reveal the values."""
     hideable: list[str] = []
     for value in values:
         holders = _messages_saying(value, before)
         if value in common or not holders or not _is_secret(value, holders, owners):
             continue
-        # A part that occurred before the whole value is something else.
+        # A part that occurred before the whole value did is something else.
         rest = [
             part
             for part in revealing_parts(value)
@@ -309,7 +312,10 @@ def _is_secret(value: str, holders: Sequence[RoomMessage], owners: Collection[Pa
 
 
 def _messages_saying(value: str, before: Sequence[RoomMessage]) -> list[RoomMessage]:
-    """Return the messages with a value, in order, without leading requests to forget it: these give no ownership."""
+    """Return the messages that contain a value, in order, without a first message that only asks to forget it.
+
+    Asking to forget a value does not make anybody its owner.
+    """
     digests = digests_of([value])
     matching = [message for message in before if contains_any(message.body, digests)]
     first = next(
@@ -329,7 +335,7 @@ def _is_confirmed_by_others(
     name_index: NameIndex,
     earlier: Collection[RequestScope],
 ) -> bool:
-    """Return whether a restriction covers everybody's messages: somebody else confirms it."""
+    """Return whether somebody else confirms a restriction, so that it covers everybody's messages."""
     if request.restricted_ids == frozenset({message.author_id}):
         return True
     others = frozenset({message.author_id, *request.restricted_ids})
@@ -352,7 +358,7 @@ def _restricts_same_people(
     before: Sequence[RoomMessage],
     name_index: NameIndex,
 ) -> bool:
-    """Return whether a message restricts these people: by name, or else the people mentioned just before."""
+    """Return whether a message restricts the same people: it names them, or else they were mentioned just before it."""
     if not states_restriction(message.body):
         return False
     request = recognise(message.body, message.author_id, name_index)
@@ -382,7 +388,7 @@ def _is_restricted(scope: RequestScope, message: RoomMessage) -> bool:
     return not (topics & scope.allowed and not topics & (_SENSITIVE_TOPICS - scope.allowed))
 
 
-#: Topics that need an explicit permission, even beside an allowed one.
+#: Topics that are only visible if they are allowed explicitly, even in a message with another, allowed topic.
 _SENSITIVE_TOPICS = frozenset(
     {"health", "contact", "money", "credentials", "customer", "contract", "incident"}
 )
@@ -391,9 +397,9 @@ _SENSITIVE_TOPICS = frozenset(
 def _present_ids(
     message: RoomMessage, before: Sequence[RoomMessage], about: Sequence[MessageId], name_index: NameIndex
 ) -> frozenset[ParticipantId]:
-    """Return who saw something: people who were present, mentioned or replied to, or who wrote last before it.
+    """Return the people who saw something: present, mentioned or replied to, or the last ones to write before it.
 
-    An ambiguous name exempts nobody. An agent is exempt only if it was addressed: agents may repeat what they
+    An ambiguous name exempts nobody. An agent is exempt only if it was addressed, because agents may repeat what they
     recall.
     """
     by_id: Mapping[MessageId, RoomMessage] = {each.id: each for each in before[-MAX_DISTANCE:]}
@@ -420,12 +426,12 @@ def _present_ids(
 
 
 def states_replacement(body: str) -> bool:
-    """Return whether a message that wants something forgotten also states what holds instead."""
+    """Return whether a message that asks to forget something also states what is true instead."""
     body = with_straight_apostrophes(without_quoted_lines(body)[:MAX_REQUEST_LENGTH])
     clauses = _CLAUSE.split(body)
     rest = [clause for clause in clauses if not patterns.FORGET_WORDS.search(clause.lower())]
     if len(rest) == len(clauses) or _SAYS_IT_AGAIN.search(body):
-        # No rule detects the request here, so the rest cannot be told from it.
+        # The rules detect no request here, so the rest of the message cannot be separated from the request.
         return False
     return any(
         not clause.rstrip().endswith("?") and len(TOKEN.findall(clause)) > 2 and _STATES.search(clause)  # noqa: PLR2004

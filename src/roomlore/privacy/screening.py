@@ -1,7 +1,7 @@
 """Screens texts for privacy requests before a transaction begins, off the event loop.
 
-Screening is pure text work on hostile input. So no lock is held meanwhile and other calls go on. A text that takes
-too long is stored like any other, and the worker screens it again.
+Screening only works on text, which may be hostile. Because it runs outside transactions, it holds no lock, and other
+calls continue. A text that takes too long is stored like any other, and the worker screens it again.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from roomlore.privacy.recogniser import may_hold_request
 
 #: The time limit of one text; most take less than a millisecond.
 TEXT_TIMEOUT = 10.0
-#: By text: whether it may state a privacy request; None: screening timed out.
+#: Whether each text may state a privacy request; None if its screening timed out.
 Screened = Mapping[str, bool | None]
 NOTHING_SCREENED: Screened = MappingProxyType({})
 
@@ -24,7 +24,10 @@ LOG = logging.getLogger(__name__)
 
 
 async def screen(texts: Iterable[str], known: Screened = NOTHING_SCREENED) -> dict[str, bool | None]:
-    """Return for each text whether it may state a request, None on a timeout. `known` are earlier results."""
+    """Return for each text whether it may state a request; None if its screening timed out.
+
+    `known` are earlier results.
+    """
     unique = list(dict.fromkeys(texts))
     results: dict[str, bool | None] = {text: known[text] for text in unique if text in known}
     waiting = [text for text in unique if text not in results]
@@ -42,7 +45,7 @@ async def screen(texts: Iterable[str], known: Screened = NOTHING_SCREENED) -> di
 async def request_messages(
     conn: Connection, org_id: OrgId, bodies: Mapping[MessageId, str], known: Screened
 ) -> list[MessageId]:
-    """Return the messages that may state a request; enqueue those that timed out for the worker."""
+    """Return the messages that may state a request; enqueue messages whose screening timed out for the worker."""
     results = await screen(bodies.values(), known)
     timed_out = [key for key, body in bodies.items() if results[body] is None]
     if timed_out:

@@ -81,8 +81,8 @@ def to_row(
 def to_spans(request: PrivacyRequest, body: str) -> dict[str, Any]:
     """Return the parsed words of a request as positions in its message.
 
-    They are parsed only once: people named like a value or like a name in it may join later. Words that the
-    message does not contain are dropped.
+    Requests are parsed only once, because somebody who joins later may be called like a value or a name in the request.
+    Words that the message does not contain are left out.
     """
     whole = _place(request.subject, body)
     words = [request.subject] if whole is not None else TOKEN.findall(request.subject)
@@ -97,7 +97,7 @@ def to_spans(request: PrivacyRequest, body: str) -> dict[str, Any]:
 
 
 def to_request(row: StoredRequest, body: str) -> PrivacyRequest | None:
-    """Return the stored request; None if its message was edited, or it waits for people it names."""
+    """Return the stored request; None if its message was edited, or if it waits for people whom it names."""
     if row.spans is None or not is_unchanged(row.spans, body):
         return None
     request = PrivacyRequest(
@@ -113,7 +113,7 @@ def to_request(row: StoredRequest, body: str) -> PrivacyRequest | None:
 
 
 def with_spans(request: PrivacyRequest, spans: Mapping[str, Any], body: str) -> PrivacyRequest:
-    """Return the request with the words at the spans of its message, and no others."""
+    """Return the request with exactly the words at these spans of its message."""
     topic, values, awaited = (
         tuple(_text_at(place, body) for place in spans.get(part, ()))
         for part in ("topic", "values", "awaited")
@@ -122,7 +122,7 @@ def with_spans(request: PrivacyRequest, spans: Mapping[str, Any], body: str) -> 
 
 
 def is_unchanged(spans: Mapping[str, Any], body: str) -> bool:
-    """Return whether the message was not edited since."""
+    """Return whether the message is the one for which the spans were stored."""
     return spans["body"] == _digest(body)
 
 
@@ -132,7 +132,10 @@ def _places(found: Iterable[str], body: str) -> list[list[int]]:
 
 
 def _place(words: str, body: str) -> list[int] | None:
-    """Return the position of words in a body: exact, in any case, or with other separators; not inside longer words."""
+    """Return start and end of words in a body, in any case and with any separators, but not inside longer words.
+
+    Return None if absent.
+    """
     tokens: list[str] = TOKEN.findall(words)
     if not tokens:
         return None
@@ -157,9 +160,9 @@ def _topics(names: Iterable[str]) -> frozenset[Topic]:
     return frozenset(cast("Iterable[Topic]", names))
 
 
-#: A distinctive value in more messages than these is not searched further.
+#: If a distinctive value occurs in more messages than this, no further messages are searched for it.
 MAX_OCCURRENCES = 200
-#: A restriction covers at most so many earlier messages.
+#: The most earlier messages that a restriction covers.
 MAX_MESSAGES_BACK = 1_000
 
 
@@ -169,9 +172,9 @@ class RoomExcerpt:
 
     #: In the order of the room.
     messages: Sequence[RoomMessage]
-    #: By source message: the values that occur too often to load all their messages.
+    #: By source message, those values that occur in too many messages to load them all.
     common: Mapping[MessageId, frozenset[str]] = field(default_factory=dict[MessageId, frozenset[str]])
-    #: By source message: who was present.
+    #: By source message, the participants who were present.
     present: Mapping[MessageId, frozenset[ParticipantId]] = field(
         default_factory=dict[MessageId, frozenset[ParticipantId]]
     )
@@ -210,7 +213,7 @@ async def load_excerpt(
 async def load_present(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
 ) -> dict[MessageId, frozenset[ParticipantId]]:
-    """Return who was present at messages, as far as the platform states it."""
+    """Return the participants who were present at each message, as far as the platform states this."""
     present: dict[MessageId, set[ParticipantId]] = defaultdict(set)
     for message_id, participant_id in await kept.present_participants(conn, org_id, ids):
         present[message_id].add(participant_id)
@@ -220,7 +223,7 @@ async def load_present(
 async def load_starts(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
 ) -> dict[MessageId, datetime]:
-    """Return the start of ongoing restrictions by source message; without an entry they start at the beginning."""
+    """Return the start of each ongoing restriction by source message; one without an entry starts at the beginning."""
     starts = await kept.restriction_starts(conn, org_id, ids, back=MAX_MESSAGES_BACK)
     return {start.message_id: start.sent_at for start in starts}
 
@@ -233,7 +236,7 @@ async def load_restricted(
     *,
     among: Collection[MessageId] | None = None,
 ) -> list[RoomMessage]:
-    """Return the messages that a restriction may cover, in the whole room or `among` some."""
+    """Return the messages that a restriction may cover: of the whole room, or of those in `among`."""
     ids = await kept.messages_since(
         conn, org_id, room_id, since=scope.since, author_ids=scope.author_ids, among=among
     )
@@ -242,7 +245,7 @@ async def load_restricted(
 
 @dataclass(slots=True, kw_only=True)
 class _ExcerptLoader:
-    """The messages loaded so far."""
+    """Loads the messages of an excerpt, and keeps those loaded so far."""
 
     conn: Connection
     org_id: OrgId
@@ -270,7 +273,7 @@ class _ExcerptLoader:
         searches: dict[tuple[MessageId, str], SoughtWord] = {}
         patterns: dict[tuple[MessageId, str], tuple[MessageId, str]] = {}
         for voice_id, names in values.items():
-            # Values with a higher limit last: of equal patterns the last one decides.
+            # Values with a higher limit come last, because of several equal patterns the last one is used.
             for value in sorted(names, key=is_distinctive):
                 limit = MAX_OCCURRENCES if is_distinctive(value) else MAX_SECRET_USES
                 for part in with_revealing_parts([value]):
@@ -290,5 +293,5 @@ class _ExcerptLoader:
 
 
 def _like_pattern(*words: str) -> str:
-    # Match any letter where the database folds case differently.
+    # The database may fold the case of other letters differently, so any character matches in their place.
     return f"%{'%'.join(''.join(sign if sign.isascii() else '_' for sign in word) for word in words)}%"

@@ -35,14 +35,14 @@ _STEMS: dict[Topic, str] = {
 _PATTERNS: dict[Topic, re.Pattern[str]] = {
     topic: lazy_pattern(rf"(?<![\w-])(?:{stems})(?![\w])", re.IGNORECASE) for topic, stems in _STEMS.items()
 }
-#: A time or a day: its topic is the schedule if nothing else matches.
+#: A time or a day. It makes the topic the schedule if no other topic matches.
 _WHEN = lazy_pattern(
     r"\b\d{1,2}(?::\d\d)?\s?(?:am|pm)\b|\b\d{1,2}:\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\btomorrow\b",
     re.IGNORECASE,
 )
 
 
-#: Treatments: health, unless a time makes them part of a schedule.
+#: Treatments. Their topic is health, unless a time makes them part of a schedule.
 _TREATMENT = lazy_pattern(
     r"(?<![\w-])(?:labs?|lab-\w+|tests?|imaging|scans?|ultrasound\w*|mri|x-ray\w*|biops\w+|blood\w*|assessment|oncolog\w+"
     r"|specialty|treatment\w*|surger\w+|therap\w+|charts?|hospital\w*|vaccin\w+|h\w*cg)(?!\w)",

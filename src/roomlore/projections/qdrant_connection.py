@@ -176,7 +176,7 @@ class QdrantConnection:
         major, minor = int(numbers[1]), int(numbers[2])
         if (major, minor) < MIN_VERSION:
             needed = ".".join(map(str, MIN_VERSION))
-            why = f"Qdrant {major}.{minor} is too old: copies need {needed} or newer"
+            why = f"Qdrant {major}.{minor} is too old: an index needs {needed} or newer"
             raise BackendUnavailable(why, cure=f"install a newer Qdrant, then {_REBUILD}")
 
     async def collections(self) -> list[str]:

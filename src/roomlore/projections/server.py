@@ -24,12 +24,12 @@ class IndexMissing(IndexUnavailable):
     """The server does not have this index."""
 
     def __init__(self, server: str) -> None:
-        super().__init__(f"the copy in {server} is gone", cure=rebuild_hint(server))
+        super().__init__(f"the index in {server} is gone", cure=rebuild_hint(server))
 
 
 def wrong_index(server: str, why: str) -> IndexUnavailable:
     """Return the error for an index that Roomlore cannot use."""
-    return IndexUnavailable(f"the copy in {server} {why}", cure=rebuild_hint(server))
+    return IndexUnavailable(f"the index in {server} {why}", cure=rebuild_hint(server))
 
 
 def rebuild_hint(server: str) -> str:

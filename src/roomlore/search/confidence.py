@@ -8,25 +8,26 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.search.ranking import BASE_SIMILARITY, BASE_TEXTS, ScoredMessage
 from roomlore.search.records import MatchReason
 
-#: Confidence that an answer needs, by evidence: token vectors, vectors, or words only. They hold for any embedding model;
-#: docs/decisions/answer-thresholds.md says how they were measured.
+#: Lowest confidence of an answer, by the evidence compared: token vectors, vectors, or words only. The values suit any
+#: embedding model; docs/decisions/answer-thresholds.md says how they were measured.
 TOKEN_THRESHOLD, VECTOR_THRESHOLD, WORD_THRESHOLD = 0.41, 0.33, 0.27
-#: Confidence is computed from so many of the best messages, however many are wanted.
+#: Confidence is computed from at most this many of the best messages, whatever the limit of results.
 CANDIDATES_READ = 50
-#: Weight of the relevance of the best single message, and the factor by which confidence may exceed that relevance: many
-#: slightly similar messages make no answer.
+#: Weight of the best single message's relevance, and the factor by which confidence may exceed that relevance: many
+#: slightly similar messages are no answer.
 BEST_MESSAGE_WEIGHT, MOST_CARRIED = 2.0, 1.2
-#: Weight of how much the closest text stands out: a room that is about everything is close to everything.
+#: Weight of the margin by which the closest text is closer than usual. In a room about everything, every text is close.
 OUTLIER_WEIGHT = 4.0
-#: Weight of whether people named in the question wrote closer texts than others, and the largest difference that counts:
-#: beyond it the name must not outweigh the content.
+#: Weight of the name margin (`_name_margin`), and its limit in both directions, so that a name never outweighs the
+#: content.
 NAMED, MAX_NAME_DIFFERENCE = 6.0, 0.1
-#: The sum of all evidence is divided by this.
+#: The weighted sum of all evidence is divided by this to give a confidence of 0..1.
 MAX_EVIDENCE = 8.0
-#: Shorter words are rarely names.
+#: A word that may be a name; shorter words rarely are.
 NAME = lazy_pattern(r"\w{3,}")
 WORD = lazy_pattern(r"\w+")
-#: Common words of questions, which name nobody. "Will" and "May" are missing, because they are common names.
+#: Common words of questions that are not taken for names. "Will" and "May" are left out of this list, because they are
+#: common names.
 NOT_NAMES = frozenset(
     WORD.findall(
         """
@@ -41,15 +42,18 @@ NOT_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confidence:
-    """The confidence of a search, and the threshold for the evidence that it had."""
+    """The confidence of a search, and the threshold that applies to its evidence."""
 
-    #: 0..1; None without results.
+    #: 0..1; None if the search has no results.
     value: float | None
     threshold: float
 
 
 def relevance(why: MatchReason) -> float:
-    """Return the mean of similarity and coverage, 0..1; unlike the score it does not depend on other candidates."""
+    """Return the mean of similarity and coverage, 0..1.
+
+    Unlike the score, it does not depend on the other candidates.
+    """
     similarity = max(why.similarity or 0.0, 0.0)
     return (similarity + (why.coverage or 0.0)) / 2
 
@@ -59,10 +63,10 @@ def confidence(
 ) -> Confidence:
     """Return the confidence that the answer is among the results, and the threshold for it.
 
-    Where token vectors were compared, five signs are added up: the best message by similarity, words and tokens
-    together; the closest text; the relevance of the best single message; how much the closest text stands out; and
-    whether people named in the question wrote closer texts than others. Otherwise similarity and words count, or words
-    alone if nothing has a vector.
+    If token vectors were compared, the confidence sums five parts: the highest sum of similarity, coverage and rerank
+    score; the highest rerank score; the best relevance; the margin of the closest text; and the margin of people named
+    in the question. Otherwise it is computed from similarity and coverage, or from coverage alone if no message has a
+    vector.
     """
     best = scored[:CANDIDATES_READ]
     if not best:
@@ -89,9 +93,10 @@ def confidence(
 
 
 def _outlier_margin(rerank_score: Collection[float]) -> float:
-    """Return how much closer the closest text is than usual: without an answer, all results are about as close.
+    """Return how much closer the closest text is than usual.
 
-    Speaker verification normalises scores by a cohort in the same way (Auckenthaler et al. 2000).
+    Without an answer the margin is small: all texts are about as close. Speaker verification normalises scores by a
+    cohort in the same way (Auckenthaler et al. 2000).
     """
     usual = (sum(rerank_score) + BASE_TEXTS * BASE_SIMILARITY) / (len(rerank_score) + BASE_TEXTS)
     return max(rerank_score) - usual
@@ -100,7 +105,10 @@ def _outlier_margin(rerank_score: Collection[float]) -> float:
 def _name_margin(
     question: str, scored: Sequence[ScoredMessage], rerank_score: Mapping[MessageId, float]
 ) -> float:
-    """Return how much closer texts by people named in the question are than texts by others."""
+    """Return how much higher the best rerank score of people named in the question is than that of others.
+
+    0 if the named people, or the others, wrote no compared text.
+    """
     words = set(WORD.findall(question.casefold())) - NOT_NAMES
     named: list[float] = []
     others: list[float] = []

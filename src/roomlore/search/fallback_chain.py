@@ -1,8 +1,8 @@
 """Answers a question from the first stage that has good enough evidence.
 
-The stages are: the room in which the question is asked, memories, the whole history, and log files if there are any. Each
-stage leaves a trace with its candidates, its best evidence and its threshold. "Not known" is an answer too. Messages come
-before memories: a memory answers only if no message fits better and answers.
+The stages are: the room in which the question is asked, memories, the whole history, and log files if there are any.
+Each stage records a trace with its candidates, its best evidence and its threshold. "Not known" is a possible answer. A
+memory answers only if no message fits better and answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,15 @@ from roomlore.search.message_search import SearchQuery, search_messages
 from roomlore.search.quotes import Quote, quoted_text, select_quotes
 from roomlore.search.records import Answer, LogMatch, MatchedMemory, StageName, StageOutcome, StageTrace
 
-#: Thresholds of memories, by words and similarity, and by words alone. For messages the search states the threshold.
+#: Lowest relevance of a memory, by words and similarity, and by words alone. For messages the search states the
+#: threshold.
 MEMORY_THRESHOLD = 0.42
 MEMORY_WORD_THRESHOLD = 0.19
-#: Threshold of log lines: relevance is half of the coverage. It is higher than for memories, because nothing tells what
-#: people say in a log from what programs write there.
+#: Lowest relevance of a log line, which is half of its coverage. It is higher than for memories, because nothing
+#: distinguishes what people say in a log from what programs write.
 LOG_THRESHOLD = 0.3
 MAX_CITATIONS = 3
-#: A citation has at least this share of the best relevance.
+#: A citation has at least this share of the relevance of the best one.
 CITATION_RATIO = 0.6
 #: Threads read per stage.
 THREADS_READ = 10
@@ -74,10 +75,10 @@ class FallbackResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MessageStage:
-    """What a stage over messages found."""
+    """The result of a stage that searches messages."""
 
     candidates: int
-    #: What the answer would cite, best first.
+    #: The quotes that the answer would cite, best first.
     cited: Sequence[Quote]
     confidence: float | None
     threshold: float
@@ -87,8 +88,8 @@ class _MessageStage:
         return bool(self.cited) and self.confidence is not None and self.confidence >= self.threshold
 
     def added_to(self, result: FallbackResult, stage: StageName) -> FallbackResult:
-        """Return the result with the trace of this stage, and its quotes if it answers."""
-        # Results without anything to quote (questions that nobody answered) are no evidence.
+        """Return the result with the trace of this stage added, and with its quotes if the stage answers."""
+        # A search whose results have nothing to quote (for example, only questions without answers) is no evidence.
         best = None if not self.candidates else self.confidence if self.cited else 0.0
         outcome = "answered" if self.is_answered else "below_threshold" if self.candidates else "empty"
         step = StageTrace(
@@ -137,7 +138,10 @@ async def run_fallbacks(
 def _add_memories(
     result: FallbackResult, found: Sequence[MatchedMemory], history: _MessageStage, *, threshold: float
 ) -> FallbackResult:
-    """Return the result with the memories, or with the history if it answers and fits better, or no memory answers."""
+    """Return the result with its answer from the memories or from the history.
+
+    The history answers if it has quotes and either fits better than the memories or no memory answers.
+    """
     cited = [match for match in found if match.strength >= threshold][:MAX_CITATIONS]
     by_messages = max((quote.relevance for quote in history.cited), default=0.0)
     outcome: StageOutcome = "answered" if cited else "below_threshold" if found else "empty"
@@ -152,7 +156,7 @@ def _add_memories(
 
 
 def add_log_stage(result: FallbackResult, found: LogFindings) -> FallbackResult:
-    """Return a result that no other stage answers, with the log lines that were found."""
+    """Return a result that no earlier stage answers, with the stage of log files added."""
     cited = [line for line in found.lines if line.strength >= LOG_THRESHOLD][:MAX_CITATIONS]
     step = StageTrace(
         stage="logs",

@@ -1,8 +1,9 @@
-"""Prompts a language model with the evidence for an answer, and validates what it writes.
+"""Prompts a language model with the evidence for an answer, and validates its reply.
 
-Both are untrusted text. The prompt has one line per source, between two marks and behind labels that no source can
-contain. The reply must be sentences with citations. One sentence that cites nothing, cites an unknown label, contains a
-number or only words that its sources lack, or is more than one sentence, rejects the whole reply.
+Evidence and reply are untrusted text. The prompt has one line per source, between two marks and behind labels that no
+source can contain. The reply must consist of sentences with citations. The whole reply is rejected if one sentence
+cites nothing or an unknown label, has a number that its sources lack, shares no word with its sources, or is really
+several sentences.
 """
 
 import re
@@ -18,7 +19,7 @@ from roomlore.domain.rendering import safe_text
 from roomlore.search.fallback_chain import FallbackResult
 from roomlore.search.quotes import memory_line, message_line
 
-#: Characters; about what fits into the smallest language models.
+#: Characters of evidence in a prompt; about what fits into the smallest language models.
 LONGEST_MATERIAL = 10_000
 LONGEST_LINE = 1_000
 LONGEST_QUESTION = 1_000
@@ -55,8 +56,9 @@ ANSWER_SCHEMA: Mapping[str, Any] = {
 
 #: Markup, links and addresses: anything that a renderer or a shell might interpret.
 _MARKUP = lazy_pattern(r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE)
-#: A sentence that ends and is followed by more text. Decimals, times and file names continue without a space or in lower
-#: case. An abbreviation counts as an end: otherwise too many sentences would share one citation.
+#: The end of a sentence with more text after it. Decimals, times and file names have no such end: they continue without
+#: a space or in lower case. An abbreviation counts as an end, because otherwise too many sentences would share one
+#: citation.
 _MORE_FOLLOWS = lazy_pattern(
     r"[.!?…؟۔।॥]\W{0,99}\s\S|[!?…؟۔।॥‼⁇⁈⁉。｡．！？]\W{0,99}\w|[^\WA-Z_]\.\W{0,99}[A-ZÀ-ÞΑ-ΩА-Я]"  # noqa: RUF001
 )
@@ -73,7 +75,7 @@ class AnswerPrompt:
     """The user message for a language model: the sources between two marks, and the question."""
 
     text: str
-    #: Lines by label.
+    #: Lines of the prompt by label.
     lines: Mapping[str, str]
     #: Ids of messages and memories by label.
     citations: Mapping[str, UUID]
@@ -81,7 +83,7 @@ class AnswerPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CitedAnswer:
-    """A valid answer of a language model; each sentence is followed by the labels that it cites."""
+    """A valid answer of a language model; after each sentence come the labels that it cites."""
 
     text: str
     citations: Mapping[str, UUID]
@@ -89,7 +91,7 @@ class CitedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedAnswer:
-    """Why an answer is rejected, in one phrase that quotes nobody."""
+    """The reason why an answer is rejected, in one phrase that quotes nobody."""
 
     reason: str
 
@@ -132,7 +134,7 @@ def build_prompt(result: FallbackResult) -> AnswerPrompt:
 
 
 def validate_answer(answer: str, prompt: AnswerPrompt, *, question: str) -> CitedAnswer | RejectedAnswer:
-    """Return the answer, or why it is rejected; the answer may repeat numbers of the question."""
+    """Return the answer, or why it is rejected. The answer may repeat numbers of the question."""
     begin, end = answer.find("{"), answer.rfind("}")
     if begin < 0 or len(answer) > _LONGEST_ANSWER:
         return RejectedAnswer(reason="it is not the JSON that was asked for")
@@ -170,10 +172,10 @@ def _problem_in(text: str, labels: Sequence[str], prompt: AnswerPrompt, question
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a sentence is one line of words and nothing else."""
+    """Return whether a text is one line of plain words."""
     return (
         0 < len(text) <= LONGEST_SENTENCE
-        # No line ends, no other controls, no characters that turn or hide letters.
+        # No line breaks or control characters, and no characters that reorder or hide letters.
         and text.isprintable()
         and _WORD.search(text) is not None
         and not _MARKUP.search(text)
@@ -182,9 +184,9 @@ def _is_plain(text: str) -> bool:
 
 
 def _is_supported(text: str, cited: Sequence[str], question: str) -> bool:
-    """Return whether a sentence has a word of its sources, and only numbers of its sources and the question.
+    """Return whether a sentence shares a word with its sources, and takes all numbers from its sources or the question.
 
-    The author's name is no such word: it would support any claim about that person.
+    The author's name is not such a word: it would support any claim about that person.
     """
     numbers = {number for source in (*cited, question) for number in _NUMBER.findall(source)}
     words = {word.casefold() for line in cited for word in _WORD.findall(_HEAD.sub("", line, count=1))}

@@ -1,7 +1,7 @@
 """Parses one line of a log file: who wrote what, where and when.
 
-Roomlore's own JSON lines have fixed field names. Other formats are read by the usual names of such fields; what a line
-does not state stays empty and is never guessed from the text.
+Roomlore's own JSON lines have fixed field names. Other formats are read by the usual names of such fields. What a line
+does not state stays empty; nothing is guessed from the text.
 """
 
 import json
@@ -20,7 +20,8 @@ _OWN_FORMAT_FIELDS = frozenset({"id", "room", "author", "text", "sent_at"})
 _TEXTS = ("text", "body", "content", "message", "msg")
 #: Objects that may hold the message in logs of agent sessions.
 _WRAPPER_FIELDS = ("payload", "item")
-#: Blocks of a language model's message: each text block is a paragraph; the others are not part of the text.
+#: Types of blocks in a language model's message that hold its text, a paragraph each. Blocks of other types are
+#: ignored.
 _BLOCKS = frozenset({"text", "input_text", "output_text"})
 _UNSPOKEN_BLOCKS = frozenset(
     {"thinking", "reasoning", "tool_use", "tool_result", "tool_call", "function_call"}
@@ -31,7 +32,7 @@ _INNER_AUTHORS = ("author", "user", "sender", "from", "username", "nick")
 _AUTHORS = ("author", "user", "sender", "from", "username", "nick", "name", "display_name")
 _AUTHOR_IDS = ("author_id", "user_id", "sender_id", "from_id", "account_id")
 _ROOMS = ("room", "channel", "room_id", "channel_id", "room_name", "channel_name", "chat", "chat_id")
-#: Stands for a room that is stated in an unknown way; no file is mapped to it.
+#: Placeholder for a room that is stated in an unknown form; no file is mapped to it.
 _SOME_ROOM = "?"
 _TIMES = ("sent_at", "timestamp", "time", "ts", "date", "datetime", "created_at", "@timestamp")
 _IDS = ("id", "message_id", "external_id", "msg_id", "ts", "client_msg_id", "event_id", "uuid")
@@ -40,40 +41,40 @@ _KINDS = ("kind", "type", "subtype")
 _ADDRESSEES = ("to", "recipients", "recipient")
 _SECONDS = lazy_pattern(r"\d+(\.\d+)?")
 _MENTION = lazy_pattern(r"<@[!&]?([^>\s]{1,255})>|(?<!\w)@([\w.-]{1,255})")
-#: Smaller timestamps are seconds, larger ones milliseconds.
+#: Timestamps below this are in seconds, others in milliseconds.
 _SECONDS_BELOW = 100_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
-    """The content of a line."""
+    """The content of one line of a log."""
 
     text: str
     author_name: str = ""
-    #: Possible ids or names of the author; the first is an id if `is_exact`.
+    #: Possible ids or names of the author; the first one is an id if `is_exact`.
     accounts: Sequence[str] = ()
     persona: str = ""
-    #: Mentioned ids or names.
+    #: Ids or names of mentioned participants.
     mentions: Sequence[str] = ()
     sent_at: datetime | None = None
     platform: str = ""
     room: str = ""
     #: Possible ids of the message on its platform.
     ids: Sequence[str] = ()
-    #: Roomlore's format: room and author have the names under which they are stored.
+    #: Whether the line is in Roomlore's format: room and author then have the names under which they are stored.
     is_own_format: bool = False
-    #: The line says that the message was deleted; an earlier line may have the message.
+    #: Whether the line says that the message was deleted; the message itself may be in an earlier line.
     is_deleted: bool = False
-    #: An ordinary message without addressees.
+    #: Whether it is an ordinary message to everybody: no other kind, no addressees.
     is_for_all: bool = True
 
     @property
     def is_exact(self) -> bool:
-        """Whether room, author and id are stated with the platform's ids."""
+        """Whether room, author and id of the message are the platform's ids."""
         return self.is_own_format and bool(self.platform and self.room and self.ids and self.accounts)
 
     def possible_accounts(self, platforms: Sequence[str]) -> Iterator[AccountName]:
-        """Yield the accounts that may be the author or mentioned, on any of the platforms."""
+        """Yield the accounts that may have written the message or be mentioned in it, on each of the platforms."""
         for platform in platforms:
             for account in (*self.accounts, *self.mentions):
                 yield platform, account, ""
@@ -81,7 +82,10 @@ class LogRecord:
                     yield platform, account, self.persona
 
     def possible_rooms(self, mapped: RoomName | None) -> list[RoomName]:
-        """Return the rooms that it may belong to: the file's room, and the stated one, completed by the file's."""
+        """Return the rooms that the message may belong to: the room of the file, and the room that the line states.
+
+        What the line does not state of its room is taken from the room mapped to the file.
+        """
         if mapped is None:
             return [(self.platform, self.room)] if self.platform and self.room else []
         stated = (self.platform or mapped[0], self.room or mapped[1])
@@ -89,13 +93,13 @@ class LogRecord:
 
 
 def parse_line(line: bytes) -> LogRecord | None:
-    """Return the content of a line; None if it is no JSON object, or has neither text nor a deletion."""
+    """Return the content of a line; None if it is no JSON object, or has neither a text nor a deletion."""
     fields = parse_json(line)
     return None if fields is None else parse_record(fields)
 
 
 def parse_json(line: bytes) -> Mapping[str, Any] | None:
-    """Return the JSON object of a line; None if it is none."""
+    """Return the JSON object in a line; None if the line is no JSON object."""
     try:
         value: object = json.loads(line)
     except (ValueError, RecursionError):
@@ -104,13 +108,13 @@ def parse_json(line: bytes) -> Mapping[str, Any] | None:
 
 
 def parse_record(fields: Mapping[str, Any]) -> LogRecord | None:
-    """Return the content of a JSON object; None if it has neither text nor a deletion."""
+    """Return the content of a JSON object; None if it has neither a text nor a deletion."""
     text, inner = _text(fields)
     is_deleted = fields.get("deleted") is True
     if not (text.strip() or is_deleted):
         return None
     author = _first_present(fields, _AUTHORS) or _first_present(inner, _INNER_AUTHORS)
-    # The role in a chat with a language model stands for the author if none is named.
+    # In a chat with a language model, the role stands for the author if the line names no author.
     role = _as_text(inner.get("role")) or _as_text(fields.get("role"))
     is_own = fields.get("schema") == SCHEMA or fields.keys() >= _OWN_FORMAT_FIELDS
     return LogRecord(
@@ -130,7 +134,7 @@ def parse_record(fields: Mapping[str, Any]) -> LogRecord | None:
 
 
 def _text(fields: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return the text, and the inner object that holds it, which is empty if the line itself does."""
+    """Return the text, and the inner object that holds it; that object is empty if the line itself holds the text."""
     for key in (*_TEXTS, *_WRAPPER_FIELDS):
         value = fields.get(key)
         words = "" if key in _WRAPPER_FIELDS else _text_of_blocks(value)
@@ -148,7 +152,7 @@ def _text(fields: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _text_of_blocks(value: object) -> str:
-    """Return a text, or the text blocks of a list; reasoning and tool calls are left out."""
+    """Return the text of a value: the value itself, or the text blocks of a list without reasoning and tool calls."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -168,8 +172,8 @@ def _ids(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_public(fields: Mapping[str, Any], role: str) -> bool:
-    """Return whether nothing says that this is another kind of message or has addressees."""
-    # A tuple and no set: the value of a field may not be hashable.
+    """Return whether this is an ordinary message to everybody: no other kind, no addressees."""
+    # A tuple rather than a set, because the value of a field may not be hashable.
     ordinary = ("message", role) if role in _CHAT_ROLES else ("message",)
     is_ordinary = all(_is_empty(fields.get(key)) or fields[key] in ordinary for key in _KINDS)
     return is_ordinary and all(_is_empty(fields.get(key)) for key in _ADDRESSEES) and "audience" not in fields
@@ -180,7 +184,7 @@ def _is_empty(value: object) -> bool:
 
 
 def _room(fields: Mapping[str, Any]) -> str:
-    """Return the stated room; empty if there is none."""
+    """Return the room that the line states; empty if it states none."""
     stated = next((fields[key] for key in _ROOMS if not _is_empty(fields.get(key))), None)
     if stated is None:
         return ""
@@ -211,7 +215,7 @@ def _name(author: object) -> str:
 
 
 def _accounts(fields: Mapping[str, Any], author: object) -> list[str]:
-    """Return possible names of the author's account, most likely first."""
+    """Return possible names of the author's account, the most likely first."""
     inner = [_string_field(author, key) for key in ("id", *_NAMES)]
     outer = [_as_text(fields.get(key)) for key in (*_AUTHOR_IDS, *_AUTHORS)]
     return [word for word in dict.fromkeys([*inner, *outer]) if word]
@@ -236,5 +240,5 @@ def _time(value: object) -> datetime | None:
 
 
 def _without_surrogates(text: str) -> str:
-    """Return a text without halves of surrogate pairs and NUL, which the database does not accept."""
+    """Return a text without NUL and lone surrogates, which the database does not accept."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", " ")

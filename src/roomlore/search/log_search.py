@@ -1,8 +1,8 @@
 """Searches log files that were not imported, line by line: the last stage of the fallback chain.
 
 Operators see every line. Others see lines of files that are mapped to a room, if they could read that room at the time
-of the line. Messages that are stored already are left out. So is every line that may have been removed: by an erasure, by
-a retention period or by a privacy request. If a line does not say enough to decide that, it is left out too.
+of the line. Left out are messages that are already stored, and lines that an erasure, a retention period or a privacy
+request may have removed. A line that does not say enough to decide this is left out too.
 
 The caller runs `scan_logs`, which reads the files; `best_candidates`; `drop_excluded`, which asks the database; and
 `to_findings`.
@@ -44,19 +44,19 @@ SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 LONGEST_LINE = 2**20
 MOST_BYTES = 200_000_000
 MOST_SECONDS = 5.0
-#: Words of a question that are searched for.
+#: The most words of a question that are searched for.
 MOST_WORDS = 32
 #: Candidates kept while reading; if there are more, the worse half is dropped.
 MAX_KEPT = 2_000
 #: Lines checked in the database at once.
 CHECK_BATCH = 200
-#: Lines that may be shown; after so many no more are checked.
+#: The most lines that are shown; once there are so many, no more lines are checked.
 MAX_MATCHES = 100
-#: Characters shown of a line.
+#: The most characters of a line that are shown.
 LONGEST_TEXT = 2_000
-#: Folders and files named in a note.
+#: The most folders and files that a note names.
 MOST_NAMED = 3
-#: Ids of deleted messages that are remembered while reading.
+#: The most ids of deleted messages that are remembered while reading.
 MOST_DELETED = 1_000_000
 #: Errors of links and of files that have just disappeared.
 _NO_FILE = frozenset({errno.ELOOP, errno.ENOENT})
@@ -69,14 +69,14 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 
 @dataclass(slots=True, kw_only=True)
 class ReadBudget:
-    """How much may still be read, and until when."""
+    """The bytes that may still be read, and the time when reading must end."""
 
     bytes_left: int
-    #: By `clock`.
+    #: A time of `clock`.
     deadline: float
     clock: Callable[[], float]
     stop: threading.Event = field(default_factory=threading.Event)
-    #: Why reading ended early; empty if it did not.
+    #: Why reading ended early; empty if it read everything.
     cut_short: str = ""
 
     def take(self, size: int) -> bool:
@@ -94,17 +94,17 @@ class ReadBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLine:
-    """A line with its position."""
+    """A line of a log file, with its position."""
 
-    #: Name of the folder and path in it.
+    #: The name of the folder, and the path of the file in it.
     file: str
     number: int
-    #: None for a line that is too long, and where a file could not be read further.
+    #: The bytes of the line; None if the line is too long, or if the file could not be read further.
     data: bytes | None
 
 
 def folder_label(folder: Path) -> str:
-    """Return the folder's name, which begins the names of its files and does not say where it is."""
+    """Return the folder's name, which begins the names of its files and does not reveal where the folder is."""
     return _printable(folder.name or folder.resolve().name or ".")
 
 
@@ -120,8 +120,8 @@ def read_lines(
     Args:
         folders: Read one after another.
         budget: Limits of bytes and time.
-        wanted: Decides by its name whether a file is opened.
-        unreadable: Receives what cannot be opened, and why: `logs: No such file or directory`.
+        wanted: Receives a file's name; returns whether to open the file.
+        unreadable: Called with each unopenable file or folder and the reason: `logs: No such file or directory`.
     """
     for folder in folders:
         for file, descriptor in _open_log_files(folder, wanted, unreadable):
@@ -139,7 +139,7 @@ def _open_log_files(
     folder_name = folder_label(folder)
 
     def skipped(error: OSError) -> None:
-        # The error has only the last part of the path.
+        # The error only has the last part of the path.
         unreadable(f"{folder_name}/…/{_printable(Path(os.fsdecode(error.filename)).name)}: {error.strerror}")
 
     try:
@@ -159,7 +159,7 @@ def _open_log_files(
     except OSError as error:
         unreadable(f"{folder_name}: {error.strerror}")
     except RuntimeError:
-        # `resolve` raises this for a link to itself.
+        # `resolve` raises this error for a link to itself.
         unreadable(f"{folder_name}: {os.strerror(errno.ELOOP)}")
 
 
@@ -175,7 +175,7 @@ def _newest_first(files: Sequence[str], directory: int) -> list[str]:
 
 
 def _open_file(name: str, directory: int, label: str, unreadable: Callable[[str], None]) -> int | None:
-    """Return a descriptor of a regular file; None if it is no regular file or cannot be opened."""
+    """Return a descriptor of a regular file; None for anything else, and for a file that cannot be opened."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(name, flags, dir_fd=directory)
@@ -220,19 +220,22 @@ class LogFolders:
     """The folders of log files, and the rooms of the files."""
 
     folders: Sequence[Path]
-    #: Platform and external id of the room by file name pattern. No `*` matches a slash: `logs/general-*.jsonl` is no
-    #: file in the folder `logs/general-private`.
+    #: Platform and external id of a room, by the file name pattern of its logs. A `*` never matches a slash:
+    #: `logs/general-*.jsonl` matches no file in the folder `logs/general-private`.
     rooms: Mapping[str, RoomName] = field(default_factory=dict[str, RoomName])
     most_bytes: int = MOST_BYTES
     most_seconds: float = MOST_SECONDS
 
     def room_of(self, file: str) -> RoomName | None:
-        """Return the room of the first pattern that matches a file."""
+        """Return the room of the first pattern that matches a file; None if no pattern does."""
         return next((room for pattern, room in self.rooms.items() if _matches_pattern(file, pattern)), None)
 
     @property
     def ambiguous_folders(self) -> tuple[Path, Path] | None:
-        """Two different folders of the same name: their files would have the same names."""
+        """Return two different folders of the same name, whose files would have the same names.
+
+        Return None if there are none.
+        """
         by_name: dict[str, Path] = {}
         for folder in self.folders:
             first = by_name.setdefault(folder_label(folder), folder)
@@ -246,13 +249,14 @@ class LogVisibility:
     """Which lines a viewer may see."""
 
     is_operator: bool
-    #: For others: the rooms that they may read, each with their membership periods; None for an open room.
+    #: For viewers who are no operators: the rooms that they may read, each with their membership periods; None for an
+    #: open room.
     rooms: Mapping[RoomName, Sequence[Period] | None] = field(
         default_factory=dict[RoomName, Sequence[Period] | None]
     )
 
     def may_open(self, room: RoomName | None) -> bool:
-        """Return whether the viewer may see any line of a file that is mapped to this room."""
+        """Return whether the viewer may see some lines of a file that is mapped to this room."""
         return self.is_operator or room in self.rooms
 
     def may_see(self, record: LogRecord, room: RoomName | None) -> bool:
@@ -274,38 +278,38 @@ class LogCandidate:
     record: LogRecord
     file: str
     number: int
-    #: The room that its file is mapped to.
+    #: The room that its file is mapped to; None without a mapping.
     mapped_room: RoomName | None
     terms: frozenset[str]
 
     @property
     def is_question(self) -> bool:
-        """Whether it is a question itself, which answers none."""
+        """Whether the line is a question itself, which cannot be an answer."""
         return ends_in_question_mark(self.record.text)
 
     @property
     def rooms(self) -> list[RoomName]:
-        """The rooms that it may belong to."""
+        """The rooms that the line may belong to."""
         return self.record.possible_rooms(self.mapped_room)
 
     @property
     def message_names(self) -> list[MessageName]:
-        """The messages that it may be, by room and id."""
+        """The stored messages that the line may be a copy of, by room and id."""
         return [(*room, key) for room in self.rooms for key in self.record.ids]
 
 
 @dataclass(slots=True, kw_only=True)
 class LogScan:
-    """What was read for a question; removed messages are still among it."""
+    """The result of reading the logs for one question; removed messages are not yet left out."""
 
     candidates: list[LogCandidate] = field(default_factory=list[LogCandidate])
     #: Whether candidates were dropped because there were too many.
     is_truncated: bool = False
-    #: Lines that are no JSON object or too long, and files that could not be read to the end.
+    #: The number of lines that are no JSON object or too long, and of files that could not be read to the end.
     broken_lines: int = 0
-    #: Room and id of messages that a log says are deleted.
+    #: Room and id of each message that a log says was deleted.
     deleted: set[tuple[RoomName | None, str]] = field(default_factory=set[tuple[RoomName | None, str]])
-    #: Folders and files that could not be opened, and why.
+    #: Folders and files that could not be opened, with the reasons.
     unreadable: list[str] = field(default_factory=list[str])
     cut_short: str = ""
 
@@ -318,7 +322,7 @@ class LogFindings:
     lines: Sequence[LogMatch] = ()
     #: How many visible lines share a word with the question, at most `MAX_MATCHES`.
     matched: int = 0
-    #: What was not searched, and why; empty if everything was.
+    #: What was not searched, and why; empty if everything was searched.
     note: str = ""
 
 
@@ -329,7 +333,7 @@ def query_terms(text: str) -> list[str]:
 
 
 def is_applicable(scope: SearchFilter) -> bool:
-    """Return whether logs may answer: not if the filter names authors, whose names in a log may differ."""
+    """Return whether logs may answer: not if the filter names authors, because authors may have other names in logs."""
     filters = (scope.author_ids, scope.author_kinds, scope.conversation_ids, scope.answered, scope.last)
     return all(value is None for value in filters)
 
@@ -345,8 +349,8 @@ async def scan_logs(
     """Return the lines that match a question and that the viewer may see, within the time range of `scope`.
 
     Raises:
-        BadInput: two folders have the same name. Only operators learn that; others get nothing, because a room's file
-            in one folder could show what is in the other.
+        BadInput: two folders have the same name. Raised for operators only; others get an empty scan, because a file of
+            one folder could be mistaken for a file of the other.
     """
     if logs.ambiguous_folders is not None:
         if not visibility.is_operator:
@@ -368,7 +372,7 @@ async def scan_logs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LogReader:
-    """Reads log files for one question; blocking."""
+    """Reads log files for one question. It blocks."""
 
     logs: LogFolders
     visibility: LogVisibility
@@ -380,7 +384,8 @@ class _LogReader:
         scan = LogScan()
         if not self.terms:
             return scan
-        # A cheap test before a line is parsed. Other alphabets can be escaped in several ways, so it is skipped for them.
+        # A cheap test before a line is parsed. It works for ASCII words only, because other characters can be escaped
+        # in several ways.
         is_ascii = all(term.isascii() for term in self.terms)
         markers = [term.encode() for term in (*self.terms, '"deleted"')] if is_ascii else [b""]
         lines = read_lines(
@@ -431,9 +436,9 @@ class _LogReader:
 
 
 def best_candidates(scan: LogScan) -> list[LogCandidate]:
-    """Return the candidates that no log says are deleted, those with most words first and questions last.
+    """Return the candidates that no log says are deleted: those that share most words first, questions last.
 
-    Rarity does not count yet, because it would depend on lines that the viewer may not see.
+    Rarity is not used yet, because it would depend on lines that the viewer may not see.
     """
     kept = [
         candidate
@@ -444,7 +449,7 @@ def best_candidates(scan: LogScan) -> list[LogCandidate]:
 
 
 def _matches_pattern(file: str, pattern: str) -> bool:
-    """Compare part by part, so that no `*` matches a slash."""
+    """Return whether a file name matches a pattern, compared part by part so that no `*` matches a slash."""
     parts, patterns = file.split("/"), pattern.split("/")
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
@@ -464,30 +469,30 @@ def _is_object(data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogExclusions:
-    """What is stored and what was removed, as far as some candidates may belong to it."""
+    """Which candidates are stored, and what was removed of the rooms, accounts and times that they may be of."""
 
-    #: Messages that exist or existed.
+    #: Messages that are stored, or were stored once.
     stored: set[MessageName]
-    #: Rooms with redacted or erased messages.
+    #: Rooms that contain redacted or erased messages.
     rooms: set[RoomName]
     ranges: Mapping[RoomName, Sequence[ErasedRange]]
     #: Rooms in which a privacy request restricts messages.
     restricted_rooms: set[RoomName]
-    #: Texts of candidates without a room that a privacy request restricts.
+    #: Texts that a privacy request restricts, of candidates without a room.
     restricted_texts: set[str]
     #: Whether any account, room or time range of the org was erased.
     erased: ErasedKinds
-    #: Rooms of the candidates that were erased.
+    #: Those rooms of the candidates that were erased.
     erased_rooms: frozenset[RoomName]
     #: Start of the retention period by room.
     kept_since: Mapping[RoomName, datetime]
-    #: When accounts were erased.
+    #: The time at which each account was erased.
     accounts: Mapping[AccountName, datetime]
-    #: All platforms, for candidates without a room.
+    #: All platforms of the org, for candidates without a room.
     platforms: Sequence[str]
 
     def is_stored(self, line: LogCandidate) -> bool:
-        """Return whether the message exists or existed."""
+        """Return whether the line's message is stored, or was stored once."""
         return not self.stored.isdisjoint(line.message_names)
 
     def is_possibly_erased(self, line: LogCandidate) -> bool:
@@ -502,7 +507,7 @@ class LogExclusions:
         return self._is_in_erased_range(line, rooms) or self._is_by_erased_account(line)
 
     def _is_in_erased_range(self, line: LogCandidate, rooms: Sequence[RoomName]) -> bool:
-        """Return whether a line may be from an erased time range, or from before its room's retention period."""
+        """Return whether a line may be from an erased time range, or older than the retention period of its room."""
         sent_at = line.record.sent_at
         since = [self.kept_since[room] for room in rooms or self.kept_since if room in self.kept_since]
         ranges = [span for room in rooms for span in self.ranges.get(room, ())]
@@ -531,9 +536,11 @@ def _possible_platforms(line: LogCandidate, all_platforms: Sequence[str]) -> lis
 async def drop_excluded(
     conn: Connection, org_id: OrgId, found: Sequence[LogCandidate], *, now: datetime
 ) -> tuple[list[LogCandidate], int]:
-    """Return the lines that are neither stored nor possibly removed, and how many are possibly removed.
+    """Return the lines that may be shown, and the number of lines that may have been removed.
 
-    It stops at `MAX_MATCHES` lines; which ones does not depend on the excluded lines among them.
+    A line may be shown if its message is not stored and was certainly not removed.
+
+    The checks end after `MAX_MATCHES` lines. The choice of these lines does not depend on excluded lines among them.
 
     Args:
         conn: Reads for the operator: exclusions apply even if the viewer may not see them.
@@ -609,7 +616,7 @@ def to_findings(
 ) -> LogFindings:
     """Return the lines that may be shown, best first, and a note about what was not searched.
 
-    Rarity counts these lines only; others may have been removed.
+    The rarity of a word is counted in these lines only, because other lines may have been removed.
 
     Args:
         scan: What was read.
@@ -624,7 +631,7 @@ def to_findings(
     ranked = sorted(answers, key=lambda line: (-coverage(line), line.file, line.number))
     notes = [f"cut short: {scan.cut_short}"] if scan.cut_short else []
     if is_operator:
-        # Others may not learn whether a broken line contains a word of the question.
+        # Only operators may learn this: a broken line may contain a word of the question.
         if scan.unreadable:
             more = len(scan.unreadable) - MOST_NAMED
             named = [*scan.unreadable[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
@@ -645,10 +652,13 @@ def to_findings(
 def _coverage_by_rarity(
     lines: Sequence[LogCandidate], terms: Sequence[str]
 ) -> Callable[[LogCandidate], float]:
-    """Return a function from a line to its share of the question's words, weighted by rarity in these lines, 0..1."""
+    """Return a function that maps a line to its share of the question's words, 0..1, weighted by rarity.
+
+    The rarity of a word is counted in these lines.
+    """
     lines_with = Counter(term for line in lines for term in line.terms)
     rarity = {term: log(1 + 2 * len(lines) / max(lines_with[term], 0.5)) for term in terms}
-    # Sums of floats depend on their order, so it is always that of the question.
+    # A sum of floats depends on the order, so the order is always that of the question.
     total = sum(rarity.values()) or 1.0
     return lambda line: sum(rarity[term] for term in terms if term in line.terms) / total
 

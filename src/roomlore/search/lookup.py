@@ -1,7 +1,8 @@
 """Resolves a name, or the beginning of an id, to a room, participant, message or conversation.
 
-Only what the connection's viewer may see can be found. Each function raises NotFound if there is no match, and BadInput if
-there are several. That error lists each match by its id, with its name in brackets, which no name can contain.
+Only what the connection's viewer may see can be found. Each function raises NotFound if there is no match, and BadInput
+if there are several matches. The error lists the id of each match with its name in brackets; names cannot contain
+brackets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,16 +34,16 @@ class HasId(Protocol):
 
 Identified = TypeVar("Identified", bound=HasId)
 
-#: A message by word, or a position in a room; None is the end of the room.
+#: A word for a message, or a position in a room; None is the end of the room.
 PositionLike = str | Position | None
-#: The viewer, by any account.
+#: The word for the viewer, with all of the viewer's accounts.
 SELF = "me"
-#: Prefix of a word for the conversation of a message.
+#: Begins a word that stands for the conversation of a message.
 MESSAGE_PREFIX = "message:"
 
 
 async def participant(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
-    """Return the participant of that name, account or id; if one person has several accounts, the first."""
+    """Return the participant with that name, account or id; if the person has several accounts, the first of them."""
     exact = await _find_accounts(conn, org_id, word)
     persons = {key.person_id or key.id: key for key in reversed(exact)}
     _check_unique("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in persons.values()])
@@ -50,7 +51,7 @@ async def participant(conn: Connection, org_id: OrgId, word: str) -> Participant
 
 
 async def single_account(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
-    """Return the one account of that name, account or id, also if its person has others."""
+    """Return the one account with that name, account or id, even if its person has further accounts."""
     exact = await _find_accounts(conn, org_id, word)
     _check_unique("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in exact])
     return exact[0].id
@@ -63,12 +64,15 @@ async def _find_accounts(conn: Connection, org_id: OrgId, word: str) -> list[Par
 
 
 async def accounts(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
-    """Return every account that the viewer knows of the person of that name, account or id."""
+    """Return every account, as far as the viewer may know it, of the person with that name, account or id."""
     return await directory.accounts(conn, org_id, await participant(conn, org_id, word))
 
 
 async def accounts_of_person(conn: Connection, viewer: Viewer, word: str) -> list[ParticipantKey]:
-    """Return the visible accounts of the person of that name, account or id; `me` is the viewer, never an operator."""
+    """Return the visible accounts of the person with that name, account or id.
+
+    `me` stands for the viewer, unless the viewer is an operator.
+    """
     if word.lower() != SELF:
         return await accounts(conn, viewer.org_id, word)
     if viewer.participant_id is None:
@@ -77,7 +81,10 @@ async def accounts_of_person(conn: Connection, viewer: Viewer, word: str) -> lis
 
 
 async def accounts_named(conn: Connection, org_id: OrgId, names: Sequence[str]) -> list[ParticipantKey]:
-    """Return all visible accounts with these names, by the whole name or its first word; none if one name is unknown."""
+    """Return all visible accounts whose whole name, or its first word, is one of these.
+
+    The result is empty if one name is unknown.
+    """
     known = await directory.accounts(conn, org_id, None)
     found: list[ParticipantKey] = []
     for name in names:
@@ -91,7 +98,7 @@ async def accounts_named(conn: Connection, org_id: OrgId, names: Sequence[str]) 
 
 
 async def conversation(conn: Connection, org_id: OrgId, word: str) -> ConversationId:
-    """Return the conversation of that id or beginning of an id, or the conversation of a message."""
+    """Return the conversation whose id is or begins with the word, or the conversation of a message."""
     _check_word("conversation", word)
     if word.startswith(MESSAGE_PREFIX):
         member = await message(conn, org_id, word.removeprefix(MESSAGE_PREFIX), room_id=None)
@@ -103,7 +110,7 @@ async def conversation(conn: Connection, org_id: OrgId, word: str) -> Conversati
 
 
 async def room(conn: Connection, org_id: OrgId, word: str) -> RoomId:
-    """Return the room of that name, external id or id; `workspace/name` distinguishes rooms of one name."""
+    """Return the room with that name, external id or id; `workspace/name` distinguishes rooms of the same name."""
     _check_word("room", word)
     found = await directory.find_rooms(conn, org_id, word)
     _check_unique("room", word, [f"{key.id} [{safe_name(_place(key))}]" for key in found])
@@ -111,13 +118,13 @@ async def room(conn: Connection, org_id: OrgId, word: str) -> RoomId:
 
 
 def _place(key: RoomKey) -> str:
-    """Return what distinguishes a room from others of its name."""
+    """Return what distinguishes a room from other rooms of the same name."""
     named = f"{key.workspace}/{key.name} " if key.workspace else ""
     return f"{named}{key.platform} {key.external_id}"
 
 
 async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None) -> Message:
-    """Return the message of that id or external id, or the last one of a room."""
+    """Return the message with that id or external id, or the last message of a room."""
     _check_word("message", word)
     if word == LAST and room_id is not None:
         newest = (await messages.messages_before(conn, org_id, room_id, AFTER_ALL, limit=1)).items
@@ -131,7 +138,8 @@ async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
 async def position(conn: Connection, org_id: OrgId, word: PositionLike, *, room_id: RoomId) -> Position:
     """Return the position of a message in a room.
 
-    A position may be of a message that is gone; then a page after it repeats the messages of the same time.
+    The message of a given position may no longer exist; a page after that position then repeats messages of the same
+    time.
     """
     if word is None:
         return AFTER_ALL
@@ -145,7 +153,8 @@ async def position(conn: Connection, org_id: OrgId, word: PositionLike, *, room_
 async def trigger_message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId) -> Message:
     """Return the message to answer, for a connection that applies recall restrictions.
 
-    The room's last is the last unrestricted message. A restricted message can be named, and comes without its text.
+    The last message of a room is here its last unrestricted one. A restricted message can be named by its id, and is
+    returned without its text.
     """
     try:
         return await message(conn, org_id, word, room_id=room_id)
@@ -162,19 +171,19 @@ def _first_word(name: str) -> str:
 
 
 def _check_word(what: str, word: str) -> None:
-    """Refuse characters that the database does not accept: NUL and halves of surrogate pairs."""
+    """Raise BadInput if a word has characters that the database does not accept: NUL or lone surrogates."""
     if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
         raise NotFound(what, word)
 
 
 def single(what: str, word: str, found: Sequence[Identified]) -> Identified:
-    """Return the only item of a lookup by id; raise NotFound or BadInput unless there is exactly one."""
+    """Return the only match of a lookup; raise NotFound if there is none, BadInput if there are several."""
     _check_unique(what, word, [str(item.id) for item in found])
     return found[0]
 
 
 def _check_unique(what: str, word: str, choices: Iterable[str]) -> None:
-    # By their names, which follow the ids.
+    # Sorted by the names, which follow the ids.
     named = sorted(choices, key=lambda choice: choice.partition(" ")[2])
     if not named:
         raise NotFound(what, word)

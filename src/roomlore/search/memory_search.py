@@ -1,7 +1,7 @@
 """Searches the memories that the viewer may see, by words and by vectors.
 
-A memory without a vector is found by its words; the caller may supply its similarity. A superseded memory is returned
-only with the memory that replaced it.
+A memory without a vector is found by its words, and the caller may supply its similarity. A superseded memory is only
+returned together with the memory that replaced it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ from roomlore.search.confidence import relevance
 from roomlore.search.message_search import QueryVector, SearchQuery
 from roomlore.search.records import MatchedMemory, MatchReason
 
-#: Candidates by words, and by each vector.
+#: The most candidates by words, and by each vector.
 MAX_CANDIDATES = 10
-#: Relevance by similarity alone is this share of the cosine: 0.7 clears the threshold for words and similarity
-#: together. docs/decisions/memories-are-embedded-like-messages.md says how it was measured.
+#: The relevance of a memory found by similarity alone is this share of the cosine, so a cosine of 0.7 reaches the
+#: threshold for words and similarity. docs/decisions/memories-are-embedded-like-messages.md says how it was measured.
 DENSE_ONLY_FACTOR = 0.6
 
 
@@ -42,7 +42,7 @@ def is_applicable(scope: SearchFilter) -> bool:
 
 async def without_vectors(conn: Connection, org_id: OrgId, question: SearchQuery) -> list[Memory]:
     """Return the candidates that have no vector of the question's model, in no particular order."""
-    # The candidates by the question's own vector have one.
+    # Candidates found by the question's own vector have a vector of that model.
     found = await _candidates(conn, org_id, question, vectors=[question.second_vector])
     lacking = [key for key, why in found.items() if why.similarity is None]
     return await memories.memories_by_id(conn, org_id, lacking) if lacking else []
@@ -51,7 +51,10 @@ async def without_vectors(conn: Connection, org_id: OrgId, question: SearchQuery
 async def search_memories(
     conn: Connection, org_id: OrgId, question: SearchQuery, *, similarities: Mapping[MemoryId, float]
 ) -> MemorySearchResult:
-    """Return the visible memories that match a question, best first; `similarities` are of those without a vector."""
+    """Return the visible memories that match a question, best first.
+
+    `similarities` holds those of memories without a vector.
+    """
     candidates = await _candidates(conn, org_id, question, vectors=[question.vector, question.second_vector])
     found = {
         key: why if why.similarity is not None else replace(why, similarity=similarities.get(key))
@@ -65,7 +68,7 @@ async def search_memories(
     }
     grouped: dict[MemoryId, list[MemoryId]] = {}
     for key in found:
-        # An archived memory does not answer, nor do those that it replaced.
+        # An archived memory does not answer, nor do the memories that it replaced.
         if key in by_id and current[key] in by_id and by_id[current[key]].status == "active":
             grouped.setdefault(current[key], []).append(key)
     matches = [
@@ -89,7 +92,10 @@ async def search_memories(
 async def _candidates(
     conn: Connection, org_id: OrgId, question: SearchQuery, *, vectors: Sequence[QueryVector]
 ) -> dict[MemoryId, MatchReason]:
-    """Return candidates by words and by the given vectors; similarities are always by the question's own vector."""
+    """Return why each candidate, found by words or by one of the vectors, matches.
+
+    Similarities are always to the question's own vector.
+    """
     found = {
         match.memory_id: MatchReason(
             score=match.coverage, similarity=None, coverage=match.coverage, terms=match.terms

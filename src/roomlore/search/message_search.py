@@ -31,13 +31,13 @@ from roomlore.search.ranking import (
 from roomlore.search.records import Hit, MatchReason
 from roomlore.search.threads import build_threads, load_threads, max_shown, visible_members
 
-#: Candidates by words and by vectors; their neighbours are added.
+#: The number of candidates by words and by vectors; their neighbours are added to these.
 LEXICAL_CANDIDATES, DENSE_CANDIDATES = 40, 20
-#: The most candidates of each kind, however many threads are wanted.
+#: The most candidates by words, and by vectors, however many threads are wanted.
 MOST_PROPOSED = 1_000
-#: So many of the best messages are compared with the question token by token.
+#: The number of best messages that are compared with the question token by token.
 RERANKED = 50
-#: Messages looked up per thread, because several may lie in one thread.
+#: Messages looked up per wanted thread, because several may be in one thread.
 MESSAGES_PER_THREAD, RECENT_PER_THREAD = 3, 5
 
 #: The id of an embedding model and the question's vector by it; None searches by words only.
@@ -46,17 +46,17 @@ QueryVector = tuple[str, NDArray[np.float32]] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
-    """A question, embedded, with candidates that an index has proposed."""
+    """A question with its vectors, and with candidates that an index has proposed."""
 
     text: str
     vector: QueryVector
-    #: One row per token, if the embedding model has token vectors.
+    #: (tokens, bytes) of the question; None if the embedding model has no token vectors.
     tokens: NDArray[np.int8] | None = None
-    #: Nearest messages by an index, for some filters; for other filters the database finds them.
+    #: For some filters, the nearest messages according to an index. For other filters the database finds them.
     dense: Sequence[tuple[SearchFilter, Sequence[MessageId]]] = ()
-    #: Best lexical matches by an index, for some filters; for other filters the database finds them.
+    #: For some filters, the best lexical matches according to an index. For other filters the database finds them.
     lexical: Sequence[tuple[SearchFilter, Sequence[MessageId]]] = ()
-    #: The vector by the next embedding model, while messages are being embedded with it.
+    #: The question's vector by the next embedding model, while the org is switching to that model.
     second_vector: QueryVector = None
 
 
@@ -67,7 +67,7 @@ class MessageSearchResult:
     hits: Sequence[Hit]
     #: 0..1; None without hits.
     confidence: float | None
-    #: An answer needs at least this confidence; it depends on the evidence.
+    #: The confidence that an answer needs; it depends on the evidence that was compared.
     threshold: float
 
 
@@ -91,7 +91,7 @@ async def search_messages(
 
 
 async def list_recent(conn: Connection, viewer: Viewer, *, scope: SearchFilter, limit: int) -> list[Hit]:
-    """Return up to `limit` threads with the newest messages, for a question that asks for nothing but a filter."""
+    """Return up to `limit` threads with the newest messages, for a question that consists of filters only."""
     newest = await candidates.newest_messages(conn, viewer.org_id, scope, limit=RECENT_PER_THREAD * limit)
     reasons = {
         message_id: MatchReason(score=1 - place / len(newest), similarity=None, coverage=None, terms=())
@@ -106,7 +106,7 @@ async def _find_candidates(
     """Return the candidates by words and by vectors, with their neighbours, and the words of the question."""
     size = await candidates.filter_size(conn, scope)
     by_index = next((ids for where, ids in question.lexical if where == scope), None)
-    # The database says how rare each word is in any case: an index also counts messages that the viewer may not see.
+    # The database states the rarity of words in any case: an index also counts messages that the viewer may not see.
     wanted = _candidate_count(LEXICAL_CANDIDATES, limit) if by_index is None else 0
     lexical = await candidates.lexical_candidates(
         conn, question.text, scope=scope, measure=size, wanted=wanted
@@ -121,7 +121,8 @@ async def _find_candidates(
     vector, second = (question.vector, question.second_vector) if dense else (None, None)
     if vector is not None:
         by_index = next((ids for where, ids in question.dense if where == scope), None)
-        # `context_window` checks that the viewer may see what an index proposes, and that the filter allows it.
+        # The index only proposes messages; `context_window` checks that the viewer may see them and that they pass the
+        # filter.
         seeds |= dict.fromkeys(await nearest(vector) if by_index is None else by_index)
     by_second = [] if second is None else await nearest(second)
     seeds |= dict.fromkeys(by_second)
@@ -145,7 +146,10 @@ def _candidate_count(usual: int, limit: int) -> int:
 async def _rerank(
     conn: Connection, question: SearchQuery, scored: Sequence[ScoredMessage], *, weight: float
 ) -> dict[MessageId, MatchReason]:
-    """Return why each message was found, best first; the best are compared with the question token by token."""
+    """Return the reason for each message, best first.
+
+    The best messages are compared with the question token by token.
+    """
     reasons = [
         MatchReason(
             score=message.score,
@@ -173,14 +177,17 @@ def _blend(
     *,
     weight: float,
 ) -> list[MatchReason]:
-    """Return the reasons with late interaction in their scores; a message without token vectors keeps its score."""
+    """Return the reasons with late interaction added to their scores.
+
+    A message without token vectors keeps its score.
+    """
     compared = [place for place, vectors in enumerate(tokens) if vectors is not None]
     rerank_score = max_similarity(question, [vectors for vectors in tokens if vectors is not None])
     scores = unit_range(np.array([why.score for why in reasons]))
     by_tokens = scores.copy()
     by_tokens[compared] = unit_range(rerank_score)
     total = (1 - weight) * scores + weight * by_tokens
-    # The scores keep their range, so that messages that were not compared stay behind.
+    # The new scores keep the range of the old ones, so that messages that were not compared stay behind.
     least, greatest = min(why.score for why in reasons), max(why.score for why in reasons)
     close = dict(zip(compared, rerank_score.tolist(), strict=True))
     return [
@@ -197,7 +204,7 @@ async def _load_hits(
     *,
     limit: int,
 ) -> list[Hit]:
-    """Return the first `limit` threads of these messages, in the order of their best message."""
+    """Return the first `limit` threads that contain these messages, in the order of the best message of each."""
     members = await candidates.thread_messages(conn, org_id, list(reasons))
     outline_of = {
         key: outline for outline in build_threads(members, last=scope.last) for key in outline.member_ids

@@ -1,8 +1,8 @@
 """Reads from a question who said something and when, by patterns and without a model.
 
-Only forms that ask who said something ("what did Ana say about …", "messages from bots", "my questions about …") or when it
-was said ("what was said last week about …") narrow a search. A name or a time that is only mentioned does not. In doubt
-nothing is read, because a wrong filter loses answers.
+Filters are read from two forms of questions only: who said something ("what did Ana say about …", "messages from bots",
+"my questions about …"), and when something was said ("what was said last week about …"). A name or a time that is
+merely mentioned is not a filter. In doubt no filter is read, because a wrong filter loses answers.
 """
 
 import re
@@ -24,28 +24,29 @@ PARTICIPANT_KINDS = get_args(ParticipantKind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Which messages to search; all filters apply together."""
+    """The filters of a search; a message must pass all of them."""
 
-    #: Authors by name, account, id or its beginning, or `me`. Each means all accounts of a person; several are or-ed.
+    #: Authors by name, account, id or the beginning of an id, or `me`. Each stands for all accounts of a person. A
+    #: message of any of them passes.
     by: Sequence[str] = ()
-    #: Kinds of authors; several are or-ed.
+    #: Kinds of authors; a message by an author of any of them passes.
     kinds: Sequence[ParticipantKind] = ()
     #: A time, a date, or a phrase such as `yesterday`, `last week`, `3 days ago`.
     since: TimeLike | None = None
-    #: A day, week, month or year counts whole; a time is exact.
+    #: The end. A day, week, month or year is included as a whole; a time is exact.
     until: TimeLike | None = None
     #: An id or its beginning, or `message:` with an id or external id of a message in the conversation.
     conversation: str | None = None
     #: Only messages with a visible answer, or only those without.
     answered: bool | None = None
-    #: Search for the question as it is, without reading filters from it.
+    #: Whether to search for the question as it is, without reading filters from it.
     literal: bool = False
 
     def time_range(self, now: datetime) -> TimeRange:
         """Return the time range, by the clock of `now`.
 
         Raises:
-            BadInput: one is no time, or the end is not after the beginning.
+            BadInput: `since` or `until` is no time, or the end is not after the beginning.
         """
         since, until = _time_bound("since", self.since, now), _time_bound("until", self.until, now)
         start, end = since and since.since, until and (until.until or until.since)
@@ -54,10 +55,10 @@ class Filters:
         return TimeRange(since=start, until=end)
 
     def check(self) -> None:
-        """Do nothing if the kinds are known.
+        """Do nothing if all kinds are known.
 
         Raises:
-            BadInput: one is not.
+            BadInput: a kind is unknown.
         """
         for kind in self.kinds:
             if kind not in PARTICIPANT_KINDS:
@@ -69,16 +70,16 @@ NO_FILTERS = Filters()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedFilters:
-    """The filters that were read from a question; their words are not searched for."""
+    """The filters that were read from a question. Their words are not searched for."""
 
-    #: Names of the authors, as the viewer knows them.
+    #: The authors' names, as the viewer knows them.
     by: Sequence[str]
     kinds: Sequence[ParticipantKind]
     since: datetime | None
     until: datetime | None
-    #: The text that was searched for; empty if the question asks for nothing but the filters.
+    #: The text that was searched for; empty if the question consists of filters only.
     words: str
-    #: Names in the question that the viewer knows nobody by; then the search has no author filter.
+    #: Names in the question that belong to nobody the viewer knows; if there are any, no author filter applies.
     unknown: Sequence[str] = ()
 
     def unknown_names_note(self) -> str:
@@ -87,7 +88,10 @@ class AppliedFilters:
         return names and f"Nobody called {names} is known here; the search covers all authors."
 
     def summary(self) -> str:
-        """Return the filters in one line: by Ana, since 2024-03-04, before 2024-03-11; empty if there are none."""
+        """Return the filters in one line, for example "by Ana, since 2024-03-04, before 2024-03-11".
+
+        The result is empty if there are none.
+        """
         authors = [*map(safe_name, self.by), *(f"{kind}s" for kind in self.kinds)]
         parts = [f"by {' or '.join(authors)}"] if authors else []
         parts += [f"since {_minute(self.since)}"] if self.since else []
@@ -100,27 +104,28 @@ class ParsedQuery:
     """What a question states about author and time, and its topic."""
 
     text: str
-    #: Names of authors as the question has them; nobody may be called so.
+    #: Names of authors as written in the question; there may be no such person.
     names: Sequence[str] = ()
-    #: Whether it asks for the asker's own messages.
+    #: Whether the question asks for the viewer's own messages.
     is_own: bool = False
     kinds: Sequence[ParticipantKind] = ()
-    #: Whether it asks for the questions of the author only.
+    #: Whether the question asks only for questions of the author.
     wants_questions: bool = False
     time_phrase: str | None = None
-    #: Whether the time may also be that of the topic. Then it excludes only what was said before it.
+    #: Whether the time may be that of the topic rather than of the message. It then only excludes messages before that
+    #: time.
     is_time_loose: bool = False
-    #: The question without author and time.
+    #: The text of the question without author and time.
     topic: str = ""
     without_time: str = ""
 
     @property
     def has_author(self) -> bool:
-        """Whether it asks for the messages of somebody."""
+        """Whether the question asks for the messages of somebody."""
         return bool(self.names or self.is_own or self.kinds)
 
     def time_range(self, now: datetime) -> TimeRange | None:
-        """Return the time range, by the clock of `now`; None if the question has none, or an impossible one."""
+        """Return the time range, by the clock of `now`; None if the question has no time, or an impossible one."""
         found = None if self.time_phrase is None else parse_time_range(self.time_phrase, now)
         if found is None or (found.since is not None and found.since > now):
             return None
@@ -129,30 +134,33 @@ class ParsedQuery:
         return TimeRange(since=found.since) if self.is_time_loose else found
 
     def search_text(self, *, author: bool, time: bool) -> str:
-        """Return the text to search for if author and time have become filters, or not."""
+        """Return the text to search for; `author` and `time` tell which of the two became filters and are left out."""
         if (self.time_phrase is not None and not time) or not (author or time):
             return self.text
         return self.without_time if self.has_author and not author else self.topic
 
     def search_texts(self) -> set[str]:
-        """Return everything that `search_text` can return; empty texts search for nothing."""
+        """Return the results of `search_text` for all combinations of its arguments.
+
+        An empty text means that nothing is searched for.
+        """
         both = (False, True)
         return {self.search_text(author=author, time=time) for author in both for time in both}
 
 
-#: Base, past, participle, -ing. Who did this is the author, whatever follows.
+#: Verbs of saying: base, past, participle, -ing. Their subject is the author, whatever follows.
 _SAID = (
     *("say said said saying", "mention mentioned mentioned mentioning", "tell told told telling"),
     *("ask asked asked asking", "reply replied replied replying", "comment commented commented commenting"),
     *("announce announced announced announcing", "suggest suggested suggested suggesting"),
     *("propose proposed proposed proposing", "claim claimed claimed claiming"),
 )
-#: These are also done to letters, so here a topic must follow.
+#: Verbs of writing. They may also be about letters, so a topic must follow.
 _WRITTEN = (
     *("write wrote written writing", "post posted posted posting", "answer answered answered answering"),
     *("explain explained explained explaining",),
 )
-#: Two do this together, so it states the time and no author.
+#: Verbs of something that several people do together, so they state a time and no author.
 _SHARED = (
     "discuss discussed discussed discussing",
     "talk talked talked talking",
@@ -180,10 +188,10 @@ _ABOUT = r"(?:about|on|regarding|concerning)"
 _WAS = r"(?:was|were|is|are|has been|have been|had been|got)"
 _WH = r"(?:(?P<wh>what|which|how|when|where|why)(?P<noun>(?: \w+){0,3}?) )?"
 _REST = r"(?P<rest>(?![\w'-]).*)"
-#: What may follow "Ana's messages" if the question asks for them and not for something about them.
+#: What may follow "Ana's messages" if the question asks for these messages, not for something about them.
 _ONLY = rf"(?P<rest>(?: (?:{_ABOUT}|to|that|in|for) .*|[ ,]+{TIME_PHRASE}(?: .*)?)?\W*)"
 
-#: The forms of a question, each for the whole question. The first match counts.
+#: Patterns of whole questions; the first that matches is used.
 _FORMS = tuple(
     _LEAD + form
     for form in (
@@ -207,7 +215,7 @@ _FORMS = tuple(
     )
 )
 _WHO_SAID = rf"who(?: else)?{_OFTEN} {_PAST}{_REST}"
-#: Each form needs one of these words. Most questions have none, so no form is compiled.
+#: Each form contains one of these words. Most questions contain none, so no form needs to be compiled.
 _NEEDED = lazy_pattern(
     rf"\b(?:{'|'.join(sorted(_CAREFUL | _MUTUAL | {form for verb in _SAID for form in verb.split()}))}"
     rf"|{_NOUN}|by|from|according)\b",
@@ -218,7 +226,7 @@ _FIRST = rf"({TIME_PHRASE})[, ]+(?=\w)"
 _SOON = rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything|something) )?({TIME_PHRASE})"
 _SOON_TO = rf" \w+ ({TIME_PHRASE})"
 _LATE = rf"(?P<topic> .+?)[ ,]+(?P<when>{PAST_PHRASE})\W*"
-#: If the topic has one of these, a time after it may belong to the topic.
+#: Words after which a time may belong to the topic.
 _CLAUSE = sentence_pattern(
     r"\b(?:what|when|where|who|why|how|that|if|whether|will|would|should|could|can|might|may|must|did|does|do|was|were"
     r"|is|are|be|been|has|have|had|going|doing|to|after|before|during|next|tomorrow|happen\w*|\w+'(?:ll|d|re|ve|m))\b"
@@ -230,12 +238,12 @@ _TO_TOPIC = lazy_pattern(
     re.IGNORECASE,
 )
 _TOPICAL = rf"\W*$|[ ,]+(?:about|regarding|concerning|that|anything|something|{TIME_PHRASE})"
-#: Words that are no topic.
+#: Words that are too general to be a topic.
 _PLAIN = lazy_pattern(
     rf"(?:else|exactly|often|many times|kind of|sort of|all|things?|{_NOUN}|\s)*", re.IGNORECASE
 )
 _MARKS = " ?!.,;:"
-#: Such a question asks for one message and not for all.
+#: Question words that ask for one message rather than for all messages.
 _REASONS = frozenset({"when", "where", "why", "how"})
 _QUESTIONS = lazy_pattern(r"\bquestions?\b", re.IGNORECASE)
 _BETWEEN_NAMES = lazy_pattern(r",? and |, | or ", re.IGNORECASE)
@@ -247,7 +255,7 @@ _KINDS: dict[str, ParticipantKind] = {
     **dict.fromkeys(("human", "humans"), "human"),
 }
 _ME = frozenset({"i", "me", "my", "myself"})
-#: Nobody in particular, or a pronoun.
+#: Pronouns and words for nobody in particular.
 _NOT_NAMES = frozenset(
     (
         *("we", "you", "he", "she", "they", "it", "us", "him", "her", "them", "who", "one", "there", "this"),
@@ -255,18 +263,18 @@ _NOT_NAMES = frozenset(
         *("folks", "others"),
     )
 )
-#: No name begins with these; the form did not match after all.
+#: Words that no name begins with; if one follows, the form does not apply.
 _NO_NAME = lazy_pattern(
     r"(?:was|were|is|are|be|been|has|have|had|did|does|do|not|happened|happens)\b", re.IGNORECASE
 )
-#: If one of these follows, the message is the topic and not what is asked for.
+#: If one of these words follows, the question is about the message and does not ask for it.
 _VERDICT = lazy_pattern(r" (?:was|were|is|are|has|had)\b", re.IGNORECASE)
-#: Characters; a longer text has none of the forms.
+#: Characters; no form is tried on a longer text.
 _LONGEST = 500
 
 
 def parse_query(question: str) -> ParsedQuery:
-    """Return what a question states about author and time; for most questions only their text."""
+    """Return what a question states about author and time; for most questions this is only the text."""
     text = " ".join(question[: _LONGEST + 1].replace("\u2019", "'").split())
     if len(question) > _LONGEST or _NEEDED.search(text) is None:
         return ParsedQuery(text=question)
@@ -281,7 +289,7 @@ def parse_query(question: str) -> ParsedQuery:
 
 
 def is_generic_person(name: str) -> bool:
-    """Return whether this is no name: anyone in the office, those who sail."""
+    """Return whether a text stands for people in general and is no name: "anyone in the office", "those who sail"."""
     return without_article(name).lower().split()[0] in _NOT_NAMES
 
 
@@ -293,12 +301,12 @@ def without_article(name: str) -> str:
 
 @cache
 def _compiled(form: str) -> re.Pattern[str]:
-    """Return the compiled pattern; compiling all of them takes 0.2 seconds, so each waits until it is needed."""
+    """Return the compiled pattern. Compiling all forms would take 0.2 seconds, so each is compiled when first used."""
     return sentence_pattern(form, re.IGNORECASE | re.DOTALL)
 
 
 def _is_ambiguous(form: re.Match[str]) -> bool:
-    """Return whether a question of this form may ask for something else than messages."""
+    """Return whether a question of this form may ask for something other than messages."""
     fields = form.groupdict()
     verb, noun, rest = (fields.get("verb") or "").lower(), fields.get("noun") or "", fields["rest"]
     is_done = verb in _CAREFUL and not (_compiled(_TOPICAL).match(rest) and _PLAIN.fullmatch(noun))
@@ -306,7 +314,7 @@ def _is_ambiguous(form: re.Match[str]) -> bool:
 
 
 def _with_authors(parsed: ParsedQuery, form: re.Match[str]) -> ParsedQuery:
-    """Add the authors; none in doubt."""
+    """Return the parsed question with the authors of the form; without authors if in doubt."""
     fields = form.groupdict()
     if not fields.get("who") or (fields.get("verb") or "").lower() in _MUTUAL:
         return parsed
@@ -319,7 +327,7 @@ def _with_authors(parsed: ParsedQuery, form: re.Match[str]) -> ParsedQuery:
         for name, plain in zip(people, bare, strict=True)
         if plain not in _KINDS and plain not in _NOT_NAMES and name.lower() not in _ME
     ]
-    # "Bots and Ana" cannot be one filter, and neither can "Ana and everybody".
+    # "Bots and Ana", or "Ana and everybody", cannot be expressed as one filter.
     is_unnamed = any(name in _NOT_NAMES or _NO_NAME.match(name) for name in bare)
     if is_unnamed or (kinds and (is_own or names)):
         return parsed
@@ -328,7 +336,7 @@ def _with_authors(parsed: ParsedQuery, form: re.Match[str]) -> ParsedQuery:
 
 
 def _with_time(parsed: ParsedQuery, form: re.Match[str], first: str | None) -> ParsedQuery:
-    """Add the time, and the question without it."""
+    """Return the parsed question with the time of the form, and with the text without that time."""
     fields = form.groupdict()
     rest, noun = form["rest"], fields.get("noun") or ""
     when, left, is_loose = first, rest, False
@@ -352,7 +360,7 @@ def _with_time(parsed: ParsedQuery, form: re.Match[str], first: str | None) -> P
 
 
 def _split_time(rest: str, *, after: str) -> tuple[str | None, str, bool]:
-    """Return the time in the text after the verb, the rest of that text, and whether the time is loose."""
+    """Return the time in the text after the verb, the rest of it, and whether the time may belong to the topic."""
     soon = _compiled(_SOON).match(rest)
     if soon is None and after.lower().startswith(("tell", "told", "ask")):
         soon = _compiled(_SOON_TO).match(rest)

@@ -1,4 +1,4 @@
-"""Chooses what of a thread is quoted as an answer, and writes the quotations.
+"""Selects the messages of a thread that are quoted as an answer, and formats the quotations.
 
 Questions without answers, platform notices and injected messages are never quoted.
 """
@@ -14,7 +14,7 @@ from roomlore.search.records import Hit, LogMatch, MatchedMemory
 from roomlore.search.threads import answers_lookup
 from roomlore.text.recognisers import ends_in_question_mark
 
-#: At most so many answers are quoted with a message.
+#: The most answers that are quoted with a message.
 MAX_ANSWERS = 3
 QUOTABLE_KINDS = frozenset[MessageKind]({"message", "whisper"})
 
@@ -48,7 +48,7 @@ def _best_quote(hit: Hit) -> Quote | None:
 
 
 def _to_quote(hit: Hit, message: Message) -> Quote:
-    """Return a message, with its answers if it is a question or the root."""
+    """Return a quote of a message, with its answers if it is a question or the root."""
     answers: list[Message] = []
     if ends_in_question_mark(message.body) or message.id == hit.root.id:
         by_id = {other.id: other for other in hit.messages}
@@ -83,7 +83,7 @@ def message_line(message: Message, hit: Hit) -> str:
 
 
 def memory_line(memory: Memory) -> str:
-    """Return a memory as one line that cannot be taken for a message."""
+    """Return a memory as one line that cannot be mistaken for a message."""
     authors = [safe_name(person.name) for person in memory.participants if person.role == "author"]
     marks = [memory.kind.replace("_", " "), f"{memory.valid_from:%Y-%m-%d}"]
     marks += [f"stated by {' and '.join(authors)}"] if authors else []

@@ -1,9 +1,10 @@
 """Scores messages by words, by vectors and by their neighbours, and the best of them by late interaction.
 
-A chat message rarely repeats the topic of the message before it: the answer to "when do we fly to Rome?" is "Friday". So
-words and similarity of neighbours count towards a message, less with distance. The counts of words are added up before
-they saturate (BM25, Robertson and Zaragoza 2009, as for a longer text). Both scores are added by value and not by rank,
-because differences in BM25 carry much information.
+A chat message rarely repeats the topic of the message before it: the answer to "when do we fly to Rome?" is "Friday".
+So the words and the similarity of neighbours are added to those of a message, with weights that fall with distance.
+Word counts are added before BM25 saturates them, as if the neighbourhood were one longer text (Robertson and Zaragoza
+2009). The BM25 score and the similarity are added by value, not by rank, because differences in BM25 carry much
+information.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,19 +19,20 @@ from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors
 
 #: Weights of the messages one to four places before a message.
 BEFORE_WEIGHTS = (0.5, 0.25, 0.125, 0.0625)
-#: Messages after it count half as much: an answer follows its question.
+#: The factor for messages after a message: an answer follows its question, so they weigh half as much.
 AFTER_FACTOR = 0.5
 CONTEXT_REACH = len(BEFORE_WEIGHTS)
-#: BM25 saturation, and weight of the length. 0.5 and not 0.75 as for documents: messages with their neighbours differ
-#: little in length.
+#: BM25 parameters: saturation, and weight of the length. The latter is 0.5 rather than the usual 0.75, because messages
+#: with their neighbours differ little in length.
 K1, B = 1.5, 0.5
 #: Share of similarity in the score; the rest is BM25.
 DENSE_WEIGHT = 0.4
 #: Share of late interaction in the scores of the best messages.
 LATE_INTERACTION_WEIGHT = 0.5
-#: Usual similarity of unrelated texts, and for how many texts it counts in a mean: the mean of few texts says little.
+#: Usual similarity of unrelated texts, and the number of texts for which it stands in a mean: the mean of few texts
+#: says little.
 BASE_SIMILARITY, BASE_TEXTS = 0.3, 10
-#: How strongly a token loses weight that is close to everything compared.
+#: How strongly the weight of a token falls if it is close to all compared messages.
 _DISTINCTIVENESS = 4
 
 Array = NDArray[np.float64]
@@ -46,7 +48,7 @@ class QueryTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredMessage:
-    """A message with its scores, which are comparable within one search only."""
+    """A message with its scores, which are only comparable within one search."""
 
     message_id: MessageId
     author_name: str
@@ -61,7 +63,7 @@ class ScoredMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringFeatures:
-    """Which parts of the score count; the evaluation turns them off one by one."""
+    """Which parts of the score are used; the evaluation turns them off one by one."""
 
     neighbours: bool = True
     dense: float = DENSE_WEIGHT
@@ -78,7 +80,10 @@ def score_messages(
     limit: int,
     features: ScoringFeatures = ALL_FEATURES,
 ) -> list[ScoredMessage]:
-    """Return the best messages, best first; the rows are in the order of their rooms, neighbours together."""
+    """Return the best messages, best first.
+
+    The rows must be in the order of their rooms, with neighbours next to each other.
+    """
     if not rows:
         return []
     neighbours = _NeighbourWeights(rows, reach=CONTEXT_REACH if features.neighbours else 0)
@@ -95,7 +100,7 @@ def score_messages(
     mass = max(rarities.sum(), 1e-9)
     context_coverage = (gathered > 0) @ rarities / mass
     coverage = (counts > 0) @ rarities / mass
-    # A neighbour is a result only if it matches itself.
+    # A neighbour is only a result if it matches the question itself.
     matching = np.flatnonzero(
         [row.fits and (row.counts is not None or row.similarity is not None) for row in rows]
     )
@@ -115,7 +120,10 @@ def score_messages(
 
 
 class _NeighbourWeights:
-    """Adds the values of neighbours to each row, less with distance and never across rooms."""
+    """Adds the weighted values of neighbours to each row.
+
+    Weights fall with distance, and no row counts across rooms.
+    """
 
     def __init__(self, rows: Sequence[ContextMessage], *, reach: int) -> None:
         self._runs = np.cumsum([not row.follows for row in rows])
@@ -142,7 +150,10 @@ def _bm25(counts: Array, sizes: Array, rarities: Array) -> Array:
 
 
 def _dense_scores(rows: Sequence[ContextMessage]) -> Array | None:
-    """Return the similarity of each row above the mean; 0 for a row without a vector, None if no row has one."""
+    """Return how much the similarity of each row exceeds the mean, 0 for a row without a vector.
+
+    Return None if no row has a vector.
+    """
     known = [row.similarity for row in rows if row.similarity is not None]
     if not known:
         return None
@@ -179,9 +190,9 @@ def _shared_terms(row: ContextMessage, terms: QueryTerms) -> list[str]:
 def fill_similarities(
     rows: Sequence[ContextMessage], similarities: Mapping[MessageId, float]
 ) -> list[ContextMessage]:
-    """Return the rows, with similarities by a second model where the first has none, mapped to the first one's scale.
+    """Return the rows with missing similarities filled in from a second model, on the scale of the first model.
 
-    Messages that both models know give the mapping: equal ranks get equal values.
+    The mapping between the scales comes from messages that both models know: equal ranks get equal values.
     """
     both = {row.message_id: row.similarity for row in rows if row.similarity is not None}
     ours = sorted(similarity for key, similarity in both.items() if key in similarities)
@@ -202,10 +213,10 @@ def fill_similarities(
 
 
 def max_similarity(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
-    """Return a score of -1..1 for each message: the weighted mean over the question's tokens of the best cosine.
+    """Return a score of -1..1 for each message: the weighted mean of the best cosine of each token of the question.
 
-    This is MaxSim of ColBERT (Khattab & Zaharia 2020), where all tokens count alike. Here a token counts less if it is
-    close to every message: the name of somebody who is in every scene tells nothing. A message without tokens scores 0.
+    This is MaxSim of ColBERT (Khattab & Zaharia 2020), but with weights: a token that is close to every message, such
+    as the name of somebody in every scene, weighs less. A message without tokens scores 0.
     """
     near = _nearest_cosines(question, messages)
     if not near.size:
@@ -217,10 +228,10 @@ def max_similarity(question: TokenVectors, messages: Sequence[TokenVectors]) -> 
 
 
 def _nearest_cosines(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
-    """Return (question tokens, messages): the cosine of the nearest token of each message.
+    """Return (question tokens, messages): the cosine between each token and the nearest token of each message.
 
-    Token vectors are signs of 8 * TOKEN_BYTES dimensions. Two vectors at an angle a differ in a share a/pi of the signs
-    (Charikar 2002), so the number of differing bits gives the angle. The bits are compared 64 at a time.
+    Token vectors are the signs of 8 * TOKEN_BYTES dimensions. Two vectors at an angle a differ in a share a/pi of the
+    signs (Charikar 2002), so the number of differing bits gives the angle. The bits are compared 64 at a time.
     """
     near = np.zeros((len(question), len(messages)), np.float32)
     lengths = np.array([len(message) for message in messages], np.intp)

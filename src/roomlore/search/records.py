@@ -1,4 +1,4 @@
-"""Results of a search and of a question."""
+"""Result types of searches and of answered questions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from roomlore.domain.records import Memory, Message, Postable, Reply
 from roomlore.search.query_parser import AppliedFilters
 
 StageName = Literal["room", "memories", "history", "logs", "none"]
-#: `empty`: no candidates; `below_threshold`: no candidate was good enough; `outweighed`: one was, but messages fit better
-#: and answer; `answered`: this stage answered.
+#: `empty`: no candidates. `below_threshold`: no candidate was good enough. `outweighed`: a candidate was good enough,
+#: but messages fit better and answer. `answered`: this stage answered.
 StageOutcome = Literal["empty", "below_threshold", "outweighed", "answered"]
-#: `written_by` of an answer that quotes its sources; other answers carry the name of a language model.
+#: `written_by` of an answer that quotes its sources; otherwise `written_by` is the name of a language model.
 WRITTEN_BY_QUOTING = "quotation"
 SearchDegradation = Literal[
     "no embedding model",
@@ -33,11 +33,12 @@ class MatchReason:
     score: float
     #: Cosine between question and message; None if the message was not among the nearest.
     similarity: float | None
-    #: Share of the question's words that the message has, weighted by rarity; None if it has none.
+    #: Share of the question's words that the message contains, weighted by rarity; None if it contains none.
     coverage: float | None
     #: The shared words as stems, rarest first.
     terms: Sequence[str]
-    #: Late-interaction score (`ranking.max_similarity`); comparable within one search only. None if not compared.
+    #: Late-interaction score (`ranking.max_similarity`), only comparable within one search; None if the message was not
+    #: compared.
     rerank_score: float | None = None
 
 
@@ -46,25 +47,26 @@ class Thread:
     """A root message and its replies, in the order of the room."""
 
     messages: Sequence[Message]
-    #: For each message except the root the edge to its parent, which may be omitted; in the order of the room.
+    #: The edge from each message except the root to its parent, in the order of the room. The parent itself may be
+    #: omitted.
     replies: Sequence[Reply] = ()
-    #: How many messages of a very large thread are left out. Only messages that the viewer may see count.
+    #: The number of messages of a very large thread that are left out, counting only messages that the viewer may see.
     omitted: int = 0
-    #: Longer texts are cut to this many characters and marked; None: texts are complete.
+    #: Longer texts are cut to this many characters and marked; None if all texts are complete.
     shortened_to: int | None = None
 
     @property
     def root(self) -> Message:
-        """The message at the top of the tree; it is usually the first."""
+        """The message at the top of the tree, usually the first one."""
         children = {edge.child_id for edge in self.replies}
         return next(message for message in self.messages if message.id not in children)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit(Thread):
-    """A thread that was found."""
+    """A thread that a search found."""
 
-    #: For each matching message why it matched; the other messages are context.
+    #: Why each matching message matched; messages without an entry are context.
     why: dict[MessageId, MatchReason]
     room_name: str
     platform: str
@@ -76,7 +78,7 @@ class Hit(Thread):
 
     @property
     def best(self) -> Message:
-        """The message that matched best."""
+        """The message that matches best."""
         best_id = max(self.why, key=lambda message_id: (self.why[message_id].score, message_id))
         return next(message for message in self.messages if message.id == best_id)
 
@@ -90,9 +92,9 @@ class RestrictedResult:
     #: forget, confidential or restrict.
     kind: str
     room_name: str
-    #: Who made the request; empty if that person was erased.
+    #: The author of the request; empty if that person was erased.
     author_name: str
-    #: Who may not see the message; None: everybody except its addressees.
+    #: The people who may not see the message; None: everybody except its addressees.
     restricted_names: Sequence[str] | None
 
 
@@ -102,10 +104,10 @@ class SearchResult:
 
     #: Best first.
     hits: Sequence[Hit]
-    #: Confidence that the answer is among the hits, 0..1; None without hits, or if the search listed everything.
+    #: Confidence that the answer is among the hits, 0..1; None without hits, or if the search only listed messages.
     confidence: float | None = None
     degraded: Sequence[SearchDegradation] = ()
-    #: The filters read from the question, and unknown names in it; None if there are neither.
+    #: The filters read from the question, and unknown names in it; None if it has neither.
     applied_filters: AppliedFilters | None = None
     #: Messages that privacy requests keep out; for operators only.
     restrictions: Sequence[RestrictedResult] = ()
@@ -118,9 +120,9 @@ class MatchedMemory:
     """A current memory that matches a question."""
 
     memory: Memory
-    #: Older versions that match, newest first.
+    #: Superseded versions that match too, newest first.
     superseded: Sequence[Memory] = ()
-    #: Relevance of the best of them, 0..1.
+    #: Relevance of the best matching version, 0..1.
     strength: float
 
 
@@ -128,10 +130,10 @@ class MatchedMemory:
 class LogMatch:
     """A line of a log file that matches a question."""
 
-    #: Name of the configured folder and path in it; never where the folder is.
+    #: Name of the configured folder, and the path of the file in it; it does not reveal where the folder is.
     file: str
     number: int
-    #: As stated in the line; empty if it states none.
+    #: The author's name as the line states it; empty if it states none.
     author_name: str
     text: str
     sent_at: datetime | None
@@ -150,13 +152,13 @@ class StageTrace:
     #: The threshold for `best`.
     threshold: float
     outcome: StageOutcome
-    #: What was not searched, and why; empty if everything was.
+    #: What was not searched, and why; empty if everything was searched.
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer with its sources, or the statement that none is known."""
+    """An answer with its sources, or the statement that no answer is known."""
 
     question: str
     stage: StageName
@@ -171,12 +173,13 @@ class Answer:
     trace: Sequence[StageTrace]
     #: `quotation`, or the name of the language model.
     written_by: str = WRITTEN_BY_QUOTING
-    #: The labels in the text: ids of messages and memories, or positions of log lines.
+    #: What each label in the text cites: the id of a message or memory, or the position of a log line.
     citations: Mapping[str, UUID | str] = field(default_factory=dict[str, UUID | str])
     #: Why the configured language model did not write the answer; empty if it did or if none is configured.
     note: str = ""
     degraded: Sequence[SearchDegradation] = ()
-    #: The filters read from the question, and unknown names in it, which the text states too; None without both.
+    #: The filters read from the question, and unknown names in it, both also stated in the text; None if it has
+    #: neither.
     applied_filters: AppliedFilters | None = None
     #: Messages that privacy requests keep out of the answer; for operators only.
     restrictions: Sequence[RestrictedResult] = ()

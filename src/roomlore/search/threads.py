@@ -1,7 +1,7 @@
 """Threads as trees: which messages belong together, what answers what, and which messages of a large thread are shown.
 
-Every message has at most one parent, so threads never overlap. Platforms can state cycles (two messages that answer each
-other); the earliest message of a cycle is the root. The caller has read only what the viewer may see.
+Every message has at most one parent, so threads never overlap. Platforms can state cycles (two messages that answer
+each other); the earliest message of a cycle is the root. All messages here were read for the viewer, who may see them.
 """
 
 from collections import defaultdict
@@ -19,13 +19,14 @@ from roomlore.domain.paging import TRUNCATED_LENGTH, BoundedPage, truncated
 from roomlore.domain.records import Message, Reply
 from roomlore.search.records import Thread
 
-#: The most messages shown of one thread; fewer, but at least `MIN_MEMBERS`, if many threads are shown.
+#: The most messages shown of one thread. If many threads are shown, the limit of each is lower, but at least
+#: `MIN_MEMBERS`.
 MAX_MEMBERS, MIN_MEMBERS = 200, 50
-#: About so many messages are shown of all threads together.
+#: About how many messages are shown of all threads together.
 MAX_MEMBERS_TOGETHER = 10_000
-#: The first answers to a match come before all other context.
+#: The number of answers to a match that are shown before all other context.
 FIRST_ANSWERS = 3
-#: Texts of a thread with more messages are shortened in a room's history.
+#: A thread with more messages than this has its texts shortened in a room's history.
 MAX_FULL_MESSAGES = 200
 
 Parents = dict[MessageId, MessageId]
@@ -36,14 +37,17 @@ class ThreadOutline:
     """A thread by ids: a root message and everything below it."""
 
     root_id: MessageId
-    #: In the order of the room, with the root.
+    #: Ids of the messages of the thread with the root, in the order of the room.
     member_ids: Sequence[MessageId]
-    #: The edge from each member except the root to its parent.
+    #: The edge from each message except the root to its parent.
     replies: Sequence[Reply]
 
 
 def build_threads(members: Iterable[ThreadMessage], *, last: Position | None = None) -> list[ThreadOutline]:
-    """Return the threads of these messages. Edges to others, and messages after the position `last`, do not count."""
+    """Return the threads of these messages.
+
+    Edges to other messages, and messages after the position `last`, are ignored.
+    """
     kept = {member.member_id: member for member in members if last is None or member.position <= last}
     parents = {
         key: member.parent_id
@@ -65,17 +69,17 @@ def build_threads(members: Iterable[ThreadMessage], *, last: Position | None = N
 
 
 def max_shown(limit: int) -> int:
-    """Return how many messages of each thread are shown if up to `limit` threads are."""
+    """Return the most messages to show of each thread, if up to `limit` threads are shown."""
     return max(MIN_MEMBERS, min(MAX_MEMBERS, MAX_MEMBERS_TOGETHER // limit))
 
 
 def visible_members(
     outline: ThreadOutline, matches: Sequence[MessageId], *, bound: int = MAX_MEMBERS
 ) -> set[MessageId]:
-    """Return the members to show: all, or at most `bound` members around the matches, which are best first.
+    """Return the messages of a thread to show: all, or at most `bound` around the matches, which are given best first.
 
-    First comes the root; then each match with its first answers; then further answers. A member is shown only with its
-    ancestors, except for the best match if its ancestors alone are more than the bound.
+    The root is taken first, then each match with its first answers, then further answers. A message is shown only
+    together with its ancestors, unless the ancestors of the best match alone exceed the bound.
     """
     if len(outline.member_ids) <= bound:
         return set(outline.member_ids)
@@ -88,7 +92,7 @@ def visible_members(
 
     path = missing_path(matches[0])
     if len(path) >= bound:
-        # Show the nearest part of the path, and leave room for the first answers.
+        # Show the part of the path that is nearest to the match, and leave space for the first answers.
         path = path[: max(1, bound - 1 - len(answers(matches[0])[:FIRST_ANSWERS]))]
     shown.update(path[: bound - 1])
     wanted = chain(
@@ -103,10 +107,10 @@ def visible_members(
 
 
 def answers_lookup(replies: Sequence[Reply]) -> Callable[[MessageId], list[MessageId]]:
-    """Return a function from a message to its answers, in the order of the edges.
+    """Return a function that maps a message to its answers, in the order of the edges.
 
-    In a platform's thread all messages have the same parent. So if no answer to a message is stated, every later message
-    of the platform's thread may be one.
+    In a thread of a platform all messages have the same parent. So if no answer to a message is stated, every later
+    message of its platform thread is taken as a possible answer.
     """
     below: dict[MessageId, list[MessageId]] = defaultdict(list)
     thread: dict[MessageId, list[MessageId]] = defaultdict(list)
@@ -139,7 +143,7 @@ def _edges(group: Sequence[ThreadMessage], parents: Parents) -> Iterator[Reply]:
 
 
 def _roots(members: dict[MessageId, ThreadMessage], parents: Parents) -> dict[MessageId, MessageId]:
-    """Return the root above each member; remove the edge that leads up from the root of a cycle."""
+    """Return the root above each message, and remove from `parents` the edge that leads up from the root of a cycle."""
     root_of: dict[MessageId, MessageId] = {}
     for start in members:
         walked: dict[MessageId, None] = {}
@@ -173,9 +177,9 @@ def _path_from(key: MessageId, parents: Parents) -> Iterator[MessageId]:
 async def newest_threads(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int, before: Position
 ) -> BoundedPage[Thread]:
-    """Return the newest threads of a room whose roots are before a position, newest root first, as a page can hold.
+    """Return the newest threads of a room whose roots are before a position, newest root first, as many as fit a page.
 
-    The texts of a thread are shortened if it has very many messages or no page can hold it.
+    The texts of a thread are shortened if it has very many messages or does not fit on a page.
     """
     outlines = await _newest_outlines(conn, org_id, room_id, limit=limit, before=before)
     wanted = [
@@ -214,7 +218,7 @@ async def newest_thread_previews(
 ) -> list[Thread]:
     """Return the newest threads of a room for a page, with at most `most` characters of each text.
 
-    A very large thread has only its root and its newest messages, and the number of those left out.
+    Of a very large thread only the root and the newest messages are returned, with the number of messages left out.
     """
     outlines = await _newest_outlines(conn, org_id, room_id, limit=limit, before=before)
     shown = [visible_members(outline, outline.member_ids[::-1]) for outline in outlines]
@@ -230,7 +234,7 @@ async def _newest_outlines(
         roots = await search.root_messages(conn, org_id, room_id, before=before, limit=wanted)
         members = await search.thread_messages(conn, org_id, [root.message_id for root in roots])
         by_root = {outline.root_id: outline for outline in build_threads(members)}
-        # A message of a cycle may look like a root and be none.
+        # A message of a cycle may look like a root without being one.
         outlines += [by_root[root.message_id] for root in roots if root.message_id in by_root]
         if len(roots) < wanted:
             break
@@ -246,7 +250,10 @@ async def load_threads(
     *,
     most: int | None = None,
 ) -> list[Thread]:
-    """Return threads with the messages to show, with at most `most` characters of each text; None: as a page can hold."""
+    """Return threads with the messages to show.
+
+    Texts are cut to `most` characters, or, with None, to what fits on a page.
+    """
     wanted = [member_id for members in shown for member_id in members]
     found = (
         await messages.messages_truncated(conn, org_id, wanted)

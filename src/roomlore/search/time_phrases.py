@@ -1,7 +1,7 @@
 """Parses times as people write them: yesterday, last week, since 5 March 2024.
 
-A day, week, month or year counts whole, by the clock of `now`. Weeks begin on Monday. A month or date without a year is the
-latest that has begun.
+A day, week, month or year is a range that includes all of it, by the clock of `now`. Weeks begin on Monday. A month or
+date without a year is the latest one that has begun.
 """
 
 import re
@@ -21,10 +21,10 @@ NUMBERS = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
     *("eleven", "twelve"),
 )
-#: The most that a vague count can mean.
+#: Phrases with a vague number, and the largest number that each can mean.
 VAGUE_COUNTS = {"couple of": 3, "few": 7}
 DAY = timedelta(days=1)
-#: First and last hour.
+#: First and last hour of each part of a day.
 PARTS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
 EXACT = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
 SHORT = {"h": "hour", "d": "day", "w": "week"}
@@ -50,7 +50,10 @@ _CLOCK = r"[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:z|[+-]\d\d:?\d\d)?"
 
 
 def parse_time_range(words: str, now: datetime) -> TimeRange | None:
-    """Return the time range of a phrase such as "since Monday" or "2024-03-05", by the clock of `now`; None if it is none."""
+    """Return the time range of a phrase such as "since Monday" or "2024-03-05", by the clock of `now`.
+
+    Return None if the phrase is no time.
+    """
     phrase = " ".join(words.lower().split())
     try:
         for pattern, rule in _BOUND_RULES:
@@ -59,7 +62,7 @@ def parse_time_range(words: str, now: datetime) -> TimeRange | None:
                 return rule(bound.groupdict(), now)
         return _point(phrase, now)
     except (ValueError, OverflowError):
-        # 30 February, or year 0.
+        # There is no such date, for example 30 February or year 0.
         return None
 
 
@@ -99,7 +102,7 @@ def _whole_unit(unit: str, now: datetime, back: int) -> TimeRange:
 
 
 def _unit_end(unit: str, begin: datetime) -> datetime:
-    """Return the end of the day, week, month or year that begins then."""
+    """Return the end of the day, week, month or year that begins at this time."""
     try:
         return _unit_start(unit, begin, -1)
     except (ValueError, OverflowError):
@@ -123,7 +126,7 @@ def _calendar_unit(fields: Fields, now: datetime) -> TimeRange:
     back = 0 if fields["which"] == "this" else 1
     if fields["unit"] != "weekend":
         return _whole_unit(fields["unit"], now, back)
-    # During a weekend "last weekend" is the one before.
+    # On a weekend, "last weekend" is the weekend before.
     monday = _unit_start("week", now, 0 if back == 0 else 1)
     return TimeRange(since=monday + 5 * DAY, until=monday + 7 * DAY)
 
@@ -136,14 +139,14 @@ def _rolling_range(fields: Fields, now: datetime) -> TimeRange:
     if unit in {"day", "week"}:
         return TimeRange(since=_today(now - count * (7 if unit == "week" else 1) * DAY))
     year, month = divmod(now.year * 12 + now.month - 1 - count * (12 if unit == "year" else 1), 12)
-    # The 31st may not exist in that month; the 28th always does.
+    # That month may have no 31st; every month has a 28th.
     return TimeRange(since=_today(now).replace(year=year, month=month + 1, day=min(now.day, 28)))
 
 
 def _ago(fields: Fields, now: datetime) -> TimeRange:
     count, unit = _number(fields["count"]), fields["unit"]
     if unit in EXACT:
-        # "Two hours ago" is not meant to the minute.
+        # "Two hours ago" is not exact to the minute.
         return TimeRange(since=now - 1.5 * count * EXACT[unit], until=now - 0.5 * count * EXACT[unit])
     return _whole_unit(unit, now, count)
 
@@ -179,7 +182,7 @@ def _month(fields: Fields, now: datetime) -> TimeRange:
 
 
 def _last_month(fields: Fields, now: datetime) -> TimeRange:
-    """Return "last March", which is never the current month."""
+    """Return the range of "last March", which is never the current month."""
     number, this = _month_number(fields["month"]), _unit_start("month", now, 0)
     year = this.year - (number > this.month if fields["which"] == "this" else number >= this.month)
     begin = this.replace(year=year, month=number)
@@ -220,7 +223,7 @@ def _month_number(name: str) -> int:
 
 
 def _bound(fields: Fields, now: datetime, *, is_start: bool, at_end: bool) -> TimeRange | None:
-    """Return the range that starts, or ends, at the start, or at the end, of another range."""
+    """Return a range that is open at one side; its other side is the start or the end of another range."""
     other = _point(fields.get("first") or fields["on"], now)
     moment = other and (other.until if at_end else other.since)
     if moment is None:
@@ -235,7 +238,7 @@ def _between(fields: Fields, now: datetime) -> TimeRange | None:
     return TimeRange(since=first.since, until=last.until) if first.since < last.until else None
 
 
-#: Clear anywhere in a sentence.
+#: Phrases that are clearly a time anywhere in a sentence.
 _FREE_RULES: tuple[PhraseRule, ...] = (
     (
         r"(?:earlier |late |later )?(?:(?P<of>this|yesterday) (?P<part>morning|afternoon|evening)|(?P<night>tonight|last night))",
@@ -255,7 +258,7 @@ _FREE_RULES: tuple[PhraseRule, ...] = (
     (rf"(?P<which>last|this|this past|past) (?P<weekday>{'|'.join(DAYS)})", _weekday),
     (rf"(?P<which>last|this) {_MONTH}", _last_month),
 )
-#: In a sentence these need a preposition.
+#: Phrases that are a time in a sentence only after a preposition.
 _NAMED_RULES: tuple[PhraseRule, ...] = (
     (rf"(?P<iso>\d{{4}}-\d\d-\d\d(?:{_CLOCK})?|\d{{4}}-\d\d)", _iso),
     (rf"(?:the )?{_NUMBER}(?: of)? {_MONTH}(?:,? {_YEAR})?", _date),
@@ -264,7 +267,7 @@ _NAMED_RULES: tuple[PhraseRule, ...] = (
     (_YEAR, _year),
     (rf"(?P<weekday>{'|'.join(DAYS)})", _weekday),
 )
-#: Only for filters, not in sentences.
+#: Abbreviations that are read in filters only, not in sentences.
 _SHORT_RULES: tuple[PhraseRule, ...] = ((r"(?P<count>\d{1,3})(?P<unit>[hdw])", _rolling_range),)
 _BOUND_RULES: tuple[PhraseRule, ...] = (
     (r"between (?P<first>.+) and (?P<last>.+)", _between),
@@ -281,18 +284,18 @@ _BOUND_RULES: tuple[PhraseRule, ...] = (
 
 
 def _any_rule(rules: tuple[PhraseRule, ...]) -> str:
-    """Return a pattern without groups for any of the rules."""
+    """Return a pattern, without named groups, that matches any of the rules."""
     return "(?:" + "|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern) for pattern, _ in rules) + ")"
 
 
 _FREE, _POINT = _any_rule(_FREE_RULES), f"(?:{_any_rule(_FREE_RULES)}|{_any_rule(_NAMED_RULES)})"
 _ENDS = r"(?!\w|'s\b|-\d)"
-#: Counted back from now, or open towards now. Messages about such a time are hardly older than it.
+#: Phrases that count back from now, or that are open towards now. Messages about such a time are hardly older than it.
 PAST_PHRASE = (
     rf"(?<![\w-])(?:(?:ever )?since {_POINT}"
     rf"|(?!(?:earlier |late |later )?(?:this|today|tonight)\b)(?:in |over |during |within )?{_FREE}){_ENDS}"
 )
-#: A time within a sentence.
+#: Any time within a sentence.
 TIME_PHRASE = (
     rf"(?<![\w-])(?:between {_POINT} and {_POINT}|from {_POINT} (?:to|until|till|through) {_POINT}"
     rf"|(?:ever )?since {_POINT}|from {_POINT} on(?:wards?)?"

@@ -1,4 +1,4 @@
-"""Recognises what the words of a message do: sentences, quotations, questions, requests for secrecy, whom they address.
+"""Recognises what a message contains: sentences, quotations, questions, requests for confidentiality, addressees.
 
-Everything here reads text alone, in time linear in it, and knows neither rooms nor people.
+The functions here depend only on the text, take time linear in its length, and have no data about rooms or people.
 """

@@ -1,7 +1,8 @@
-"""Finds names in a message that may address somebody, and the words that a name is called by.
+"""Finds words in a message that may address somebody, and the words by which a name may be addressed.
 
-Nothing here knows who is in the room. A message has *mention words* (words that may be names, and how strongly); a name
-has *aliases* (words it may be called by). The caller matches one with the other.
+A message has *mention words*: words that may be names, each with the position that makes it more or less certain. A
+name has *aliases*: the words by which somebody of that name may be addressed. The caller, who knows the people in the
+room, compares the two.
 """
 
 import re
@@ -13,18 +14,18 @@ from roomlore.domain.patterns import lazy_pattern, sentence_pattern
 from roomlore.text.recognisers import contains_question
 from roomlore.text.sentences import without_quoted_lines
 
-#: A shorter name counts only where a message calls out to somebody ("al: yes", "@al").
+#: Characters. A shorter name is recognised only where a message clearly addresses somebody ("al: yes", "@al").
 SHORTEST_PLAIN = 3
 SHORTEST_ABBREVIATION = 4
 LONGEST_NAME = 40
-#: Words and characters of a message that are read.
+#: The most words and characters of a message that are read.
 WORDS_READ = 60
 CHARACTERS_READ = 2000
-#: Names that may be called at the beginning ("ann, bob: look").
+#: The most names that may be addressed at the beginning of a message ("ann, bob: look").
 MAX_OPENING_NAMES = 4
 
 _AROUND = "@(<>\"',:;!?.)*…"
-#: What people append to a name: "mike_", "mike|away", "mike-2", "mike[m]".
+#: Suffixes that people append to their name: "mike_", "mike|away", "mike-2", "mike[m]".
 _TRIMMING = sentence_pattern(
     r"(?:\[[^\]]*\]|[|^-](?:away|afk|work|home|laptop|bbl|zzz|m)|[\W_\d])+$", re.IGNORECASE
 )
@@ -32,16 +33,16 @@ _LEADING = lazy_pattern(r"^[\W_]+")
 
 
 class MentionWords:
-    """The words of a message that may be names."""
+    """The words of a message that may be names, by how clearly they address somebody."""
 
     __slots__ = ("loud", "opening", "plain")
 
     def __init__(self, loud: tuple[str, ...], plain: tuple[str, ...], *, opening: int) -> None:
-        #: How many words at the beginning only call somebody.
+        #: How many words at the beginning do nothing but address somebody.
         self.opening = opening
-        #: At the beginning before a colon or comma, or after an at sign.
+        #: Words that clearly address somebody: at the beginning before a colon or comma, or after an at sign.
         self.loud = loud
-        #: Anywhere else.
+        #: Words at any other place.
         self.plain = plain
 
 
@@ -77,17 +78,18 @@ def _add_word(words: dict[str, None], word: str) -> None:
     stripped = word.strip(_AROUND)
     if stripped:
         words[stripped] = None
-    # A name may itself begin or end in punctuation.
+    # The name itself may begin or end in punctuation.
     bare = word.rstrip(":,")
     if bare and bare != stripped:
         words[bare] = None
 
 
 def aliases(name: str, is_common: Callable[[str], bool]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the lower-case words that call a name: those that count when loud, and those that count anywhere.
+    """Return the aliases of a name in lower case: those to recognise in loud places only, and those to recognise anywhere.
 
-    Common words, very short words and abbreviations count only when loud. Of a display name of several words, the first
-    word and the whole without spaces count.
+    A place is loud if it clearly addresses somebody (`MentionWords.loud`). Common words, very short words and
+    abbreviations are only recognised there. The aliases of a display name of several words are its first word, and the
+    whole name without spaces.
     """
     whole = name.lower().strip()[:LONGEST_NAME]
     parts = whole.split()
@@ -114,7 +116,7 @@ _PAUSE = r"[.!?,;:()\n\u2013\u2014-]"
 
 
 def addressed_by_name(body: str, names: Mapping[str, Iterable[ParticipantId]]) -> frozenset[ParticipantId]:
-    """Return the participants that a message calls by name; `names` lists the owners of each name."""
+    """Return the participants whom a message addresses by name; `names` lists the participants with each name."""
     text = without_quoted_lines(body[:CHARACTERS_READ]).casefold()
     loud = set(mention_words(text).loud)
     asks = contains_question(text)
@@ -134,7 +136,7 @@ def _is_called(form: str, text: str, *, asks: bool) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _address_patterns(form: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns of a name between pauses, and of a name that begins a text."""
+    """Return two patterns: the name between pauses, and the name at the beginning of a text."""
     name = re.escape(form)
     return (
         lazy_pattern(rf"(?:^|{_PAUSE}|\b(?:{_GREETINGS})\b)\s*{name}\s*(?:$|{_PAUSE})"),
@@ -142,31 +144,35 @@ def _address_patterns(form: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     )
 
 
-#: An address at the head of a sentence: "@ana ", "<@9>, ", "ana, ".
+#: An address at the beginning of a sentence: "@ana ", "<@9>, ", "ana, ".
 ADDRESS = r"(?:@[\w.|\[\]-]{1,40}|<@!?\w{1,30}>)[\s,:]*|[\w|\[\]`^{}.-]{2,30},\s+(?=\S)"
 _CALLED = sentence_pattern(r"(?P<name>[\w|\[\]`^{}.-]{2,40}):\s+(?=\S)")
 _OPENING_ADDRESS = sentence_pattern(rf"(?:{ADDRESS}|[\w|\[\]`^{{}}.-]{{2,30}}:\s+)")
 _LONGEST_HEAD = 60
-#: Fewer messages that begin with a name may have been pasted.
+#: If fewer messages than this begin with a name and a colon, they may be pasted text.
 _MIN_ADDRESSES = 2
 
 
 def without_address(text: str) -> str:
-    """Return a text without the address at its head."""
+    """Return a text without an address at its beginning."""
     match = _OPENING_ADDRESS.match(text)
     return text[match.end() :] if match else text
 
 
 def name_at_head(text: str, start: int = 0) -> re.Match[str] | None:
-    """Return the match of a name and a colon, as in "Ana: …", with the group `name`."""
+    """Return the match of a name with a colon, as in "Ana: …", with the group `name`.
+
+    Return None if there is none at `start`.
+    """
     return _CALLED.match(text, start)
 
 
 def address_names(bodies: Iterable[str], names: frozenset[str]) -> frozenset[str]:
-    """Return which of the lower-case names address somebody at the head of messages.
+    """Return those of the lower-case names that address somebody where they begin a message.
 
-    "Ana: I live in Lisbon" is Ana's own statement where it was pasted, and said to her where people address each other so:
-    where several messages do, or where names are in lower case, unlike a display name.
+    "Ana: I live in Lisbon" is Ana's own statement if the text was pasted, and a statement to Ana if people of the room
+    address each other in this form. They do so if several messages have the form, or if the names are in lower case,
+    unlike display names.
     """
     heads = [match["name"] for body in bodies if (match := name_at_head(body.lstrip()[:_LONGEST_HEAD]))]
     addressed = [name for name in heads if name.casefold() in names]

@@ -1,4 +1,4 @@
-"""Recognises questions, small talk, requests for confidentiality, and words without a meaning of their own."""
+"""Recognises questions, small talk, requests for confidentiality, and words without a topic."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,9 +9,10 @@ from roomlore.domain.rendering import without_trailing_quotes
 
 # Phrases
 
-#: A longer run of blanks is not written in a phrase, and could be divided in too many ways.
+#: Patterns of blanks and apostrophes. Longer runs of blanks do not occur in phrases, and a pattern that allows them
+#: could match a text in too many ways.
 BLANK_PATTERN, APOSTROPHE_PATTERN = r"\s{1,9}", "\\s?['\u2019]?\\s?"
-#: Full forms of contractions: a pattern of the short form also matches the full form.
+#: Full forms of contractions. A pattern with the short form matches the full form too.
 _FULL = {
     "i'm": "i am",
     "i'll": "i will",
@@ -51,7 +52,7 @@ def _as_typed(match: re.Match[str]) -> str:
 
 # Questions
 
-#: Characters that are read of a longer text.
+#: The most characters of a text that are read.
 _MAX_READ = 4_000
 _QUESTION_END = sentence_pattern(r"\?[^\w]*$|,\s(?:right|huh|eh|isn'?t it)\W*$", re.IGNORECASE)
 _ASKING = phrase_pattern(
@@ -67,23 +68,23 @@ _OPENING_WORD = sentence_pattern(
 
 
 def is_question(text: str) -> bool:
-    """Return whether a sentence or short message asks something, by how it begins or ends."""
+    """Return whether a sentence or short message is a question, by its first words or its end."""
     head, end = text.lstrip()[:MAX_SENTENCE_LENGTH], text.rstrip()[-MAX_SENTENCE_LENGTH:]
     return bool(_QUESTION_END.search(end) or _ASKING.match(head))
 
 
 def contains_question(text: str) -> bool:
-    """Return whether any part of a text asks something.
+    """Return whether any part of a text is a question.
 
-    Looser than `is_question`: an agent that is asked "is Ben there" should notice.
+    It accepts more than `is_question`: for example, an agent should notice being asked "is Ben there".
     """
     return "?" in text[:_MAX_READ] or bool(_OPENING_WORD.match(text[:MAX_SENTENCE_LENGTH]))
 
 
 def ends_in_question_mark(body: str) -> bool:
-    """Return whether a message, without the lines it quotes at its end, ends in a question mark.
+    """Return whether a message ends in a question mark, apart from quoted lines at its end.
 
-    Stricter than `is_question`: a message that only begins like a question may still hold the answer to one.
+    It accepts less than `is_question`: a message that only begins like a question may also contain the answer to one.
     """
     return without_trailing_quotes(body).rstrip().endswith("?")
 
@@ -95,7 +96,7 @@ _SMALL_TALK = lazy_pattern(
     r" (?:morning|night|evening|day)|how are you|no problem|you'?re welcome|welcome|there|all|everyone|bot)\W*){0,6}",
     re.IGNORECASE,
 )
-#: Words that carry no topic. `memories` has lists for other ends: fillers that leave a claim the same, and negations.
+#: Words without a topic. `memories` has two other lists: fillers, which do not change a claim, and negations.
 STOP_WORDS = frozenset(
     """
     a about all also am an and any are as at be been but by can could did do does doing done for from had has have he her
@@ -104,7 +105,7 @@ STOP_WORDS = frozenset(
     with would you your
     """.split()
 )
-#: More words without a topic, in chat.
+#: Words without a topic, including those that are typical for chat.
 CHAT_STOP_WORDS = STOP_WORDS | frozenset(
     """
     anyone get go got hello hey hi i'd i'll i'm i've im it's know like now oh ok okay one please really thank thanks that's
@@ -144,6 +145,7 @@ def asks_for_confidentiality(bodies: Iterable[str]) -> bool:
 def hints_at_confidentiality(text: str) -> bool:
     """Return whether a text may ask for confidentiality.
 
-    Wider than `asks_for_confidentiality`, which hides a whole conversation: this only keeps memories from being extracted.
+    It accepts more than `asks_for_confidentiality`, because it only prevents the extraction of memories and does not
+    hide a whole conversation.
     """
     return bool(_CONFIDENTIALITY_HINT.search(text))

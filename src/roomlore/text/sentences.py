@@ -1,8 +1,8 @@
-"""Splits a message into sentences, and tells the author's own words from quoted ones.
+"""Splits a message into sentences, and separates the author's own words from quoted ones.
 
-There are two splitters on purpose. `own_sentences_of` serves extraction: it leaves out everything that may be somebody
-else's words, so that nobody is credited with them. `sentences_of` serves privacy requests: it keeps quotations and
-pasted text, because a request that is missed costs more than one too many.
+There are two splitters on purpose. `own_sentences_of` is for extraction: it leaves out everything that another person
+may have written, so that nobody gets credit for it. `sentences_of` is for privacy requests: it keeps quotations and
+pasted text, because a missed request costs more than a wrong one.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, lazy_pattern, sentence_pattern
 
-#: Replaces a letter that is not the author's own. No pattern matches it, and it counts as part of a word.
+#: Replaces each letter that is not the author's own. Patterns do not match it, but it is part of a word.
 MASK = "\ue000"
 
 
@@ -19,17 +19,17 @@ MASK = "\ue000"
 class Sentence:
     """A sentence and its place in a message body."""
 
-    #: As long as in the body; apostrophes and blanks are normalised, quoted letters are masked.
+    #: The text, as long as in the body. Apostrophes and blanks are normalised, and quoted letters are masked.
     text: str
     start: int
 
     @property
     def end(self) -> int:
-        """The index behind its last character."""
+        """The index in the body after the last character."""
         return self.start + len(self.text)
 
 
-#: `sentences_of` reads no more characters.
+#: The most characters that `sentences_of` reads.
 MAX_CHARACTERS = 20_000
 _SIMPLE_SENTENCE = lazy_pattern(r"[^.!?;\n]+(?:[.!?;](?!\s|$)[^.!?;\n]+)*[.!?;]*")
 _TITLE = lazy_pattern(r"\b(Dr|Mr|Mrs|Ms|Prof)\.\s")
@@ -37,7 +37,7 @@ _QUOTE_MARK = lazy_pattern(r"\s*(?:>|&gt;)")
 
 
 def sentences_of(text: str) -> list[str]:
-    """Return the sentences and semicolon-separated parts of a text; parts too long for a sentence are left out."""
+    """Return the sentences of a text, split at semicolons too; parts that are too long for a sentence are left out."""
     whole = _TITLE.sub(r"\1 ", text[:MAX_CHARACTERS])
     found = (match[0].strip() for match in _SIMPLE_SENTENCE.finditer(whole))
     return [sentence for sentence in found if sentence and len(sentence) <= MAX_SENTENCE_LENGTH]
@@ -80,13 +80,13 @@ _QUOTED = lazy_pattern(
     re.VERBOSE | re.DOTALL,
 )
 _LETTER = lazy_pattern(r"\S")
-#: Introduces another person's words, up to a colon.
+#: Words before a colon that introduce another person's words.
 _REPORTING = r"""
     (?: (?<!\bi\ )(?<!\bwe\ )(?<!\bi\ just\ )(?<!'ve\ )\b(?:sa(?:id|ys)|tells|told|wr(?:ote|ites)|texts|texted|messaged|mailed
         |asked|replie[ds]|answered|tweeted|claim(?:s|ed)|quot(?:es?|ed|ing))\b
       | \b(?:according\ to|in\ the\ words\ of|overheard)\b | \w's?\ (?:(?!my\b|our\b)\w+\ )?(?:note|message|mail|email|text|letter|answer|reply|words?|post|comment)s?\b )
     (?:\ (?!(?:i|we|my|our)\b)[^\s.!?:]{1,30}){0,5}(?:\ ?:|\ [-\u2013\u2014](?=\ ))"""
-#: Up to an empty line: the reported words may go on in the next line.
+#: Another person's words after such an introduction. They end at an empty line and may span several lines.
 _REPORTED = lazy_pattern(
     rf"(?P<lead>{_REPORTING}\ +)(?P<words>\S(?:[^\n]|\n(?!\s*\n|\Z))*)", re.VERBOSE | re.IGNORECASE
 )
@@ -101,7 +101,7 @@ def _mask(match: re.Match[str]) -> str:
     if match["fence"]:
         return "".join("\n" if letter == "\n" else " " for letter in match[0])
     inner = match[0][1:-1]
-    # One word between marks is a name or is stressed: the author's own.
+    # A single word between such marks is a name or emphasised, so it is the author's own.
     if match[0][0] in "`*" and " " not in inner:
         return match[0]
     return _LETTER.sub(MASK, match[0])
@@ -109,7 +109,7 @@ def _mask(match: re.Match[str]) -> str:
 
 # Lines
 
-#: After such a line the rest of the body is another person's.
+#: A line after which the rest of the body is another person's.
 _FORWARDED = sentence_pattern(
     rf"""
     \s*(?: --\s*$ | -{{2,}}\s*(?:original|begin) | \W*(?:begin\ )?forwarded\ (?:message|from) | fwd?:
@@ -128,13 +128,13 @@ _PASTED = lazy_pattern(
     """,
     re.VERBOSE,
 )
-#: Names an author behind a dash: "... - Anna Petrovna, chapter nine".
+#: A line that names an author after a dash: "... - Anna Petrovna, chapter nine".
 _ATTRIBUTED = lazy_pattern(
     r"\s(?:--?|[\u2013\u2014~])\s?(?:[A-Z][\w.'-]+\s+){1,3}[A-Z][\w.'-]+(?:,[^.!?]*)?\W*$"
 )
 _LONGEST_ATTRIBUTION = 160
 _SUNG = lazy_pattern("[\u2669-\u266c\U0001f3b5\U0001f3b6\U0001f3bc]")
-#: "Ana: …" at the head of several lines is a transcript; at the head of one line it may address her.
+#: "Ana: …" at the beginning of several lines is a transcript; at the beginning of one line it may address Ana.
 _SPEAKER = lazy_pattern(r"\s*[\w][\w .'|-]{0,30}:\s+\S")
 _BULLET = lazy_pattern(r"\s*(?:[-*\u2022]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
 
@@ -165,7 +165,7 @@ def _is_foreign_line(head: str) -> bool:
 
 # Sentences
 
-#: After one of these the rest of a message is a game, a hypothetical case, or somebody else's words.
+#: Words after which the rest of a message is a game, a hypothetical case, or another person's words.
 _FRAMING = sentence_pattern(
     r"""
     (?:(?:ok(?:ay)?|so|now|just|and|well|hey|right)\b[\s,]*)*
@@ -197,7 +197,7 @@ def _split(line: str, offset: int) -> Iterator[Sentence]:
 
 
 def _ends(line: str) -> Iterator[int]:
-    """Yield where sentences end. Text without words, and laughter, belong to the sentence before."""
+    """Yield the index of each sentence end. Text without words, and laughter, belong to the sentence before."""
     ends = [match.end() for match in _END.finditer(line) if _is_end(line, match)]
     if not ends or ends[-1] < len(line):
         ends.append(len(line))
@@ -212,5 +212,5 @@ def _is_end(line: str, match: re.Match[str]) -> bool:
     if match[0].startswith(("..", "\u2026")) and after[:1].islower():
         return False
     short = _ABBREVIATED.search(line[max(0, match.start() - 9) : match.end()])
-    # "in D.C. My wife": an abbreviation with several dots may also end a sentence.
+    # An abbreviation with several dots may also end a sentence, as in "in D.C. My wife".
     return match[0] != "." or not short or bool(short["letters"] and after[:1].isupper())

@@ -46,7 +46,7 @@ async def test_a_server_that_would_pass_over_versions_is_given_nothing(shim):
     shim.start("--version", "1.15.5")
     points = open_qdrant(shim.url)
     with pytest.raises(
-        BackendUnavailable, match=r"Qdrant 1\.15 is too old: copies need 1\.16 or newer; install a newer"
+        BackendUnavailable, match=r"Qdrant 1\.15 is too old: an index needs 1\.16 or newer; install a newer"
     ):
         await points.prepare("one", dimensions=DIMENSIONS)
     assert await points.index_names() == []

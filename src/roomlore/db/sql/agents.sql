@@ -1,5 +1,5 @@
 -- name: refresh_interactions
--- Of several replies of a message one counts; the root of a thread is nobody's question. Agreement and correction count
+-- Each message has one effective reply; the root of a thread is nobody's question. Agreement and correction count
 -- only where the platform says whom they answer, or where a name was recognised with high confidence.
 -- Uses indexes: conversation_messages_in, replies_from
 with said as materialized (
@@ -26,7 +26,7 @@ edges as materialized (
     child.author_kind = 'human' and edge.is_sure and agrees(child.body) as confirms,
     child.author_kind = 'human' and edge.is_sure and is_correction(child.body) as is_correction
   from said as child
-  -- an index lookup per row, whatever the planner estimates
+  -- one index lookup for each row, whatever the planner estimates
   cross join lateral (
     select
       replies.parent_id,

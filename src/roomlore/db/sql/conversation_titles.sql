@@ -26,13 +26,13 @@ where (
 for update of conversations skip locked;
 
 -- name: skip
--- A statement of its own: it sees what came before the rows were locked.
+-- A separate statement: it sees all changes from before the rows were locked.
 update conversations
 set title_state = conversation_state(org_id, id)
 where org_id = %(org_id)s and id = any (%(conversation_ids)s) and title_state is null;
 
 -- name: next_untitled
--- While its room is still to be disentangled, a conversation may lose messages or become sensitive.
+-- Until its room is disentangled, a conversation may lose messages or become sensitive.
 -- Uses index: conversations_unasked
 select id, conversation_state(org_id, id) as state
 from conversations

@@ -51,7 +51,7 @@ from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 cross join lateral messages_in(asked.id) as held (message_id)
 join messages as said on said.org_id = %(org_id)s and said.id = held.message_id
 group by asked.id, said.author_id
--- Not by when a participant first appeared: that may have been in a whisper.
+-- Not ordered by the first message of a participant: that may be a whisper.
 order by asked.id, count(*) desc, min(said.sent_at), min(said.sequence), said.author_id;
 
 -- name: message_ids
@@ -237,7 +237,7 @@ from (
 where conversations.org_id = %(org_id)s and conversations.id = %(conversation_id)s and not conversations.is_named;
 
 -- name: clear_labels
--- A name may tell of messages that are no longer in the conversation. In an open room everybody may see both.
+-- A name may reveal messages that are no longer in the conversation. In an open room everybody may see those, too.
 update conversations
 set label = '', is_named = false
 from rooms

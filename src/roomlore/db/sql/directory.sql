@@ -65,8 +65,8 @@ from rooms
 where rooms.org_id = %(org_id)s and rooms.id = %(room_id)s;
 
 -- name: update_names
--- Of two names at the same time the current one is the greater and the first one the lesser, so that the order of arrival does
--- not matter. Rows are locked in order, so that writers do not deadlock.
+-- Of two names at the same time the greater is the current and the lesser the first name, so that the order of arrival
+-- does not matter. Rows are locked in order, so that writers do not deadlock.
 with noted as (
   select
     id, name, coalesce(named_at, '-infinity') as named_at, first_name,
@@ -181,7 +181,7 @@ with stated as (
   from unnest(
     %(room_id)s::uuid[], %(participant_id)s::uuid[], %(joined_at)s::timestamptz[], %(left_at)s::timestamptz[]
   ) as stated (room_id, participant_id, joined_at, left_at)
-  -- an operator's decision about any account of a person stays
+  -- an operator's decision about any account of the person is kept
   where not operator_decided(stated.room_id, stated.participant_id)
 ),
 implied as (
@@ -273,7 +273,7 @@ added as (
         and memberships.room_id = spoke.room_id
         and memberships.participant_id = spoke.participant_id
     )
-    -- a removed person does not return by another account
+    -- a removed person does not become a member again by another account
     and not operator_decided(spoke.room_id, spoke.participant_id)
   returning participant_id
 )

@@ -4,7 +4,7 @@ values (%(org_id)s, 'disentangle', %(room_id)s, %(since)s, %(until)s)
 on conflict (org_id, queue, subject_id) do update
 set
   version = work_queue.version + 1,
-  -- the holder of the lease returns to the room anyway
+  -- a leased range keeps its due time: the worker with the lease reads the room again anyway
   due_at = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then now() else work_queue.due_at end,
   attempts = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then 0 else work_queue.attempts end,
   failures = 0, error = null, dead_lettered_at = null,
@@ -20,14 +20,14 @@ order by room_id
 on conflict (org_id, queue, subject_id) do update
 set
   version = work_queue.version + 1,
-  -- the holder of the lease returns to the room anyway
+  -- a leased range keeps its due time: the worker with the lease reads the room again anyway
   due_at = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then now() else work_queue.due_at end,
   attempts = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then 0 else work_queue.attempts end,
   failures = 0, error = null, dead_lettered_at = null,
   since = least(work_queue.since, excluded.since), until = greatest(work_queue.until, excluded.until);
 
 -- name: mark_messages_dirty
--- A dry run marks nothing: everybody who writes in those rooms would wait for it.
+-- A dry run marks nothing: all writers in those rooms would have to wait for it.
 insert into work_queue (org_id, queue, subject_id, since, until)
 select messages.org_id, 'disentangle', messages.room_id, min(messages.sent_at), max(messages.sent_at)
 from messages
@@ -45,7 +45,7 @@ order by messages.room_id
 on conflict (org_id, queue, subject_id) do update
 set
   version = work_queue.version + 1,
-  -- the holder of the lease returns to the room anyway
+  -- a leased range keeps its due time: the worker with the lease reads the room again anyway
   due_at = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then now() else work_queue.due_at end,
   attempts = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then 0 else work_queue.attempts end,
   failures = 0, error = null, dead_lettered_at = null,
@@ -68,7 +68,7 @@ order by messages.room_id
 on conflict (org_id, queue, subject_id) do nothing;
 
 -- name: lease_range
--- Each lease has an id of its own: the holder of the previous one may have read what was there before the change.
+-- Each lease has its own id: the holder of the previous lease may have read the room before the change.
 update work_queue
 set
   leased_since = least(leased_since, since), leased_until = greatest(leased_until, until), since = null, until = null,
@@ -130,7 +130,7 @@ union all
 );
 
 -- name: room_messages
--- An index lookup per message, whatever the planner estimates.
+-- One index lookup for each message, whatever the planner estimates.
 -- Uses indexes: replies_from, replies_found
 select
   said.id, said.kind, said.author_id, said.author_name, said.body, said.sent_at, said.sequence,

@@ -134,7 +134,7 @@ where held.model is not null
   );
 
 -- name: vector_lengths
--- All vectors of a model are alike: one is read.
+-- All vectors of a model have the same length, so one is read.
 -- Uses index: message_embeddings_in_room
 with recursive held as (
   (select min(model) as model from message_embeddings where org_id = %(org_id)s)

@@ -31,7 +31,7 @@ where org_id = %(org_id)s
 delete from work_queue
 where org_id = %(org_id)s
   and (subject_id = any (%(message_ids)s) or trigger_id = any (%(message_ids)s))
-  -- projections in other servers are still to be updated
+  -- kept: projections in other servers still have to be updated
   and queue not in ('qdrant', 'neo4j');
 
 -- name: drop_audiences
@@ -63,7 +63,7 @@ set superseded_by = (
   from kept
   where kept.id = memories.id
     and not kept.successor = any (%(memory_ids)s)
-    -- in a circle of which nothing else is left
+    -- in a cycle of successors a memory could become its own successor
     and kept.successor <> memories.id
 )
 where memories.org_id = %(org_id)s and memories.id in (select kept.id from kept)
@@ -79,7 +79,7 @@ dropped_tags as (
 dropped_participants as (
   delete from memory_participants where org_id = %(org_id)s and memory_id = any (%(memory_ids)s)
 ),
--- also the overrides of other memories, where only these memories have the text that they are about
+-- also the overrides of other memories, if they are about a text that only the erased memories have
 dropped_overrides as (
   delete from supersession_overrides
   where org_id = %(org_id)s

@@ -1,5 +1,5 @@
 -- name: pending
--- While its room is still to be disentangled, a conversation may lose messages or become sensitive.
+-- Until its room is disentangled, a conversation may lose messages or become sensitive.
 -- Uses index: conversations_undrawn
 select id, room_id, sensitivity, current_extraction_state(conversations) as state
 from conversations
@@ -39,7 +39,7 @@ from conversation_messages
 where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
 
 -- name: message_texts
--- An index lookup per message, whatever the planner estimates.
+-- One index lookup for each message, whatever the planner estimates.
 -- Uses index: conversation_messages_in
 select
   conversation_messages.conversation_id, said.id as message_id, said.author_id, said.author_name, said.author_kind, said.kind,
@@ -102,7 +102,7 @@ order by id
 for update;
 
 -- name: states
--- A statement of its own: it sees what came before the rows were locked.
+-- A separate statement: it sees all changes from before the rows were locked.
 select id, current_extraction_state(conversations) as state
 from conversations
 where org_id = %(org_id)s and id = any (%(conversation_ids)s);

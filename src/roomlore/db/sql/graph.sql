@@ -1,4 +1,4 @@
--- Graph questions about people, messages and memories. Only active memories count.
+-- Graph questions about people, messages and memories. Only active memories are read.
 
 -- name: bots -> ParticipantRef
 -- The agents that the viewer knows.
@@ -49,7 +49,7 @@ order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
 
 -- name: talks -> ParticipantCount
--- Who replied to some participants or got a reply from them. Each message counts with its first parent only.
+-- Who replied to some participants or got a reply from them. Of each message only the first parent is counted.
 -- Uses index: messages_by_author, replies_from, replies_to
 with said as materialized (
   select messages.id, messages.sent_at

@@ -1,5 +1,5 @@
 -- name: lock
--- Two writers of the same memory would both find it missing.
+-- Without a lock, two writers of the same memory would both find it missing and add it.
 select pg_advisory_xact_lock(hashtextextended('memories ' || %(org_id)s::text, 0));
 
 -- name: has_valid_sources
@@ -73,7 +73,7 @@ from memories
 where org_id = %(org_id)s and dedup_scope = %(dedup_scope)s and digest = %(digest)s and status = 'active';
 
 -- name: has_same_audience
--- Members may come and go between two messages of a room.
+-- Members may join and leave between two messages of a room.
 select
   array_agg(distinct message.audience order by message.audience) filter (where message.is_old)
     is not distinct from array_agg(distinct message.audience order by message.audience) filter (where message.is_new)
@@ -315,7 +315,7 @@ from unnest(%(circles_1)s::uuid[], %(circles_2)s::text[]) as change (id, dedup_s
 where memories.org_id = %(org_id)s and memories.id = change.id;
 
 -- name: restore_in_scopes
--- Only what no person superseded, and whose successor has another scope now.
+-- Only memories that no person superseded, and whose successor has another scope now.
 update memories
 set superseded_by = null
 from memories as successor

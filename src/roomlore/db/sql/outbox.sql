@@ -73,7 +73,7 @@ noted as (
 select pg_notify('roomlore_changes', %(org_id)s::uuid::text) where exists (select from grouped);
 
 -- name: current_cursor
--- Transactions that are still running come after it.
+-- Changes of transactions that are still running come after this cursor.
 select
   (pg_snapshot_xmin(pg_current_snapshot())::text::numeric - 1)::text as xid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid as id,
   pg_current_snapshot()::text as seen, null::uuid as since;
@@ -99,7 +99,7 @@ where named.org_id = %(org_id)s and named.id = %(change_id)s and named.xid < pg_
 order by sibling.id;
 
 -- name: read_after
--- Ends before a transaction that is still running. The changes of a transaction are never split.
+-- Returns no change of a transaction that is still running. The changes of a transaction are never split.
 -- Uses index: changes_in_order
 with found as materialized (
   select id, xid, room_id, kind, subject_ids, noted_at

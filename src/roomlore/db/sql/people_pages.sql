@@ -26,8 +26,8 @@ group by 1, 2, 3, 4
 order by 1, 4, 3, 2;
 
 -- name: readers_of_messages
--- Each person once. A message that everybody may read excludes nobody. Readers of a sensitive memory were members at
--- the time, or had spoken in the conversation when it became sensitive.
+-- Returns each person once. A message that everybody may read excludes nobody. Readers of a sensitive memory were members
+-- at the time, or had spoken in the conversation when it became sensitive.
 with message as (
   select
     messages.id, messages.kind, messages.author_id, messages.room_id, messages.sent_at,
@@ -92,7 +92,7 @@ order by readers.id
 limit %(limit)s;
 
 -- name: people_for_operator
--- Counts come from `activity`. The tombstone author is left out. Past the end comes the last page.
+-- Counts come from `activity`. The tombstone author is left out. Beyond the end the last page is returned.
 with people as materialized (
   select
     (array_agg(participants.id order by participants.id))[1] as id,

@@ -69,12 +69,12 @@ join messages as message
 where message.kind in ('message', 'whisper') and message.redacted_at is null;
 
 -- name: word_holders
--- Of a value that more than `most` earlier messages have, only the requester's own messages count. The room is read once
--- for all values.
+-- If more than `most` earlier messages contain a value, only the requester's messages are returned. The room is read
+-- once for all values.
 with sought as (
   select
     word.voice_id, word.pattern, word.most, source.author_id, source.sent_at, source.sequence, source.id,
-    -- whole words, with nothing but signs between them
+    -- whole words, with only punctuation and spaces between them
     '(^|[^[:alnum:]])' || replace(replace(btrim(word.pattern, '%%'), '_', '.'), '%%', '[^[:alnum:]]+')
       || '($|[^[:alnum:]])' as regex
   from unnest(%(voice_id)s::uuid[], %(pattern)s::text[], %(most)s::integer[]) as word (voice_id, pattern, most)
@@ -163,7 +163,7 @@ insert into privacy_requests (
 )
 values (
   %(org_id)s, %(request_id)s, %(room_id)s, %(message_id)s, %(author_id)s, %(kind)s, %(status)s,
-  -- a request that a person decided about keeps its time: see the update
+  -- a request that a person has decided keeps its time: see the update
   case when %(status)s::text = 'dismissed' then %(detected_at)s::timestamptz end,
   %(review_reason)s, %(detected_by)s, %(detected_at)s, %(target_ids)s, %(identifiers)s, %(own_identifiers)s, %(from_ids)s, %(exempt_ids)s,
   %(is_ongoing)s, %(since)s, %(allowed_topics)s, %(denied_topics)s, %(covered_author_ids)s, %(spans)s
@@ -205,7 +205,7 @@ where privacy_requests.org_id = %(org_id)s
 delete from restricted_messages where org_id = %(org_id)s and request_id = %(request_id)s;
 
 -- name: lift_messages
--- Except for tombstones of requests: nobody could restrict the messages again.
+-- Tombstones of requests are excepted: nobody could restrict their messages again.
 delete from restricted_messages
 using privacy_requests
 where restricted_messages.org_id = %(org_id)s
@@ -240,7 +240,7 @@ delete from privacy_requests where org_id = %(org_id)s and message_id = any (%(s
 select exists (select 1 from restricted_messages where org_id = %(org_id)s and message_id = any (%(ids)s));
 
 -- name: lift_all
--- Except for tombstones of requests: nobody could restrict the messages again.
+-- Tombstones of requests are excepted: nobody could restrict their messages again.
 delete from restricted_messages
 using privacy_requests
 where restricted_messages.org_id = %(org_id)s
@@ -249,7 +249,7 @@ where restricted_messages.org_id = %(org_id)s
   and privacy_requests.message_id is not null;
 
 -- name: present_participants
--- Who only wrote in an open room is no member of it.
+-- A participant who only wrote in an open room is no member of it.
 select message.id as message_id, membership.participant_id
 from messages as message
 join rooms on rooms.org_id = message.org_id and rooms.id = message.room_id
@@ -280,7 +280,7 @@ set
     when covered_author_ids is not null then array(select one from unnest(covered_author_ids) as one where one <> all (%(participant_ids)s::uuid[]))
   end,
   decided_by = case when decided_by <> all (%(participant_ids)s::uuid[]) then decided_by end,
-  -- a request that names nobody any more waits for somebody of that name
+  -- a request that no longer names anybody waits for a participant with that name
   spans = case when detected_by <> 'rules' or from_ids is null or not from_ids <@ %(participant_ids)s::uuid[] then spans end
 where org_id = %(org_id)s
   and (
@@ -332,7 +332,7 @@ where reach - size < %(most_bytes)s
 order by sent_at desc nulls last, id desc;
 
 -- name: covered_messages
--- Of a proposed request: what it would restrict at least.
+-- For a proposed request: the messages that it would restrict at least.
 select covered.request_id, message.id as message_id
 from (
   select restricted_messages.request_id, restricted_messages.message_id

@@ -34,7 +34,7 @@ where privacy_requests.org_id = %(org_id)s
   and (select privacy_mode from orgs where orgs.org_id = %(org_id)s) <> 'off';
 
 -- name: restricted_repeats
--- Punctuation and case do not count.
+-- Punctuation and case are ignored.
 with restricted_texts as (
   select distinct regexp_replace(lower(message.body), '[^[:alnum:]]+', ' ', 'g') as text
   from restricted_messages

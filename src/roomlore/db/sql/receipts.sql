@@ -55,7 +55,7 @@ select 'work', count(*)
 from work_queue
 where org_id = %(org_id)s
   and (subject_id = %(message_id)s or trigger_id = %(message_id)s)
-  -- projections are reported on their own
+  -- projections are reported separately
   and queue not in ('qdrant', 'neo4j')
 union all
 select 'memories', count(*) from memory_sources where org_id = %(org_id)s and message_id = %(message_id)s
@@ -77,7 +77,7 @@ where org_id = %(org_id)s
   and (child_id = %(message_id)s or parent_id = %(message_id)s)
   and method in ('mention', 'inferred')
 union all
--- except that it was erased
+-- changes, except the one that reports the erasure
 select 'events', count(*)
 from outbox
 where org_id = %(org_id)s
@@ -92,7 +92,7 @@ with erased as (
     and room_id = %(room_id)s
     and sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
     and sent_at < %(until)s
-    -- not what arrived later; and tombstones may stay when a retention period ends
+    -- not messages that arrived later; and tombstones may stay when a retention period ends
     and received_at <= %(at)s
     and (%(kind)s = 'range' or erased_at is null)
 )
@@ -314,7 +314,7 @@ where messages.org_id = %(org_id)s
 select digest from erased_accounts where org_id = %(org_id)s and erased_at = %(at)s;
 
 -- name: pending_removals
--- What is still queued; clocks may differ by a minute. Of a viewer's own receipt only subjects with ids of their
+-- Work that is still queued; clocks may differ by a minute. For a viewer's own receipt only subjects with ids of their
 -- own: the others may be hidden from them.
 -- Uses index: work_asked
 select

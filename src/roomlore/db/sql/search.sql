@@ -93,8 +93,8 @@ with recursive up as (
   where up.parent_id is not null
 ),
 down as (
-  -- Through arrays, of which the planner expects little: from the rows it would expect millions below and
-  -- spend more on the room for them than the whole walk takes.
+  -- As arrays, which the planner estimates as small: with rows it would expect millions of results and
+  -- spend more time on memory for them than the whole walk takes.
   select known.member_id, known.parent_id, known.method, known.confidence
   from (
     select
@@ -124,7 +124,7 @@ cross join lateral (
 ) as place;
 
 -- name: root_messages
--- Messages without a parent before them. One that stands under a later message may be part of a cycle.
+-- Messages without an earlier parent. A message whose parent is later may be part of a cycle.
 -- Uses indexes: messages_in_order, replies_from
 select message.id as message_id, message.sent_at, message.sequence
 from messages as message
@@ -169,7 +169,7 @@ cross join lateral (
     and (scope.rooms is null or messages.room_id = any (scope.rooms))
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
-    -- as bounds of the index, also in a plan made for any time
+    -- as index bounds, even in a generic plan
     and messages.sent_at >= coalesce(scope.since, '-infinity')
     and messages.sent_at < coalesce(scope.until, 'infinity')
     and (
@@ -189,7 +189,7 @@ cross join lateral (
           join messages as answer on answer.org_id = edge.org_id and answer.id = edge.child_id
           where edge.org_id = messages.org_id
             and edge.parent_id = messages.id
-            -- sent by then
+            -- only messages sent by that time
             and (
               scope.last_id is null
               or (answer.sent_at, answer.sequence, answer.id)
@@ -218,7 +218,7 @@ cross join lateral (
     and messages.room_id = rooms.id
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
-    -- as bounds of the index, also in a plan made for any time
+    -- as index bounds, even in a generic plan
     and messages.sent_at >= coalesce(scope.since, '-infinity')
     and messages.sent_at < coalesce(scope.until, 'infinity')
     and (
@@ -238,7 +238,7 @@ cross join lateral (
           join messages as answer on answer.org_id = edge.org_id and answer.id = edge.child_id
           where edge.org_id = messages.org_id
             and edge.parent_id = messages.id
-            -- sent by then
+            -- only messages sent by that time
             and (
               scope.last_id is null
               or (answer.sent_at, answer.sequence, answer.id)

@@ -28,7 +28,7 @@ order by messages desc, rooms.id;
 select max(last_at) as sent_at, clock_timestamp() as now from room_activity where org_id = %(org_id)s;
 
 -- name: vector_counts
--- Of several models the one with the most vectors counts.
+-- If there are several models, the one with the most vectors is counted.
 -- Uses index: message_embeddings_in_room
 select counted.room_id, max(counted.count) as count
 from (
@@ -55,7 +55,7 @@ select
   min(work_queue.asked_at) filter (where work_queue.dead_lettered_at is null) as oldest_at
 from work_queue
 cross join lateral (
-  -- rooms are disentangled, all else is work on messages; memories are in no single room
+  -- disentanglement works on rooms, all other queues on messages; memories do not belong to one room
   select work_queue.subject_id as room_id
   where work_queue.queue = 'disentangle'
   union all

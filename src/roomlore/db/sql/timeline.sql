@@ -299,7 +299,7 @@ join active on active.id = source.memory_id
 order by source.message_id, active.id desc;
 
 -- name: assignments
--- Visibility is checked twice for each conversation and not for each message.
+-- Visibility is checked twice for each conversation, but not for each message.
 with recursive step as (
   select %(ids)s::uuid[] as left_ids, null::uuid as conversation_id, '{}'::uuid[] as held_ids
   union all
