@@ -34,6 +34,7 @@ async def rows(admin: psycopg.AsyncConnection, app: App) -> dict[str, list[str]]
     return found
 
 
+@pytest.mark.slow
 async def test_a_copy_is_row_for_row_what_was_told(
     admin: psycopg.AsyncConnection, app: App, open_app: OpenApp, copies: Copies
 ) -> None:
@@ -49,6 +50,7 @@ async def test_a_copy_is_row_for_row_what_was_told(
     }
 
 
+@pytest.mark.slow
 async def test_a_copy_may_be_changed_without_the_next_one_knowing(
     admin: psycopg.AsyncConnection, open_app: OpenApp, copies: Copies
 ) -> None:
@@ -64,6 +66,7 @@ async def test_a_copy_may_be_changed_without_the_next_one_knowing(
     assert await rows(admin, third) == before
 
 
+@pytest.mark.slow
 async def test_two_orgs_of_one_test_have_no_ids_in_common(open_app: OpenApp, tell_once: TellOnce) -> None:
     orgs = [await open_app("one"), await open_app("two")]
     for app in orgs:

@@ -179,6 +179,7 @@ async def test_an_org_whose_model_is_named_no_more_is_told_of(
     assert found.is_well
 
 
+@pytest.mark.slow
 async def test_a_clock_that_disagrees_with_what_was_said_is_told_of(app: App, cluster: Cluster):
     await app.ingest(message("1", sent_at=datetime.now(UTC)))
     assert of(await examined(cluster), "clock").is_well

@@ -257,6 +257,7 @@ async def test_injection_can_be_switched_off(told, clock):
         await told.impersonate(await told.viewer("pip")).agents.set_injection("general", on=False)
 
 
+@pytest.mark.slow
 async def test_a_whisper_triggers_only_its_recipients(told, clock):
     await hears(told, clock, now("n1", BO, ASKED, kind="whisper", audience=(PIP,)))
     assert (await given(told, "pip"), await given(told, "pop")) == ([KILN], [])
@@ -326,6 +327,7 @@ async def test_an_injected_message_can_be_erased(told, clock, admin):
     assert await held(admin, told) == (1, 1)
 
 
+@pytest.mark.slow
 async def test_an_agent_that_lost_access_no_longer_sees_the_injection(told, clock):
     await told.memories.remember(SECRET, sources=["m4"])
     asked = "the cellar kiln key hangs behind the clock?"
@@ -367,6 +369,7 @@ async def test_injected_messages_are_not_embedded_grouped_or_counted(injected, a
     assert await (await admin.execute(query, {"org": injected.org_id})).fetchone() == (0, 0, 0)
 
 
+@pytest.mark.slow
 async def test_injected_messages_are_not_searched(injected):
     for name in ("pip", "pop"):
         viewer = await injected.viewer(name)

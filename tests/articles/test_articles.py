@@ -131,6 +131,7 @@ async def test_plain_text_is_unchanged(site, read):
     assert await read("/a.txt") == Article(url=site.url("/a.txt"), title="", text="One <b>line</b>\nand more")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
@@ -150,12 +151,14 @@ async def test_charsets_are_decoded(site, read, body, kind):
     assert (await read("/a")).text == "Größe €"
 
 
+@pytest.mark.slow
 async def test_a_gzip_page_with_a_declared_charset_is_unpacked(site, read):
     page = PAGE.replace("<head>", '<head><meta charset="windows-1251">').replace("harbour", "гавань")
     site.paths["/a"] = answer(gzip.compress(page.encode("cp1251")), kind="text/html", Content_Encoding="gzip")
     assert "гавань" in (await read("/a")).text
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("status", ["301 Moved", "303 See Other", "308 Permanent"])
 async def test_a_redirect_is_followed(site, read, status):
     site.paths |= {"/old/a": moved("../new?x=1", status=status), "/new?x=1": text("new")}

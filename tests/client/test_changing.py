@@ -193,6 +193,7 @@ async def test_agents_remember_and_are_held_back(village: Village) -> None:
     assert (await error_of(pip.agents.reader("bo")))[0] is NotAllowed
 
 
+@pytest.mark.slow
 async def test_what_is_said_can_go_with_a_receipt(village: Village) -> None:
     app = await village("operator")
     dry = await app.erasure.message("m1", dry_run=True)
@@ -269,6 +270,7 @@ async def test_operators_see_how_far_the_work_has_come(village: Village) -> None
     assert len(await app.log(app.operator, subject=log[0].subject_ids[0] if log[0].subject_ids else None)) > 0
 
 
+@pytest.mark.slow
 async def test_a_wish_is_listed_dismissed_and_accepted(village: Village) -> None:
     app = await village("operator")
     await app.ingest(say(30, ANA, SQUARE, body="My locker code is 4711. Please forget that I said that."))

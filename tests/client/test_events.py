@@ -93,6 +93,7 @@ async def test_a_stream_is_gone_on_with_after_an_event(village: Village) -> None
     await events.aclose()
 
 
+@pytest.mark.slow
 async def test_a_stream_begun_beside_a_slow_transaction_is_told_of_it(village: Village) -> None:
     app, go, noted = await village("operator"), asyncio.Event(), asyncio.Event()
 

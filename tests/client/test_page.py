@@ -54,6 +54,7 @@ async def test_the_first_example_answers_from_a_server(both: Village) -> None:
     assert len(out.decode().splitlines()) > 2
 
 
+@pytest.mark.slow
 async def test_the_other_examples_do_what_they_say(both: Village, capsys) -> None:
     names: dict[str, object] = {}
     for code in examples()[1:]:

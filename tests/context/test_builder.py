@@ -197,6 +197,7 @@ async def test_no_budget_is_refused_before_anything_is_fetched():
 LONG = st.builds(lambda text, times: text * times, st.text(max_size=40), st.sampled_from([1, 1, 3, 60]))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(rooms(bodies=LONG), st.integers(1, 900))
 async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(room, budget):
@@ -299,6 +300,7 @@ EDGES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(rooms(bodies=LONG), EDGES, st.integers(1, 900), st.integers(11, 40))
 async def test_an_exchange_is_in_with_all_of_its_messages_or_not_at_all(room, edges, budget, limit):

@@ -97,6 +97,7 @@ def numbers_of(edge):
 WIDE = ExpansionLimits(max_messages=40, max_replies=2000, near=20, min_confidence=0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("count", [1, 12, 120])
 @pytest.mark.parametrize("reader", [None, "ana"])
@@ -125,6 +126,7 @@ async def test_store_and_list_of_visible_messages_expand_alike(
             )
 
 
+@pytest.mark.slow
 async def test_a_context_in_an_untangled_room_takes_few_statements(app: App):
     room = busy_room(5, 300, whispers=False)
     await app.ingest_batch(room)

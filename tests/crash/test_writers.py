@@ -89,6 +89,7 @@ async def test_four_writers_beside_a_worker_end_in_the_database_of_one(
     assert await faults(admin, app.org_id) == {}
 
 
+@pytest.mark.slow
 async def test_a_message_whose_author_is_named_as_at_first_is_embedded_anew(
     app: App, open_app: OpenApp, admin: psycopg.AsyncConnection
 ):

@@ -154,6 +154,7 @@ def kill_server(data):
     return pid
 
 
+@pytest.mark.slow
 async def test_first_start_creates_a_usable_database(fresh):
     cluster = await start_cluster(fresh, settings=FAST)
     assert one(cluster.app_dsn, "select current_user || ' ' || current_database()") == "roomlore_app roomlore"
@@ -373,6 +374,7 @@ async def test_settings_of_the_application_role_are_reset_by_a_start(data):
     assert (cluster_status(data).running, cluster_status(data).in_use) == (False, False)
 
 
+@pytest.mark.slow
 async def test_killed_server_loses_no_data(data):
     cluster = await start_cluster(data)
     do(cluster.admin_dsn, "create table kept as select 7 as n")

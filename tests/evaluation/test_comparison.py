@@ -63,6 +63,7 @@ def test_a_difference_of_the_same_questions_is_surer_than_the_parts():
     assert high - low < row.ci95[OURS][1] - row.ci95[OURS][0]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32))
 def test_means_and_the_interval_are_those_of_the_score_alone(seed):
     chance = random.Random(seed)

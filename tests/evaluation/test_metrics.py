@@ -116,6 +116,7 @@ def test_auroc_of_one_side_alone_is_unknown():
 scores = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(scores, scores)
 def test_auroc_is_the_share_of_pairs_in_the_right_order(positive, negative):
     wins = sum((p > n) + (p == n) / 2 for p in positive for n in negative)

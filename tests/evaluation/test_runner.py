@@ -157,6 +157,7 @@ async def test_a_question_of_one_room_is_asked_in_another(app, folder):
     assert row["values"]["bm25"] == 0.5
 
 
+@pytest.mark.slow
 async def test_questions_are_asked_for_whoever_asks_and_it_is_told(app, folder):
     asking = FILES["questions"][0] | {"id": "q4", "asker_id": "ana", "as_of_message_id": "m2"}
     with (folder / "questions.jsonl").open("a") as file:
@@ -180,6 +181,7 @@ async def test_questions_are_answered_too_where_that_is_wanted(app, folder):
     assert told["answered"]["when answerable"] == outcome.report["answered"]["when_answerable"]
 
 
+@pytest.mark.slow
 async def test_an_answer_from_a_memory_cites_what_that_rests_on(app, folder):
     stated = FILES["messages"][0] | {"id": "m90", "room": "den", "text": "I live in Lisbon."}
     asked = FILES["questions"][0] | {
@@ -268,6 +270,7 @@ async def test_the_threshold_is_measured_and_has_no_predictions(app, folder):
     assert outcome.predictions is None
 
 
+@pytest.mark.slow
 async def test_each_part_of_the_work_shows_how_far_it_is(app, folder):
     shown: dict[str, list[int | None]] = {}
 

@@ -239,6 +239,7 @@ def test_the_undamaged_records_read(tmp_path, name):
     assert skipped == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", JSON_FORMATS)
 @quick
 @given(data=st.data())
@@ -266,6 +267,7 @@ def storable(value) -> bool:
     return not isinstance(value, int) or abs(value) < 2**63
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", JSON_FORMATS)
 @quick
 @given(data=st.data())
@@ -368,6 +370,7 @@ def test_halves_are_told_from_pairs_wherever_the_bytes_are_divided(pieces, at_on
     assert [step.value for step in found if step.kind == "value"] == [whole]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(FILES))
 @quick
 @given(data=st.data())
@@ -429,6 +432,7 @@ def test_a_damaged_zip_is_read_as_far_as_it_goes_or_refused(tmp_path, data):
         return
 
 
+@pytest.mark.slow
 def test_all_broken_files_at_once_are_reported_and_the_good_one_goes_in(tmp_path):
     folder = tmp_path / "discord"
     save(tmp_path, "discord", contents("discord", [good("discord", 1)]))

@@ -28,11 +28,13 @@ def found(data: bytes, spine=ROOT):
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(values, max_size=5), st.booleans())
 def test_what_is_walked_equals_what_was_written(items, escaped):
     assert found(json.dumps(items, ensure_ascii=escaped).encode()) == (items, [])
 
 
+@pytest.mark.slow
 @given(st.lists(values, min_size=1, max_size=5), st.data())
 def test_a_truncated_list_yields_whole_items_and_one_fault(items, data):
     text = json.dumps(items, ensure_ascii=False).encode("utf-8", "replace")

@@ -65,6 +65,7 @@ def test_discord(sample, name):
     assert not any(m.reply_to for m in result.messages)
 
 
+@pytest.mark.slow
 def test_slack(sample):
     counts = expected("slack/")["slack/houstondatavis"]
     result = sample("slack/houstondatavis")
@@ -133,6 +134,7 @@ def test_irc(sample, name):
     assert len({m.external_id for m in result.messages}) == len(result.messages)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["discord-json", "telegram", "irc"])
 def test_a_folder_holds_what_its_files_hold(sample, read, name):
     whole = sample(name)

@@ -152,6 +152,7 @@ async def test_rooms_that_may_be_private_are_asked_about_once_and_only_these(app
     assert asked == ["staff", "budget"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("later", [{"assume": "open"}, {"open": frozenset({"staff", "secret plans"})}, {}])
 async def test_no_later_import_opens_anything(app: App, server: Path, later: Any):
     await app.import_path(server, options=wish(members=frozenset({"general"})))

@@ -168,6 +168,7 @@ def test_the_quick_look_overlooks_nothing(text: str):
     assert DISCORD_TOKEN.sub("", stripped) == stripped
 
 
+@pytest.mark.slow
 @given(PIECES)
 def test_a_record_that_passes_for_harmless_holds_nothing_to_strip(text: str):
     if is_harmless(json.dumps({"a": text}, ensure_ascii=False)):

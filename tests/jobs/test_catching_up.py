@@ -99,6 +99,7 @@ async def test_a_new_model_is_filled_in_and_the_old_vectors_stay(app: App, admin
     assert (await renewed.drain()).done == 0
 
 
+@pytest.mark.slow
 async def test_only_the_operator_learns_that_vectors_lag_behind(app: App):
     await app.ingest(message("1", "apples"))
     await app.drain()
@@ -169,6 +170,7 @@ async def dead_lettered(app: App, db: Database) -> EmbeddingWorker:
     return worker
 
 
+@pytest.mark.slow
 async def test_what_was_set_aside_can_be_tried_again(app: App, db: Database, open_app: OpenApp, admin):
     await dead_lettered(app, db)
     assert await (await open_app("other")).retry() == 0
@@ -320,6 +322,7 @@ async def test_vectors_of_two_models_do_not_add_up(app: App, db: Database):
     assert await build(db, 20) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_unindexed")
 async def test_a_redaction_in_another_partition_does_not_wait_for_an_index(
     open_app: OpenApp, db: Database, admin

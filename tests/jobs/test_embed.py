@@ -122,6 +122,7 @@ async def test_notices_and_silence_get_no_vector(app: App, admin):
     assert set(await embedded(admin, app)) == {"4"}
 
 
+@pytest.mark.slow
 async def test_an_edit_is_embedded_again(app: App, admin):
     await app.ingest(message("1", "apples"))
     await app.drain()
@@ -395,6 +396,7 @@ async def test_a_large_partition_gets_its_index_once_nothing_is_waiting(app: App
             await admin.execute(f"drop index {name}")
 
 
+@pytest.mark.slow
 async def test_a_drain_of_one_org_leaves_the_work_of_others(open_app: OpenApp):
     mine, other = await open_app("mine"), await open_app("other")
     for app in (mine, other):

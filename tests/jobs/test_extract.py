@@ -239,6 +239,7 @@ async def test_what_is_drawn_from_a_sensitive_conversation_is_sensitive(app: App
 # When something changes
 
 
+@pytest.mark.slow
 async def test_what_is_said_later_is_drawn_when_it_is_quiet_again(app: App, admin):
     await hear(app, talk("note: one"))
     await draw(app, scripted())
@@ -279,6 +280,7 @@ async def test_what_rests_on_a_removed_message_goes_at_once_and_is_not_drawn_aga
     assert await known(admin, app) == ["Ana notes: two."]
 
 
+@pytest.mark.slow
 async def test_what_others_said_as_well_is_drawn_again_when_one_source_goes(app: App, admin):
     await hear(app, [*talk("note: one"), *talk("note: one", "other", start=300)])
     await draw(app, scripted())
@@ -515,6 +517,7 @@ async def test_what_waits_is_found_through_an_index_among_very_many(app: App, ad
     assert not any("Seq Scan on conversations" in line for line in itertools.chain(told.splitlines()))
 
 
+@pytest.mark.slow
 async def test_one_that_is_closed_is_drawn_at_once_and_opened_by_what_is_said_later(app: App, admin):
     await hear(app, talk("note: one"))
     [found] = await app.conversations.all(app.operator)
@@ -530,6 +533,7 @@ async def test_one_that_is_closed_is_drawn_at_once_and_opened_by_what_is_said_la
     assert await known(admin, app) == ["Ana notes: one."]
 
 
+@pytest.mark.slow
 async def test_only_those_who_may_arrange_conversations_close_them(app: App):
     await hear(app, [*talk(), says("9", "beep", author("pip", kind="agent"), minute=0.2)])
     [found] = [one for one in await app.conversations.all(app.operator) if one.message_count > 1]

@@ -128,6 +128,7 @@ async def test_a_model_that_cannot_be_had_is_not_switched_to(app: App, admin, tm
     assert await states(admin, app) == {}
 
 
+@pytest.mark.slow
 async def test_only_an_operator_chooses(both: App):
     await told(both)
     ana = both.impersonate(await both.viewer("ana"))
@@ -140,6 +141,7 @@ async def test_only_an_operator_chooses(both: App):
             await call
 
 
+@pytest.mark.slow
 async def test_what_is_said_and_edited_meanwhile_is_embedded_by_both(both: App, admin):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -154,6 +156,7 @@ async def test_what_is_said_and_edited_meanwhile_is_embedded_by_both(both: App, 
     assert await vectors(admin, both) == {OLD: everything, NEW: everything}
 
 
+@pytest.mark.slow
 async def test_what_went_meanwhile_has_no_vector_of_either(both: App, admin):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -207,6 +210,7 @@ async def test_a_vector_of_a_model_that_was_given_up_meanwhile_is_not_written(bo
     assert await waiting(admin, both) == {}
 
 
+@pytest.mark.slow
 async def test_an_old_vector_that_comes_after_the_switch_is_left_out_and_made_anew(both: App, admin):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -275,6 +279,7 @@ async def test_giving_up_to_go_back_keeps_the_vectors_of_the_model_before(both: 
     assert (await vectors(admin, both))[OLD] == {"0", "1", "2", "3"}
 
 
+@pytest.mark.slow
 async def test_the_model_before_the_one_before_goes_with_its_vectors(both: App, admin, old, new):
     third = served(both, old, small=new, third=Moody(32))
     await told(third)
@@ -393,6 +398,7 @@ async def test_a_model_that_refuses_most_of_what_is_said_does_not_take_over(both
     assert await states(admin, both) == {"current": SMALL, "previous": "default"}
 
 
+@pytest.mark.slow
 async def test_a_worker_with_another_default_takes_no_vectors_before_it_has_made_others(both: App, admin):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -407,6 +413,7 @@ async def test_a_worker_with_another_default_takes_no_vectors_before_it_has_made
     assert (await found(both, "red apples"))[0][0] == "0"
 
 
+@pytest.mark.slow
 async def test_a_switch_that_is_asked_for_again_while_it_ends_keeps_what_was_before(both: App, admin):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -438,6 +445,7 @@ async def test_a_switch_that_is_asked_for_again_while_it_ends_keeps_what_was_bef
     assert (await late.back()).provider == "default"
 
 
+@pytest.mark.slow
 async def test_one_worker_serves_orgs_by_different_models_and_waits_for_none(open_app: OpenApp, admin):
     old, new = Moody(384), Moody()
     first, second = [served(await open_app(name), old, small=new) for name in ("first", "second")]

@@ -60,6 +60,7 @@ async def participant(app: App, account_id: str) -> UUID:
     return viewer.participant_id
 
 
+@pytest.mark.slow
 async def test_a_graph_holds_who_said_what_where_to_whom_and_what_is_remembered(app: App) -> None:
     ana, pip = author("ana"), author("pip", kind="agent")
     attic = room("attic", visibility="members", members=(IncomingMembership(author=ana),))
@@ -114,6 +115,7 @@ def iso(minutes: float) -> str:
     return at(minutes).astimezone(UTC).isoformat(timespec="microseconds")
 
 
+@pytest.mark.slow
 async def test_a_graph_says_nothing_in_words(app: App) -> None:
     await app.ingest_batch(busy_room(5, 30))
     await app.drain()
@@ -338,6 +340,7 @@ async def test_one_deed_after_the_other_reaches_the_graph(app: App) -> None:
     await assert_same(app, graph, copy)
 
 
+@pytest.mark.slow
 async def test_who_answered_what_only_came_later_talked_to_whoever_wrote_it(app: App) -> None:
     early = message("early", "so it is", author=author("bo"), sent_at=at(9), reply_to="late")
     await app.ingest_batch([early])
@@ -498,6 +501,7 @@ async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, admin: psyc
     await assert_same(app, graph, copy)
 
 
+@pytest.mark.slow
 async def test_everything_is_asked_for_in_portions_and_goes_on_where_somebody_was_killed(app: App) -> None:
     await lived(app, 5)
     graph = Graph()
@@ -525,6 +529,7 @@ async def test_everything_is_asked_for_in_portions_and_goes_on_where_somebody_wa
     assert (held.index_name, held.next_index_name) == (copy, None)
 
 
+@pytest.mark.slow
 async def test_where_an_org_has_points_only_nobody_asks_for_nodes_and_the_other_way_round(app: App) -> None:
     graph = Graph()
     await build(app, graph)

@@ -336,6 +336,7 @@ async def test_the_database_is_free_during_a_call(app: App, admin):
 # Bounds
 
 
+@pytest.mark.slow
 async def test_a_day_has_so_many_calls_and_a_restart_gives_no_more(app: App):
     for number in range(5):
         await hear(app, talk(f"room{number}", start=number * 200))
@@ -593,6 +594,7 @@ async def test_a_call_that_is_cancelled_ends_at_once_and_is_made_again(app: App,
     assert await namer(app, over_http(server)).next(app.org_id, now=LATER) == "named"
 
 
+@pytest.mark.slow
 async def test_a_drain_with_a_server_in_trouble_does_everything_else(app: App, server):
     app.settings = replace(
         app.settings, language_model=LanguageModelSettings(url=server.url, name="small", memory_calls=0)

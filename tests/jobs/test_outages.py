@@ -192,6 +192,7 @@ async def test_a_worker_that_hangs_is_abandoned_when_told_to_stop(app: App, db: 
     assert await queue(admin, "attempts, due_at <= now()") == [(0, True)]
 
 
+@pytest.mark.slow
 async def test_a_drain_that_loses_the_database_says_so_and_costs_no_attempt(app: App, db: Database, admin):
     class Unlucky(EmbeddingWorker):
         async def do(self, *_) -> None:

@@ -307,6 +307,7 @@ async def test_what_killed_its_workers_ten_times_leaves_the_copy_when_it_is_eras
     assert gone not in on(shelf, copy)
 
 
+@pytest.mark.slow
 async def test_what_somebody_else_finished_meanwhile_is_written_once_more(
     app: App, admin: psycopg.AsyncConnection
 ) -> None:

@@ -101,6 +101,7 @@ INSTEAD_SAID = "I drink coffee in the mornings, no more tea."
 INSTEAD = statement("Ana drinks coffee in the mornings.", "I drink coffee in the mornings", "m1")
 
 
+@pytest.mark.slow
 async def test_what_stands_is_shown_and_what_repeats_it_takes_its_place_undoably(app: App, admin):
     label = await told_of_tea(app)
     await hear(app, later(said=(SAME_SAID,)))
@@ -151,6 +152,7 @@ async def test_what_was_not_shown_is_neither(app: App, admin, label):
     assert len(await known(admin, app)) == 2
 
 
+@pytest.mark.slow
 async def test_the_same_answer_is_taken_again_and_changes_nothing(app: App, admin):
     label = await told_of_tea(app)
     await hear(app, later(said=(INSTEAD_SAID,)))
@@ -245,6 +247,7 @@ async def test_a_trace_goes_with_the_words_that_a_memory_in_it_rests_on(app: App
     assert not any("tea to coffee" in one.prompt for one in await app.extraction.llm_calls())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["redact", "wish"])
 async def test_what_goes_during_the_call_takes_the_answer_along(app: App, admin, how):
     label = await told_of_tea(app)
@@ -272,6 +275,7 @@ ECHO = statement("Ana prefers tea to coffee in the mornings.", "I prefer tea to 
 MORNING = "Good morning everybody, the kettle is on again in the kitchen."
 
 
+@pytest.mark.slow
 async def test_an_answer_that_knew_of_what_is_not_shown_here_is_not_taken(app: App, admin):
     """It may hold the words of what it was told: elsewhere nothing would remove them with the messages they are from."""
     await told_of_tea(app)
@@ -288,6 +292,7 @@ async def test_an_answer_that_knew_of_what_is_not_shown_here_is_not_taken(app: A
     assert not any("I prefer tea" in row[0] for row in await rows.fetchall())
 
 
+@pytest.mark.slow
 async def test_an_answer_that_knew_of_the_same_is_taken_and_goes_with_it(app: App):
     await told_of_tea(app)
     lines = (f"{MORNING} Tea to coffee in the mornings?",)
@@ -298,6 +303,7 @@ async def test_an_answer_that_knew_of_the_same_is_taken_and_goes_with_it(app: Ap
     assert await app.extraction.llm_calls() == []
 
 
+@pytest.mark.slow
 async def test_an_answer_that_knew_of_what_a_wish_covers_by_now_is_not_taken(app: App):
     await told_of_tea(app)
     await hear(app, later("hall", said=(f"{MORNING} Tea to coffee in the mornings?",)))

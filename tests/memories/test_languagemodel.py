@@ -274,6 +274,7 @@ def test_the_complete_items_of_a_cut_answer_are_accepted(cut):
     assert len(kept) == 2 or found[-1].reason
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

@@ -152,6 +152,7 @@ def test_a_long_hostile_message_takes_little_time(piece):
     assert time.perf_counter() - began < A_WHILE
 
 
+@pytest.mark.slow
 def test_a_long_conversation_takes_little_time():
     lines = [(NAMES[number % 5], LINES[number % len(LINES)]) for number in range(1_000)]
     began = time.perf_counter()

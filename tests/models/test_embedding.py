@@ -110,6 +110,7 @@ def test_giant_texts_are_cut(local: LocalEmbedder):
     assert not np.array_equal(nothing, visible)
 
 
+@pytest.mark.slow
 def test_several_windows_keep_the_order(local: LocalEmbedder, monkeypatch):
     texts = [f"{'again ' * (7 * number % 11)}{number}" for number in range(50)]
     expected = local.embed(texts)
@@ -222,6 +223,7 @@ def test_the_model_id_depends_on_all_settings(export: Path):
     assert len(set(names)) == 4
 
 
+@pytest.mark.slow
 def test_the_longest_text_is_a_setting(export: Path):
     configure(export, "sentence_bert_config.json", max_seq_length=6)
     whole, start = LocalEmbedder.load(export).embed(["one two three four five six", "one two three four"])
@@ -242,6 +244,7 @@ def test_cls_pooling_is_supported(export: Path, local: LocalEmbedder, settings):
     assert not np.allclose(vectors, local.embed(TEXTS), atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"pooling_mode": "mean"}, {"pooling_mode_mean_tokens": True}])
 def test_mean_pooling_is_supported(export: Path, local: LocalEmbedder, settings):
     configure(export, "1_Pooling/config.json", **settings)

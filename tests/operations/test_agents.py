@@ -452,6 +452,7 @@ async def test_another_topic_room_agent_or_company_is_another_block(learnt):
     assert asked(learnt) == (5, 0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "change", ["new", "superseded", "put aside", "wished", "redacted", "erased", "person", "edited"]
 )

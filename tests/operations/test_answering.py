@@ -129,6 +129,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("reply", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_a_hostile_reply_leaves_the_quotation_and_says_why(told, server, reply):
     server.says = lambda _: reply
@@ -215,6 +216,7 @@ async def test_what_was_erased_while_the_language_model_was_asked_is_not_told(to
     assert "nine" not in answer.text
 
 
+@pytest.mark.slow
 async def test_the_viewer_s_own_eyes_decide_what_is_sent(told, server):
     server.says = lambda _: sentences(("The ferry leaves at nine.", ["#m1"]))
     whisper = message(

@@ -233,6 +233,7 @@ async def test_moving_a_message_takes_along_what_answers_it_but_not_what_a_perso
     assert (left.opened_at, left.last_at, left.message_count) == (at(1), at(1), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("talks")
 async def test_a_worker_leaves_what_a_person_did_as_it_is(app: App, admin):
     await app.disentangle()
@@ -309,6 +310,7 @@ async def test_whispers_stand_with_whispers_of_the_same_people_only(app: App, ta
             await change
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_in_a_conversation_is_refused_with_the_reason(app: App, talks: Ids, admin):
     await app.ingest(message("14", "just now", author=ANA, room=SQUARE))
     await app.erasure.message("4")

@@ -526,6 +526,7 @@ async def test_similar_questions_are_ones_own_and_come_with_what_answered_them(w
         await worked.similar(ana, " ")
 
 
+@pytest.mark.slow
 async def test_asked_for_questions_only_these_are_shown_where_there_are_any(told: App):
     assert await found(told, "questions Ana asked") == {"a1", "a3"}
     assert await found(told, "my questions about the village", viewer="cy") == {"c1"}

@@ -134,6 +134,7 @@ async def test_whoever_starts_while_the_model_is_away_works_and_says_so(app: App
     assert KEY not in caplog.text + str(drained)
 
 
+@pytest.mark.slow
 async def test_a_server_that_failed_is_not_asked_by_every_question(app: App, server):
     seconds = [0.0]
     server.says = short
@@ -181,6 +182,7 @@ async def test_a_model_that_this_process_does_not_know_stops_nobody(app: App, se
     assert (await app.embedding_versions.status())[0].error == "no embedding model is called 'tiny' here"
 
 
+@pytest.mark.slow
 async def test_an_org_leaves_a_model_that_is_called_nothing_any_more(app: App, server, tmp_path):
     server.says = short
     env = named(tmp_path, tiny={"url": server.url, "model": "tiny"})
@@ -221,6 +223,7 @@ def copied_to_a_shelf(app: App, monkeypatch: pytest.MonkeyPatch) -> tuple[App, S
     return copied, shelf
 
 
+@pytest.mark.slow
 async def test_after_a_switch_the_copy_is_built_anew_with_the_new_vectors(
     app: App, monkeypatch: pytest.MonkeyPatch
 ):

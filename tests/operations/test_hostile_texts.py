@@ -95,6 +95,7 @@ def record(key: str, body: str, *, by: str = "ana") -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 async def test_others_are_answered_while_dashes_and_a_restriction_come_in(app: App):
     await app.ingest(message("0", "hello"))
     async with watched() as watch:

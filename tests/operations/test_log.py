@@ -110,6 +110,7 @@ async def test_every_read_of_what_is_not_there_or_not_for_the_viewer_leaves_one_
         assert line == (action, "refused", ana.participant_id, None, [])
 
 
+@pytest.mark.slow
 async def test_every_change_leaves_one_line_with_what_it_changed(
     told: App, admin: psycopg.AsyncConnection, tmp_path: Path
 ):

@@ -566,6 +566,7 @@ async def test_the_same_memory_is_kept_once_however_often_it_is_stated_at_once(t
     assert len(await told.memories.all(told.operator)) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "other",
     [
@@ -623,6 +624,7 @@ async def test_a_source_that_is_removed_while_it_is_remembered_leaves_nothing(to
     assert await rows(admin, told) == 0
 
 
+@pytest.mark.slow
 async def test_memories_racing_with_the_removal_of_their_source_are_gone_with_it(told, admin):
     for number in range(8):
         await tell(told, message(f"r{number}", "fleeting", author=ANA))

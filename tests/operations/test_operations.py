@@ -266,6 +266,7 @@ async def test_a_stopped_worker_is_seen_by_what_waits_and_since_when(app: App, a
     assert (counts.embedded.waiting, counts.embedded.dead_lettered, counts.embedded.oldest_at) == (0, 5, None)
 
 
+@pytest.mark.slow
 async def test_how_long_reads_take_is_told_by_what_the_room_embeds(app: App, admin):
     attic = room("attic")
     await tell(app, *TOLD, message("9", "third", room=attic))
@@ -316,6 +317,7 @@ def writer(app: App, shelf: Shelf) -> ProjectionWorker:
     return ProjectionWorker(db=app.db, projection=shelf, queue="qdrant")
 
 
+@pytest.mark.slow
 async def test_each_room_tells_how_many_of_its_messages_wait_for_each_copy(app: App, shelf: Shelf, admin):
     await tell(app, *TOLD)
     numbers = await app.monitoring.statistics()

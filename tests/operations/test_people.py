@@ -118,6 +118,7 @@ async def stored(admin: psycopg.AsyncConnection, app: App) -> dict[str, list[str
     }
 
 
+@pytest.mark.slow
 async def test_three_accounts_merge_in_a_chain_and_part_in_the_middle(told: App):
     apart = {name: await read_by(told, await told.viewer(name)) for name in ("ana", "ana_home", "eve")}
 
@@ -288,6 +289,7 @@ async def test_whoever_reads_during_a_merge_sees_all_of_it_or_nothing(told: App)
     assert all(fits)
 
 
+@pytest.mark.slow
 async def test_merges_side_by_side_end_as_if_one_had_come_after_the_other(told: App):
     pairs = [("ana", "bo"), ("bo", "cy"), ("cy", "dee"), ("dee", "eve"), ("eve", "ana_home")]
 

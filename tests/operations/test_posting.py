@@ -186,6 +186,7 @@ async def test_a_room_that_somebody_left_is_no_place_for_their_answers(office):
     assert OF_OLD_TEAM in to_text(await office.context(dan, "team", private=True))
 
 
+@pytest.mark.slow
 async def test_what_is_withheld_from_somebody_there_is_withheld_from_the_room(office):
     lines = [
         said("s1", BOSS, "The Leipzig party is on Friday", day=7.1),
@@ -302,6 +303,7 @@ async def test_an_operators_word_for_each_who_is_in_a_room_says_who_reads_along(
     assert found_in(await told_in_staff(app)) == {LUNCH}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "is_whole"), [("dm", True), ("group_dm", False)])
 async def test_of_direct_rooms_without_a_list_those_of_two_are_known_to_have_no_more(
     app: App, kind, *, is_whole

@@ -53,6 +53,7 @@ async def test_a_rebuilt_copy_is_read_and_differs_in_nothing(app: App) -> None:
     assert found.compared == len(await expected(app, "fake-hash-384")) > 0
 
 
+@pytest.mark.slow
 async def test_a_difference_is_found_and_repaired(app: App, shelf: Shelf) -> None:
     projecting = await told(app)
     await projecting.rebuild("qdrant")
@@ -167,6 +168,7 @@ async def test_a_graph_is_rebuilt_compared_repaired_and_dropped(app: App, both: 
     assert (graph.held_copies, await projecting.status()) == ({}, [])
 
 
+@pytest.mark.slow
 async def test_a_repaired_graph_has_all_its_edges_and_is_never_without_one(
     app: App, both: tuple[Shelf, Graph]
 ) -> None:
@@ -239,6 +241,7 @@ async def test_a_repair_that_is_killed_before_anything_is_asked_for_takes_nothin
     assert on(shelf, copy).keys() == (before.keys() | {first}) - {stray}
 
 
+@pytest.mark.slow
 async def test_one_server_is_written_to_while_the_other_is_away(app: App, both: tuple[Shelf, Graph]) -> None:
     shelf, graph = both
     projecting = await told(app)

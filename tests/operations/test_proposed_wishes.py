@@ -35,6 +35,7 @@ PROPOSED = [
 # Proposed, accepted, dismissed
 
 
+@pytest.mark.slow
 async def test_a_request_in_a_longer_message_hides_nothing_until_its_author_accepts_it(app: App):
     await tell(app, *PROPOSED)
     ana = await viewer(app, "ana")
@@ -65,6 +66,7 @@ async def test_a_proposal_that_was_dismissed_hides_nothing_and_is_not_proposed_a
     assert (await app.privacy_requests.counts(app.operator)).dismissed == 1
 
 
+@pytest.mark.slow
 async def test_a_request_that_becomes_plain_by_an_edit_is_carried_out_and_one_that_was_accepted_stays_so(
     app: App,
 ):
@@ -271,6 +273,7 @@ async def test_in_the_mode_propose_nothing_is_carried_out_unasked(app: App):
     assert await found(app, app.operator) == {"6"}
 
 
+@pytest.mark.slow
 async def test_in_the_mode_off_nothing_is_heard_and_nothing_withheld_until_it_is_on_again(app: App):
     await tell(app, *FORGOTTEN[:4])
     await app.privacy_requests.set_mode("off")
@@ -340,6 +343,7 @@ async def test_a_stranger_is_told_no_id_of_what_is_withheld_where_they_may_not_r
     assert rows == []
 
 
+@pytest.mark.slow
 async def test_what_a_stranger_is_shown_does_not_depend_on_what_is_withheld_elsewhere(open_app):
     """The same org with and without a request in a room that is not theirs."""
     answers = []

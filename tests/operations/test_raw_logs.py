@@ -391,6 +391,7 @@ async def test_what_others_said_elsewhere_and_later_stays_after_a_removal(told, 
         assert (await asked(with_logs(told, logs))).is_answered, line
 
 
+@pytest.mark.slow
 async def test_an_operator_is_told_how_many_lines_cannot_be_told_apart_and_nobody_else(told, logs):
     await tell(told, message("s", "good night", author=ANA, sent_at=at(5)))
     await told.erasure.message("s")
@@ -426,6 +427,7 @@ def without(record: dict, *names: str) -> dict:
     return {key: value for key, value in record.items() if key not in names}
 
 
+@pytest.mark.slow
 async def test_a_request_in_one_room_hides_lines_of_that_room_and_lines_that_say_what_it_is_about(told, logs):
     code = "my quincunx locker code is 88-1212"
     await tell(

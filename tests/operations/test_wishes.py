@@ -364,6 +364,7 @@ async def test_a_confidant_who_is_renamed_stays_one_and_whoever_spoke_last_is_no
     assert await found(app, await viewer(app, "bo")) == {"4"}
 
 
+@pytest.mark.slow
 async def test_nobody_becomes_a_confidant_by_a_name_and_by_what_settles_wishes_anew(app: App):
     await tell(app, *confided_to_bo(MALLORY))
     await tell(
@@ -520,6 +521,7 @@ async def test_a_wish_that_was_undone_stays_so_when_it_is_edited_away_and_back(a
     assert await found(app, app.operator) == {"6"}
 
 
+@pytest.mark.slow
 async def test_an_undone_wish_that_is_edited_away_is_not_listed_and_counts_not_again(app: App):
     await tell(app, *FORGOTTEN)
     (wish,) = await app.privacy_requests.all(app.operator)

@@ -72,6 +72,7 @@ async def test_an_erased_message_is_told_to_be_in_each_copy_until_it_is_not(copi
     assert all(one.is_done for one in (await told(copied, gone.id)).values())
 
 
+@pytest.mark.slow
 async def test_a_stretch_of_a_room_leaves_points_to_be_removed_and_what_answered_it_to_be_written(
     copied: App, shelves
 ) -> None:

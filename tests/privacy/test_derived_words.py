@@ -117,6 +117,7 @@ async def test_a_room_for_a_few_does_not_get_an_erased_name_again(app: App):
     assert not NAME.search(" ".join(rooms["pair"])), rooms
 
 
+@pytest.mark.slow
 async def test_what_is_left_is_labelled_without_the_erased_name(app: App):
     await tell(app)
     await app.erasure.person("u-zeb")
@@ -174,6 +175,7 @@ async def test_no_memory_is_drawn_again_that_says_an_erased_name(app: App):
     assert not NAME.search(repr(after)), after
 
 
+@pytest.mark.slow
 async def test_small_words_of_an_erased_name_keep_no_memory_from_being_drawn(app: App):
     await app.ingest(message("1", "hello", author=author("u-will", name="Will Quist"), room=OPEN))
     await app.erasure.person("u-will")

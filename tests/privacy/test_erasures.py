@@ -143,6 +143,7 @@ async def test_a_redacted_message_can_still_be_erased(app: App):
     assert after.author_name == ""
 
 
+@pytest.mark.slow
 async def test_a_redaction_takes_every_derived_copy_and_keeps_place_author_and_name(app: App, admin):
     made = await settle(app)
     before = await dump(admin, app)
@@ -575,6 +576,7 @@ async def test_everybody_sees_their_own_receipts_only(app: App):
 # Receipts and the log
 
 
+@pytest.mark.slow
 async def test_receipts_and_the_log_hold_neither_text_nor_name(app: App, admin):
     await settle(app)
     await app.erasure.message("7")
@@ -590,6 +592,7 @@ async def test_receipts_and_the_log_hold_neither_text_nor_name(app: App, admin):
         assert not re.search(rf"\b{word}\b", held, re.IGNORECASE), word
 
 
+@pytest.mark.slow
 async def test_an_erasure_writes_one_line_with_ids(app: App):
     await settle(app)
     receipt = await app.erasure.message("1", dry_run=True)

@@ -269,6 +269,7 @@ async def test_e9_without_an_embedding_model_agents_have_all_of_it_and_search_sa
     assert (await bare.agents.should_answer(pip, "studio")).answer
 
 
+@pytest.mark.slow
 async def test_e9_without_its_language_model_the_rules_go_on_and_the_backlog_is_seen(house):
     nowhere = LanguageModelSettings(url="http://127.0.0.1:9/v1", name="nobody")
     app = replace(house, settings=replace(house.settings, language_model=nowhere))

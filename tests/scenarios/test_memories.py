@@ -216,6 +216,7 @@ async def inject(app, line, *, hours: int) -> None:
     await runner.drain(InjectionWorker(db=app.db, now=lambda: clock), only_org=app.org_id)
 
 
+@pytest.mark.slow
 async def test_b9_relevant_memories_are_whispered_to_agents_as_messages_arrive_and_not_again(house):
     breaker = "The bisque kiln trips the left breaker"
     await remember(house, None, breaker, sources=["glaze"])

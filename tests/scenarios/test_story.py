@@ -17,6 +17,7 @@ TRUTH = Truth()
 IN_TURN, PART = 1, 4
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_viewers_in_turn_are_shown_all_they_heard_and_nothing_else(app: App, tmp_path: Path):
     tally = await tell_and_ask(app, tmp_path, thorough=False)

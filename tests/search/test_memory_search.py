@@ -186,6 +186,7 @@ async def test_memory_without_sources_is_found_only_by_its_agent(told: App, mode
     assert await candidates(told, asked, "bo") == {}
 
 
+@pytest.mark.slow
 async def test_the_invisible_takes_no_place_among_the_nearest(told: App, model: Knowing):
     for number in range(memory_search.MAX_CANDIDATES + 5):
         await told.memories.remember(f"{TEA} {number}", sources=["r"])
@@ -195,6 +196,7 @@ async def test_the_invisible_takes_no_place_among_the_nearest(told: App, model: 
     assert set(found) == {"captain beverage mild"}
 
 
+@pytest.mark.slow
 async def test_memory_restricted_by_a_privacy_request_is_not_found_by_vector(told: App, model: Knowing):
     await tell(
         told,

@@ -236,6 +236,7 @@ async def test_path_follows_stated_replies_before_the_platform_thread(app, tmp_p
     assert all_ids(found.hits) == [["0", "2", "3"]]
 
 
+@pytest.mark.slow
 async def test_a_very_long_exchange_is_shown_around_its_finds_and_says_how_much_is_left_out(app):
     told = [
         message(

@@ -102,6 +102,7 @@ def test_a_hidden_room_and_a_missing_one_get_the_same_answer(data):
     assert hidden.err.replace("hiring", "nosuch") == missing.err
 
 
+@pytest.mark.slow
 def test_quiet_prints_no_notes(data):
     done = demo(data, "-q", "--text", "search", "dredging")
     assert "port-office" in done.out

@@ -93,6 +93,7 @@ def test_without_a_terminal_nothing_is_removed_unless_an_option_says_so(org: Com
     assert org.json("rooms")[0]["retention_period"] is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [
@@ -124,6 +125,7 @@ def test_a_member_erases_own_messages(org: CommandLine) -> None:
     assert org.json("--as", "cy", "receipts") == []
 
 
+@pytest.mark.slow
 def test_a_receipt_is_shown_and_verified_again(org: CommandLine) -> None:
     text = org.text("erase", "person", "mira", "--yes")
     for part in ("clean", "2 messages", "stays"):
@@ -152,6 +154,7 @@ def test_a_verification_that_finds_something_ends_in_an_error(org: CommandLine) 
         assert part in done.out
 
 
+@pytest.mark.slow
 def test_a_receipt_says_what_an_index_still_holds(org: CommandLine) -> None:
     org.execute("insert into projections (org_id, target, index_name) values ((org), 'qdrant', 'a')")
     assert "  index qdrant: 1 point to remove" in org.text("erase", "message", "1", "--yes").splitlines()

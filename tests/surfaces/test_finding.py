@@ -56,6 +56,7 @@ def test_filters_narrow_alone_and_together(village: CommandLine, options: str, e
     assert found(village, "search", "village", *options.split()) == set(expected)
 
 
+@pytest.mark.slow
 def test_me_is_the_viewer(village: CommandLine) -> None:
     assert found(village, "--as", "ana", "search", "village", "--by", "me") == {"1", "5"}
     village.refused(1, "the operator is no participant", "search", "village", "--by", "me")
@@ -89,6 +90,7 @@ def test_an_unknown_name_is_reported_and_a_hidden_one_looks_the_same(village: Co
     assert (hidden.code, hidden.err.replace("dee", "eve")) == (1, missing.err)
 
 
+@pytest.mark.slow
 def test_everything_by_a_person_is_listed_and_quoted(village: CommandLine) -> None:
     assert found(village, "search", "what", "did", "ana", "say?") == {"1", "5"}
     answer = village.json("ask", "what did ana say?", "--until", "2026-01-12")

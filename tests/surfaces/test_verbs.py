@@ -113,6 +113,7 @@ def test_a_mistake_is_one_readable_line(village: CommandLine, words: str, code: 
     village.refused(code, reason, *words.split())
 
 
+@pytest.mark.slow
 def test_an_agent_writes_and_its_context_is_reset(roomlore: CommandLine, tmp_path) -> None:
     roomlore.tell(tmp_path, LINES[:3], "--no-embed", "--agent", "pip")
 
@@ -144,6 +145,7 @@ def test_a_memory_leads_back_to_its_sources_and_is_hidden_from_others(village: C
     village.refused(1, f"no memory '{memory['id']}'", "--as", "bo", "memory", "provenance", memory["id"])
 
 
+@pytest.mark.slow
 def test_no_content_imitates_a_line_of_its_own(village: CommandLine) -> None:
     first, named, nature = village.text("remember", FORGED, "--source", "1", "--sensitive").splitlines()
     memory_id = first.split()[0]
@@ -196,6 +198,7 @@ def test_memories_are_extracted_on_demand_and_once(village: CommandLine) -> None
     assert village.json("conversation", "close", "message:6")["is_open"] is False
 
 
+@pytest.mark.slow
 def test_log_files_are_shown_with_file_line_and_time(village: CommandLine, tmp_path, monkeypatch) -> None:
     record = {"nick": "ana", "msg": "the zebra paint is in the shed", "time": "2026-01-12T08:00:00Z"}
     (tmp_path / "a.jsonl").write_text(f"{json.dumps(record)}\n")
@@ -230,6 +233,7 @@ def talks(roomlore: CommandLine, tmp_path) -> CommandLine:
     return roomlore
 
 
+@pytest.mark.slow
 def test_conversations_are_listed_and_shown_with_replies(talks: CommandLine) -> None:
     head, unnamed, row = talks.text("conversations", "general").splitlines()
     assert head.split() == ["conversation", "id", "who", "messages", "opened", "last", "state", "split"]

@@ -87,6 +87,7 @@ async def listening(answer: bytes) -> AsyncGenerator[int]:
     await asyncio.gather(*(one for one in handling if one is not None))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"hello"])
 async def test_what_is_not_neo4j_is_given_up(answer: bytes):
     async with listening(answer) as port:

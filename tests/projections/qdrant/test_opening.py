@@ -68,6 +68,7 @@ async def test_a_key_is_shown_where_nobody_else_can_read_it(url):
     await points.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("server")
 async def test_without_a_key_any_address_will_do():
     await open_qdrant("http://qdrant.internal:6333").close()

@@ -81,6 +81,7 @@ async def test_pages_give_every_message_once_however_large_they_are(
         assert page or page is found[-1]
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=SIZES, limit=st.integers(1, 13))
 async def test_an_app_is_walked_by_what_it_gave_last(

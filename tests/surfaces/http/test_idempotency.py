@@ -99,6 +99,7 @@ async def test_a_memory_is_kept_once_and_read_anew(served: Served, admin) -> Non
     assert SECRET not in row
 
 
+@pytest.mark.slow
 async def test_a_conversation_is_read_anew_without_what_was_said_in_it(served: Served) -> None:
     await served.app.drain()
     [one, *_] = await served.operator.get("/v1/conversations?room=square")
@@ -111,6 +112,7 @@ async def test_a_conversation_is_read_anew_without_what_was_said_in_it(served: S
     assert again.json()["label"] == "well"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["message", "person", "redact"])
 async def test_what_is_erased_is_not_answered_again(served: Served, how) -> None:
     statement = {"content": f"the mill is in {SECRET}", "sources": ["m1"]}

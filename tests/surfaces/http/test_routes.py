@@ -44,6 +44,7 @@ async def messages_of(served: Served, room: str = "square") -> dict[str, dict[st
 # What is shown
 
 
+@pytest.mark.slow
 async def test_what_is_shown_is_what_the_command_line_prints(served: Served) -> None:
     await served.app.drain()
     app, ask, viewer = served.app, served.operator, served.app.operator
@@ -340,6 +341,7 @@ async def test_an_operator_who_names_a_room_is_told_beside_what_may_be_posted(se
         assert not (await bo.post(path, body)).get("restricted_messages")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("author", "others"), [("pip", ("ana", "bo")), ("ana", ("pip", "bo"))])
 async def test_whoever_made_a_request_decides_about_it_with_their_own_key_and_nobody_else_does(
     served: Served, author: str, others: tuple[str, ...]

@@ -178,6 +178,7 @@ def test_the_crawl_knows_every_parameter_of_the_paths(served: Any) -> None:
     assert named == {"room", "participant", "agent", "message", "conversation", "memory", "receipt"}
 
 
+@pytest.mark.slow
 async def test_an_answer_for_a_room_holds_what_everybody_there_may_read_and_says_so(told: Served):
     """Dee hears the attic, and asks in the square; so does an operator, with whose key a bot may read."""
     for caller in (await told.principal("dee"), told.operator):

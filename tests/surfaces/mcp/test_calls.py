@@ -49,6 +49,7 @@ async def test_tools_have_short_descriptions_and_hints(told: App) -> None:
         assert not {"viewer", "as", "org", "key", "participant"} & set(tool.input_schema["properties"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CITING)
 async def test_results_fit_their_schema_and_citations_lead_to_messages(told: App, name: str) -> None:
     [memory, *_] = await told.memories.all(told.operator)
@@ -390,6 +391,7 @@ async def test_completions_are_names_that_mean_one_room(app: App) -> None:
         assert await choices("x") == await choices("", "memory") == set()
 
 
+@pytest.mark.slow
 async def test_a_budget_limits_the_text_and_omissions_are_counted(app: App) -> None:
     bodies = [f"flour {'and water ' * 40}{number}" for number in range(30)]
     await app.ingest_batch([message(str(number), body) for number, body in enumerate(bodies)])
@@ -431,6 +433,7 @@ async def test_catch_up_starts_at_since(app: App) -> None:
     assert "-- nothing that you may read" in nothing
 
 
+@pytest.mark.slow
 async def test_an_agent_withdraws_only_its_own_privacy_request(told: App, key_of: KeyOf) -> None:
     pip, ana = await told.sign_in(await key_of("pip")), await told.sign_in(await key_of("ana"))
 

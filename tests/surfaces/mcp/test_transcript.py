@@ -136,6 +136,7 @@ def test_no_name_and_no_body_forges_a_line(told: list[tuple[str, str]]) -> None:
     assert len({one.author for one in transcript.cited}) == len(told)
 
 
+@pytest.mark.slow
 async def test_an_attack_stays_behind_its_label_everywhere(app: App) -> None:
     eve, hall = author("eve", name=NAME), room("hall", name=ROOM)
     await app.ingest_batch(

@@ -161,6 +161,7 @@ async def test_narrowing_to_what_may_not_be_known_says_that_it_is_not_there(mill
     assert tagged["shelf"]["memories"] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "query",
     [
@@ -230,6 +231,7 @@ async def test_what_was_superseded_is_struck_through_below_what_stands(mill: App
             assert f'<del><a href="/m/{kept["friday"].id}">' not in history
 
 
+@pytest.mark.slow
 async def test_what_people_said_is_text_on_the_page_and_nothing_else(mill: App) -> None:
     await tell(mill, said("x1", 9, BO, '<script>alert(1)</script> <img src=x onerror="alert(1)">'))
     memory = await mill.memories.remember("<script>alert(1)</script>", sources=["x1"], tags=['"><b>'])
@@ -282,6 +284,7 @@ async def test_a_whispers_memory_says_for_whom_it_is(mill: App) -> None:
     assert ">Cy</a>" not in readers
 
 
+@pytest.mark.slow
 async def test_wishes_that_cover_a_memory_are_the_operators_and_their_authors_to_see(app: App) -> None:
     await tell(
         app,

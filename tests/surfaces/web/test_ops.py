@@ -62,6 +62,7 @@ async def test_it_is_for_operators_alone(app: App, name: str) -> None:
         assert 'href="/ops"' in await visitor.page(f"/?as={name}")
 
 
+@pytest.mark.slow
 async def test_each_room_has_its_line_and_the_twin_says_the_same(app: App) -> None:
     await village(app)
     await app.drain()
@@ -97,6 +98,7 @@ def _shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     return held
 
 
+@pytest.mark.slow
 async def test_copies_and_models_are_shown_with_what_waits_and_fails_and_no_address(
     app: App, shelf: Shelf
 ) -> None:
@@ -129,6 +131,7 @@ async def test_copies_and_models_are_shown_with_what_waits_and_fails_and_no_addr
     )
 
 
+@pytest.mark.slow
 async def test_a_copy_that_is_being_built_is_shown_to_be(app: App, shelf: Shelf) -> None:
     await village(app)
     await app.drain()
@@ -237,6 +240,7 @@ async def test_what_failed_elsewhere_is_not_told(
 # What rooms embed
 
 
+@pytest.mark.slow
 async def test_an_operator_says_what_a_room_embeds(app: App) -> None:
     await village(app)
     async with visiting(app) as visitor:

@@ -108,6 +108,7 @@ async def test_many_people_are_shown_page_by_page(app: App) -> None:
         assert 'rel="next"' not in await visitor.page("/people?page=3")
 
 
+@pytest.mark.slow
 async def test_of_many_people_only_those_of_a_page_are_looked_up(app: App) -> None:
     await app.ingest_batch([say(number, author(f"p{number:03}"), SQUARE) for number in range(120)])
     p7 = (await ids(app))["p007"]
@@ -199,6 +200,7 @@ async def test_nobody_else_merges_or_parts_or_forgets_others(app: App, name: str
 # Forgotten
 
 
+@pytest.mark.slow
 async def test_a_person_is_forgotten_after_a_look_and_by_name(app: App) -> None:
     await village(app)
     bo = (await ids(app))["bo"]
@@ -371,6 +373,7 @@ async def test_wishes_are_shown_to_who_voiced_them_and_to_operators(app: App) ->
         assert (await visitor.twin(f"{path}.json"))["privacy_requests"][0]["status"] == "active"
 
 
+@pytest.mark.slow
 async def test_what_an_agent_makes_of_others_is_its_own_and_operators(app: App) -> None:
     await village(app)
     await app.ingest_batch(

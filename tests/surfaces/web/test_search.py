@@ -76,6 +76,7 @@ async def test_an_answer_stands_with_its_sources_and_where_it_was_looked(app: Ap
     assert "2" in texts(twin)
 
 
+@pytest.mark.slow
 async def test_what_is_not_known_is_said_plainly(app: App) -> None:
     await tell(app, *TALK)
     async with visiting(app) as visitor:

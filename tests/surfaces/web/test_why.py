@@ -97,6 +97,7 @@ async def test_the_page_tells_what_the_context_is(app: App) -> None:
     assert page.count('<path class="way stated"') >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["eve", "pip"])
 async def test_a_context_is_told_as_if_what_is_hidden_had_never_been_said(open_app: Any, name: str) -> None:
     told: list[Any] = []
@@ -123,6 +124,7 @@ async def test_whom_a_whisper_was_for_sees_it_in_their_context(app: App) -> None
         assert (await visitor.get(f"/x/{ids['s1']}")).status_code == 200
 
 
+@pytest.mark.slow
 async def test_a_hidden_message_is_not_found_like_one_that_is_not_there(app: App) -> None:
     await tell(app, *OPEN, *HIDDEN)
     ids = await ids_of(app)
@@ -139,6 +141,7 @@ async def test_a_hidden_message_is_not_found_like_one_that_is_not_there(app: App
                 )
 
 
+@pytest.mark.slow
 async def test_words_that_a_wish_keeps_from_somebody_are_not_in_what_they_read(app: App) -> None:
     await tell(
         app,
@@ -186,6 +189,7 @@ async def test_an_operator_compares_what_two_read(app: App) -> None:
     assert "eve may not read this message" in unreadable
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("query", ["budget=0", "budget=-1", "budget=x", "budget=9999999999", "budget=²"])
 async def test_a_bad_budget_is_told(app: App, query: str) -> None:
     await tell(app, *OPEN)
@@ -207,6 +211,7 @@ async def test_a_pause_at_which_the_walk_ended_is_drawn_as_one(app: App) -> None
     assert "no messages for 5 h" in page
 
 
+@pytest.mark.slow
 async def test_a_small_budget_leaves_out_and_says_why(app: App) -> None:
     await tell(app, *OPEN)
     ids = await ids_of(app)
