@@ -1,6 +1,6 @@
 """Reads the articles behind links: fetches a page within limits and extracts its text.
 
-Needs the extra `roomlore[articles]`. A link that cannot be read gives a reason, never an error.
+Needs the extra `roomlore[articles]`. If a link cannot be read, the reason is returned; no error is raised.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from roomlore.articles.links import FetchLimits, NetworkPolicy, Page, Resolver, 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import Article, FetchFailure
 
-#: Run and never imported, so that the parser is in another process.
+#: The program is run as another process, and never imported here, so that the parser is in that process.
 _EXTRACTION = Path(__file__).with_name("extraction.py")
-#: For the system's loader; the rest of the environment is not passed on.
+#: Variables for the system's loader; all others are kept from the extraction.
 _PASSED_ON = ("LD_LIBRARY_PATH", "PATH", "SYSTEMROOT")
 _EXTRA = ("anyio", "httpcore2", "idna", "trafilatura")
 #: Returns the page behind a link, or raises UnreadableLink.
@@ -31,9 +31,9 @@ class ReadLimits:
     """The limits of reading an article."""
 
     fetch: FetchLimits = field(default_factory=FetchLimits)
-    #: For the extraction.
+    #: The time limit of the extraction.
     parse_seconds: float = 5.0
-    #: Of an article; the rest is dropped.
+    #: The most characters of an article; the rest is dropped.
     characters: int = 50_000
     #: Pages read at the same time.
     concurrency: int = 4

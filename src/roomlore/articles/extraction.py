@@ -1,10 +1,10 @@
 """Extracts the article of a page: a program that runs once per page and is never imported.
 
-Pages come from strangers, and large libraries parse them. In a process of its own a page that loops, exhausts memory or
-crashes the parser ends only that process.
+Pages come from strangers, and large libraries parse them. This program is a process of its own: a page that loops,
+exhausts memory or crashes the parser ends only this process.
 
-Input: a line of JSON (`media_type`, `charset`, `characters`), then the page. Output: JSON with `title` and `text`, empty
-if there is no article.
+Input: a line of JSON (`media_type`, `charset`, `characters`), then the page. Output: JSON with `title` and `text`,
+empty if there is no article.
 """
 
 import codecs
@@ -17,19 +17,19 @@ from typing import IO, Any
 
 _MEMORY = 1024**3
 _CPU_SECONDS = 20
-#: A page declares its charset within these bytes.
+#: A page states its charset within so many of its first bytes.
 _CHARSET_BYTES = 4096
 _META = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-#: Python's charsets that no page has; some take quadratic time.
+#: Codecs of Python that are not used by pages; some take quadratic time.
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "utf-7"})
-#: What pages mean by these names.
+#: Charsets that pages mean when they state these names.
 _CHARSET_ALIASES = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 _LONGEST_TITLE = 300
 
 
 def main() -> None:
-    """Extract the page on standard input to standard output."""
+    """Read a page from standard input, and write its article to standard output."""
     _limit_resources()
     request = json.loads(sys.stdin.buffer.readline())
     article = article_of(
@@ -49,7 +49,10 @@ def article_of(page: IO[bytes], media_type: str, *, charset: str, characters: in
 
 
 def decode_page(body: bytes, charset: str) -> str:
-    """Decode a page by its byte order mark, the server's charset, its own, or by trial."""
+    """Return the text of a page.
+
+    The charset is that of its byte order mark, the server's, the page's own, or found by trial.
+    """
     stated = _META.search(body[:_CHARSET_BYTES])
     marked = next((name for mark, name in _MARKS if body.startswith(mark)), "")
     for name in (marked, charset, stated[1].decode("ascii") if stated else ""):
@@ -62,7 +65,7 @@ def decode_page(body: bytes, charset: str) -> str:
 
 
 def _charset(name: str) -> str:
-    """Return Python's name of a charset, empty if pages do not have it."""
+    """Return Python's name of a charset; empty for a name that pages do not use."""
     try:
         known = codecs.lookup(name).name if name else ""
         b"a".decode(known or "utf-8", "replace")  # refuses codecs that are no charset, like zip
@@ -75,7 +78,7 @@ def _extracted(written: str) -> Any:
     import trafilatura  # noqa: PLC0415  only once memory is bounded, and not for plain text
 
     logging.getLogger("trafilatura").disabled = True
-    # Text, not bytes: it would unpack bytes that look packed without limit.
+    # Given as text: bytes that look compressed would be unpacked without a limit.
     return trafilatura.bare_extraction(written, include_comments=False, with_metadata=True)
 
 

@@ -1,9 +1,11 @@
 """Fetches linked pages from the open web, within limits.
 
-The name in a link is resolved once, every address is checked, and the connection goes to one of the checked addresses, so a
-changing DNS answer has no effect. Certificate and Host header stay those of the link. Redirects are checked like links.
+The name in a link is resolved once, every address is checked, and the connection goes to one of the checked addresses,
+so a changing DNS answer has no effect. The certificate is checked, and the Host header sent, for the host of the link.
+Redirects are checked like links.
 
-The client uses no proxy from the environment, sends no cookies, referrer or credentials, and keeps nothing between pages.
+The client uses no proxy from the environment, sends no cookies, referrer or credentials, and keeps nothing between
+pages.
 """
 
 import asyncio
@@ -34,7 +36,7 @@ from roomlore.articles.links import (
 MEDIA_TYPES = frozenset({"text/html", "application/xhtml+xml", "text/plain"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OK = 200
-#: Addresses of a name that are tried.
+#: The most addresses of a name that are tried.
 _MOST_ADDRESSES = 4
 _GZIP_ONLY = 31  # zlib's code for a gzip header
 
@@ -44,7 +46,7 @@ _HEADERS = (
     ("Accept-Encoding", "gzip"),
     ("Connection", "close"),
 )
-#: The errors of the client have no common base.
+#: Errors of the client, which have no common base class.
 _BROKEN = (
     httpcore2.NetworkError,
     httpcore2.ProtocolError,
@@ -55,7 +57,7 @@ _BROKEN = (
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
-    """Resolve a name with the system's resolver."""
+    """Return the addresses of a name by the system's resolver."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -119,7 +121,7 @@ class Fetcher:
         return Page(media_type=media_type, charset=charset, body=await self._body(response))
 
     async def _body(self, response: httpcore2.Response) -> bytes:
-        """Return the unpacked body, never holding more than the limit."""
+        """Return the unpacked body; never hold more of it than the limit."""
         limit = self._limits.bytes
         unpacker = _decoder_for(_header(response, "content-encoding"))
         body, received = bytearray(), 0
@@ -147,7 +149,7 @@ class _GzipDecoder:
         return self._stream.eof
 
     def decode(self, chunk: bytes, most: int) -> bytes:
-        """Unpack the next bytes, at most `most` (at least 1)."""
+        """Return the next unpacked bytes of a chunk, at most `most` (which is at least 1)."""
         try:
             return self._stream.decompress(chunk, most)
         except zlib.error:
@@ -155,13 +157,13 @@ class _GzipDecoder:
 
 
 class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
-    """Connects only to checked addresses."""
+    """A network backend that connects only to checked addresses."""
 
     def __init__(self, allowed: Collection[Network], *, resolve: Resolver, seconds: float) -> None:
         self._allowed = allowed
         self._resolve = resolve
         self._seconds = seconds
-        # Type checkers see another class of that name.
+        # Type checkers know another class of that name.
         self._inner = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def connect_tcp(  # noqa: PLR0917  the client's own signature
@@ -172,7 +174,7 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Connect to the first address of a name that answers."""
+        """Return a connection to the first address of a name that answers."""
         refusal: Exception = UnreadableLink("its name has no address")
         for address in (await self._addresses(host, port))[:_MOST_ADDRESSES]:
             try:
@@ -188,7 +190,7 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
         await self._inner.sleep(seconds)
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
-        """Return the addresses of a name; one forbidden address forbids all."""
+        """Return the addresses of a name; raise UnreadableLink if one of them is forbidden."""
         try:
             found = await self._resolve(host, port)
         except (OSError, UnicodeError):
@@ -208,7 +210,7 @@ def _redirect_target(response: httpcore2.Response, target: Target) -> str:
 
 
 def _header(response: httpcore2.Response, name: str) -> str:
-    """Return the first header of a name, or nothing."""
+    """Return the first header of a name; empty if there is none."""
     wanted = name.encode("ascii")
     for key, value in response.headers:
         if key.lower() == wanted:

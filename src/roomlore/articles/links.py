@@ -1,8 +1,8 @@
 """Which links may be read, and which addresses may be connected to.
 
 The author of a message chooses the link, and its name may stand for any machine that this one can reach: a router, a
-database, a cloud's key service. So a link must be spelt plainly, and every address of its name must be public unless a
-network is allowed explicitly.
+database, a cloud's key service. So a link must be spelt in the usual way, and every address of its name must be public
+unless a network is allowed explicitly.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -22,12 +22,12 @@ _NOT_PLAIN = "not a plainly spelt address"
 _LONGEST_URL = 2048
 _LONGEST_HOST = 253
 
-#: Characters that no plain URL has; some parsers read a backslash as a slash.
+#: Characters that no ordinary URL has; some parsers read a backslash as a slash.
 _ODD = lazy_pattern(
     r"[\x00-\x20\x7f-\xa0<>\"\\^`{|}\s\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 _NAME = lazy_pattern(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
-#: The last part of 2130706433, 0x7f.1 and 0177.0.0.1: old spellings that resolvers still accept.
+#: A host's last part in old spellings of addresses, which resolvers still accept: 2130706433, 0x7f.1, 0177.0.0.1.
 _NUMBER = lazy_pattern(r"[0-9]+|0x[0-9a-f]*")
 #: An IPv6 address in brackets, and a port.
 _IN_BRACKETS = lazy_pattern(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\](:[0-9]*)?")
@@ -35,7 +35,7 @@ _LEFT_IN_PATH = "/%:@!$&'()*+,;=~"
 
 #: The only public IPv6 range.
 _GLOBAL_IPV6 = IPv6Network("2000::/3")
-#: Special addresses (RFC 6890 and later), and one that only looks public.
+#: Special addresses (RFC 6890 and later), and an address that only looks public.
 _SPECIAL: tuple[Network, ...] = tuple(
     ip_network(text)
     for text in (
@@ -50,14 +50,14 @@ _SPECIAL: tuple[Network, ...] = tuple(
         "3fff::/20",
     )
 )
-#: IPv6 ranges with an embedded IPv4 address, which is the one reached.
+#: IPv6 ranges that contain an IPv4 address; a connection reaches that IPv4 address.
 _IPV4_IN_IPV6 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-#: ISATAP identifiers embed one too, with any prefix.
+#: ISATAP addresses contain an IPv4 address too, after any prefix.
 _ISATAP, _ISATAP_MASK = 0x5EFE, 0xFCFFFFFF
 
 
 class UnreadableLink(Exception):
-    """A link cannot be read; has the reason in one phrase. Never leaves this package."""
+    """Raised if a link cannot be read, with the reason in one phrase. It is caught within this package."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -77,11 +77,11 @@ class NetworkPolicy:
 class FetchLimits:
     """The limits of one page."""
 
-    #: For everything: names, redirects and the body.
+    #: The time limit of everything: names, redirects and the body.
     seconds: float = 8.0
-    #: For one address, before the next is tried.
+    #: The time limit of connecting to one address, before the next is tried.
     connect_seconds: float = 3.0
-    #: Of the body, packed and unpacked.
+    #: The most bytes of the body, both compressed and unpacked.
     bytes: int = 2 * 1024 * 1024
     redirects: int = 5
 
@@ -91,7 +91,7 @@ class Page:
     """A fetched page."""
 
     media_type: str
-    #: By the server; may be empty.
+    #: The charset that the server states; may be empty.
     charset: str
     body: bytes
 
@@ -101,7 +101,7 @@ class Target:
     """A parsed link."""
 
     scheme: str
-    #: ASCII, lower case: a name, or an address without brackets.
+    #: A name, or an address without brackets; ASCII, lower case.
     host: str
     port: int
     #: Path and query, ASCII.
@@ -120,10 +120,10 @@ class Target:
 
 
 def parse_link(url: str, ports: Collection[int]) -> Target:
-    """Parse a link without its fragment.
+    """Return the parts of a link, without its fragment.
 
     Raises:
-        UnreadableLink: It is not http or https, has a forbidden port or an account, or is not spelt plainly.
+        UnreadableLink: It is not http or https, has a forbidden port or an account, or is spelt in an unusual way.
     """
     if len(url) > _LONGEST_URL or _ODD.search(url):
         raise UnreadableLink(_NOT_PLAIN)
@@ -163,7 +163,7 @@ def _path(parts: SplitResult) -> str:
 
 
 def _plain_host(host: str) -> str:
-    """Normalise a host name or address."""
+    """Return a host name or address in its normal form."""
     host = host.removesuffix(".")
     if ":" in host:
         return str(_address_in_brackets(host))
@@ -204,14 +204,14 @@ def _is_dotted(host: str) -> bool:
 
 
 def _embedded_ipv4(address: Address) -> Address:
-    """Return the IPv4 address embedded in an IPv6 address, or else the address."""
+    """Return the IPv4 address that an IPv6 address contains, or else the address itself."""
     if isinstance(address, IPv6Address) and any(address in network for network in _IPV4_IN_IPV6):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address
 
 
 def _is_public(address: Address) -> bool:
-    # The library's answer differs between releases; both must agree.
+    # The library's answers differ between releases, so both checks must pass.
     if not address.is_global or address.is_multicast or address.is_reserved:
         return False
     if any(address in network for network in _SPECIAL):

@@ -1,4 +1,4 @@
-"""A client for the HTTP API. `Client` has the same calls as `App`."""
+"""A client for the HTTP API. `Client` has the same methods as `App`."""
 
 from typing import TYPE_CHECKING
 

@@ -71,7 +71,7 @@ async def sign_in(transport: Transport, key: str) -> "Client":
 class Client:
     """The rooms of one org on a server.
 
-    The calls are those of `App`, which documents what they return and raise. Each also raises ServerUnavailable.
+    The methods are those of `App`, which documents what they return and raise. Each may also raise ServerUnavailable.
     """
 
     session: Session
@@ -142,7 +142,7 @@ class Client:
         return remote(Intake, self.session)
 
     async def sign_in(self, key: str) -> "Client":
-        """Return a client of the same server on behalf of the holder of another key; both close together."""
+        """Return a client of the same server on behalf of the holder of another key; closing one closes both."""
         if org_of(key) != self.org_id:
             raise KeyRefused
         return await sign_in(self.session.transport, key)
@@ -229,7 +229,7 @@ class Client:
         body = {"trigger": trigger, "budget": budget, "limits": limits, "private": private}
         path = f"rooms/{segment('room', room)}/context"
         built = await self.session.read(Context, path, viewer=viewer, body=body)
-        # The server does not tell the key of the viewer; the caller's own record has it.
+        # The server does not return the key of the viewer, so the caller's own record is used.
         built = replace(built, viewer=viewer)
         return built if reader is None else await with_articles(built, reader)
 
@@ -258,7 +258,7 @@ class Client:
         limit: int = 10,
         private: bool = False,
     ) -> SearchResult:
-        """Return threads in which the viewer asked a similar question before, most similar first."""
+        """Return threads in which the viewer asked a similar question before, the most similar first."""
         body = {"question": question, "room": room, "limit": limit, "private": private}
         return (await self.session.read(SearchResponse, "search/similar", viewer=viewer, body=body)).result()
 
@@ -273,16 +273,16 @@ class Client:
         quote: bool = False,
         private: bool = False,
     ) -> Answer:
-        """Return the answer to a question, or that it is not known; `quote` calls no language model."""
+        """Return the answer to a question, or that none is known; with `quote`, no language model is called."""
         body = {"question": question, "room": room, "as_of": as_of, "private": private, "quote": quote}
         body |= _filter_fields(filters)
         return (await self.session.read(AnswerResponse, "ask", viewer=viewer, body=body)).to_answer()
 
     def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> Events:
-        """Return what changes, as far as the viewer may see it: from now on, or after the event of that id.
+        """Return the changes that the viewer may see: from now on, or after the event with that id.
 
-        Iterate over it, and close it when you are done. It reconnects as long as the server comes back within some
-        minutes.
+        Iterate over the result, and close it when you are done. It reconnects if the server is available again within
+        some minutes.
         """
         return EventStream(self.session, viewer=viewer, room=room, after=after).events()
 

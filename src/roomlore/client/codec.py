@@ -61,7 +61,10 @@ def segment(what: str, word: str) -> str:
 
 
 def query(**parameters: object) -> Query:
-    """Return query parameters as pairs. None is left out; a list repeats its name, and an empty list is one empty value."""
+    """Return query parameters as pairs.
+
+    None is left out; a list becomes one pair per value; an empty list becomes one empty value.
+    """
     pairs: Query = []
     for name, value in parameters.items():
         if value is not None:
@@ -78,7 +81,7 @@ def check_zone(name: str, value: object, *, otherwise: str = "needs a zone") -> 
 
 @lru_cache(maxsize=256)
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    # Not strict: durations are numbers.
+    # Not strict, because durations are numbers in JSON.
     return msgspec.json.Decoder(kind, strict=False)
 
 

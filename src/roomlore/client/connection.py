@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from roomlore.domain.ports import Embedder
     from roomlore.operations import App
 
-    #: Checks by type that both implement `Rooms`.
+    #: Lets the type checker verify that both classes implement `Rooms`.
     KINDS: tuple[type[Rooms], type[Rooms]] = (App, Client)
 
 

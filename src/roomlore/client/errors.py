@@ -1,4 +1,7 @@
-"""A server's problem documents as the errors that an App would raise; anything else is `ServerUnavailable`."""
+"""Translates a server's problem documents to the errors that an App would raise.
+
+Other failures are `ServerUnavailable`.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,13 +25,13 @@ from roomlore.domain.rendering import as_one_line
 PROBLEM_PREFIX = "urn:roomlore:problem:"
 MEDIA_TYPE = "application/problem+json"
 ADDRESS_HINT = "is the address right, and are client and server of the same version?"
-#: Characters of a server's text that an error shows.
+#: The most characters of a server's text that an error contains.
 MAX_LENGTH = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Why a server refused a request."""
+    """The reason why a server refused a request."""
 
     type: str
     detail: str
@@ -37,7 +40,7 @@ class Problem:
 
 
 def error_of(status: int, content_type: str, body: bytes) -> RoomloreError:
-    """Return the error that an unsuccessful response means."""
+    """Return the error for an unsuccessful response."""
     problem = _problem(content_type, body)
     if problem is None or not problem.type.startswith(PROBLEM_PREFIX):
         why = f"the server answered {status}, and not as Roomlore does"
@@ -56,7 +59,7 @@ def _problem(content_type: str, body: bytes) -> Problem | None:
         problem = msgspec.json.decode(body, type=Problem)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    # A server must not send control characters to the terminal that prints the error.
+    # Control characters of a server must not reach the terminal that prints the error.
     facts = {name: _safe_text(fact) for name, fact in problem.facts.items()}
     detail, request_id = _safe_text(problem.detail), _safe_text(problem.request_id)
     return replace(problem, detail=detail, request_id=request_id, facts=facts)
@@ -77,7 +80,7 @@ def _unavailable(status: int, problem: Problem) -> ServerUnavailable:
 def _bad_input(problem: Problem) -> RoomloreError:
     what, why = problem.facts.get("what"), problem.facts.get("why")
     if what is None or why is None:
-        # A validation problem has only a text.
+        # A problem with the validation has no facts, only a text.
         what, colon, why = problem.detail.partition(": ")
         what, why = (what, why) if colon else ("request", problem.detail)
     return BadInput(what, why)
@@ -103,7 +106,7 @@ _ERROR_OF_KIND: Mapping[str, Callable[[Problem], RoomloreError | None]] = {
     "conflict": _conflict,
     "took-too-long": lambda _: QueryTimeout(),
     "database-full": lambda _: DatabaseFull(),
-    # Of a request that was repeated because the first response was lost.
+    # The first attempt of a repeated request, whose response was lost, still runs.
     "under-way": _conflict,
     "done-already": _conflict,
     "outcome-unknown": _conflict,

@@ -1,4 +1,4 @@
-"""A stream of events from a server that resumes where it was interrupted."""
+"""A stream of events from a server, which resumes after an interruption where it was interrupted."""
 
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -20,23 +20,23 @@ from roomlore.operations.events import Event
 if TYPE_CHECKING:
     import httpx2
 
-#: A server sends a heartbeat every fifteen seconds; after so many seconds without one the connection is dead.
+#: Seconds without data after which a connection is considered lost; a server sends a heartbeat every fifteen seconds.
 SILENCE = 45.0
-#: Attempts in a row to reconnect; with the pauses between them about five minutes.
+#: The most consecutive attempts to reconnect, about five minutes including the pauses between them.
 MAX_RECONNECTS = 15
-#: The longest Retry-After that is waited for.
+#: Seconds; a longer Retry-After ends the stream.
 LONGEST_REST = 300.0
 MEDIA_TYPE = "text/event-stream"
-#: Bytes of one event.
+#: The most bytes of one event.
 MAX_EVENT_BYTES = 4 * 1024 * 1024
-#: Events that are remembered, to deliver none of them twice.
+#: The number of events that are remembered, so that none is delivered twice.
 REMEMBERED = 1_000
 #: Version and variant of a UUIDv7.
 UUID7_BITS = 0x7 << 76 | 0x2 << 62
 
 
 class _StreamInterrupted(Exception):
-    """A stream that may be resumed; `error` is None if the server closed it in order."""
+    """Raised if a stream ends and may be resumed; `error` is None if the server closed it properly."""
 
     def __init__(self, error: RoomloreError | None) -> None:
         super().__init__()
@@ -44,19 +44,19 @@ class _StreamInterrupted(Exception):
 
 
 class EventStream:
-    """The events that a viewer may see, over as many connections as it takes."""
+    """The events that a viewer may see, read over one connection after another."""
 
     def __init__(self, session: Session, *, viewer: Viewer, room: str | None, after: str | None) -> None:
         self._session = session
         self._viewer = viewer
         self._room = room
-        #: The id of the last event; None: from now on.
+        #: The id of the last event; None if the stream begins now.
         self._after = after
         self._delivered: deque[tuple[UUID, int]] = deque(maxlen=REMEMBERED)
-        #: Failures since the last good connection, and whether there was one.
+        #: The number of failures since the last good connection, and whether there was a good connection.
         self._failures = 0
         self._has_begun = False
-        #: The stream's retry interval, and the Retry-After of a refusal.
+        #: The retry interval that the stream states, and the Retry-After of the last refusal.
         self._retry = 0.0
         self._retry_after = 0.0
 
@@ -72,8 +72,8 @@ class EventStream:
             try:
                 async with aclosing(self._until_interrupted()) as events:
                     async for event in events:
-                        # Deduplicated by id, not by time: commits may be out of order. An event that comes in
-                        # parts may be split differently when it comes again.
+                        # Events are recognised by id and not by time, because commits may be out of order. An event
+                        # that is sent in parts may be split differently when it is sent again.
                         identity = (event.id, hash(tuple(event.subjects)))
                         if identity not in self._delivered:
                             yield event
@@ -130,7 +130,7 @@ class EventStream:
         now = _date(response.headers.get("date", ""))
         if self._after is None and now is not None:
             # If the stream breaks before its first event, it resumes from this time. The server starts a little
-            # earlier, so some older events may come too; none is missed.
+            # earlier, so some older events may be sent too, but none is missed.
             self._after = str(UUID(int=lowest_id_at(now).int | UUID7_BITS))
 
 

@@ -34,14 +34,14 @@ class Events(Protocol):
     def __anext__(self) -> Awaitable[Event]: ...
 
     def aclose(self) -> Awaitable[None]:
-        """Close the stream; a task that waits for the next event gets StopAsyncIteration."""
+        """Close the stream; a task that is waiting for the next event gets StopAsyncIteration."""
         ...
 
 
 class Rooms(Protocol):
     """The rooms of one org."""
 
-    # Properties, so that a field will do as well.
+    # Declared as properties, so that an implementation may use plain fields.
 
     @property
     def org_id(self) -> OrgId:
@@ -191,7 +191,7 @@ class Rooms(Protocol):
         limit: int = 10,
         private: bool = False,
     ) -> SearchResult:
-        """Return threads in which the viewer asked a similar question before, most similar first."""
+        """Return threads in which the viewer asked a similar question before, the most similar first."""
         ...
 
     async def ask(
@@ -205,11 +205,11 @@ class Rooms(Protocol):
         quote: bool = False,
         private: bool = False,
     ) -> Answer:
-        """Return the answer to a question, or that it is not known."""
+        """Return the answer to a question, or that none is known."""
         ...
 
     def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> Events:
-        """Return what changes, as far as the viewer may see it: from now on, or after the event of that id."""
+        """Return the changes that the viewer may see: from now on, or after the event with that id."""
         ...
 
     async def log(
@@ -229,16 +229,16 @@ def fetcher(
     articles: bool = False,
     private: bool = False,
 ) -> Callable[[], Awaitable[Context]]:
-    """Return a call without parameters that reads the context of a message anew each time, for a reply generator.
+    """Return a function without parameters that reads the current context of a message, for a reply generator.
 
     Args:
         rooms: An App or a Client.
-        viewer: For whom.
+        viewer: The viewer of the context.
         room: Name, id or external id.
         trigger: The message to answer; by default the last one of the room at each call.
         budget: Tokens.
         articles: Also read linked pages, over the network.
-        private: All that the viewer may read; nothing of it may be posted.
+        private: Whether to use everything that the viewer may read; nothing of it may be posted then.
     """
 
     async def fetch() -> Context:

@@ -1,4 +1,4 @@
-"""Services on a server: each declared operation is a call with the signature of the service's own method."""
+"""Services on a server: each declared operation is a method with the signature of the service's own method."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ Service = TypeVar("Service")
 
 
 def remote(service: type[Service], session: Session, *, by_hand: object = None) -> Service:
-    """Return a service that a server runs; `by_hand` has the calls that no declaration describes."""
+    """Return a service that runs on a server; `by_hand` has the methods that no declaration describes."""
     return cast("Service", Remote(service, session, by_hand))
 
 
 class Remote:
-    """A service on a server."""
+    """A service that runs on a server."""
 
     def __init__(self, service: type, session: Session, by_hand: object) -> None:
         self._service = service
@@ -72,7 +72,7 @@ async def _call(session: Session, operation: Operation, *args: Any, **keywords: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationPages:
-    """The calls of `Conversations` that read page by page."""
+    """The methods of `Conversations` that read page by page."""
 
     session: Session
 
@@ -106,7 +106,7 @@ class ConversationPages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteErasures:
-    """The calls of `Erasures` that share one route."""
+    """The methods of `Erasures` that share one route."""
 
     session: Session
 

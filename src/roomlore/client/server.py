@@ -10,21 +10,21 @@ from roomlore.domain.errors import BadInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A server, and the limits of requests to it."""
+    """The address and key for a server, and the limits of requests to it."""
 
-    #: Like https://host:7171, with everything before its /v1.
+    #: The base address, for example https://host:7171: everything before /v1.
     address: str
-    #: Sent to this server only.
+    #: The key, which is sent to this server only.
     key: str = field(repr=False)
-    #: For one attempt, from connecting to the last byte; an answer that a language model writes may take long.
+    #: The time limit of one attempt, from connecting to the last byte. An answer by a language model may take long.
     seconds: float = 120.0
-    #: Concurrent calls; others wait. Each stream of events has one more connection of its own.
+    #: The most concurrent requests; others wait. Each stream of events has one additional connection.
     connections: int = 20
-    #: Attempts of a call before it fails.
+    #: The number of attempts after which a request fails.
     attempts: int = 4
-    #: Bytes of one response.
+    #: The most bytes of one response.
     largest: int = 64 * 1024 * 1024
-    #: Allow plain HTTP to another machine, where others on the network can read the key and all messages.
+    #: Whether to allow plain HTTP to another machine. Others on the network can then read the key and all messages.
     in_the_clear: bool = False
     #: Trusted certificates; by default those of the system.
     tls: ssl.SSLContext | None = field(default=None, repr=False)
@@ -42,7 +42,7 @@ class Server:
 
 
 def _host_of(address: str) -> str | None:
-    """Return the host of an address; None if it is no plain web address."""
+    """Return the host of an address; None if the address is no plain web address."""
     try:
         parts = urlsplit(address)
         is_web = parts.scheme in {"http", "https"} and parts.port != 0
@@ -54,7 +54,7 @@ def _host_of(address: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host."""
+    """Return whether a host name or address stands for this machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -17,7 +17,7 @@ from roomlore.operations.registry import Method
 
 Record = TypeVar("Record")
 Item = TypeVar("Item")
-#: The most records that one request lists.
+#: The most records that one request may list.
 PAGE = 1_000
 
 
@@ -29,7 +29,7 @@ class Session:
     org_id: OrgId
     key: str = field(repr=False)
     key_holder: Viewer
-    #: The viewer for whom the key holder, an operator, acts.
+    #: The viewer on whose behalf the key holder, an operator, makes requests; None for the key holder.
     impersonated: Viewer | None = None
 
     @property
@@ -111,7 +111,7 @@ class Session:
 
 
 def check_page(limit: int) -> None:
-    """Raise BadInput unless one request can list so many records."""
+    """Raise BadInput if one request cannot list so many records."""
     if not 1 <= limit <= PAGE:
         raise BadInput("limit", f"must be at least 1, and over HTTP at most {PAGE:,}")
 
@@ -121,7 +121,10 @@ FetchPage = Callable[[codec.Query], Awaitable[tuple[list[Item], str | None]]]
 
 
 async def fetch_all(fetch: FetchPage[Item], *, limit: int, before: str | None) -> list[Item]:
-    """Return up to `limit` items, newest first. A page that is shorter than its limit, because texts are large, is the last."""
+    """Return up to `limit` items, newest first.
+
+    A page with fewer items than its limit, because texts are large, is the last page that is fetched.
+    """
     check_limit(limit)
     size = min(limit, PAGE)
     items, cursor = await fetch(codec.query(limit=size, before=before))

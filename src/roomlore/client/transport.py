@@ -1,6 +1,6 @@
 """Requests to a server: limited in time and size, and retried where that is safe.
 
-The key is sent in one header and never shown. There are no proxies from the environment, no redirects, no cookies.
+The key is sent in one header and never shown. Proxies from the environment, redirects and cookies are not used.
 """
 
 import asyncio
@@ -22,28 +22,29 @@ from roomlore.operations.registry import Method
 if TYPE_CHECKING:
     import httpx2
 
-#: Timeout of a connection.
+#: Seconds until a connection must be open.
 CONNECT_SECONDS = 10.0
-#: Pauses between attempts, first and longest. If the server asks for more, the call fails.
+#: Seconds of the first and of the longest pause between attempts. If the server asks for a longer one, the request
+#: fails.
 MIN_BACKOFF, LONGEST_PAUSE = 0.25, 30.0
-#: The server did not process the request, so it is safe to retry.
+#: Statuses with which a server refuses a request without processing it, so that it is safe to retry.
 RETRY_STATUSES = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 MAY_BE_DONE = "it may have been done: check before you try again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRequest:
-    """One request, for all its attempts."""
+    """One request, which may be sent in several attempts."""
 
     method: Method
-    #: Below the server's address, percent-encoded.
+    #: The path below the server's address, percent-encoded.
     path: str
     query: Sequence[tuple[str, str]] = ()
-    #: As JSON.
+    #: The body, as JSON.
     body: bytes | None = None
-    #: The viewer, if it is not the key holder; percent-encoded.
+    #: The viewer, percent-encoded; None for the key holder.
     viewer: str | None = None
-    #: Not idempotent: sent with an Idempotency-Key.
+    #: Whether the request is not idempotent, so that it is sent with an Idempotency-Key.
     is_change: bool = False
 
 
@@ -100,7 +101,7 @@ class Transport:
         if request.body is not None:
             headers["Content-Type"] = "application/json"
         if request.is_change:
-            # The same for all attempts: the server runs the request once.
+            # All attempts have the same key, so the server runs the request once.
             headers["Idempotency-Key"] = str(uuid4())
         for attempt in range(1, self._server.attempts + 1):
             outcome = await self._attempt(request, headers, attempt)
@@ -115,7 +116,7 @@ class Transport:
     async def stream(
         self, request: ServerRequest, *, key: str, silence: float
     ) -> AsyncGenerator["httpx2.Response"]:
-        """Give a response that is read as it arrives, with a timeout between two reads."""
+        """Open a response that is read as it arrives, with a timeout of `silence` seconds between two reads."""
         import httpx2  # noqa: PLC0415  needs the extra
 
         headers = _headers(key, request) | {"Accept": "text/event-stream"}
@@ -126,13 +127,13 @@ class Transport:
             yield response
 
     async def error_of(self, response: "httpx2.Response") -> tuple[RoomloreError, float]:
-        """Return the error that an unsuccessful response means, and its Retry-After in seconds."""
+        """Return the error for an unsuccessful response, and its Retry-After in seconds."""
         read = await self._read_response(response)
         return error_of(read.status, read.content_type, read.body), _seconds(read.retry_after) or 0.0
 
     def connection_error(self, error: Exception, *, may_be_done: bool = False) -> ServerUnavailable:
-        """Return the error of a failed connection."""
-        # The kind of the error only: its text may hold parts of the request.
+        """Return the error for a failed connection."""
+        # Only the class of the error is shown, because its text may contain parts of the request.
         why = f"no server answers at {self._server.address} ({type(error).__name__})"
         cure = MAY_BE_DONE if may_be_done else "is it running, and is the address right?"
         return ServerUnavailable(why, cure=cure)
@@ -160,7 +161,7 @@ class Transport:
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             return response
         error = error_of(response.status, response.content_type, response.body)
-        # A second attempt would take as long.
+        # A query that timed out is not retried, because it would take as long again.
         pause = None if isinstance(error, QueryTimeout) else self._backoff_of(response, request, attempt)
         return _FailedAttempt(error=error, pause=pause)
 
@@ -173,7 +174,7 @@ class Transport:
 
     async def _read_response(self, response: "httpx2.Response") -> ServerResponse:
         body = bytearray()
-        # Raw, never decompressed: a small response must not become a large one.
+        # The raw bytes are read and never decompressed, because a small response could become very large.
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > self._server.largest:
@@ -190,9 +191,9 @@ class Transport:
         return f"{self._server.address.rstrip('/')}{request.path}"
 
     def _backoff_of(self, response: ServerResponse, request: ServerRequest, attempt: int) -> float | None:
-        """Return the seconds before another attempt of a refused request; None: do not retry."""
+        """Return the seconds before the next attempt of a refused request; None if it must not be repeated."""
         wanted = _seconds(response.retry_after)
-        # An earlier attempt, whose response was lost, still runs.
+        # An earlier attempt, whose response was lost, may still be running.
         is_running = request.is_change and response.status == HTTPStatus.CONFLICT and wanted is not None
         if response.status not in RETRY_STATUSES and not is_running:
             return None
@@ -200,12 +201,12 @@ class Transport:
         return pause if pause <= LONGEST_PAUSE else None
 
     def _backoff(self, attempt: int) -> float:
-        # Random, so that the clients of a lost server do not all return at once.
+        # The pause is random, so that clients do not all come back to a restarted server at once.
         return min(LONGEST_PAUSE, MIN_BACKOFF * 2 ** (attempt - 1)) * (1 + self._random()) / 2
 
 
 def http_client(server: Server) -> "httpx2.AsyncClient":
-    """Return the connections to a server; the caller closes them.
+    """Return an HTTP client for a server; the caller has to close it.
 
     Raises:
         BadInput: the extra `client` is not installed.
@@ -239,6 +240,6 @@ def _headers(key: str, request: ServerRequest) -> dict[str, str]:
 
 
 def _seconds(retry_after: str) -> float | None:
-    # The other form, a date, is ignored.
+    # A Retry-After with a date is ignored.
     wait = retry_after.strip()
     return float(wait) if wait.isascii() and wait.isdecimal() and len(wait) < len("1000000") else None

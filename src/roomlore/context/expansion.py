@@ -138,7 +138,8 @@ class Neighbourhood:
     async def replies_of(self, ids: Iterable[MessageId]) -> dict[MessageId, list[tuple[Message, Reply]]]:
         """Return for each message its neighbours by reply, each with the reply, in a fixed order.
 
-        Replies with too little confidence are left out; of several replies between two messages the most certain is returned.
+        Replies with too little confidence are left out. Of several replies between two messages, the most certain one
+        is returned.
         """
         keys = sorted(set(ids))
         if unknown := [key for key in keys if key not in self._known_ids]:
@@ -454,7 +455,7 @@ class _Expander:
     def _take(self, found: Iterable[Selected]) -> int:
         """Select candidates while places are free: those nearest to the trigger first, then the newest.
 
-        Return how many.
+        Return how many were selected.
         """
         ranked, space = _nearest_first(found), self.remaining
         for item in ranked[:space]:

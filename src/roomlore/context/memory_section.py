@@ -83,7 +83,7 @@ class MemoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OmittedMemory:
-    """A memory that was considered but is not in the section."""
+    """A memory that was considered and is not in the section."""
 
     memory_id: MemoryId
     section: MemoryGroup
@@ -103,7 +103,7 @@ class Focus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedMemory:
-    """A memory that was considered, in the section or not, with the reason."""
+    """A candidate, in or out, with the reason."""
 
     memory_id: MemoryId
     included: bool

@@ -56,7 +56,7 @@ class ContextLine(Reached):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OmittedMessage(Reached):
-    """A message that was considered but is not in the context."""
+    """A message that was considered and is not in the context."""
 
     #: `limit`: too many messages. `budget`: more important messages took the tokens. `thread`: its thread did not fit.
     reason: OmissionCause
@@ -76,7 +76,7 @@ class UnreadLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedMessage:
-    """A message that was considered, in the context or not, with the reason."""
+    """A candidate, in or out, with the reason."""
 
     message_id: MessageId
     included: bool

@@ -122,7 +122,7 @@ def _room_mark(line: ContextLine) -> str:
 def own_day_text(line: ContextLine) -> str:
     """Return the date as text for a separate turn before the viewer's own message.
 
-    The result is empty if it is not the first of its day.
+    The result is empty if the message is not the first of its day.
     """
     return f"({line.message.sent_at:%Y-%m-%d})"
 

@@ -15,8 +15,9 @@ _WIDE = lazy_pattern("[^\u0000-\u07ff]")
 def estimate_tokens(text: str) -> int:
     """Return the approximate number of tokens.
 
-    The estimate is one token for four ASCII characters, one token for two characters up to U+07FF (accents, Greek, Cyrillic, Hebrew, Arabic). Other
-    characters (Chinese, Japanese, Korean, emoji) are 1.5 tokens each, as in the least suited tokenizers.
+    The estimate is one token for four ASCII characters, and one token for two characters up to U+07FF (accents, Greek,
+    Cyrillic, Hebrew, Arabic). Any other character (Chinese, Japanese, Korean, emoji) is 1.5 tokens, as in the least
+    suited tokenizers.
     """
     plain = len(text.encode("ascii", "ignore"))
     wide = sum(1 for _ in _WIDE.finditer(text))

@@ -207,7 +207,7 @@ class Window:
     def shared_words(self, heard: ParsedMessage) -> tuple[Array, Array] | None:
         """Return the shared rare words of a message and each place: sum of squares and maximum of their weights.
 
-        Return None if it shares none.
+        Return None if the message shares none.
         """
         return self._words.shared_weights(heard.text.rare, start=self.next - WINDOW, places=WINDOW)
 

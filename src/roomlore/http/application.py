@@ -28,7 +28,8 @@ from roomlore.http.responses import json_response
 from roomlore.http.routes import agents, erasure, events, health, ingest, rooms, search
 from roomlore.operations import App
 
-#: Routes that no declaration describes: pages with cursors, streams, and bodies that are not a method's arguments.
+#: Routes that are written by hand, because no declaration can describe them: pages with cursors, streams, and bodies
+#: that are not a method's arguments.
 BY_HAND = (rooms, ingest, search, agents, erasure, events, health)
 OPENAPI_PATH = "/v1/openapi.json"
 
@@ -51,12 +52,12 @@ def build(
         mounted: Other applications to serve with the same middleware, by path.
     """
     metrics, api = Metrics(), _new_app()
-    # Routes are derived from types, which is slow: it is done once per process.
+    # Deriving routes from types is slow, so it is done once per process.
     api.router.routes.extend(routes_app().router.routes)
     api.openapi = routes_app().openapi
     api.router.routes.extend(Route(path, other) for path, other in (mounted or {}).items())
     api.state.served, api.state.metrics, api.state.stop = rooms_app, metrics, asyncio.Event()
-    # Requests pass the middleware in reverse order.
+    # The middleware that is added last is the first to get a request.
     api.add_middleware(InFlightMiddleware, metrics=metrics)
     api.add_middleware(IdempotencyMiddleware)
     api.add_middleware(AuthenticationMiddleware, served=rooms_app)
@@ -69,7 +70,7 @@ def build(
 
 @cache
 def routes_app() -> FastAPI:
-    """Return an application with the routes alone, for their description."""
+    """Return an application that has the routes only, to describe them."""
     api = _new_app()
     checked = [Depends(_check_parameters)]
     for router in (*(resource.ROUTER for resource in BY_HAND), *routers()):
@@ -81,7 +82,8 @@ def routes_app() -> FastAPI:
 
 
 def _new_app() -> FastAPI:
-    # No documentation pages: they load foreign scripts and need no key. No traces: they hold addresses.
+    # Documentation pages are off, because they load scripts of other sites and need no key. Tracebacks are off, because
+    # they contain addresses.
     api = FastAPI(
         openapi_url=None,
         docs_url=None,
@@ -105,7 +107,7 @@ async def _metrics_response(request: Request) -> Response:
 
 
 async def _check_parameters(request: Request) -> None:
-    """Record the route for metrics, and refuse unknown query parameters: a misspelt filter would filter nothing."""
+    """Record the route for metrics, and refuse unknown query parameters, such as a misspelt filter."""
     route = request.scope["route"].path
     request.state.route = route
     parts = request.scope["path_params"]

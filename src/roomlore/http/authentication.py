@@ -1,6 +1,7 @@
-"""Authentication by key. Every path but `/health/` needs one.
+"""Authentication by key, which every path except those below `/health/` needs.
 
-A key names its org. An operator's key may read and act as the participant that the header `Roomlore-Viewer` names.
+A key belongs to one org. With an operator's key, the header `Roomlore-Viewer` may name a participant on whose behalf to
+read and act.
 """
 
 from dataclasses import replace
@@ -25,7 +26,7 @@ SCHEME = HTTPBearer(
 
 
 class AuthenticationMiddleware:
-    """Lets requests with a valid key pass, and gives them the App of its holder."""
+    """Authenticates requests by their key, and gives each the App of the key's holder."""
 
     def __init__(self, app: ASGIApp, *, served: App) -> None:
         self._app = app
@@ -39,7 +40,7 @@ class AuthenticationMiddleware:
         headers = Headers(scope=scope)
         try:
             for name in (VIEWER, "authorization"):
-                # A proxy may have read the other one.
+                # Of several headers, a proxy may have read another one than this server.
                 if len(headers.getlist(name)) > 1:
                     raise BadInput(name, "is there more than once")
             key = key_of(headers)

@@ -1,8 +1,8 @@
-"""Cursors of listings: opaque, and bound to one key, one viewer and one listing.
+"""Cursors of listings: opaque, and valid only for one key, one viewer and one listing.
 
-A cursor holds time and id of the last message that its page showed, with a MAC made from the caller's key. So nothing is
-stored, every process knows it, it ends with its key, and it outlives the message. What it leads to is read as the viewer:
-a cursor never shows more than a new request.
+A cursor holds time and id of the last message of its page, with a MAC made from the caller's key. So nothing is stored,
+and every process accepts the cursor. It becomes invalid with its key, but remains valid if the message is removed. The
+next page is read with the viewer's current rights, so a cursor never shows more than a new request.
 """
 
 import base64
@@ -24,11 +24,11 @@ from roomlore.http.authentication import AuthenticatedApp
 from roomlore.http.field_types import Limit, ShortText
 from roomlore.search.lookup import PositionLike
 
-#: Microseconds, id.
+#: The encoded position: time in microseconds, and id.
 _POSITION_FORMAT = struct.Struct(">q16s")
 _MAC = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Longer than any cursor.
+#: Characters; longer than any valid cursor.
 MAX_CURSOR_LENGTH = 100
 Position = tuple[datetime, int, MessageId]
 
@@ -37,14 +37,14 @@ Position = tuple[datetime, int, MessageId]
 class CursorCodec:
     """The cursors of one listing for one viewer."""
 
-    #: Made from the key.
+    #: The secret of the MAC, made from the caller's key.
     secret: bytes
-    #: The listing and its viewer.
+    #: Identifies the listing and its viewer.
     about: bytes
 
     def encode(self, position: Position) -> str:
         """Return the cursor of a position."""
-        # Without the sequence number within one time: it may count hidden messages.
+        # The sequence number among messages of the same time is left out, because it may count hidden messages.
         sent_at, _, message_id = position
         place = _POSITION_FORMAT.pack((sent_at - _EPOCH) // timedelta(microseconds=1), message_id.bytes)
         return base64.urlsafe_b64encode(place + self._mac(place)).decode()
@@ -53,14 +53,14 @@ class CursorCodec:
         """Return the position of a cursor.
 
         Raises:
-            BadInput: the cursor is not of this listing and viewer.
+            BadInput: the cursor is not one of this listing and viewer.
         """
         try:
             decoded = base64.b64decode(cursor, altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
             decoded = b""
         place, mac = decoded[: _POSITION_FORMAT.size], decoded[_POSITION_FORMAT.size :]
-        # Only the canonical spelling is accepted.
+        # Of several encodings of the same bytes, only the one that `encode` returns is accepted.
         is_canonical = base64.urlsafe_b64encode(decoded).decode() == cursor
         is_ours = is_canonical and len(decoded) == _POSITION_FORMAT.size + _MAC
         if not is_ours or not hmac.compare_digest(mac, self._mac(place)):
@@ -76,13 +76,13 @@ class CursorCodec:
 class Page:
     """The requested page of a listing."""
 
-    #: The page ends before this message; None: it ends with the newest.
+    #: The message before which the page ends; None if it ends with the newest message.
     before: PositionLike
     limit: int
     cursors: CursorCodec
 
     def next(self, shown: Sequence[Position], *, is_cut: bool) -> str | None:
-        """Return the cursor of the next page; None if there is none.
+        """Return the cursor of the next page; None if this page is the last one.
 
         Args:
             shown: The positions on this page.
@@ -112,5 +112,5 @@ def _page_dependency(default_limit: int) -> Callable[..., Awaitable[Page]]:
 
 
 PageParameter = Annotated[Page, Depends(_page_dependency(50))]
-#: Conversations are mostly read whole.
+#: The limit is higher here, because conversations are usually read as a whole.
 LongPageParameter = Annotated[Page, Depends(_page_dependency(1_000))]

@@ -8,14 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstra
 
 from roomlore.operations.registry import LONGEST_TEXT, LONGEST_WORD, MOST_WORDS, NO_NUL
 
-#: A name, an id or the beginning of one, an external id.
+#: A name, an id or the beginning of an id, or an external id.
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_WORD, pattern=NO_NUL)]
 #: A message or a question.
 LongText = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, pattern=NO_NUL)]
 ShortTexts = Annotated[list[ShortText], Field(max_length=MOST_WORDS)]
-#: Records in a list.
+#: The most records in a list.
 Limit = Annotated[int, Query(ge=1, le=1_000)]
-#: Tokens.
+#: A number of tokens.
 Budget = Annotated[int, Query(ge=1, le=1_000_000)]
 QueryTexts = Annotated[list[ShortText], Query(max_length=MOST_WORDS)]
 
@@ -36,18 +36,18 @@ UtcTime = Annotated[
 
 
 class RequestBody(BaseModel):
-    """A request body. Unknown fields are refused: to ignore one might change what the request means."""
+    """A request body. Unknown fields are refused, because ignoring one could change the meaning of the request."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class QueryParameters(BaseModel):
-    """Query parameters, where numbers are texts."""
+    """Query parameters. Their values are texts, so numbers are converted from text."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class RoomBody(RequestBody):
-    """The room of a message, if it is named."""
+    """A body with the room of a message, which may be left out."""
 
     room: ShortText | None = None

@@ -1,4 +1,4 @@
-"""Request ids, security headers, encoded slashes, and the addresses that trusted proxies report."""
+"""Request ids, security headers, encoded slashes, and the client addresses that trusted proxies report."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from roomlore.domain.patterns import lazy_pattern
 
 REQUEST_ID = "x-request-id"
 FORWARDED_FOR = "x-forwarded-for"
-#: Ids that are accepted from callers: safe in logs and terminals.
+#: Request ids that are accepted from callers, because they are safe in logs and terminals.
 REQUEST_ID_PATTERN = lazy_pattern(r"[A-Za-z0-9._-]{1,128}")
 #: The API is for programs: browsers must not show, frame, sniff or cache it.
 HEADERS = {
@@ -26,20 +26,20 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-#: Replaces an encoded slash in a path segment; servers decode paths before routing.
+#: Takes the place of an encoded slash within a path segment, because servers decode paths before routing.
 SLASH = "\x1f"
 _ENCODED = lazy_pattern(r"%2f", re.IGNORECASE)
 
 
 def preserve_encoded_slashes(scope: Scope) -> None:
-    """Replace each slash that was sent encoded, as in `acme%2Fgeneral`, by a sign that separates no segments."""
+    """Replace each encoded slash in the path, as in `acme%2Fgeneral`, by a character that separates no segments."""
     sent = scope.get("raw_path", b"").decode("latin-1")
     if _ENCODED.search(sent) and unquote(sent) == scope["path"]:
         scope["path"] = unquote(_ENCODED.sub(SLASH, sent))
 
 
 class SecurityHeadersMiddleware:
-    """Gives each request an id, the caller's if it is well-formed, and each response its headers."""
+    """Gives each request an id (the caller's own if it is well-formed), and each response the security headers."""
 
     def __init__(self, app: ASGIApp, *, new_id: Callable[[], UUID]) -> None:
         self._app = app
@@ -68,16 +68,16 @@ class SecurityHeadersMiddleware:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedProxiesMiddleware:
-    """Gives requests through a trusted proxy the client address that the proxy reports."""
+    """Sets the client address of requests that come through a trusted proxy to the address that the proxy reports."""
 
     app: ASGIApp
-    #: Addresses, as `address` returns them.
+    #: Addresses of the trusted proxies, in the form that `address` returns.
     proxies: AbstractSet[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "http" and _address((scope.get("client") or ("", 0))[0]) in self.proxies:
-            # The proxy adds the last address; the caller may have made up the others.
+            # The proxy appends the last address; the caller may have invented the others.
             last = ",".join(Headers(scope=scope).getlist(FORWARDED_FOR)).rpartition(",")[2]
             client = _address(last)
             if client is not None:

@@ -1,9 +1,9 @@
 """`Idempotency-Key`: a request that is repeated with the same key runs once (the IETF draft of that header).
 
-A key is claimed in a transaction of its own before the request runs; the outcome is stored for a day. Message texts are
-not stored: a response that holds some is read again, as the caller may see it then. A request that was refused before it
-changed anything may be repeated. A failed request may have taken effect (for example, a lost commit acknowledgement): it
-runs again only if the operation is idempotent.
+A key is claimed in a separate transaction before the request runs; the outcome is stored for a day. Message texts are
+not stored: for a response that contains texts, the record is read again, as the caller may see it at that time. A
+request that was refused before it changed anything may be repeated. A failed request may have taken effect (for
+example, if only the commit's acknowledgement was lost), so it runs again only if the operation is idempotent.
 """
 
 import hashlib
@@ -39,11 +39,11 @@ from roomlore.operations.registry import Replay
 
 HEADER = "idempotency-key"
 REPLAYED = {"idempotency-replayed": "true"}
-#: Printable ASCII.
+#: The allowed keys: up to 255 printable ASCII characters.
 KEY_PATTERN = lazy_pattern(r"[\x20-\x7e]{1,255}")
 RECORDS = "/v1/messages/records"
 MESSAGES_ROUTE = "/v1/messages"
-#: What a repeated request gets, for every operation that takes a key.
+#: For every operation that accepts a key, the kind of response to a repeated request.
 REPLAYS: Mapping[tuple[str, str], Replay] = {
     **{
         route: replay
@@ -58,13 +58,13 @@ REPLAYS: Mapping[tuple[str, str], Replay] = {
     ("POST", "/v1/rooms/{room}/context"): "read",
     ("POST", "/v1/agents/{agent}/memory-section"): "read",
 }
-#: Operations that may run twice, because the second run changes nothing.
+#: Operations that may run twice, because a second run changes nothing.
 IDEMPOTENT_OPERATIONS = frozenset({
     *(route for route, operation in declared().items() if operation.declaration.get("is_repeatable")),
     ("POST", RECORDS),
 })  # fmt: skip
 _PATTERNS = {route: lazy_pattern(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(route))) for _, route in REPLAYS}
-#: Paths of resources that are read again.
+#: Paths at which resources are read again for a repeated request.
 RESOURCE_PATHS: Mapping[Replay, str] = {"memory": "memories", "conversation": "conversations"}
 IN_PROGRESS = ProblemKind(
     name="under-way", status=HTTPStatus.CONFLICT, title="Under way", headers={"retry-after": "1"}
@@ -76,12 +76,12 @@ REUSED = ProblemKind(name="key-reused", status=HTTPStatus.UNPROCESSABLE_ENTITY, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRequest:
-    """A request with an idempotency key."""
+    """A request that has an idempotency key."""
 
     org_id: OrgId
-    #: Of the caller and the key.
+    #: Digest of the caller and the key.
     digest: bytes
-    #: Digest of the request.
+    #: Digest of the request itself.
     request: bytes
     body: bytes
     route: str
@@ -91,21 +91,21 @@ class KeyedRequest:
 
 @dataclass(slots=True)
 class RecordedResponse:
-    """A response that is held back."""
+    """A response that is recorded before it is sent."""
 
     status: int = 0
     headers: Sequence[tuple[bytes, bytes]] = ()
     body: bytearray = field(default_factory=bytearray)
 
     async def add(self, message: Message) -> None:
-        """Take a part of the response; used as `send`."""
+        """Record a part of the response; used in place of `send`."""
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], message.get("headers", ())
         elif message["type"] == "http.response.body":
             self.body += message.get("body", b"")
 
     async def send_to(self, send: Send) -> None:
-        """Send the response."""
+        """Send the recorded response."""
         await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
         await send({"type": "http.response.body", "body": bytes(self.body)})
 
@@ -200,7 +200,10 @@ class IdempotencyMiddleware:
         return Response(body, stored.status, REPLAYED, "application/json" if body else None)
 
     async def _read_resource(self, request: KeyedRequest, scope: Scope, place: str) -> bytes | None:
-        """Return the record at a path as it is now and as the caller may see it; None if there is none."""
+        """Return the record at a path as it is now and as the caller may see it.
+
+        Return None if it does not exist for the caller.
+        """
         is_conversation = request.replay == "conversation"
         body_headers = {b"content-type", b"content-length", b"transfer-encoding"}
         inner = {
@@ -217,7 +220,7 @@ class IdempotencyMiddleware:
         if response.status != HTTPStatus.OK:
             return None
         fields = pydantic_core.from_json(bytes(response.body))
-        # The original response was the conversation without messages, or the memory without sources.
+        # The first response was a conversation without its messages, or a memory without its sources.
         if not is_conversation:
             return pydantic_core.to_json(fields["memory"])
         del fields["messages"], fields["next"]
@@ -225,7 +228,7 @@ class IdempotencyMiddleware:
 
 
 def replay_policy(method: str, path: str) -> tuple[str, Replay] | None:
-    """Return the route of a request and its replay policy; None if the request takes no key."""
+    """Return the route of a request and how repeated requests are answered; None if the operation accepts no key."""
     for (of, route), replay in REPLAYS.items():
         if of == method and _PATTERNS[route].fullmatch(path):
             return route, replay
@@ -256,7 +259,7 @@ async def _store_outcome(
     org_id, digest = request.org_id, request.digest
     is_done = _is_success(response.status)
     is_refused = is_untouched and response.status < HTTPStatus.INTERNAL_SERVER_ERROR
-    # The outcome stands even if it cannot be stored.
+    # The request has taken effect even if its outcome cannot be stored.
     with suppress(DatabaseUnavailable), translate_connection_errors():
         if not is_done and (is_refused or request.is_idempotent):
             await app.db.change(
@@ -284,7 +287,7 @@ def _is_success(status: int) -> bool:
 
 
 def _stored_body(request: KeyedRequest, body: bytes) -> tuple[bytes | None, str | None]:
-    """Return the body without texts, or the path where it is read again, or neither."""
+    """Return the body without texts, or the path at which it is read again; both are None if neither is possible."""
     match request.replay:
         case "whole":
             return strip_request_text(request.route, body, request.body), None
@@ -295,20 +298,23 @@ def _stored_body(request: KeyedRequest, body: bytes) -> tuple[bytes | None, str 
 
 
 def strip_request_text(route: str, response: bytes, request: bytes) -> bytes | None:
-    """Return a response in which the request's texts are replaced by their positions; None if it holds other texts."""
+    """Return a response in which the request's texts are replaced by their positions in the request.
+
+    Return None if the response contains other texts.
+    """
     if route == RECORDS:
         return _strip_records(pydantic_core.from_json(response), _messages(request))
     if route == MESSAGES_ROUTE:
         fields = pydantic_core.from_json(response)
         for item in fields["items"]:
-            # The detail may quote a skipped record.
+            # The detail may quote the skipped record.
             item["detail"] = ""
         return pydantic_core.to_json(fields)
     return response
 
 
 def restore_request_text(route: str, stored: bytes, request: bytes) -> bytes:
-    """Return a stored response with the texts of the request."""
+    """Return a stored response with the request's texts put back."""
     if route != RECORDS:
         return stored
     fields: dict[str, Any] = pydantic_core.from_json(stored)
@@ -322,7 +328,7 @@ def restore_request_text(route: str, stored: bytes, request: bytes) -> bytes:
 
 
 def record_name(record: Any, index: int) -> str:
-    """Return the name of a record in reports: its own place, its external id, or its number."""
+    """Return the name of a record in reports: the position it states, its external id, or its number."""
     words = (_fields(record).get("where"), _fields(record).get("external_id"))
     return next((word for word in words if isinstance(word, str) and word), f"record {index + 1}")
 
@@ -332,7 +338,7 @@ def _fields(record: Any) -> Mapping[str, Any]:
 
 
 def _messages(request: bytes) -> Sequence[Any]:
-    # The parser of the route: a skipped record may hold what other parsers refuse.
+    # The same parser as that of the route: a skipped record may contain what other parsers refuse.
     return json.loads(request)["messages"]
 
 
@@ -345,13 +351,13 @@ def _strip_records(fields: dict[str, Any], messages: Sequence[Any]) -> bytes | N
             return None
         one["external_id"] = by_id[one["external_id"]]
     for one in fields["skipped"]:
-        # A name that was cut or cleaned is not in the request, and is not stored.
+        # A name that was cut or cleaned does not occur in the request, and is not stored.
         one["where"], one["detail"] = by_name.get(one["where"]), ""
     return pydantic_core.to_json(fields)
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """Return the body; None if the sender is gone."""
+    """Return the body; None if the client has disconnected."""
     body = bytearray()
     while True:
         message = await receive()
@@ -363,7 +369,7 @@ async def _read_body(receive: Receive) -> bytes | None:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives the body first."""
+    """Return a `receive` that returns the body first."""
     is_given = False
 
     async def replay() -> Message:

@@ -1,4 +1,4 @@
-"""JSON values: hidden fields are left out, and integers that not every reader can hold become strings."""
+"""JSON values: hidden fields are left out, and integers that not every JSON reader can represent become strings."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from roomlore.domain.patterns import lazy_pattern
 
-#: JavaScript and others read all numbers as doubles, which hold every integer up to here.
+#: JavaScript and others read all numbers as doubles, which represent every integer up to this one exactly.
 MAX_SAFE_INTEGER = 2**53
-#: A fast check: most documents have no such number.
+#: A fast test for large integers, which most documents do not contain.
 _MANY_DIGITS = lazy_pattern(r"\d{16}")
 
 

@@ -1,6 +1,7 @@
 """Limits of one process: concurrent requests, requests per key, and bytes and seconds per request.
 
-A request over a limit is refused before any work for it begins. Streams mostly wait, so they have a limit of their own.
+A request over a limit is refused before any work is done for it. Streams are mostly idle, so they have a separate
+limit.
 """
 
 import asyncio
@@ -21,14 +22,14 @@ from roomlore.http.problems import NOT_JSON, OVERLOADED, TOO_LARGE, TOO_MANY, TO
 
 MESSAGES = "/v1/messages"
 EVENTS = "/v1/events"
-#: Never limited.
+#: Requests below this path are never limited.
 HEALTH = "/health/"
-#: The number of keys that are remembered; the least recently used one is forgotten first.
+#: The number of keys that are remembered. If there are more, the least recently used key is forgotten.
 KEYS = 10_000
-#: One IPv6 subscriber usually has a whole network of this prefix length.
+#: The prefix length of the network that one IPv6 subscriber usually has.
 NETWORK = 64
 UNAUTHORIZED = 401
-#: The request state has this once the key was accepted.
+#: Name of the entry of the request state that is set once the key was accepted.
 AUTHENTICATED_KEY = "key"
 
 
@@ -36,23 +37,23 @@ AUTHENTICATED_KEY = "key"
 class RequestLimits:
     """Limits of requests."""
 
-    #: Concurrent requests.
+    #: The most concurrent requests.
     in_flight: int = 64
-    #: The share of them that one key may take.
+    #: The share of the concurrent requests that one key may have.
     max_key_share: float = 0.5
-    #: Open streams, and those of one key.
+    #: The most open streams, of all keys and of one key.
     streams: int = 256
     max_streams_per_key: int = 16
-    #: Requests of one key: per second, and at once after a pause.
+    #: The most requests of one key: per second, and at once after a pause.
     rate: float = 50.0
     burst: int = 200
-    #: Bytes of a body that holds messages.
+    #: The most bytes of a body that contains messages.
     body: int = 8 * 1024 * 1024
-    #: Bytes of any other body.
+    #: The most bytes of any other body.
     max_query_body_bytes: int = 256 * 1024
-    #: Seconds until a body has arrived.
+    #: The most seconds until a body has arrived.
     body_timeout_seconds: float = 20.0
-    #: Invalid keys from one address: per second, and at once after a pause.
+    #: The most invalid keys from one address: per second, and at once after a pause.
     failed_auth_rate: float = 0.5
     failed_auth_burst: int = 30
 
@@ -63,13 +64,13 @@ class RateLimiter:
 
     limits: RequestLimits
     clock: Callable[[], float]
-    #: Tokens and when they were counted; the least recently used key comes first.
+    #: For each key its tokens, and the time for which they were computed; the least recently used key comes first.
     _left: OrderedDict[bytes, tuple[float, float]] = field(
         default_factory=OrderedDict[bytes, tuple[float, float]]
     )
 
     def take(self, key: bytes) -> float:
-        """Take a token and return 0, or return the seconds until there is one."""
+        """Take a token and return 0; if there is none, return the seconds until there is one."""
         left, now = self._count(key)
         wait = 0.0 if left >= 1 else (1 - left) / self.limits.rate
         self._left.pop(key, None)
@@ -92,7 +93,7 @@ class RateLimiter:
 
 @dataclass(slots=True, kw_only=True)
 class ConcurrencyLimiter:
-    """Limits what runs at a time, in all and for each key."""
+    """Limits the number of concurrent tasks, in total and for each key."""
 
     max_total: int
     max_per_key: int
@@ -100,16 +101,16 @@ class ConcurrencyLimiter:
 
     @property
     def is_full(self) -> bool:
-        """Return whether nothing more may start."""
+        """Return whether no further task may start."""
         return self._taken.total() >= self.max_total
 
     def is_full_for(self, key: bytes) -> bool:
-        """Return whether nothing more of a key may start."""
+        """Return whether no further task of a key may start."""
         return self._taken[key] >= self.max_per_key
 
     @contextmanager
     def acquire(self, key: bytes) -> Generator[None]:
-        """Take a slot until done."""
+        """Hold a slot for the duration of the block."""
         self._taken[key] += 1
         try:
             yield
@@ -121,10 +122,10 @@ class ConcurrencyLimiter:
 
 @dataclass(slots=True)
 class FailedAuthLimiter:
-    """Limits invalid keys by address. A key that was accepted before never waits for others who guess.
+    """Limits invalid keys by address. A key that was accepted before is never delayed by other callers' invalid keys.
 
-    A key counts as invalid until it is checked, so that many keys at once are limited as if they came one by one. A valid
-    one gives its token back.
+    A new key takes a token before it is checked, so that many keys at once are limited like keys one after another. If
+    the key is valid, the token is given back.
     """
 
     buckets: RateLimiter
@@ -132,10 +133,13 @@ class FailedAuthLimiter:
     _pending: Counter[tuple[bytes, bytes]] = field(default_factory=Counter[tuple[bytes, bytes]])
 
     def enter(self, key: bytes, address: bytes) -> float:
-        """Return 0 if the key may be checked now, and `finish` must follow; otherwise return the seconds to wait."""
+        """Return 0 if the key may be checked now; the caller must then call `finish`.
+
+        Otherwise return the seconds to wait.
+        """
         if key in self._known:
             return 0.0
-        # The same key many times at once counts once.
+        # Concurrent checks of the same key take one token together.
         if not self._pending[key, address] and (wait := self.buckets.take(address)):
             del self._pending[key, address]
             return wait
@@ -188,7 +192,7 @@ class LimitMiddleware:
             return
         headers = Headers(scope=scope)
         shown = key_of(headers)
-        # The key itself is not kept. All requests without a key share one bucket.
+        # Only a digest of the key is kept. All requests without a key share one bucket.
         key, address = hashlib.sha256((shown or "").encode()).digest(), address_of(scope)
         slots = self._streams if scope["path"] == EVENTS else self._requests
         if shown is not None and (wait := self._failed_auth.enter(key, address)):
@@ -214,7 +218,7 @@ class LimitMiddleware:
         async def send_noting_status(message: Message) -> None:
             nonlocal is_rejected
             if message["type"] == "http.response.start":
-                # Other refusals, such as two keys at once, do not tell whether the key is valid.
+                # Other refusals, such as that of two keys in one request, do not show whether the key is valid.
                 is_rejected = message["status"] == UNAUTHORIZED
                 finish()
             await send(message)
@@ -224,7 +228,7 @@ class LimitMiddleware:
             with slots.acquire(key):
                 await self._app(scope, body, send_noting_status)
         finally:
-            # The caller may have gone before there was a response.
+            # The client may have disconnected before there was a response.
             finish()
 
     def _max_body(self, scope: Scope) -> int:
@@ -250,7 +254,7 @@ def _retry_response(scope: Scope, why: str, wait: float) -> Response:
 
 
 def address_of(scope: Scope) -> bytes:
-    """Return the address or network of a request."""
+    """Return the client's IPv4 address, or its IPv6 network."""
     host = (scope.get("client") or ("", 0))[0]
     try:
         address = ip_address(host)
@@ -270,7 +274,7 @@ def key_of(headers: Headers) -> str | None:
 
 
 def _body_problem(scope: Scope, headers: Headers, *, max_bytes: int) -> Response | None:
-    """Return why the headers of a body are refused; None if they are not."""
+    """Return the refusal of a body, by its headers; None if the headers are acceptable."""
     length = headers.get("content-length", "")
     has_body = length not in {"", "0"} or "transfer-encoding" in headers
     if length.isdecimal() and (len(length) > len(str(max_bytes)) or int(length) > max_bytes):
@@ -282,19 +286,22 @@ def _body_problem(scope: Scope, headers: Headers, *, max_bytes: int) -> Response
 
 
 def too_large(max_bytes: int) -> str:
-    """Return the detail of a body that is too large."""
+    """Return the text of the problem that a body is too large."""
     return f"a body has at most {max_bytes:,} bytes; send it in parts"
 
 
 def bounded(receive: Receive, max_bytes: int, timeout_seconds: float) -> Receive:
-    """Return `receive` with a limit of bytes, even if the headers promise less, and of seconds."""
+    """Return a `receive` that limits the bytes of a body and the seconds until it has arrived.
+
+    The limit of bytes applies whatever the headers state.
+    """
     received, is_whole = 0, False
     started_at = asyncio.get_running_loop().time()
 
     async def bounded() -> Message:
         nonlocal received, is_whole
         if is_whole:
-            # Only a disconnect is left.
+            # After the body, only a disconnect can follow.
             return await receive()
         try:
             async with asyncio.timeout_at(started_at + timeout_seconds):

@@ -1,4 +1,4 @@
-"""Prometheus metrics by route. Each org has its own, and its operator sees no others.
+"""Prometheus metrics by route. Each org has its own metrics; its operator sees only these.
 
 Requests without a valid key are not counted.
 """
@@ -109,7 +109,7 @@ class MetricsMiddleware:
             app = scope["state"].get("app")
             if app is not None:
                 metrics = self._metrics.of(app.org_id)
-                # Callers can make methods up; each would be one more series.
+                # Callers may invent methods, and each would add a time series.
                 method = scope["method"] if scope["method"] in METHODS else "other"
                 route = scope["state"].get("route", "none")
                 metrics.requests.labels(method, route, str(status)).inc()

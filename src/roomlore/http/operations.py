@@ -25,12 +25,12 @@ PREFIX = "/v1"
 
 
 def routers() -> list[APIRouter]:
-    """Return the routes of all declared operations."""
+    """Return the routers of all declared operations."""
     return [_router(attribute, service) for attribute, service in SERVICES.items()]
 
 
 def declared() -> Mapping[tuple[str, str], Operation]:
-    """Return every operation by method and path."""
+    """Return every declared operation by method and path."""
     operations = (one for service in SERVICES.values() for one in operations_of(service).values())
     return {(one.method, PREFIX + one.path): one for one in operations}
 
@@ -53,7 +53,7 @@ def _router(attribute: str, service: type) -> APIRouter:
 
 
 def description(function: Callable[..., Any]) -> str:
-    """Return the text of a docstring before its sections."""
+    """Return the text of a docstring, without its sections such as `Args`."""
     text = inspect.getdoc(function) or ""
     for section in ("Args:", "Raises:", "Returns:"):
         text = text.partition(f"\n{section}")[0]
@@ -138,7 +138,7 @@ def _new_model(
 
 @cache
 def _record(kind: type) -> type[BaseModel]:
-    """Return the model of a record in a request; missing fields get the record's defaults."""
+    """Return the model that validates a record in a request; missing fields get the record's defaults."""
     hints = get_type_hints(kind, include_extras=True)
     parameters = [
         Parameter(
@@ -154,14 +154,14 @@ def _record(kind: type) -> type[BaseModel]:
 
 
 def _request_default(default: Any) -> Any:
-    """Return a default in the form of a request."""
+    """Return a method's default in the form that it has in a request, for example a duration as seconds."""
     if is_dataclass(default) and not isinstance(default, type):
         return _record(type(default))()
     return list(cast("tuple[Any, ...]", default)) if isinstance(default, tuple) else default
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a request in the form of the method."""
+    """Return a validated value of a request in the form that the method takes."""
     if not isinstance(value, BaseModel):
         return value
     record: type[Any] = getattr(type(value), "__record__")  # noqa: B009  only the models of records have it
@@ -169,7 +169,7 @@ def _plain(value: Any) -> Any:
 
 
 def request_type(kind: Any) -> Any:
-    """Return the type with which pydantic checks an argument."""
+    """Return the type with which pydantic validates an argument in a request."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _limited(*parts)
@@ -199,7 +199,7 @@ def _seconds(value: float) -> timedelta:
         raise ValueError("is too long") from None
 
 
-#: A duration in seconds.
+#: A duration in a request, as a number of seconds.
 SECONDS = AfterValidator(_seconds)
 
 
@@ -211,7 +211,7 @@ def _field(meta: Meta) -> Any:
 
 def _query_argument(parameter: Parameter) -> inspect.Parameter:
     kind = request_type(without_none(parameter.type))
-    # In a query, an empty list is one empty value.
+    # In a query string, one empty value stands for an empty list.
     is_list = get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list
     notes = (BeforeValidator(_unblank), Query()) if is_list else (Query(),)
     default = None if parameter.is_detail else parameter.default
@@ -232,5 +232,5 @@ def _title(one: Operation, suffix: str) -> str:
     return "".join(part.capitalize() for part in one.name.split("_")) + suffix
 
 
-#: Types that have another form in a request.
+#: For each type that has another form in a request, the type that validates that form.
 FORMS: Mapping[Any, Any] = {str: request_type(Word), datetime: UtcTime, timedelta: Annotated[float, SECONDS]}

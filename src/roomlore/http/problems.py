@@ -1,6 +1,7 @@
-"""Errors as problem documents (RFC 9457): one table from error classes to statuses.
+"""Errors as problem documents (RFC 9457), with a table that maps each error class to a status.
 
-An unexpected error is logged by its class and place only, and shown without details: its text may quote messages.
+Of an unexpected error, only the class and place are logged and no details are returned, because its text may quote
+messages.
 """
 
 import logging
@@ -41,12 +42,12 @@ from roomlore.domain.errors import (
 
 LOG = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
-#: Characters; anything longer quotes input.
+#: The most characters of a detail; a longer one quotes input.
 LONGEST_DETAIL = 500
 #: Validation errors that one problem lists.
 MAX_FAULTS = 10
 RETRY_HEADERS = {"retry-after": "1"}
-#: The timeout of each query, in seconds.
+#: The timeout of each database query, in seconds.
 RESPONSE_TIMEOUT = 30.0
 #: The fields of errors that a problem shows.
 FACT_FIELDS = ("what", "why", "key")
@@ -56,7 +57,7 @@ FACT_FIELDS = ("what", "why", "key")
 class Problem:
     """Why a request failed."""
 
-    #: Stable; tells the kinds apart.
+    #: A stable name of the kind of problem.
     type: str
     title: str
     status: int
@@ -74,7 +75,7 @@ class ProblemKind:
     status: HTTPStatus
     title: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    #: Replaces the text of the error, which is for the operator only.
+    #: If given, replaces the text of the error, which only the operator may see.
     detail: str | None = None
 
 
@@ -89,7 +90,7 @@ def _unavailable(detail: str) -> ProblemKind:
 
 
 CHALLENGE = {"www-authenticate": 'Bearer realm="roomlore"'}
-#: Errors that are raised on purpose.
+#: The kind of problem for each error class that Roomlore raises on purpose.
 KINDS: Mapping[type[RoomloreError], ProblemKind] = {
     BadInput: ProblemKind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
     TextRefused: ProblemKind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
@@ -100,7 +101,7 @@ KINDS: Mapping[type[RoomloreError], ProblemKind] = {
     NotAllowed: ProblemKind(name="not-allowed", status=HTTPStatus.FORBIDDEN, title="Not allowed"),
     NotFound: ProblemKind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not found"),
     Conflict: ProblemKind(name="conflict", status=HTTPStatus.CONFLICT, title="Conflict"),
-    # No Retry-After: a second attempt would take as long.
+    # There is no Retry-After, because a second attempt would take as long.
     QueryTimeout: ProblemKind(
         name="took-too-long",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
@@ -124,14 +125,14 @@ KINDS: Mapping[type[RoomloreError], ProblemKind] = {
     IndexUnavailable: _unavailable("an index is missing, outdated, or too slow"),
     ModelUnavailable: _unavailable("the embedding model cannot be loaded"),
 }
-#: Problems that only HTTP has.
+#: Problems that only occur over HTTP.
 NO_KEY = ProblemKind(name="key-needed", status=HTTPStatus.UNAUTHORIZED, title="Key needed", headers=CHALLENGE)
 TOO_LARGE = ProblemKind(name="too-large", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE, title="Too large")
 TOO_SLOW = ProblemKind(
     name="too-slow",
     status=HTTPStatus.REQUEST_TIMEOUT,
     title="Too slow",
-    # The rest of the body is not read.
+    # The connection is closed, because the rest of the body is not read.
     headers={"connection": "close"},
 )
 NOT_JSON = ProblemKind(name="not-json", status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE, title="Not JSON")
@@ -192,7 +193,7 @@ async def handle_error(request: Request, error: Exception) -> Response:
 
 
 def validation_message(errors: Sequence[Any], *, prefix: int = 0) -> str:
-    """Return pydantic's errors as text, without the input; `prefix` names of each location are left out."""
+    """Return pydantic's errors as text, without the input; the first `prefix` names of each location are left out."""
     texts = [
         f"{'.'.join(str(part) for part in one['loc'][prefix:])}: {one['msg']}" for one in errors[:MAX_FAULTS]
     ]
@@ -200,8 +201,8 @@ def validation_message(errors: Sequence[Any], *, prefix: int = 0) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text of limited length that can be encoded."""
-    # Input may hold half of a surrogate pair.
+    """Return a text cut to the limit, with characters that cannot be encoded replaced."""
+    # Input may contain lone surrogates.
     whole = text.encode("utf-8", "replace").decode()
     return whole if len(whole) <= LONGEST_DETAIL else f"{whole[: LONGEST_DETAIL - 1]}…"
 
@@ -252,7 +253,8 @@ class ErrorMiddleware:
                 await self._app(scope, receive, send_noting_start)
         except Exception as error:  # noqa: BLE001  the caller gets a response without details
             if has_started:
-                # The caller sees that the response is cut short. If it were raised, the server would log its text.
+                # The response is cut short, which the caller notices. If the error were raised, the server would log
+                # its text.
                 log_fault(scope, error)
                 return
             await self._answer(scope, error)(scope, receive, send)

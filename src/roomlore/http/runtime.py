@@ -24,23 +24,23 @@ except ImportError:
     # Windows has no such limits.
     resource = None  # type: ignore[assignment]
 
-#: Seconds that running requests have to finish after a stop.
+#: Seconds after a stop in which running requests may finish.
 SHUTDOWN_TIMEOUT = 10
-#: Connections that the system accepts before the process counts them.
+#: The number of connections that the system accepts before the process does.
 BACKLOG = 64
-#: Seconds until the headers of a request have arrived.
+#: The most seconds until the headers of a request have arrived.
 HEADER_TIMEOUT = 10.0
-#: Seconds after which a reader that takes nothing is disconnected.
+#: Seconds after which a client that does not read is disconnected.
 SEND_TIMEOUT = 10.0
-#: Bytes that the system may buffer of a connection, and the socket option for it, if there is one.
+#: The most bytes of a connection that the system buffers, and the socket option for it, if there is one.
 SEND_BUFFER = 64 * 1024
 TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
-#: Open connections; fewer if the system allows fewer files.
+#: The most open connections; fewer if the system allows fewer open files.
 CONNECTIONS = 1024
-#: Files that are kept for everything else, such as connections to the database.
+#: The number of files reserved for everything else, such as connections to the database.
 RESERVED_FILES = 96 + BACKLOG
-#: Files that are requested at the start.
+#: The limit of open files that is requested at the start.
 FILES = 4096
 OVERLOADED_RESPONSE = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
@@ -54,7 +54,7 @@ def raise_file_limit() -> None:
     granted, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
     if granted != resource.RLIM_INFINITY and granted < wanted:
-        # If this fails, there are fewer connections.
+        # If the limit cannot be raised, fewer connections are allowed.
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
@@ -70,9 +70,9 @@ def connection_limit() -> int:
 
 
 class _TimeoutProtocol(H11Protocol):
-    """Closes connections that send no request or read no response.
+    """Closes connections that send no request or do not read the response.
 
-    If there are too many, the one that has been idle for longest is closed for a new one.
+    If there are too many connections, the one that has been idle for longest is closed for a new one.
     """
 
     idle_since: float = 0.0

@@ -1,1 +1,1 @@
-"""Work that follows from what was stored, done in the background and safe to interrupt at any instant."""
+"""Background jobs that process what was stored; each may be interrupted at any time without loss."""

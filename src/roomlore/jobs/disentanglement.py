@@ -40,7 +40,7 @@ from roomlore.text.recognisers import asks_for_confidentiality
 
 #: Messages per chunk; large enough that reading the window before it costs little.
 CHUNK_SIZE = 1_000
-#: The number of messages that determine a label.
+#: The most messages from which a label is made.
 LABELLED = 200
 NEVER = datetime.max.replace(tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -54,7 +54,7 @@ class RoomChunk:
 
     context: Sequence[RoomMessage]
     messages: Sequence[RoomMessage]
-    #: The conversations of parents outside the chunk and its context.
+    #: The conversations of those parents that are neither in the chunk nor in its context.
     conversations: Mapping[MessageId, ConversationId]
     has_more: bool
 
@@ -64,7 +64,7 @@ class ChunkResult:
     """The result of a chunk."""
 
     results: Sequence[tuple[RoomMessage, Assignment]]
-    #: The rest of the dirty range; None if nothing else can change.
+    #: The rest of the dirty range; None if no other result can change.
     remaining: DirtyRange | None
 
 
@@ -88,7 +88,7 @@ class DisentanglementWorker(QueueWorker):
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
         """Process a chunk of each of these rooms; the rest of a room is due again at once."""
-        # Sorted: the order of the tasks might reveal whispers through the order of events.
+        # Sorted, because the order of the tasks might reveal whispers through the order of events.
         room_ids = sorted(RoomId(task.subject_id) for task in tasks)
         return sum([await self._process_room(org_id, room_id) for room_id in room_ids])
 
@@ -127,7 +127,7 @@ async def _load_chunk(
 
 
 def _on_one_core(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
-    """Use one core: small matrix products on all cores wait for each other."""
+    """Process a chunk on one core: on all cores, small matrix products would wait for each other."""
     with THREADS.limit(limits=1, user_api="blas"):  # pyright: ignore[reportUnknownMemberType]  untyped library
         return disentangle_chunk(chunk, until=until)
 
@@ -157,7 +157,7 @@ def disentangle_chunk(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
         )
         results.append((message, assignment))
         if message.kind == "whisper" and is_changed(message, assignment):
-            # Participants of a whisper may write rarely.
+            # Participants of a whisper may pause for that long.
             until = max(until, message.sent_at + WHISPER_SILENCE)
         unchanged_count = (
             0 if message.sent_at <= until or is_changed(message, assignment) else unchanged_count + 1
@@ -202,7 +202,7 @@ async def _write(
     await erased.lock_shared(conn, org_id)
     fresh = await disentanglement.lock_range(conn, org_id, room_id)
     if fresh is None or fresh.lease_id != lease.lease_id:
-        # Another worker has leased the room since, with the changes.
+        # Another worker has leased the room since, and its lease includes the changes.
         return
     true_before = fresh.changed_since or NEVER
     results = [(one, found) for one, found in result.results if one.sent_at < true_before]
@@ -210,7 +210,7 @@ async def _write(
     await work_queue.reconcile_vectors(conn, org_id, room_id, [one.id for one, _ in results])
     left = result.remaining
     if len(results) < len(result.results):
-        # Newer changes come first; the rest of this range follows.
+        # Newer changes are processed first, then the rest of this range.
         until = max(result.results[-1][0].sent_at, left.until if left else true_before)
         left = DirtyRange(since=true_before, until=until)
     if left is None and fresh.changed_since is None:
@@ -278,7 +278,7 @@ def _changed(
 async def _preserve_manual_changes(
     conn: Connection, org_id: OrgId, moved: Sequence[tuple[RoomMessage, Assignment]]
 ) -> None:
-    """Move manual settings along with the messages: the sensitivity always, the label if all messages moved."""
+    """Keep manual settings when messages move: the sensitivity always, the label if all messages moved."""
     sources: dict[ConversationId, set[ConversationId]] = {}
     for one, now in moved:
         if one.conversation_id is not None:

@@ -21,7 +21,7 @@ from roomlore.domain.records import Viewer
 from roomlore.jobs import runner
 from roomlore.jobs.scheduler import Scheduler, orgs
 
-#: Up to this many vectors an exact scan is fast enough without an index.
+#: Up to this many vectors, an exact scan is fast enough and no index is built.
 MIN_INDEX_SIZE = 50_000
 
 
@@ -33,7 +33,7 @@ class EmbeddingWorker(runner.QueueWorker):
     batch: int = 256
     embedder: Embedder
     min_index_size: int = MIN_INDEX_SIZE
-    #: Called in the writing transaction: whether the model is still the current one. If not, the vectors are
+    #: Called in the writing transaction; returns whether the model is still the current one. If not, the vectors are
     #: dropped and the tasks released.
     is_still_wanted: Callable[[Connection], Awaitable[bool]] | None = None
 
@@ -44,7 +44,7 @@ class EmbeddingWorker(runner.QueueWorker):
             await self.db.change(org_id, partial(work_queue.drop_unneeded, org_id=org_id))
 
     async def _enqueue_missing(self, conn: Connection, org_id: OrgId) -> None:
-        # Wait for erasures: they must not race with new tasks.
+        # The lock waits for erasures, so that no task is added for what is being erased.
         await erased.lock_shared(conn, org_id)
         model, with_tokens = self.embedder.model_id, self.embedder.has_token_vectors
         await work_queue.enqueue_missing(conn, org_id, model, with_tokens=with_tokens, queue=self.queue)
@@ -81,9 +81,9 @@ class EmbeddingWorker(runner.QueueWorker):
 
 
 async def build_indexes(db: Database, *, min_index_size: int = MIN_INDEX_SIZE) -> None:
-    """Build vector indexes that are worth it, and refresh the planner's statistics.
+    """Build the vector indexes that are large enough to be useful, and refresh the planner's statistics.
 
-    An index that is maintained row by row would slow embedding down.
+    They are built afterwards, because an index that is updated row by row would slow embedding down.
     """
     built = 1
     while built:
@@ -94,22 +94,25 @@ async def build_indexes(db: Database, *, min_index_size: int = MIN_INDEX_SIZE) -
 
 
 def text_to_embed(text: TextToEmbed) -> str:
-    """Return the text to embed; a message includes its author, to answer who-said questions."""
+    """Return the text to embed.
+
+    For a message it includes the author, so that questions about who said something match.
+    """
     return text.body if text.author_name is None else f"{text.author_name}: {text.body}"
 
 
-#: A model that is down is not asked again before.
+#: The pause before a model that is down is tried again.
 BACKOFF_SECONDS = 30.0
 #: How often to probe models that are down and to switch to complete versions.
 POLL_SECONDS = 5.0
-#: So many unused vectors are removed per transaction.
+#: The number of unused vectors that one transaction removes.
 CHUNK_SIZE = 5_000
 
 LOG = logging.getLogger(__name__)
 
 
 class EmbeddingModelSource(Protocol):
-    """The embedding models that can be loaded."""
+    """Loads embedding models by name."""
 
     @property
     def default(self) -> str:
@@ -137,14 +140,14 @@ class ModelOutage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingVersionWorker(runner.QueueWorker):
-    """Embeds for all orgs: with their current model (queue `embed`) or their next one (queue `reembed`)."""
+    """Embeds the texts of all orgs, with their current model (queue `embed`) or their next one (queue `reembed`)."""
 
     queue: QueueName = "embed"
     batch: int = 256
     models: EmbeddingModelSource
     #: Monotonic seconds.
     clock: Callable[[], float] = time.monotonic
-    #: By org, including orgs that could not begin.
+    #: The outage of each org's model, including orgs for which work could not begin.
     outages: dict[OrgId, ModelOutage] = field(default_factory=dict[OrgId, ModelOutage])
     _not_started: set[OrgId] = field(default_factory=set[OrgId])
 
@@ -166,7 +169,7 @@ class EmbeddingVersionWorker(runner.QueueWorker):
         """Embed the subjects of these tasks; return 0 while the org's model is down."""
         version = await self._current_version(org_id)
         if version is None:
-            # The switch to the next model was cancelled.
+            # Vectors for a model whose switch was cancelled are not written.
             await self.db.change(
                 org_id, partial(work_queue.finish, org_id=org_id, queue=self.queue, tasks=tasks)
             )
@@ -224,7 +227,7 @@ class EmbeddingVersionWorker(runner.QueueWorker):
             return
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
             is_behind = await embedding_versions.is_behind(conn, org_id, worker.embedder.model_id)
-        # A worker with another default than the searchers must not delete the vectors that they use.
+        # If this worker's default model is not that of the searchers, it must not delete the vectors that they use.
         if not is_behind:
             await delete_unused_vectors(self.db, org_id)
 
@@ -236,12 +239,12 @@ class EmbeddingVersionWorker(runner.QueueWorker):
         if version is None:
             return
         if version.provider == outage.provider:
-            # Other orgs with this model wait for the probe.
+            # Other orgs with this model wait for the result of this probe.
             affected = [each for each, away in self.outages.items() if away.provider == outage.provider]
             try:
                 embedder = await _open_embedder(self.models.warm_up(version.provider))
                 with contextlib.suppress(TextRefused):
-                    # A server that refuses this text is up.
+                    # A server that refuses this text is not down.
                     await asyncio.to_thread(embedder.embed, ["hello"])
             except ModelUnavailable as error:
                 LOG.warning("%s: %s; trying again", version.provider, error.why)
@@ -283,7 +286,7 @@ class EmbeddingVersionWorker(runner.QueueWorker):
     async def _worker(self, org_id: OrgId, version: EmbeddingVersion) -> EmbeddingWorker:
         """Return the worker for a version; raises ModelUnavailable."""
         for outage in self.outages.values():
-            # Do not wait for the same timeout once per org.
+            # One timeout is enough: the other orgs with this model do not wait for it again.
             if outage.provider == version.provider:
                 raise ModelUnavailable(outage.reason, cure="wait until it is back")
         embedder = await _open_embedder(self.models.load(version.provider))
@@ -341,7 +344,7 @@ async def _switch_version(
     conn: Connection, org_id: OrgId, version: EmbeddingVersion, embedder: Embedder
 ) -> bool:
     """Switch to the next model, unless texts are missing or the switch was cancelled."""
-    # Wait for erasures, and keep other writers of vectors out.
+    # The lock waits for erasures, and keeps out other writers of vectors.
     await erased.lock_shared(conn, org_id)
     await embedding_versions.lock_embeddings(conn, org_id)
     next_version = (await embedding_versions.all_versions(conn, org_id)).get("next")
@@ -372,7 +375,7 @@ async def drain(
         with work_queue.translate_connection_errors():
             await worker.switch_ready(only_org)
             async with worker.db.system_connection() as conn:
-                # New texts may have arrived meanwhile.
+                # New texts may have arrived in the meantime.
                 left = await work_queue.count(conn, worker.queue, only_org, without=worker.orgs_backing_off())
         if not left.waiting:
             return replace(drained, done=done)
@@ -390,7 +393,7 @@ async def delete_unused_vectors(db: Database, org_id: OrgId) -> None:
 
 async def _delete_chunk(conn: Connection, org_id: OrgId, model: str) -> int:
     await embedding_versions.lock_embeddings(conn, org_id)
-    # A new switch may need this model by now.
+    # A switch that began in the meantime may need this model.
     if model not in await embedding_versions.unused_models(conn, org_id):
         return 0
     return await embedding_versions.drop_vectors(conn, org_id, model, limit=CHUNK_SIZE)

@@ -25,7 +25,7 @@ from roomlore.privacy.erasure import expire as expire_batch
 
 ACTION = "expire"
 INTERVAL_SECONDS = 60.0
-#: A subscriber that was away for longer has to start anew.
+#: A subscriber that was away for longer must start again from the current state.
 CHANGE_RETENTION = timedelta(days=30)
 
 #: Called with the number of erased messages.
@@ -65,7 +65,7 @@ async def run(
     interval: float = INTERVAL_SECONDS,
     on_expired: OnExpired | None = None,
 ) -> None:
-    """Expire messages of every org until `stop` is set."""
+    """Erase expired messages of every org until `stop` is set."""
 
     async def visit(org_id: OrgId) -> None:
         count = message_count(await expire_everywhere(db, now=datetime.now(UTC), only_org=org_id))
@@ -76,13 +76,13 @@ async def run(
 
 
 def message_count(receipts: Iterable[Receipt]) -> int:
-    """Return how many messages these receipts count as removed."""
+    """Return how many messages were removed according to these receipts."""
     return sum(part.count for receipt in receipts for part in receipt.removed if part.what == "messages")
 
 
 @asynccontextmanager
 async def _log_and_continue(what: str) -> AsyncGenerator[None]:
-    """Log an error of the block and go on; an outage of the database is raised."""
+    """Log an error raised inside the block and continue; an outage of the database is raised."""
     try:
         with work_queue.translate_connection_errors():
             yield
@@ -112,7 +112,7 @@ async def _expire_room(
         expire_next = partial(_expire_batch, org_id=org_id, room_id=room_id, now=now, by=by)
         while (erasure := await db.change(org_id, expire_next)) is not None:
             erasures.append(erasure)
-        # Verify after the last batch: the check of each receipt covers everything older.
+        # Verified after the last batch, because the check of each receipt covers everything that is older.
         for index, erasure in enumerate(erasures):
             verified = await db.change(org_id, partial(verify, org_id=org_id, done=erasure))
             erasures[index] = replace(erasure, receipt=verified)

@@ -1,8 +1,8 @@
 """Extracts memories from finished conversations by rules: decisions, facts about people, preferences and so on.
 
-A conversation is extracted once, and again when something in it has changed. The conversations themselves record
-what is pending: nothing is lost when a worker dies, and repeating an extraction changes nothing. If two workers
-process the same conversation, the second finds it done.
+A conversation is extracted once, and again when something in it has changed. What is pending is recorded with the
+conversations: nothing is lost when a worker dies, and repeating an extraction changes nothing. If two workers process
+the same conversation, the second one finds it unchanged and does nothing.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class ConversationToExtract:
 
     snapshot: PendingConversation
     messages: Sequence[SourceText]
-    #: Possible subjects: its speakers, and members of its room whose names occur.
+    #: Possible subjects: those who speak in it, and members of its room whose names occur.
     people: Sequence[NamedParticipant]
     #: For a language model: active memories of the same people with the same audience.
     known_memories: Sequence[ExistingMemory] = ()
@@ -58,7 +58,7 @@ class ExtractedClaims:
 
     conversation: ConversationToExtract
     claims: Sequence[Claim]
-    #: Privacy requests that the rules missed, by source message.
+    #: Privacy requests that the rules did not find, by source message; only from a language model.
     privacy_requests: Mapping[MessageId, PrivacyRequest] = field(
         default_factory=dict[MessageId, PrivacyRequest]
     )
@@ -68,11 +68,11 @@ class ExtractedClaims:
 class WriteResult:
     """The result of writing claims."""
 
-    #: Conversations that were unchanged.
+    #: The number of conversations whose claims were stored, because they were unchanged.
     conversations: int = 0
     messages: int = 0
     added: int = 0
-    #: Memories whose sources no longer state them.
+    #: The number of memories that their sources no longer state.
     released: int = 0
     #: New privacy requests.
     privacy_requests: int = 0
@@ -91,9 +91,9 @@ class WriteResult:
 async def load_conversations(
     conn: Connection, org_id: OrgId, pending: Sequence[PendingConversation], *, is_for_model: bool = False
 ) -> list[ConversationToExtract]:
-    """Return conversations as an extractor gets them, without those that are empty by now.
+    """Return conversations in the form that an extractor takes, without those that are empty by now.
 
-    `is_for_model`: without restricted messages, and with known memories.
+    With `is_for_model`, restricted messages are left out and known memories are included.
     """
     existing = [conversation for conversation in pending if conversation.state is not None]
     texts = await extraction_state.message_texts(
@@ -141,7 +141,7 @@ async def write_claims(
 ) -> tuple[WriteResult, dict[ConversationId, str]]:
     """Store the claims of unchanged conversations as memories, and detach memories that are not stated any more.
 
-    `is_for_model`: the claims come from a language model. Its privacy requests are stored first, and claims from
+    With `is_for_model`, the claims come from a language model: its privacy requests are stored first, and claims from
     restricted messages are dropped.
 
     Returns the result and the states of the unchanged conversations, which the caller has to record.
@@ -193,7 +193,10 @@ async def write_claims(
 async def _store_privacy_requests(
     conn: Connection, org_id: OrgId, extracted: ExtractedClaims, *, detected_by: str, now: datetime
 ) -> int:
-    """Store privacy requests before memories, so that they restrict these."""
+    """Store privacy requests, before any memory is stored, so that they restrict the memories.
+
+    Return how many are new.
+    """
     if not extracted.privacy_requests:
         return 0
     room_id = extracted.conversation.snapshot.room_id
@@ -250,7 +253,7 @@ def _draft(
 def _mentioned_people(
     messages: Sequence[SourceText], people: Sequence[NamedParticipant]
 ) -> list[NamedParticipant]:
-    """Return the speakers, and people one of whose names begins with a word of the conversation."""
+    """Return the people who speak, and those with a name that begins with a word of the conversation."""
     authors = {each.author_id for each in messages}
     words = {word for each in messages for word in _WORD.findall(each.body.casefold())}
     return [each for each in people if each.id in authors or _is_named(each, words)]
@@ -301,7 +304,7 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
         return await self._extract_found(org_id, find, now=now)
 
     def pause_after(self, outcome: WriteResult | None) -> float | None:
-        """Go on until nothing is left."""
+        """Return 0 to continue with the next batch, or None if nothing is left in the org."""
         return None if outcome is None else 0.0
 
     async def extract(self, org_id: OrgId, ids: Sequence[ConversationId], *, now: datetime) -> WriteResult:
@@ -335,7 +338,7 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
     async def _write_separately(
         self, org_id: OrgId, drawings: Sequence[ExtractedClaims], *, now: datetime
     ) -> WriteResult:
-        """Write claims together, or one by one if that fails; mark what fails alone as failed."""
+        """Write claims together, or one conversation at a time if that fails; mark those that fail alone as failed."""
         if not drawings:
             return WriteResult()
         try:

@@ -25,9 +25,10 @@ Found = TypeVar("Found")
 POLL_SECONDS = 30.0
 #: The backoff after the first failed call; it grows by a factor of four up to the maximum.
 MIN_BACKOFF, MAX_BACKOFF = timedelta(seconds=5), timedelta(hours=1)
-#: A call is considered lost so long after its own timeout.
+#: A call is considered lost this long after its own timeout.
 GRACE = timedelta(seconds=60)
-#: An interrupted call that cannot be released within so many seconds blocks the next one until it is considered lost.
+#: Seconds in which an interrupted call must be released. If that fails, it blocks the next call until it is considered
+#: lost.
 RELEASE_TIMEOUT = 3.0
 
 LOG = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class CallHistory:
     backoff: timedelta = timedelta(0)
     #: The org of the last call; the next round starts after it.
     last_org: OrgId | None = None
-    #: Conversations whose call failed. Others go first: they may be the reason.
+    #: Conversations whose call failed. They come after all others, because they may be the reason for the failure.
     skipped: set[ConversationId] = field(default_factory=set[ConversationId])
 
 
@@ -50,12 +51,13 @@ class CallHistory:
 class LanguageModelWorker(OrgWorker[str]):
     """Asks a language model about one conversation after another.
 
-    The outcome "nothing" means that no conversation waits or no call is allowed, "failed" that a call failed.
+    The outcome "nothing" means that there is no conversation left or no call is allowed; "failed" means that a call
+    failed.
     """
 
     language_model: LanguageModel
     purpose: Purpose
-    #: The daily limit per org (days in UTC).
+    #: The most calls per org and day (in UTC).
     calls: int
     task_name: str = "language model"
     interval: float = POLL_SECONDS
@@ -63,22 +65,22 @@ class LanguageModelWorker(OrgWorker[str]):
 
     @property
     def call_timeout(self) -> timedelta:
-        """After this time a call is considered lost."""
+        """The time after which a call is considered lost."""
         return self.language_model.timeout + GRACE
 
     def pause_after(self, outcome: str) -> float | None:
-        """Back off after a failed call."""
+        """Return the backoff after a failed call, otherwise the usual pause."""
         if outcome == "failed":
             return max(self.interval, self.history.backoff.total_seconds())
         return None if outcome in {"nothing", "stopped"} else 0.0
 
     def order(self, org_ids: list[OrgId]) -> list[OrgId]:
-        """Start after the last org, so that all orgs are served even if most calls fail."""
+        """Return the orgs, beginning after the last one, so that all orgs are served even if most calls fail."""
         last = self.history.last_org
         return sorted(org_ids, key=lambda org_id: (last is not None and org_id <= last, org_id))
 
     async def pick(self, find: Callable[..., Awaitable[Found | None]]) -> Found | None:
-        """Return the next conversation from `find(passed_over=...)`; skipped ones come last."""
+        """Return the next conversation from `find(passed_over=...)`; conversations whose call failed come last."""
         skipped = self.history.skipped
         found = await find(passed_over=skipped)
         if found is None and skipped:
@@ -97,10 +99,10 @@ class LanguageModelWorker(OrgWorker[str]):
         failures: int,
         stop: asyncio.Event | None,
     ) -> str | LlmFailure | None:
-        """Make a reserved call and return the answer; None if `stop` interrupted it.
+        """Make a reserved call and return the answer, or the failure; None if `stop` interrupted it.
 
-        `now` is the time of the reservation, `failures` the failed calls before it as the database knows them. The
-        transaction that stores the result must also record the answer in `llm_quota`.
+        `now` is the time of the reservation, `failures` the number of failed calls before it that the database has
+        recorded. The transaction that stores the result must also record the answer in `llm_quota`.
         """
         self.history.last_org = org_id
         try:

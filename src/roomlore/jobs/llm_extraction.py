@@ -1,9 +1,9 @@
 """Extracts memories from finished conversations with a language model, in addition to the rules.
 
-One call at a time per org, within daily limits per org and per room. Each call is stored before it is made, and
-its answer and the validation afterwards, for operators to read. The same prompt is sent only once. An answer
-counts only while everything in its prompt still exists and is unrestricted. Privacy requests that the rules missed
-are stored before any memory. A failure costs only the memories that the rules did not find.
+There is one call at a time per org, within daily limits per org and per room. Each call is stored before it is made,
+and its answer and the validation afterwards, for operators to read. The same prompt is sent only once. An answer is
+used only while everything in its prompt still exists and is unrestricted. Privacy requests that the rules did not find
+are stored before any memory. If a call fails, only memories that the rules do not find are missing.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class LanguageModelExtractionWorker(LanguageModelWorker):
     """Asks a language model for the claims in conversations."""
 
     purpose: Purpose = "statements"
-    #: The daily limit per room.
+    #: The most calls per room and day.
     calls_of_room: int
 
     async def next(self, org_id: OrgId, *, now: datetime, stop: asyncio.Event | None = None) -> Outcome:
@@ -105,12 +105,12 @@ class LanguageModelExtractionWorker(LanguageModelWorker):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StartedCall:
-    """A chunk with its stored call."""
+    """A chunk of a conversation with its stored call."""
 
     llm_call_id: UUID
-    #: None: no answer yet, a call is reserved.
+    #: The stored answer; None if there is none yet and a call is reserved.
     answer: str | None
-    #: Failed calls before it.
+    #: The number of failed calls before this one.
     failures: int = 0
 
 
@@ -181,7 +181,7 @@ class _ExtractionSession:
         )
         if reserved is None:
             return _NO_CALL
-        # Check again under the reservation: another worker may have asked the same.
+        # Looked up again now that the call is reserved: another worker may have sent the same prompt.
         known = await self._earlier_answer(conn, llm_call, chunk)
         room_id, limit = self.conversation.snapshot.room_id, worker.calls_of_room
         if known is not None or not await llm_calls.count_room_call(
@@ -218,8 +218,8 @@ class _ExtractionSession:
 
     def _to_llm_call(self, chunk: PromptChunk) -> NewLlmCall:
         name = self.worker.language_model.name
-        # Without known memories: an answer to the same messages stays valid, and everything else in the
-        # prompt is included.
+        # Known memories are not in the digest: an answer to the same messages stays valid when they change. Everything
+        # else in the prompt is in it.
         prompt = json.dumps([name, INSTRUCTIONS, ANSWER_SCHEMA, chunk.messages_text])
         return NewLlmCall(
             id=uuid7(),
@@ -233,7 +233,7 @@ class _ExtractionSession:
         )
 
     async def _is_countable(self, conn: Connection, chunk: PromptChunk) -> bool:
-        """Return whether everything in a chunk still exists and is unrestricted."""
+        """Return whether everything in a chunk still exists and is unrestricted, so that an answer may be used."""
         memory_ids = [memory.id for memory in chunk.labels.memories.values()]
         return await is_allowed_for_model(conn, self.org_id, chunk.source_ids) and await memories.all_exist(
             conn, self.org_id, memory_ids
@@ -242,7 +242,10 @@ class _ExtractionSession:
     async def _finish_call(
         self, conn: Connection, *, call_id: UUID, answer: str | LlmFailure, chunk: PromptChunk
     ) -> str | LlmFailure:
-        """Store the answer, unless something in the prompt is gone or restricted: then store nothing of it."""
+        """Store the answer and return it.
+
+        If something in the prompt no longer exists or is restricted, store and return no answer.
+        """
         is_allowed = await self._is_countable(conn, chunk)
         record = partial(llm_calls.record_answer, conn, self.org_id, call_id)
         if isinstance(answer, LlmFailure):

@@ -1,6 +1,7 @@
 """Detects privacy requests in messages whose detection timed out on ingest.
 
-A late detection takes effect at the position of its message. Detection that always times out ends as a failed task.
+A request that is detected late takes effect from the position of its message. Detection that always times out ends as a
+failed task.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ class PrivacyRequestWorker(QueueWorker):
     """Detects privacy requests in queued messages."""
 
     queue: QueueName = "privacy_requests"
-    #: One: each message may need the full time limit.
+    #: One message, because each may need the full time limit.
     batch: int = 1
     now: Callable[[], datetime] = utc_now
 

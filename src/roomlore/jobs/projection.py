@@ -1,7 +1,7 @@
 """Writes changes to projection indexes on other servers, and builds new indexes beside the ones in use.
 
-Every change is written at least once, with the state at that time, and never by two workers at once. So all
-indexes converge to the database, even if workers are killed.
+For every change, the current state of the subject is written at least once, and never by two workers at once. So all
+indexes become equal to the database in time, even if workers are killed.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from roomlore.domain.projections import Node, Point
 from roomlore.jobs import runner
 from roomlore.jobs.scheduler import Scheduler, orgs
 
-#: A batch is cancelled before its lease ends: then another worker may write the same subjects.
+#: The timeout of a batch. It is shorter than the lease, after which another worker may write the same subjects.
 TIMEOUT_SECONDS = 60.0
 #: The suffix of an index name: creation time in milliseconds, then random digits.
 NUMBER_DIGITS, TIME_DIGITS = 20, 12
@@ -34,7 +34,7 @@ MIN_INDEX_AGE_SECONDS = 600.0
 POLL_SECONDS = 5.0
 #: The number of subjects of a new index enqueued per transaction.
 CHUNK_SIZE = 10_000
-#: How long a drain waits for concurrent transactions.
+#: Seconds between checks while a drain waits for concurrent transactions.
 WAITING_SECONDS = 0.05
 
 
@@ -44,10 +44,10 @@ class ProjectionWorker(runner.QueueWorker):
 
     queue: Target
     batch: int = 512
-    #: Takes points or nodes, as `read_subjects` reads them for the queue.
+    #: The index server, which takes points or nodes, in the form in which `read_subjects` returns them for the queue.
     projection: Projection[Any]
     chunk_size: int = CHUNK_SIZE
-    #: An org whose index failed waits for so long, so that others are served.
+    #: Seconds for which an org whose index failed has to wait, so that others are served.
     backoff_seconds: float = 0.0
     #: The end of the backoff by org.
     _backing_off: dict[OrgId, float] = field(default_factory=dict[OrgId, float], repr=False)
@@ -92,7 +92,7 @@ class ProjectionWorker(runner.QueueWorker):
         projection = await projections.take_fencing_token(conn, org_id, self.queue)
         if projection is None:
             return None, [], {}
-        # Tasks leased long ago may belong to another worker by now.
+        # If the tasks were leased long ago, another worker may have leased them since.
         leased = await projections.renew(conn, org_id, self.queue, tasks)
         ids: list[UUID] = [task.subject_id for task in tasks if task.subject_id in leased]
         subjects_by_model = {
@@ -106,7 +106,7 @@ class ProjectionWorker(runner.QueueWorker):
     async def _write(self, index: str, ids: Sequence[UUID], subjects: Sequence[Point | Node]) -> None:
         existing = {each.id for each in subjects}
         removed = [each for each in ids if each not in existing]
-        # Remove first: refused subjects must not delay erasures.
+        # Removals come first, so that refused subjects do not delay erasures.
         if removed:
             await self.projection.drop(index, removed)
         if subjects:
@@ -116,8 +116,8 @@ class ProjectionWorker(runner.QueueWorker):
         self, conn: Connection, org_id: OrgId, tasks: Sequence[Task], removed: Sequence[UUID]
     ) -> None:
         await projections.finish(conn, org_id, self.queue, tasks)
-        # Only conversations can reappear. Removing a node also removes edges owned by messages, so enqueue it
-        # again.
+        # Only conversations can appear again. Removing a node also removes edges that messages own, so the messages are
+        # enqueued again.
         await projections.enqueue_conversations(conn, org_id, [ConversationId(each) for each in removed])
         await projections.record_recovery(conn, org_id, self.queue)
 
@@ -130,9 +130,10 @@ class ProjectionWorker(runner.QueueWorker):
     async def build(
         self, org_id: OrgId, *, model: str | None = None, dimensions: int | None = None, again: bool = False
     ) -> None:
-        """Start building an index beside the current one, unless the server has lost that.
+        """Start building an index beside the current one; if the server has lost the current one, drop that first.
 
-        `model` and `dimensions` describe its vectors. `again`: only if the org still has a projection.
+        `model` and `dimensions` describe the vectors of the index. With `again`, nothing is built unless the org still
+        has a projection.
         """
         names, current = await self.projection.index_names(), await self._current_projection(org_id)
         is_lost = current is not None and current.index_name is not None and current.index_name not in names
@@ -147,7 +148,7 @@ class ProjectionWorker(runner.QueueWorker):
             return True
 
         if not await self.db.change(org_id, begin):
-            # The org has no projection any more: nothing else would remove it.
+            # The org's projection was removed meanwhile, so nothing else would remove this index.
             await self.projection.remove(index)
 
     async def advance_build(self, org_id: OrgId) -> bool:
@@ -178,7 +179,7 @@ class ProjectionWorker(runner.QueueWorker):
             await self.build(org_id, model=model, dimensions=dimensions, again=True)
             return True
         for index in names:
-            # Left over from a killed worker; other prefixes belong to others.
+            # The index was left by a worker that was killed. Indexes with another prefix belong to other databases.
             if index.startswith(index_prefix(org_id)) and index not in known and _is_abandoned(index):
                 await self.projection.remove(index)
         if projection.next_index_name is None:
@@ -236,12 +237,12 @@ class ProjectionWorker(runner.QueueWorker):
 
 
 def index_prefix(org_id: OrgId) -> str:
-    """Return the prefix of an org's index names: several databases may share a server."""
+    """Return the prefix of an org's index names, which is unique among the databases that share a server."""
     return f"{org_id.hex}-"
 
 
 def _is_abandoned(index: str) -> bool:
-    """Return whether an index is old; a new one may not be registered yet."""
+    """Return whether an unregistered index is old enough to be abandoned; a newer one may not be registered yet."""
     created = index.rpartition("-")[2][:TIME_DIGITS]
     try:
         milliseconds = int(created, 16)

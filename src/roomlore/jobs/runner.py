@@ -1,7 +1,7 @@
 """Queue workers and their loop: take tasks, do the slow part without a connection, write the result.
 
-A worker that dies loses nothing: its tasks are due again when their lease ends. A worker that loses the database
-waits and goes on. `jobs.scheduler` has the other loop, which visits orgs in turn.
+If a worker dies, nothing is lost: its tasks are due again when their lease ends. If a worker loses the database, it
+waits and continues afterwards. `jobs.scheduler` has the other loop, which visits one org after another.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from roomlore.domain.ids import OrgId
 Done = TypeVar("Done")
 
 LONGEST_ERROR = 100
-#: One batch is read and written while another is worked on.
+#: The number of lanes: one batch is read and written while another is processed.
 CONCURRENCY = 2
-#: While other orgs wait, no org gets more than this part of a batch.
+#: While other orgs have tasks too, an org gets at most a batch divided by this number.
 FAIR_SHARE = 4
-#: A worker that is told to stop abandons its batch after so many seconds.
+#: Seconds after which a worker that has to stop abandons its batch.
 SHUTDOWN_TIMEOUT = 10.0
-#: A task that cannot be released within so many seconds waits for the end of its lease.
+#: Seconds for releasing a task; if that fails, the task is due again when its lease ends.
 RELEASE_TIMEOUT = 3.0
 
 LOG = logging.getLogger(__name__)
@@ -41,10 +41,10 @@ LOG = logging.getLogger(__name__)
 class RetryPolicy:
     """Lease, retries and polling of a worker."""
 
-    #: A leased task that is neither finished nor released is due again after this.
+    #: The time after which a leased task is due again if it was neither finished nor released.
     lease: timedelta
     retries: RetrySchedule
-    #: Notifications wake a worker at once. This is the sleep if one is missed, and the pause in an outage.
+    #: Seconds between two polls if no notification arrives, and the pause during an outage.
     poll_seconds: float
 
 
@@ -53,14 +53,14 @@ DEFAULT_POLICY = RetryPolicy(
     retries=RetrySchedule(first_after=timedelta(seconds=1), last_attempt=5),
     poll_seconds=2.0,
 )
-#: Somebody waits for a drain: tasks are retried soon, or given up soon.
+#: For drains, for whose end somebody waits: tasks are retried soon, and given up soon.
 DRAIN_POLICY = replace(
     DEFAULT_POLICY,
     retries=RetrySchedule(first_after=timedelta(milliseconds=10), last_attempt=5),
     poll_seconds=0.2,
 )
 
-#: Restarts the database, if it is ours.
+#: Restarts the database if Roomlore runs it itself.
 Reconnect = Callable[[], Awaitable[None]]
 #: Runs until told to stop; restarted after an outage.
 PeriodicTask = Callable[[asyncio.Event], Awaitable[None]]
@@ -70,7 +70,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueWorker(ABC):
-    """One queue and how to do its tasks; `run` and `drain` do the rest."""
+    """A queue and the way to do its tasks; `run` and `drain` do the rest."""
 
     db: Database
     queue: QueueName
@@ -82,10 +82,10 @@ class QueueWorker(ABC):
         """Do the tasks and write the result; return the number of messages, raise if any of them failed."""
 
     async def begin(self, only_org: OrgId | None) -> None:  # noqa: B027  optional
-        """Before the first batch: enqueue missing tasks of all orgs or one."""
+        """Enqueue missing tasks of one org or of all; called before the first batch."""
 
     async def tidy(self) -> None:  # noqa: B027  optional
-        """Clean up; called after work, each time the queue is empty."""
+        """Clean up; called each time that the queue becomes empty after work."""
 
     def orgs_backing_off(self) -> Collection[OrgId]:
         """Return the orgs whose tasks have to wait: their server is down."""
@@ -98,7 +98,7 @@ class DrainResult:
 
     #: Messages that were processed.
     done: int
-    #: Tasks of this queue that failed for good, over all time.
+    #: Tasks of this queue that have failed for good, now or earlier.
     dead_lettered: int
     #: Messages erased by retention.
     expired: int = 0
@@ -116,9 +116,9 @@ class DrainResult:
 class StepResult:
     """The result of one batch."""
 
-    #: Tasks.
+    #: The number of tasks that were taken.
     taken: int
-    #: Messages.
+    #: The number of messages that were processed.
     done: int
 
 
@@ -141,7 +141,7 @@ async def drain(
             done += result.done
             _report(progress, result)
             if result.taken:
-                # Wake the idle lane: tasks of this batch may be due again, or everything is done.
+                # Wake the idle lane: the tasks of this batch may be due again, or everything may be done.
                 finishing.set()
                 finishing = asyncio.Event()
             elif not (await _count(worker, only_org, without=worker.orgs_backing_off())).waiting:
@@ -166,9 +166,10 @@ async def run(
     policy: RetryPolicy = DEFAULT_POLICY,
     tasks: Sequence[PeriodicTask] = (),
 ) -> None:
-    """Work until `stop` is set, through all outages; notifications wake it, polling backs them up.
+    """Work until `stop` is set, also through outages.
 
-    `reconnect` is tried before the database in an outage; `tasks` run alongside.
+    Notifications wake the worker; polling finds what they missed. In an outage `reconnect` is called before the
+    database is tried again. `tasks` run at the same time.
     """
     running = _RunningWorker(worker=worker, stop=stop, reconnect=reconnect, progress=progress, policy=policy)
     parts = [partial(worker.begin, None), running.listen, *(running.work for _ in range(CONCURRENCY))]
@@ -189,7 +190,7 @@ async def run(
 
 @dataclass(slots=True, kw_only=True)
 class _RunningWorker:
-    """The shared state of the parts of a running worker."""
+    """The state that the parts of a running worker share."""
 
     worker: QueueWorker
     stop: asyncio.Event
@@ -201,7 +202,7 @@ class _RunningWorker:
     needs_tidying: bool = False
 
     async def through_outages(self, part: Callable[[], Awaitable[None]]) -> None:
-        """Run a part to its end; restart it after an outage."""
+        """Run a part until it ends; after an outage, start it again."""
         while not self.stop.is_set():
             try:
                 with work_queue.translate_connection_errors():
@@ -229,7 +230,7 @@ class _RunningWorker:
     async def _wait_for_work(self) -> None:
         self.idle_count += 1
         try:
-            # The last idle lane cleans up: then nobody waits for its locks.
+            # The last lane to become idle cleans up, because then no lane waits for the locks.
             if self.needs_tidying and self.idle_count == CONCURRENCY:
                 await self.worker.tidy()
                 self.needs_tidying = False
@@ -269,7 +270,7 @@ async def step(
 async def _take(
     conn: Connection, worker: QueueWorker, only_org: OrgId | None, *, policy: RetryPolicy
 ) -> list[Task]:
-    """First take a fair share of every org, then fill the batch; a poison task is taken alone."""
+    """Take a fair share of the tasks of every org, then fill the batch; a task that failed before is taken alone."""
     share, without = max(worker.batch // FAIR_SHARE, 1), worker.orgs_backing_off()
     take = partial(work_queue.take, conn, worker.queue, only_org, lease=policy.lease, without=without)
     tasks = await take(per_org=share, total=worker.batch)
@@ -289,7 +290,7 @@ async def _do(
     policy: RetryPolicy,
     leased: set[Task],
 ) -> int:
-    """Do leased tasks of an org, one by one if they fail together; return the number of messages."""
+    """Do leased tasks of an org together, or one by one if they fail together; return the number of messages."""
     try:
         with work_queue.translate_connection_errors():
             done = await worker.do(org_id, tasks)
@@ -313,7 +314,7 @@ async def _do(
 
 
 async def _release(worker: QueueWorker, leased: Iterable[Task]) -> None:
-    """Release tasks; if the database is down, their lease ends instead."""
+    """Release tasks, so that they are due at once; if the database is down, they are due when their lease ends."""
     with contextlib.suppress(DatabaseUnavailable, TimeoutError), work_queue.translate_connection_errors():
         async with asyncio.timeout(RELEASE_TIMEOUT):
             for org_id, tasks in _by_org(leased).items():
@@ -342,7 +343,7 @@ async def _count(
 
 
 async def _run_concurrently(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[Done]:
-    """Return all results; if one lane fails or the caller is cancelled, wait until all have ended."""
+    """Return the results of all lanes. If a lane fails or the caller is cancelled, wait first until all have ended."""
     tasks = [asyncio.create_task(lane) for lane in lanes]
     try:
         return await asyncio.gather(*tasks)
@@ -353,7 +354,7 @@ async def _run_concurrently(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[
 
 
 async def _until_first(*waits: Awaitable[object]) -> None:
-    """Return when the first is done, raising its error; cancel the others."""
+    """Return when the first one ends, raising its error if it failed; cancel the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

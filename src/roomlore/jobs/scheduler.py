@@ -1,4 +1,4 @@
-"""Jobs that visit every org in turn, and the loop that they share.
+"""Jobs that visit one org after another, and the loop that they share.
 
 `jobs.runner` has the other loop: it takes queued tasks under leases.
 """
@@ -18,8 +18,8 @@ from roomlore.db.database import Database
 from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.ids import OrgId
 
-#: Does some work of an org. Returns None if nothing is left, else how many seconds to pause before the next org
-#: (mostly 0).
+#: Does some work of an org. Returns None if nothing is left, otherwise the seconds to pause before the next org
+#: (usually 0).
 VisitOrg = Callable[[OrgId], Awaitable[float | None]]
 Outcome = TypeVar("Outcome")
 
@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler:
-    """Visits every org in turn until told to stop."""
+    """Visits one org after another until told to stop."""
 
     db: Database
     visit: VisitOrg
@@ -125,7 +125,7 @@ async def orgs(db: Database, only_org: OrgId | None = None) -> list[OrgId]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatTask:
-    """The heartbeat of a worker process; one that misses several beats has ended or hangs."""
+    """The heartbeat of a worker process. A process without several heartbeats in a row has ended or hangs."""
 
     db: Database
     worker_id: UUID

@@ -1,7 +1,7 @@
 """Titles for idle conversations from a language model, if one is configured.
 
-A failure costs only the title: the conversation keeps its label. Messages that a privacy request restricts are not
-sent; if one is restricted before the answer arrives, the answer is discarded.
+If a call fails, the conversation keeps its label. Messages that a privacy request restricts are not sent. If one is
+restricted before the answer arrives, the answer is discarded.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import remove_secrets
 from roomlore.jobs.llm_client import LanguageModelWorker, is_allowed_for_model
 
-#: Limits of the prompt: messages, characters of each, characters of all.
+#: Limits of the prompt: number of messages, characters of each, characters of all together.
 MAX_MESSAGES = 60
 MAX_BODY_LENGTH = 500
 #: About what fits into the smallest models.
@@ -36,7 +36,7 @@ MAX_PROMPT_LENGTH = 10_000
 MAX_TITLE_LENGTH = 100
 MAX_TITLE_WORDS = 8
 _MAX_ANSWER_LENGTH = 4_000
-#: As in labels: shorter parts of names are too often words.
+#: The shortest part of a name that is recognised, as in labels: shorter parts are too often ordinary words.
 _MIN_NAME_LENGTH = 3
 
 INSTRUCTIONS = (
@@ -87,7 +87,7 @@ def prompt(messages: Sequence[TitleMessage]) -> str:
 def title_in(answer: str, *, authors: Collection[str]) -> str | None:
     """Return the title in an answer, or None if it has none that may be shown.
 
-    The answer is JSON, perhaps with text around it. A title must not name any of its authors.
+    The answer is JSON, perhaps with text around it. A title must not contain the name of an author of the messages.
     """
     title = _title_of_answer(answer)
     if title is None or not _is_plain(title):
@@ -124,7 +124,7 @@ def _is_plain(title: str) -> bool:
     return (
         0 < len(title) <= MAX_TITLE_LENGTH
         and len(title.split()) <= MAX_TITLE_WORDS
-        # No line ends or control characters, nothing that hides or reorders letters.
+        # No line breaks or control characters, and no characters that hide or reorder letters.
         and title.isprintable()
         and _WORDY.search(title) is not None
         and not _MARKUP.search(title)
@@ -149,7 +149,7 @@ Outcome = Literal["named", "refused", "changed", "failed", "stopped", "nothing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TitleRequest:
-    """A conversation without a title, and its reserved call."""
+    """A conversation without a title, and the call reserved for it."""
 
     conversation: UntitledConversation
     messages: Sequence[TitleMessage]
@@ -198,13 +198,13 @@ class TitleWorker(LanguageModelWorker):
         )
         if failures is None:
             return None
-        # Pick again under the reservation: another worker may have titled the first one meanwhile.
+        # Selected again now that the call is reserved: another worker may have given the first one a title meanwhile.
         conversation = await self.pick(find)
         if conversation is not None:
             messages = await conversation_titles.first_messages(
                 conn, org_id, conversation.id, limit=MAX_MESSAGES, longest=MAX_BODY_LENGTH
             )
-            # A privacy request may have arrived since the first pick.
+            # A privacy request may have arrived since the first selection.
             if await is_allowed_for_model(conn, org_id, [message.message_id for message in messages]):
                 return TitleRequest(conversation=conversation, messages=messages, failures=failures)
         await llm_quota.release(conn, org_id, self.purpose, now=now)

@@ -187,7 +187,7 @@ def excluded_messages(said: Sequence[SourceText]) -> set[MessageId]:
 def eligible_sentences(body: str) -> Sequence[Sentence]:
     """Return the author's own sentences in a body.
 
-    If one retracts the text before it, only that sentence and later ones.
+    If a sentence retracts the text before it, only that sentence and later ones are returned.
     """
     parts = own_sentences_of(body)
     retractions = [

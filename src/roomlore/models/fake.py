@@ -11,14 +11,14 @@ from roomlore.domain.ports import TextEmbeddings
 from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 _WORD = lazy_pattern(r"\w+")
-#: Dimensions that one word changes; with several, two words rarely collide.
+#: The number of dimensions that one word changes. As there are several, two words rarely change the same ones.
 _MARKS = 8
-#: Words with a token vector.
+#: The most words of a text that get a token vector.
 _MOST_TOKENS = 128
 
 
 class FakeEmbedder:
-    """Embeds texts as bags of hashed words: texts are close if they share words."""
+    """Embeds a text as a bag of hashed words, so that texts are close if they share words."""
 
     def __init__(self, dimensions: int = 384) -> None:
         self._dimensions = dimensions
@@ -35,7 +35,7 @@ class FakeEmbedder:
 
     @property
     def has_token_vectors(self) -> bool:
-        """True."""
+        """Whether `embed_with_tokens` returns token vectors: True."""
         return True
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -43,7 +43,7 @@ class FakeEmbedder:
         return _bag_vectors([_words(text) or [""] for text in texts], self._dimensions).astype(np.float32)
 
     def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
-        """Return the vectors of texts and of their words."""
+        """Return the vectors of texts, and of the words in each."""
         return TextEmbeddings(vectors=self.embed(texts), tokens=[_word_vectors(text) for text in texts])
 
 

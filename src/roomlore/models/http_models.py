@@ -25,28 +25,28 @@ from roomlore.domain.vectors import Vectors
 if TYPE_CHECKING:
     import httpx2
 
-#: Texts and characters of one request; servers refuse more.
+#: The most texts, and characters, of one request; servers refuse more.
 MOST_TEXTS, MOST_CHARACTERS = 128, 100_000
-#: Longer texts are cut: models read no more than some thousand tokens.
+#: Characters. Longer texts are cut, because models read no more than some thousand tokens.
 LONGEST_TEXT = 8_000
 #: No model has longer vectors.
 MOST_DIMENSIONS = 16_000
-#: Bytes of an answer: a full batch of vectors of 8,000 numbers, and a chat completion.
+#: The most bytes of a response: a full batch of vectors of 8,000 numbers, and a chat completion.
 _LARGEST_EMBEDDINGS, _LARGEST_COMPLETION = 32 * 1024 * 1024, 256 * 1024
 _CONNECT_SECONDS = 10.0
-#: Longer pauses would block a thread.
+#: Seconds. A longer pause between attempts would block a thread.
 LONGEST_PAUSE = 10.0
 _FIRST_PAUSE = 0.5
-#: Higher token counts are not believed.
+#: Token counts above this are ignored as implausible.
 _MOST_TOKENS = 100_000_000
-#: A title needs twenty.
+#: The most tokens of a title; twenty are usually enough.
 MAX_TITLE_TOKENS = 100
 _OK, _NOT_FOUND, _TOO_MANY = 200, 404, 429
 _REFUSING = frozenset({401, 403})
 _RETRYABLE = frozenset({_TOO_MANY, 500, 502, 503, 504})
-#: A text that the server does not accept.
+#: Statuses for a text that the server does not accept.
 _INVALID_REQUEST = frozenset({400, 413, 422})
-#: A request field that the server does not know.
+#: Statuses for a request field that the server does not know.
 _UNSUPPORTED_FIELD = frozenset({400, 415, 422, 501})
 _PACKED = "the answer is packed, which was not asked for"
 _BROKEN = "the connection failed"
@@ -58,7 +58,10 @@ def _require_httpx2(subject: str) -> None:
 
 
 def _options(key: str | None) -> dict[str, Any]:
-    """Return the options of a client. Answers come unpacked: nothing small may become large here."""
+    """Return the options of an HTTP client.
+
+    Compressed responses are not requested: a small one could become very large.
+    """
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "roomlore"}
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
@@ -70,7 +73,7 @@ def _is_packed(response: "httpx2.Response") -> bool:
 
 
 def _retry_after(response: "httpx2.Response") -> int | None:
-    """Return the seconds to wait; a date, the other form of the header, counts as none."""
+    """Return the seconds to wait; None if the header is missing or holds a date, which is its other form."""
     wait = response.headers.get("retry-after", "").strip()
     return int(wait) if wait.isascii() and wait.isdecimal() and len(wait) < len("1000000") else None
 
@@ -80,7 +83,7 @@ def _retry_after(response: "httpx2.Response") -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryTimer:
-    """The clock, sleep and jitter of retries; tests replace them."""
+    """The clock, sleep and jitter of retries, which tests replace."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -97,13 +100,13 @@ def open_http_embedder(
     opening_seconds: float | None = None,
     waiting: RetryTimer | None = None,
 ) -> "HttpEmbedder":
-    """Return an embedding model behind an address, after a first request; it needs no closing.
+    """Return an embedding model behind an address, after a first request. It need not be closed.
 
     Args:
         url: The base of the API: what is before `/embeddings`.
         name: The name of the model.
         key: The API key.
-        dimensions: Requested of the server; None takes its default.
+        dimensions: The vector length to request; None for the server's default.
         seconds: The limit for one request with its retries.
         opening_seconds: The limit for the first request, by default the same.
         waiting: The clock of retries.
@@ -128,15 +131,15 @@ def open_http_embedder(
 
 
 def vector_space_name(model: str, dimensions: int | None) -> str:
-    """Return the name of the vector space of a model with these dimensions, without a request."""
+    """Return the name of the vector space of a model with these dimensions; makes no request."""
     return f"http/{model}" + ("" if dimensions is None else f"@{dimensions}")
 
 
 class HttpEmbedder:
     """An `Embedder` behind HTTP, safe for threads.
 
-    Its id names the model and the dimensions but not the host, so that a move to another address embeds nothing again. Give
-    another model another name.
+    Its id consists of the model and the dimensions, without the host, so that nothing is embedded again when the
+    address changes. A different model must have a different name.
     """
 
     def __init__(self, sender: "_RetryingClient", fields: Mapping[str, Any], *, dimensions: int) -> None:
@@ -159,7 +162,7 @@ class HttpEmbedder:
 
     @property
     def has_token_vectors(self) -> bool:
-        """False: the protocol has one vector per text."""
+        """Whether `embed_with_tokens` returns token vectors: False, because the protocol has one vector per text."""
         return False
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -178,7 +181,7 @@ class HttpEmbedder:
         return np.concatenate(rows)
 
     def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
-        """Return the vectors without tokens."""
+        """Return the vectors of texts, without token vectors."""
         return TextEmbeddings(vectors=self.embed(texts), tokens=None)
 
 
@@ -197,7 +200,7 @@ class _RetryingClient:
         return httpx2.Client(**_options(self._key))
 
     def post(self, client: "httpx2.Client", fields: Mapping[str, Any]) -> bytes:
-        """Return the answer of the server, after retries with growing pauses within the time limit."""
+        """Return the body of the server's response, after retries with growing pauses within the time limit."""
         end = self._timer.clock() + self._seconds
         pause = _FIRST_PAUSE
         while True:
@@ -249,7 +252,7 @@ class _RetryingClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FailedAttempt:
-    """Why an attempt failed that may be repeated."""
+    """The reason why an attempt failed; the request may be sent again."""
 
     why: str
     retry_after: float = 0.0
@@ -276,7 +279,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
     for text in texts:
-        # A lone surrogate cannot be sent; servers refuse an empty text.
+        # A lone surrogate cannot be sent, and servers refuse an empty text.
         cut = text[:LONGEST_TEXT].encode("utf-8", "replace").decode()
         cut = cut if cut.strip() else "."
         if batch and (len(batch) == MOST_TEXTS or size + len(cut) > MOST_CHARACTERS):
@@ -289,7 +292,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _vectors(body: bytes, count: int, dimensions: int | None) -> Vectors:
-    """Return the unit vectors in the order of their indexes."""
+    """Return the unit vectors of a response, ordered by their indexes."""
     rows = _parse_rows(body)
     if sorted(rows) != list(range(count)):
         raise _unavailable("the server left out vectors or gave others", "ask another server")
@@ -301,7 +304,7 @@ def _vectors(body: bytes, count: int, dimensions: int | None) -> Vectors:
         found = np.array([rows[index] for index in range(count)], dtype=np.float64)
     except (ValueError, TypeError, OverflowError):
         raise _not_embeddings() from None
-    # Divided by the largest number first, whose square could overflow.
+    # Divided by the largest number first, because the square of a large number could overflow.
     largest = np.abs(found).max(axis=1, keepdims=True)
     if not np.isfinite(found).all() or not (largest > 0).all():
         raise _unavailable("a vector is zero or not finite", "ask another server")
@@ -363,7 +366,7 @@ class HttpLanguageModel:
         self._key = key
         self._seconds = seconds
         self._tokens = tokens
-        #: Whether the server was found to know no schemas.
+        #: Whether the server has turned out to know no schemas.
         self._is_plain = False
 
     def __repr__(self) -> str:
@@ -382,7 +385,8 @@ class HttpLanguageModel:
     async def answer(self, instructions: str, prompt: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
         """Return the answer or a failure; only a cancellation is raised.
 
-        A server that knows no schemas is asked again without one, and from then on at once.
+        If the server turns out to know no schemas, the request is repeated without one, and later requests have none
+        from the start.
         """
         import httpx2  # noqa: PLC0415  needs the extra
 
@@ -456,7 +460,7 @@ def _refusal(status: int, wait: int | None) -> LlmFailure:
 
 
 def _content(body: bytes) -> str | LlmFailure:
-    """Return the text of the first choice; anything may be missing."""
+    """Return the text of the first choice, or a failure; any part of the response may be missing."""
     try:
         answered = json.loads(body)
         content: object = answered["choices"][0]["message"]["content"]
@@ -473,7 +477,7 @@ def _content(body: bytes) -> str | LlmFailure:
 
 
 def _token_count(usage: object, name: str) -> int | None:
-    """Return a plausible number of tokens."""
+    """Return a number of tokens; None if it is missing or implausible."""
     count: object = cast("Mapping[str, object]", usage).get(name) if isinstance(usage, dict) else None
     is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST_TOKENS
     return cast("int", count) if is_count else None

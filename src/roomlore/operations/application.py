@@ -170,7 +170,9 @@ class App:
         from roomlore.operations.agents import Agents
 
         return Agents(
-            access=self.access, section_cache=self._shared.sections, is_shadow=self.settings.shadow_memory_sections
+            access=self.access,
+            section_cache=self._shared.sections,
+            is_shadow=self.settings.shadow_memory_sections,
         )
 
     @property

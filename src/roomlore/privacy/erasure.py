@@ -217,7 +217,7 @@ async def erase_person(
 async def _erase_memories(
     conn: Connection, org_id: OrgId, accounts: Sequence[ParticipantId], *, names: frozenset[str]
 ) -> Counter[str]:
-    """Remove memories by and about a person, and all tags, labels and language model calls that contain a name of theirs."""
+    """Remove memories by and about a person, and tags, labels and language model calls that name them."""
     aliases = PersonAliases(names=names)
     counts = Counter[str]()
     counts.update(

@@ -190,7 +190,7 @@ def _token_positions(text: str) -> tuple[list[str], dict[int, list[int]]]:
 def is_credential(value: str, text: str) -> bool:
     """Return whether a value looks like a credential and the text calls it one.
 
-    With a vendor's prefix it needs no such phrase.
+    A value with a vendor's prefix needs no phrase that calls it one.
     """
     looks_like_one = (
         sum(map(len, TOKEN.findall(value))) >= 10  # noqa: PLR2004

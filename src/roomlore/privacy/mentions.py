@@ -76,7 +76,7 @@ class NameIndex:
         )
 
     def unambiguous(self) -> "NameIndex":
-        """Return an index of only those names that belong to one participant: an exemption needs an unambiguous name."""
+        """Return an index of the names that belong to one participant only: exemptions need unambiguous names."""
         named = {token: bearers for token, bearers in self.by_name.items() if len(bearers) == 1}
         return replace(self, by_name=named)
 

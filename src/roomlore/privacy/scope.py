@@ -263,7 +263,7 @@ def _value_owners(
 ) -> set[ParticipantId]:
     """Return the people whose values may be forgotten: the author.
 
-    For an agent's record, the person who made the request.
+    For an agent's record, it is the person who made the request.
     """
     if not request.is_record or message.author_kind != "agent":
         return {message.author_id}
@@ -312,7 +312,7 @@ def _is_secret(value: str, holders: Sequence[RoomMessage], owners: Collection[Pa
 
 
 def _messages_saying(value: str, before: Sequence[RoomMessage]) -> list[RoomMessage]:
-    """Return the messages that contain a value, in order, without a first message that only asks to forget it.
+    """Return the messages that contain a value, in order, without leading requests to forget the value.
 
     Asking to forget a value does not make anybody its owner.
     """

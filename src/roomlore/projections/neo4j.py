@@ -1,9 +1,9 @@
 """The projection in Neo4j: a graph of participants, messages and memories.
 
-Each subject is one node, found by index and id, with any label. A transaction writes nodes of one version with those of
-their own edges that changed. An edge may lead to a node that is not written yet; a stub stands there until then. A
-writer locks the `Copy` node of its index, so writers take turns, and nodes that are new in a transaction can be created
-without a second lookup.
+Each subject is one node, found by index and id, whatever its label is. One transaction writes nodes of one version,
+each with those of its own edges that changed. If an edge leads to a node that is not written yet, a stub is created in
+its place. A writer locks the `Copy` node of its index. So there is only one writer at a time, which can create new
+nodes without a second lookup.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Nodes and edges per transaction; a node with more edges has a transaction of its own.
 BATCH = 1_000
 BATCH_EDGES = 5_000
-#: Edges that one transaction deletes; more might not fit into the server's memory.
+#: The most edges that one transaction deletes; more might not fit into the server's memory.
 MAX_DELETED_EDGES = 10_000
 #: Properties of nodes and edges that Roomlore uses itself.
 RESERVED_PROPERTIES = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
@@ -38,7 +38,8 @@ _LARGEST_INTEGER = 2**63 - 1
 _LONGEST_NAME = 1_000
 _LABELS: Sequence[NodeLabel] = get_args(NodeLabel)
 
-#: The kinds of edges that a node owns, as "REPLIED_TO" or "<AUTHORED", each with a digest of its edges.
+#: For each kind of edge that a node owns ("REPLIED_TO", or "<AUTHORED" for incoming edges), a digest of its edges of
+#: that kind.
 _EdgeDigests = Mapping[str, str]
 
 
@@ -89,14 +90,14 @@ class Neo4jProjection(Neo4jQueries):
         return "Neo4jProjection()"
 
     async def prepare(self, index_name: str, *, dimensions: int = 0) -> None:
-        """Create an index, unless it exists; a graph has no vectors, so `dimensions` does not matter."""
+        """Create an index unless it exists; `dimensions` is ignored, because a graph has no vectors."""
         del dimensions
         if not self._is_constrained:
             for name in ("constrain_subjects", "constrain_copies", "index_bots"):
                 await self._wire.define(name)
             self._is_constrained = True
         if await self._is_being_removed(index_name):
-            # The process that was removing it may have been killed.
+            # The process that was removing the index may have been killed.
             await self.remove(index_name)
             await self._is_being_removed(index_name)
 
@@ -107,7 +108,7 @@ class Neo4jProjection(Neo4jQueries):
         return bool(rows[0]["leaving"])
 
     async def put(self, index_name: str, subjects: Sequence[Node]) -> None:
-        """Write nodes with their edges; the server keeps a newer version that it has.
+        """Write nodes with their edges; a newer version on the server is not replaced.
 
         Raises:
             BackendUnavailable: the server failed or lost the index; some nodes may have been written.
@@ -131,7 +132,10 @@ class Neo4jProjection(Neo4jQueries):
                 pass
 
     async def _delete_batch(self, index_name: str, ids: Sequence[str], *, is_leaving: bool) -> bool:
-        """Delete a batch of the nodes' edges, and the nodes with their last edges; return whether they are gone."""
+        """Delete a batch of the nodes' edges, and each node with its last edge.
+
+        Return whether all nodes are deleted.
+        """
 
         async def delete(work: "Transaction") -> bool:
             if not is_leaving and not await work.rows("lock_copy", {"copy": index_name}):
@@ -147,12 +151,15 @@ class Neo4jProjection(Neo4jQueries):
         return await self._wire.write_transaction(delete)
 
     async def invalidate(self, index_name: str, ids: Sequence[UUID]) -> None:
-        """Let any version replace these nodes and the edges they own; they stay until then."""
+        """Mark nodes and the edges they own as invalid, so that any version may replace them; they are not removed."""
         for some in server.chunks(_distinct(ids), BATCH):
             await self._wire.write_transaction(lambda work, some=some: _invalidate(work, index_name, some))
 
     async def stored_digests(self, index_name: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
-        """Return ids and digests of the nodes after an id, ordered by id; a node that lost an edge has no digest."""
+        """Return ids and digests of the nodes after an id, ordered by id.
+
+        The digest of a node that lost an edge is empty.
+        """
         since = "" if after is None else str(after)
         return await self._wire.read_transaction(
             lambda work: _stored_digests(work, index_name, since, max(limit, 0))
@@ -163,7 +170,7 @@ class Neo4jProjection(Neo4jQueries):
         return [row["name"] for row in await self._wire.read("copies", {})]
 
     async def remove(self, index_name: str) -> None:
-        """Remove an index, if it exists; after a failure the rest is still listed, and nothing is written to it."""
+        """Remove an index if it exists. If that fails midway, the rest is still listed, but is no longer written to."""
         if not await self._wire.write_transaction(lambda work: work.rows("leave_copy", {"copy": index_name})):
             return
         while rows := await self._wire.read("some_of", {"copy": index_name, "limit": BATCH}):
@@ -208,7 +215,7 @@ def _is_value(value: PropertyValue) -> bool:
 
 
 def batches(nodes: Sequence[Node]) -> Iterator[list[Node]]:
-    """Yield nodes as transactions take them: of one version each, in the order of their ids."""
+    """Yield the nodes in batches, one per transaction: nodes of one version each, in the order of their ids."""
     ordered = sorted(nodes, key=lambda node: (node.version, node.id))
     for _, group in groupby(ordered, key=lambda node: node.version):
         yield from server.batches(group, lambda node: len(node.edges), max_items=BATCH, max_size=BATCH_EDGES)
@@ -219,7 +226,7 @@ def batches(nodes: Sequence[Node]) -> Iterator[list[Node]]:
 
 @dataclass(frozen=True, slots=True)
 class _StoredNode:
-    """What the server has of a node."""
+    """A node as the server has it."""
 
     version: int
     digest: str | None
@@ -227,12 +234,12 @@ class _StoredNode:
 
     @property
     def is_whole(self) -> bool:
-        """False for a stub, an invalidated node, and a node that lost an edge."""
+        """Whether the node is complete: no stub, not invalidated, and without a lost edge."""
         return self.version >= 0 and bool(self.digest)
 
     @property
     def owned(self) -> _EdgeDigests:
-        """What it owns; the digests are empty if some edges may be missing."""
+        """The digests of its edges by kind; a digest is empty if some of the edges may be missing."""
         owned = _parse_owned(self.owned_text or "")
         return owned if self.is_whole else dict.fromkeys(owned, "")
 
@@ -244,7 +251,7 @@ class _PendingNode:
     node: Node
     digest: str
     owned: _EdgeDigests
-    #: What it owned before; None for a new node.
+    #: The digests of its edges before this change; None for a new node.
     owned_before: _EdgeDigests | None
 
     @property
@@ -253,7 +260,7 @@ class _PendingNode:
 
     @property
     def stale_kinds(self) -> list[str]:
-        """The kinds of which the node may have edges that it does not own any more."""
+        """The kinds of edges of which the server may have some that the node no longer owns."""
         return [kind for kind, digest in (self.owned_before or {}).items() if digest != self.owned.get(kind)]
 
     @property
@@ -309,7 +316,7 @@ async def _write_edges(
             group = (edge.kind, edge.label, edge.incoming, pending.is_new)
             groups[group].append((str(pending.node.id), edge))
     for (kind, label, is_incoming, is_new), owned in groups.items():
-        # As columns: sending is half of the cost.
+        # Sent as columns, because sending is half of the cost.
         columns = {
             "ids": [owner for owner, _ in owned],
             "targets": [str(edge.target_id) for _, edge in owned],
@@ -344,7 +351,7 @@ async def _by_kind(
 
 
 async def _delete_stubs(work: "Transaction", index_name: str, edges: "Sequence[Row]") -> None:
-    """Delete the stubs that these deleted edges led to, if no other edge does."""
+    """Delete the stubs at the ends of these deleted edges, unless another edge leads to them."""
     stubs = sorted({row["stub"] for row in edges if row["stub"] is not None})
     if stubs:
         await work.rows("delete_stubs", {"copy": index_name, "ids": stubs})
@@ -376,7 +383,7 @@ async def _stored_digests(work: "Transaction", index_name: str, after: str, limi
 
 
 def label_values(label: NodeLabel) -> Mapping[str, str]:
-    """Return what replaces `<label>` and `<other_labels>` in a query."""
+    """Return the texts that replace `<label>` and `<other_labels>` in a query."""
     return {"label": label, "other_labels": ":".join(other for other in _LABELS if other != label)}
 
 

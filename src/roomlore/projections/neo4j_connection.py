@@ -1,7 +1,7 @@
-"""Wraps the Neo4j driver: named queries in transactions, and every error of the driver as an error of Roomlore.
+"""Wraps the Neo4j driver: runs named queries in transactions, and translates every error of the driver.
 
 The queries are in `cypher/neo4j.cypher`. Error messages quote no text of the server, which may contain an address or a
-property. Needs the extra.
+property. The extra must be installed.
 """
 
 import asyncio
@@ -40,9 +40,9 @@ Row = dict[str, Any]
 
 _SEE = "see whether Neo4j runs where ROOMLORE_NEO4J_URL says"
 _REBUILD = rebuild_hint("Neo4j")
-#: Attempts if another writer interferes; the driver retries other failures by itself.
+#: Attempts of a transaction if another writer interferes; other failures are retried by the driver itself.
 _MAX_ATTEMPTS = 5
-#: For how long the driver retries while a server restarts; its pauses add as much again.
+#: Seconds for which the driver retries while a server restarts; its pauses add about as much again.
 _RETRY_SECONDS = 5.0
 _QUERY_HEADER = lazy_pattern(r"^// name: (\w+)$", re.MULTILINE)
 

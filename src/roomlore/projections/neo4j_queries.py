@@ -1,7 +1,7 @@
 """The questions that an index in Neo4j answers: ids only, without text.
 
-Each query contains the viewer's visibility filter and fails closed: missing data about a message, a memory or one of
-its sources hides it from all but operators.
+Each query contains the viewer's visibility filter. If data about a message, a memory or one of its sources is missing,
+only operators get it.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from roomlore.projections.server import IndexMissing
 if TYPE_CHECKING:
     from roomlore.projections.neo4j_connection import Neo4jConnection, Row, Transaction
 
-#: The conditions that queries share, and the variables they apply to.
+#: The conditions that queries share, each with the variable to which it applies.
 _PARTS = (("recalled", "m"), ("heard", "m"), ("heard", "source"))
 
 

@@ -41,9 +41,9 @@ BATCH_BYTES = 8 * 1024 * 1024
 _CONCURRENCY = 2
 _IDS_PER_DELETE = 1000
 _PAGE = 1000
-#: Approximate bytes of JSON for a vector component, a lexeme, an addressee, and the rest of a point.
+#: Approximate bytes, as JSON, of a vector component, a lexeme, an addressee, and the rest of a point.
 _COMPONENT, _LEXEME, _ADDRESSEE, _REST = 22, 34, 40, 800
-#: If the server refuses all of at least this many points, the points are not the cause.
+#: If the server refuses at least this many points and accepts none, the points are not the cause.
 _ALL_REFUSED = 16
 _LAST_ID = UUID(int=2**128 - 1)
 
@@ -100,7 +100,7 @@ class QdrantProjection:
             )
         if not shape.has_lexical_index:
             raise wrong_index("Qdrant", "was not made by Roomlore")
-        # The process that created the collection may have been killed before it created all of them.
+        # The process that created the collection may have been killed before it created all indexes.
         for field in shape.missing_indexes:
             await self._wire.index(name, field)
 
@@ -113,7 +113,7 @@ class QdrantProjection:
                 raise
 
     async def put(self, index_name: str, subjects: Sequence[Point]) -> None:
-        """Write points; the server keeps a newer version that it has.
+        """Write points; a newer version on the server is not replaced.
 
         Raises:
             BackendUnavailable: the server failed; some points may have been written.
@@ -128,7 +128,10 @@ class QdrantProjection:
         raise_if_refused("Qdrant", "message", [*invalid, *refused])
 
     async def _write_all(self, name: str, pending: Iterator[Sequence[Point]]) -> list[UUID]:
-        """Write batches, some at once, and return the ids of refused points; nothing is sent after a failure."""
+        """Write batches, several at a time, and return the ids of refused points.
+
+        After a failure no further batch is sent.
+        """
         refused: list[UUID] = []
 
         async def write_batches() -> None:
@@ -162,7 +165,7 @@ class QdrantProjection:
             await self._wire.delete(PREFIX + index_name, some)
 
     async def invalidate(self, index_name: str, ids: Sequence[UUID]) -> None:
-        """Let any version replace these points; they stay until then."""
+        """Mark points as invalid, so that any version may replace them; they are not removed."""
         for some in chunks(ids, BATCH):
             await self._wire.invalidate(PREFIX + index_name, some)
 
@@ -189,7 +192,7 @@ class QdrantProjection:
         try:
             await self._wire.remove(PREFIX + index_name)
         except IndexMissing:
-            # Any server can answer 404; only Qdrant can list its collections.
+            # Any server may answer 404, but only Qdrant can list its collections.
             if PREFIX + index_name in await self._wire.collections():
                 raise
 

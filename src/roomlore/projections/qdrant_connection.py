@@ -1,6 +1,6 @@
-"""Wraps the Qdrant client: points in, candidates out, and every error of the client as an error of Roomlore.
+"""Wraps the Qdrant client: takes points, returns candidates, and translates every error of the client.
 
-Error messages quote no text of the server, which may contain a key, an address or a point. Needs the extra.
+Error messages quote no text of the server, which may contain a key, an address or a point. The extra must be installed.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.projections import Candidate, Point, QueryFilter, StoredDigest, VisibilityFilter
 from roomlore.projections.server import IndexMissing, RequestRefused, rebuild_hint, wrong_index
 
-#: `audience_kind` of a point: everybody who may read its room, or the addressees in `audience`.
+#: Values of `audience_kind` of a point. `room`: everybody who may read its room; `named`: the addressees in `audience`.
 ROOM, NAMED = "room", "named"
 _IMPOSSIBLE = FieldCondition(key="audience_kind", match=MatchValue(value="nobody"))
-#: A contradiction, so it matches no point.
+#: A contradiction, which matches no point.
 MATCH_NOTHING = Filter(must=[_IMPOSSIBLE], must_not=[_IMPOSSIBLE])
-#: The graph search steps over points that the filter hides; otherwise a narrow filter finds too little.
+#: The graph search continues through points that the filter hides; otherwise it finds too little with a narrow filter.
 SEARCH_PARAMS = models.SearchParams(acorn=models.AcornSearchParams(enable=True, max_selectivity=1.0))
 
 
 def visible_filter(sight: VisibilityFilter, narrowing: QueryFilter) -> Filter:
-    """Return a filter for what the viewer may see within the narrowing."""
+    """Return a filter for the points that the viewer may see and that match `narrowing`."""
     chosen: dict[str, Sequence[UUID | str] | None] = {
         "room_id": narrowing.room_ids,
         "author_id": narrowing.author_ids,
@@ -53,7 +53,10 @@ def visible_filter(sight: VisibilityFilter, narrowing: QueryFilter) -> Filter:
 
 
 def _visibility(sight: VisibilityFilter) -> Filter:
-    """Return what is visible: sent to a room the viewer was in, sent to the viewer, or written by the viewer."""
+    """Return a filter for the visible points.
+
+    These were sent to a room while the viewer was in it, sent to the viewer, or written by the viewer.
+    """
     ways: list[Condition] = []
     if sight.open_room_ids or sight.stays:
         kinds = ["message", "system", *(["context_injection"] if sight.is_agent else [])]
@@ -68,7 +71,7 @@ def _visibility(sight: VisibilityFilter) -> Filter:
 
 
 def _membership_conditions(sight: VisibilityFilter) -> list[Condition]:
-    """Return the rooms and periods of the viewer; rooms with the same period share a condition."""
+    """Return conditions for the viewer's rooms and periods; rooms with the same period share a condition."""
     ways: list[Condition] = [_one_of("room_id", sight.open_room_ids)] if sight.open_room_ids else []
     rooms: dict[tuple[datetime | None, datetime | None], list[RoomId]] = defaultdict(list)
     for stay in sight.stays:
@@ -113,13 +116,13 @@ INDEXES: Mapping[str, models.PayloadSchemaType] = {
     "audience_kind": models.PayloadSchemaType.KEYWORD,
     "version": models.PayloadSchemaType.INTEGER,
 }
-#: An older server silently ignores the condition of a write and lets older versions replace newer ones.
+#: Versions before this one silently ignore the condition of a write, so older subjects could replace newer ones.
 MIN_VERSION = (1, 16)
 #: Usual BM25 parameters: saturation of a term's count, and weight of the message length.
 K1, B = 1.2, 0.75
-#: Assumed mean number of lexemes in a message. It is fixed, because a moving mean would mean rewriting every point.
-#: Twelve is typical for two or three chat sentences without stop words; an error changes all scores alike, except those
-#: of very long and very short messages.
+#: Assumed mean number of lexemes in a message. It is fixed, because with a changing mean every point would have to be
+#: rewritten. Twelve is typical of two or three chat sentences without stop words. An error changes all scores alike,
+#: except those of very long and very short messages.
 AVERAGE_LEXEMES = 12.0
 
 _SEE = "see whether it is running, and whether ROOMLORE_QDRANT_URL is right"
@@ -147,9 +150,9 @@ class QdrantConnection:
         self._seconds = seconds
         self._client = AsyncQdrantClient(
             url=url,
-            # Not `api_key`, which warns about plain HTTP; `open_qdrant` has checked that.
+            # `api_key` would warn about plain HTTP, which `open_qdrant` has checked already.
             headers=None if key is None else {"api-key": key},
-            # Whole seconds only; our own timeout comes first.
+            # The client takes whole seconds only; our own timeout is reached first.
             timeout=math.ceil(seconds) + 1,
             check_compatibility=False,
             trust_env=False,
@@ -219,7 +222,7 @@ class QdrantConnection:
         await self._answer(self._client.delete_collection(name))
 
     async def upsert(self, name: str, points: Sequence[Point]) -> None:
-        """Write points; the server keeps a version that is as new or newer."""
+        """Write points; a version on the server that is as new or newer is not replaced."""
         writing = self._client.batch_update_points(
             name, update_operations=_write_operations(points), wait=True
         )
@@ -231,13 +234,16 @@ class QdrantConnection:
         _check_completed([await self._answer(self._client.delete(name, points_selector=selector, wait=True))])
 
     async def invalidate(self, name: str, ids: Sequence[UUID]) -> None:
-        """Let any version replace these points. A filter selects them, because a request by id fails for unknown ids."""
+        """Mark points as invalid, so that any version may replace them.
+
+        They are selected by a filter, because a request by id fails for unknown ids.
+        """
         named = models.Filter(must=[models.HasIdCondition(has_id=[str(key) for key in ids])])
         setting = self._client.set_payload(name, {"version": -1}, points=named, wait=True)
         _check_completed([await self._answer(setting)])
 
     async def stored_digests(self, name: str, *, since: UUID | None, limit: int) -> list[StoredDigest]:
-        """Return ids and digests of points from an id on, ordered by id."""
+        """Return ids and digests of points, ordered by id, starting at an id."""
         scrolling = self._client.scroll(
             name, limit=limit, offset=None if since is None else str(since), with_payload=["digest"]
         )
@@ -325,10 +331,10 @@ class QdrantConnection:
 
 
 def _check_completed(results: Sequence[models.UpdateResult]) -> None:
-    """Do nothing if later reads see the change.
+    """Do nothing if the changes are visible to later reads.
 
     Raises:
-        BackendUnavailable: the server has only acknowledged it.
+        BackendUnavailable: the server has only acknowledged them.
     """
     if any(result.status is not models.UpdateStatus.COMPLETED for result in results):
         raise BackendUnavailable("Qdrant is behind with its work", cure="try again later")
@@ -388,7 +394,7 @@ def _to_point_struct(point: Point) -> models.PointStruct:
 
 
 def payload_of(point: Point) -> dict[str, Any]:
-    """Return what is stored with a point beside its vectors. It contains no text of the message."""
+    """Return the data that is stored with a point in addition to its vectors. It contains no text of the message."""
     payload: dict[str, Any] = {
         "room_id": str(point.room_id),
         "kind": point.kind,
@@ -425,7 +431,10 @@ def lexeme_weights(lexemes: Mapping[str, int]) -> dict[int, float]:
 
 @lru_cache(maxsize=50_000)
 def lexeme_dimension(lexeme: str) -> int:
-    """Return the dimension of a lexeme. It is the same on every machine; two lexemes collide once in four billion."""
+    """Return the dimension of a lexeme.
+
+    It is the same on every machine; two lexemes share one with a chance of 1 in 4 billion.
+    """
     return int.from_bytes(blake2b(lexeme.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")
 
 

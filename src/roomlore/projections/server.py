@@ -1,4 +1,4 @@
-"""What the Qdrant and the Neo4j projection share: addresses, errors, batches, and how the newest versions are written."""
+"""The code that the Qdrant and Neo4j projections share: addresses, errors, batches, newest versions."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from ipaddress import ip_address
@@ -12,7 +12,7 @@ from roomlore.domain.projections import Node, Point
 Subject = TypeVar("Subject", Point, Node)
 Item = TypeVar("Item")
 
-#: An error names at most this many subjects.
+#: The most subjects that an error names.
 MAX_NAMED = 10
 
 
@@ -84,7 +84,7 @@ def newest_versions(subjects: Iterable[Subject]) -> list[Subject]:
 def batches(
     items: Iterable[Item], size_of: Callable[[Item], int], *, max_items: int, max_size: int
 ) -> Iterator[list[Item]]:
-    """Yield the items in batches. An item that is larger than `max_size` has a batch of its own."""
+    """Yield the items in batches; an item larger than `max_size` is a batch of its own."""
     batch: list[Item] = []
     size = 0
     for item in items:
@@ -106,7 +106,10 @@ def chunks(items: Sequence[Item], length: int) -> Iterator[Sequence[Item]]:
 async def write_halving(
     write: Callable[[Sequence[Subject]], Awaitable[None]], subjects: Sequence[Subject]
 ) -> list[UUID]:
-    """Write subjects and return the ids that the server refuses: a refused batch is halved until each is alone."""
+    """Write subjects and return the ids of those that the server refuses.
+
+    A refused batch is halved and written again, until each refused subject is alone.
+    """
     try:
         await write(subjects)
     except RequestRefused:

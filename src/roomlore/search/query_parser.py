@@ -70,7 +70,7 @@ NO_FILTERS = Filters()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedFilters:
-    """The filters that were read from a question. Their words are not searched for."""
+    """The filters that were read from a question; their words are not searched for."""
 
     #: The authors' names, as the viewer knows them.
     by: Sequence[str]

@@ -85,7 +85,7 @@ def _add_word(words: dict[str, None], word: str) -> None:
 
 
 def aliases(name: str, is_common: Callable[[str], bool]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the aliases of a name in lower case: those to recognise in loud places only, and those to recognise anywhere.
+    """Return the aliases of a name in lower case: those recognised in loud places only, and those anywhere.
 
     A place is loud if it clearly addresses somebody (`MentionWords.loud`). Common words, very short words and
     abbreviations are only recognised there. The aliases of a display name of several words are its first word, and the

@@ -1,1 +1,4 @@
-"""Pages for people: server-rendered, read without scripts, each with a JSON twin under the same authorisation."""
+"""Pages for people: rendered on the server, readable without scripts.
+
+Each is also available as JSON to the same viewers.
+"""

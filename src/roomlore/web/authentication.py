@@ -1,8 +1,8 @@
 """Authentication of the pages, and protection against requests from other sites.
 
-After sign-in the key is in a cookie that no script can read; a revoked key ends with the next page. In local mode nobody
-signs in: the only user is the operator at this machine. The browser must then address the machine by a local name, because
-another site's name can be made to resolve to it (DNS rebinding).
+After sign-in the key is in a cookie that no script can read. A revoked key is refused at the next request. In local
+mode nobody signs in: the only user is the operator at this machine. The browser must then address the machine by a
+local name, because another site could make its own name resolve to this machine (DNS rebinding).
 """
 
 import hmac
@@ -28,24 +28,24 @@ from roomlore.web.errors import JSON_SUFFIX, handle_error, handle_fault
 from roomlore.web.request_context import VIEW_AS, RequestContext, clean_word
 
 KEY = "roomlore_key"
-#: The cookie over TLS; neighbouring sites cannot set it.
+#: Name of the cookie over TLS; sites on neighbouring domains cannot set it.
 SECURE_KEY = f"__Host-{KEY}"
 THEME = "roomlore_theme"
 THEMES = ("auto", "light", "dark")
 SIGN_IN = "/signin"
 STATIC = "/static/"
-#: Names in the request state: the accepted key, and whether a key was rejected.
+#: Names of entries in the request state: the accepted key, and whether a key was rejected.
 AUTHENTICATED, REJECTED = "let_in", "guessed"
 FORM = "application/x-www-form-urlencoded"
 MAX_FORM_BYTES = 64 * 1024
-#: Bytes of an address to return to after sign-in.
+#: The most bytes of the address to return to after sign-in.
 LONGEST_WAY = 4096
 SAFE = frozenset({"GET", "HEAD"})
 #: The local names of this machine.
 LOCAL_HOST = lazy_pattern(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
-#: Prefixes of headers that proxies add: such a request is not from this machine.
+#: Prefixes of headers that proxies add; a request with one of them does not come directly from this machine.
 FORWARDING_HEADERS = ("forwarded", "via", "x-forwarded", "x-real-ip", "x-original")
-#: `Sec-Fetch-Site` of requests from these pages, and of those that the user typed.
+#: Values of `Sec-Fetch-Site` for requests from these pages, and for addresses that the user typed.
 OWN_SITES = frozenset({"same-origin", "none"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -53,18 +53,18 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
-    # With no-referrer, browsers send no Origin with forms.
+    # With no-referrer, browsers would send no Origin with forms.
     "referrer-policy": "same-origin",
 }
 
 
 @dataclass(slots=True)
 class PageAuthenticationMiddleware:
-    """Lets signed-in users pass; sends the others to the sign-in page."""
+    """Admits signed-in users, and redirects everybody else to the sign-in page."""
 
     app: ASGIApp
     served: App
-    #: Whether the operator at this machine needs no key, and nobody else may enter.
+    #: Whether only the operator at this machine is admitted, without a key.
     local: bool
     _token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
@@ -82,11 +82,11 @@ class PageAuthenticationMiddleware:
             response = handle_fault(scope, error)
         await (response or self.app)(scope, receive, with_page_headers(send))
         if "route" in scope:
-            # The pattern, for metrics: the address itself may hold a question.
+            # The route's pattern is recorded for metrics, because the address itself may contain a question.
             scope["state"]["route"] = scope["route"].path
 
     async def _authenticate(self, request: Request) -> Response | None:
-        """Return a redirect or None; note the user in the request state."""
+        """Return a redirect to the sign-in page, or None for a signed-in user, who is recorded in the request state."""
         if self.local:
             _check_local_request(request)
         if request.method not in {*SAFE, "POST"}:
@@ -114,7 +114,7 @@ class PageAuthenticationMiddleware:
 
     async def _request_context(self, request: Request, key: str | None) -> RequestContext:
         app = self.served if self.local else await authenticate_request(request, self.served, key or "")
-        # For the metrics of the org.
+        # Recorded for the metrics of the org.
         request.scope["state"]["app"] = app
         by_operator = app.access.principal.is_operator
         query = QueryParams(request.url.query)
@@ -135,7 +135,7 @@ class PageAuthenticationMiddleware:
 
 
 def form_token(key: str) -> str:
-    """Return the token of a key holder's forms, which no other site can know."""
+    """Return the token of a key holder's forms, which other sites cannot know."""
     return hmac.digest(key.encode(), b"roomlore forms", "sha256").hex()
 
 
@@ -149,7 +149,7 @@ def key_of_request(request: Request) -> str | None:
         raise BadInput("authorization", "is there more than once")
     in_header = key_of(request.headers)
     keys = {in_header} if in_header is not None else set[str]()
-    # A neighbouring site can set the plain cookie, so it does not count over TLS.
+    # A neighbouring site can set the plain cookie, so it is ignored over TLS.
     for name in (SECURE_KEY,) if is_over_tls(request) else (SECURE_KEY, KEY):
         keys.update(_cookies(request, name))
     if len(keys) > 1:
@@ -158,7 +158,7 @@ def key_of_request(request: Request) -> str | None:
 
 
 async def authenticate_request(request: Request, served: App, key: str) -> App:
-    """Return the App on behalf of a key's holder; note in the request state whether the key was accepted.
+    """Return the App on behalf of a key's holder; record in the request state whether the key was accepted.
 
     Raises:
         KeyRefused: the key does not exist, has expired or was revoked.
@@ -173,7 +173,10 @@ async def authenticate_request(request: Request, served: App, key: str) -> App:
 
 
 def is_over_tls(request: Request) -> bool:
-    """Return whether the browser used TLS, to this server or to a proxy. A false header locks out only its sender."""
+    """Return whether the browser used TLS, to this server or to a proxy.
+
+    A caller that sends a false header only locks itself out.
+    """
     return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
@@ -185,9 +188,9 @@ def has_fit_length(request: Request) -> bool:
 
 
 def local_path(address: str | None) -> str:
-    """Return the address if it is a path of these pages, and otherwise the start page."""
+    """Return the address if it is a path of these pages, otherwise the path of the start page."""
     path = address or "/"
-    # Browsers drop some characters and read others as a slash.
+    # Browsers drop some characters, and read others as a slash.
     is_local = path.startswith("/") and _is_path(path) and path.isascii() and " " not in path
     return path if is_local and len(path) <= LONGEST_WAY else "/"
 
@@ -202,14 +205,17 @@ def _check_local_request(request: Request) -> None:
 
 
 def _is_path(path: str) -> bool:
-    """Return whether a link to a path leads here: browsers drop some characters, and two slashes lead to another site."""
+    """Return whether a link to a path leads to this site.
+
+    Browsers drop some characters, and a link that begins with two slashes leads to another site.
+    """
     return path.isprintable() and not path.startswith("//") and "\\" not in path
 
 
 def _check_site(request: Request, *, local: bool) -> None:
-    """Raise NotAllowed if another site loads a page. A link that the user follows is allowed.
+    """Raise NotAllowed if another site loads a page; a link from another site that the user follows is allowed.
 
-    In local mode such a link may not call a language model: another site would have made the call.
+    In local mode such a link may not call a language model, because the other site would cause that call.
     """
     headers = request.headers
     if headers.get("sec-fetch-site", "none") in OWN_SITES:
@@ -238,7 +244,7 @@ def _check_origin(request: Request) -> None:
         raise BadInput("form", f"must be at most {MAX_FORM_BYTES // 1024} KB")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.method == "POST" and kind != FORM:
-        # Multipart forms are expensive to parse.
+        # Multipart forms are expensive to parse, so they are refused.
         raise BadInput("form", f"must be {FORM}")
 
 
@@ -251,13 +257,13 @@ def _to_sign_in(request: Request) -> Response:
 
 
 def _cookies(request: Request, name: str) -> list[str]:
-    """Return the values of all cookies of a name that are not empty."""
+    """Return the non-empty values of all cookies with a name."""
     pairs = [cookie_parser(part) for line in request.headers.getlist("cookie") for part in line.split(";")]
     return [pair[name] for pair in pairs if pair.get(name)]
 
 
 def with_page_headers(send: Send) -> Send:
-    """Return `send` with the security headers of pages."""
+    """Return a `send` that adds the security headers of pages."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""A context as pages show it: its text by line, its tokens by part, its candidates, and a drawing of them."""
+"""A context in the form that pages show: text by line, tokens by part, candidates, and a drawing of these."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from roomlore.domain.records import ReplyMethod
 from roomlore.domain.rendering import as_one_line, removal_notice, with_mention_names
 from roomlore.operations.responses import convert
 
-#: Characters of a message in the table, and in the drawing.
+#: The most characters of a message in the table, and in the drawing.
 GLANCE, DRAWN_GLANCE = 140, 124
-#: The label of a memory in a line of the memory section.
+#: A label of a memory where a line of the memory section begins.
 CITATION = lazy_pattern(r"(?P<before>- |Current focus: )#(?P<label>k\d+)(?=\s|$)")
 #: The parts of a context in the order of its text.
 PART_NAMES: Mapping[str, str] = {
@@ -29,14 +29,14 @@ PART_NAMES: Mapping[str, str] = {
     "trigger": "the message to answer",
     "left": "left over",
 }
-#: Height of a row, position of the dots, width of the drawing.
+#: In pixels: the height of a row, the horizontal position of the dots, and the width of the drawing.
 ROW, DOT, WIDTH = 26, 112, 1180
-#: How far an arc over one row reaches to the left, what each further row adds, and the maximum.
+#: In pixels: how far an arc over one row extends to the left, what each further row adds, and the maximum.
 MIN_ARC_DEPTH, ARC_DEPTH_STEP, MAX_ARC_DEPTH = 16, 9, 132
-#: Messages in a drawing; included ones come first.
+#: The most messages in a drawing; messages in the context are drawn first.
 MAX_DOTS = 80
 
-#: How a message was reached.
+#: How a message or memory was reached.
 EdgeKind = Literal["stated", "found", "near", "remembered"]
 STATED = frozenset[ReplyMethod]({"explicit", "thread"})
 EDGE_KIND_TEXTS: Mapping[EdgeKind, str] = {
@@ -54,32 +54,32 @@ class TokenShare:
     part: str
     means: str
     tokens: int
-    #: Of the budget, or of all tokens if these are more.
+    #: The share of these tokens in the budget, or in all tokens if these exceed the budget.
     share: float
-    #: The shares of the parts before it.
+    #: The sum of the shares of the parts before this one.
     begins: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate(ExplainedMessage):
-    """A message that was considered, in or out, and why."""
+    """A message that was considered, in the context or not, and why."""
 
     external_id: str
     author_id: ParticipantId
     author_name: str
     author_kind: ParticipantKind
     sent_at: datetime
-    #: Its beginning, on one line.
+    #: The beginning of its text, on one line.
     glance: str
-    #: The message it answers, if the platform says so.
+    #: The message it answers according to the platform.
     reply_to: MessageId | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCandidate(ExplainedMemory):
-    """A memory that was considered, in or out, and why."""
+    """A memory that was considered, in the context or not, and why."""
 
-    #: As the context has it; empty if it is out.
+    #: The text as in the context; empty if the memory is not in it.
     text: str
 
 
@@ -87,7 +87,7 @@ class MemoryCandidate(ExplainedMemory):
 class ContextTextLine:
     """A line of the context's text."""
 
-    #: None for a heading.
+    #: The label that the line has; None for a heading.
     label: str | None
     text: str
     message_id: MessageId | None = None
@@ -121,7 +121,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def lines_of(context: Context) -> list[ContextTextLine]:
-    """Return the text of the context by line, as `to_text` writes it, each with what it cites."""
+    """Return the lines of the context's text, as `to_text` formats it, each with what it cites."""
     messages = [
         ContextTextLine(
             label=line.label,
@@ -161,7 +161,7 @@ def memory_candidates_of(context: Context) -> list[MemoryCandidate]:
 
 
 def token_shares_of(context: Context) -> list[TokenShare]:
-    """Return the tokens of each part of a context that has any, and those that are left."""
+    """Return the tokens of each part of a context that has tokens, and of the unused rest of the budget."""
     tokens = dict.fromkeys(PART_NAMES, 0)
     tokens["memories"] = context.memory_section.tokens if context.memory_section else 0
     for line in context.lines:
@@ -195,7 +195,7 @@ class MemoryDiamond:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arc:
-    """An edge from one row to another, as an SVG path."""
+    """A curved line from one row to another, as an SVG path."""
 
     way: EdgeKind
     path: str
@@ -220,14 +220,14 @@ class ContextGraph:
     pauses: Sequence[Pause]
     width: int
     height: int
-    #: The position of the dots.
+    #: The horizontal position of the dots.
     x: int
-    #: Messages that were considered and are not drawn.
+    #: The number of considered messages that are not drawn.
     not_drawn: int
 
     @property
     def ways(self) -> Mapping[EdgeKind, str]:
-        """The legend of the arcs."""
+        """The kinds of arcs in the drawing, with their names for the legend."""
         used = {arc.way for arc in self.arcs}
         return {way: means for way, means in EDGE_KIND_TEXTS.items() if way in used}
 
@@ -235,7 +235,7 @@ class ContextGraph:
 def context_graph(
     candidates: Sequence[Candidate], boundaries: Sequence[TimeBoundary], memories: Sequence[MemoryCandidate]
 ) -> ContextGraph:
-    """Return the drawing of a context: the oldest message on top, memories below the message to answer."""
+    """Return the drawing of a context: oldest message first, memories below the message to answer."""
     shown = _select_dots(candidates)
     rows, pauses = _row_positions(shown, boundaries)
     dots = [
@@ -328,6 +328,6 @@ def _edge_kind(candidate: Candidate) -> EdgeKind:
 
 def _arc(start: int, end: int, way: EdgeKind, title: str) -> Arc:
     depth = min(MAX_ARC_DEPTH, MIN_ARC_DEPTH + ARC_DEPTH_STEP * max(0, abs(start - end) // ROW - 1))
-    # Clear of the dots at both ends.
+    # At both ends the arc keeps a distance from the dots.
     x, edge = DOT - 8, DOT - 8 - depth
     return Arc(way=way, path=f"M {x} {start} C {edge} {start}, {edge} {end}, {x} {end}", title=title)

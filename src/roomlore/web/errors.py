@@ -1,4 +1,4 @@
-"""Errors as pages; with `.json` in the address as the problem documents of the API."""
+"""Errors as pages, or as the problem documents of the API if the address ends in `.json`."""
 
 from collections.abc import Mapping
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""API and pages as one application, by path."""
+"""Combines the API and the pages in one application; the path decides which one serves a request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from roomlore.operations import App
 from roomlore.web.limits import PageLimitMiddleware
 from roomlore.web.site import build
 
-#: Paths of the API, with everything below them.
+#: Paths of the API; everything below them belongs to the API too.
 API = ("/v1", "/mcp", METRICS)
 CLOSED = ProblemKind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnabledSurfaces:
-    """What is served; health checks always are."""
+    """Which parts of the application are served; health checks always are."""
 
     api: bool = True
     pages: bool = True

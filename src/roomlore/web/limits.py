@@ -1,7 +1,7 @@
-"""Limits of the pages: by key, or by address if the key is not known. The API has limits of its own.
+"""Limits of the pages: by key, or by address if the key is not known. The API has separate limits.
 
-Invalid keys, in the sign-in form or elsewhere, are limited by address. A key that was accepted before never waits for others
-who guess.
+Invalid keys, in the sign-in form or elsewhere, are limited by address. A key that was accepted before is never delayed
+by other people's invalid keys.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ from roomlore.web.authentication import (
 )
 from roomlore.web.errors import handle_error, problem_page
 
-#: Concurrent requests: of all, of one user, and of all whose key is not known yet.
+#: The most concurrent requests: in total, of one user, and of all whose key is not known yet.
 IN_FLIGHT, MAX_PER_KEY, UNKNOWN = 32, 8, 8
 STREAM = lazy_pattern(r"/r/[^/]+/events")
 
@@ -57,7 +57,7 @@ class PageLimitMiddleware:
         guesses = replace(limits, rate=limits.failed_auth_rate, burst=limits.failed_auth_burst)
         self._failed_auth = FailedAuthLimiter(RateLimiter(guesses, clock))
         self._pages = ConcurrencyLimiter(max_total=min(IN_FLIGHT, limits.in_flight), max_per_key=MAX_PER_KEY)
-        # Users without a key must not take the slots of those with one.
+        # Users without a key must not take the slots of users with a key.
         self._unknown = ConcurrencyLimiter(max_total=min(UNKNOWN, limits.in_flight), max_per_key=UNKNOWN // 2)
         self._streams = ConcurrencyLimiter(max_total=limits.streams, max_per_key=limits.max_streams_per_key)
 
@@ -69,7 +69,7 @@ class PageLimitMiddleware:
         request, address, send = Request(scope), address_of(scope), with_page_headers(send)
         shown = None if self._local else _key(request)
         signs_in = request.method == "POST" and scope["path"] == SIGN_IN and not self._local
-        # The form is not read yet, so each sign-in counts as another key.
+        # The form is not read yet, so each sign-in is limited like a different key.
         guess = secrets.token_bytes(8) if signs_in else shown
         if guess is None:
             await self._admit(request, receive, send, visitor=(shown, address))
@@ -89,7 +89,7 @@ class PageLimitMiddleware:
         self, request: Request, receive: Receive, send: Send, *, visitor: tuple[bytes | None, bytes]
     ) -> None:
         scope, (shown, address) = request.scope, visitor
-        # An unknown key counts as its address.
+        # Requests with an unknown key are limited by their address.
         is_known = shown is not None and self._failed_auth.is_known(shown)
         one = shown if shown is not None and is_known else address
         if wait := self._visitors.take(one):
@@ -109,7 +109,7 @@ class PageLimitMiddleware:
             await self._app(scope, receive, send)
 
     async def _buffered_form(self, request: Request, receive: Receive) -> Receive:
-        """Return `receive` with the body of a form that has arrived, so that waiting for it takes no slot.
+        """Wait for the body of a form, without taking a slot, and return a `receive` that returns the body.
 
         Raises:
             HTTPException: the body does not arrive in time.
@@ -117,7 +117,7 @@ class PageLimitMiddleware:
         if request.method != "POST":
             return receive
         limited = bounded(receive, MAX_FORM_BYTES, self._body_timeout)
-        # A form without a length is refused without being read.
+        # A form that states no length is refused later, without being read.
         return await _buffered_body(limited) if has_fit_length(request) else limited
 
     def _slots(self, request: Request, *, is_known: bool) -> ConcurrencyLimiter:
@@ -149,7 +149,7 @@ def _key(request: Request) -> bytes | None:
     try:
         key = key_of_request(request)
     except BadInput:
-        # PageAuthenticationMiddleware refuses it.
+        # PageAuthenticationMiddleware refuses the request.
         return None
     return None if key is None else _digest(key)
 

@@ -1,4 +1,7 @@
-"""Routes of pages and actions. One view makes the record of a page, as HTML and, with `.json`, as JSON."""
+"""Routes of pages and actions.
+
+One view returns the record of a page, which is served as HTML and, with `.json`, as JSON.
+"""
 
 import hmac
 from collections.abc import Awaitable, Callable
@@ -16,12 +19,12 @@ from roomlore.http.responses import json_response
 from roomlore.web.rendering import render
 from roomlore.web.request_context import RequestContext, clean_word
 
-#: Makes the record of a page: (visit, **path parameters).
+#: Returns the record of a page; called with (visit, **path parameters).
 View = TypeVar("View", bound=Callable[..., Awaitable[object]])
-#: Runs a form and returns the address of the next page: (visit, form, **path parameters).
+#: Executes a form and returns the address of the next page; called with (visit, form, **path parameters).
 FormAction = Callable[..., Awaitable[str]]
 MOST_FIELDS = 100
-#: Path of a page's preview.
+#: The suffix of the path of a page's preview.
 PREVIEW_SUFFIX = "/look"
 #: The field with the token.
 TOKEN = "token"  # noqa: S105  a name, not a secret
@@ -99,11 +102,11 @@ class PageRoutes:
         return register
 
     def raw(self, path: str, serve: Callable[[Request], Awaitable[Response]]) -> None:
-        """Serve something else, such as a stream."""
+        """Serve a response other than a page, such as a stream."""
         self.routes.append(Route(path, serve, methods=["GET"]))
 
     def preview(self, path: str, template: str) -> Callable[[View], View]:
-        """Serve a view that is too expensive for a link, as the answer to a form."""
+        """Serve a view as the response to a form, because it is too expensive to be a link."""
 
         def register(view: View) -> View:
             async def as_preview(request: Request) -> Response:
@@ -111,7 +114,7 @@ class PageRoutes:
                 async with request.form(max_files=0, max_fields=MOST_FIELDS) as data:
                     check_token(Form(data), visit)
                 record = await view(visit, **request.path_params)
-                # Links of the page lead to the page itself.
+                # Links on the page lead to the page itself.
                 here = replace(visit, path=visit.path.removesuffix(PREVIEW_SUFFIX))
                 return render(template, here, {"page": record})
 
@@ -121,7 +124,7 @@ class PageRoutes:
         return register
 
     def action(self, path: str) -> Callable[[FormAction], FormAction]:
-        """Run a form, and redirect to the address that the action returns."""
+        """Execute a form, and redirect to the address that the action returns."""
 
         def register(action: FormAction) -> FormAction:
             async def as_action(request: Request) -> Response:
@@ -137,12 +140,12 @@ class PageRoutes:
 
 
 def check_token(form: Form, context: RequestContext) -> None:
-    """Raise NotAllowed unless a form has the token of its sender."""
+    """Raise NotAllowed if a form does not have the token of its sender."""
     if not hmac.compare_digest((form.optional(TOKEN) or "").encode(), context.token.encode()):
         raise NotAllowed("this form is too old; reload its page")
 
 
 def all_routes(*kinds: PageRoutes) -> list[Route]:
-    """Return all routes, those of JSON first: otherwise `x.json` would match as the name of a room."""
+    """Return all routes, those of JSON first, because `x.json` would otherwise be taken for the name of a room."""
     routes = [route for kind in kinds for route in kind.routes]
     return sorted(routes, key=lambda route: not route.path.endswith(".json"))

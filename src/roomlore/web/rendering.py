@@ -1,4 +1,4 @@
-"""HTML from records; the templates escape all texts."""
+"""Renders records as HTML; the templates escape all texts."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ from roomlore.domain.phrases import count_phrase, pluralise
 from roomlore.domain.rendering import with_mention_names
 from roomlore.web.request_context import RequestContext, at_path
 
-#: An address in a text, without the punctuation after it.
+#: A web address in a text, without punctuation that follows it.
 URL_PATTERN = lazy_pattern(r"https?://[^\s<>\"'\x00-\x1f]+[^\s<>\"'\x00-\x1f.,;:!?)\]}]", re.IGNORECASE)
 LINK = Markup('<a href="{0}" rel="noopener noreferrer nofollow" target="_blank">{0}</a>')
 BEGINNING = 90
@@ -39,7 +39,7 @@ def _pieces(text: str) -> Iterator[Markup]:
 
 
 def beginning(text: str, most: int = BEGINNING) -> str:
-    """Return the beginning of a text on one line, cut between words."""
+    """Return the beginning of a text on one line, cut between two words."""
     line = " ".join(text[: 4 * most].split())
     if len(line) <= most and len(text) <= 4 * most:
         return line
@@ -55,14 +55,14 @@ SPAN_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 def render(
     template: str, visit: RequestContext | None, values: Mapping[str, object], *, status: int = HTTPStatus.OK
 ) -> HTMLResponse:
-    """Return a page: `page` is its record, `visit` who asks for it (None where nobody is signed in)."""
+    """Return a page. `page` is its record, and `visit` the request context (None if nobody is signed in)."""
     text = environment().get_template(template).render({"visit": visit, **values})
     return HTMLResponse(text, status)
 
 
 @cache
 def environment() -> Environment:
-    """Return the templates; an unknown name in one is an error."""
+    """Return the environment of the templates, in which an unknown name is an error."""
     made = Environment(
         loader=PackageLoader("roomlore.web"),
         autoescape=True,
@@ -91,7 +91,10 @@ def environment() -> Environment:
 
 @cache
 def static(name: str) -> str:
-    """Return the address of a file; it changes with the content, so that browsers may cache it forever."""
+    """Return the address of a static file.
+
+    It changes with the file's content, so browsers may cache the file forever.
+    """
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{name}?v={digest}"
 
@@ -123,7 +126,7 @@ def span(length: timedelta | float | None) -> str:
 
 
 def format_retention(length: timedelta | None) -> str:
-    """Return a retention period in days or hours; None is forever."""
+    """Return a retention period in days or hours; None means forever."""
     if length is None:
         return "forever"
     days, hours = divmod(length // timedelta(hours=1), 24)

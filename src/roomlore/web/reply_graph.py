@@ -10,10 +10,10 @@ from roomlore.web.rendering import beginning
 from roomlore.web.rows import INFERRED_METHODS, Row
 
 MAX_NODES = 60
-#: Branches side by side; further ones share the last lane.
+#: The most branches side by side; further branches share the last lane.
 LANES = 10
 WIDTH, ROW, LANE, EDGE = 400, 26, 16, 12
-#: Characters of a name and the text beside it.
+#: The most characters of the label of a node: name and beginning of the text.
 LABEL = 38
 
 
@@ -48,7 +48,7 @@ class ReplyGraph:
     width: int
     height: int
     words_x: int
-    #: Messages that are left out; the oldest.
+    #: The number of messages that are left out, which are the oldest.
     omitted: int
 
 
@@ -99,17 +99,17 @@ def _node(row: Row, x: int, y: int) -> Node:
 def _lanes(
     shown: Sequence[MessageId], order: Mapping[MessageId, int], above: Mapping[MessageId, MessageId]
 ) -> dict[MessageId, int]:
-    """Return the lane of each message: its parent's lane if nothing else is in between, otherwise a free one."""
+    """Return the lane of each message: its parent's lane if no other message is in between, otherwise a free one."""
     lanes: dict[MessageId, int] = {}
     last_answers = {parent: order[child] for child, parent in above.items()}
-    # The last message of each lane.
+    # The last message in each lane.
     ends: list[MessageId] = []
     for message_id in shown:
         place, parent = order[message_id], above.get(message_id)
         if parent is not None and parent in lanes and ends[lanes[parent]] == parent:
             lane = lanes[parent]
         else:
-            # Free since the parent, so that the edge crosses nothing.
+            # The lane must be free since the parent, so that the edge crosses no other message.
             since = order.get(parent, place) if parent is not None else place
             free = (
                 lane

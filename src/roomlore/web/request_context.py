@@ -1,4 +1,4 @@
-"""The context of one page request."""
+"""The request context of a page: who views it, and its address."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from roomlore.domain.errors import BadInput
 from roomlore.domain.records import Viewer
 from roomlore.operations import App
 
-#: The query parameter with which an operator views a page as somebody else.
+#: Name of the query parameter with which an operator views a page as somebody else.
 VIEW_AS = "as"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """A page request: its viewer and its address."""
+    """The request of a page, with its viewer and address."""
 
     app: App
     path: str
     query: QueryParams
-    #: The token of forms, so that no other site can send them.
+    #: The token of forms, without which other sites cannot send them.
     token: str
-    #: Whether the signed-in user is an operator, also while viewing as somebody else.
+    #: Whether the signed-in user is an operator, even while viewing as somebody else.
     by_operator: bool
-    #: The name of the participant as whom an operator views the page.
+    #: The name of the participant as whom an operator views the page; None otherwise.
     viewing_as: str | None
-    #: Whether the page is for this machine only, without sign-in.
+    #: Whether the pages are only for the operator at this machine, without sign-in.
     is_local: bool
     theme: str
 
@@ -37,7 +37,10 @@ class RequestContext:
         return self.app.access.principal
 
     def address(self, path: str, query: Mapping[str, object] | None = None, /, *, at: str = "") -> str:
-        """Return the address of another page for the same viewer; `at` is a fragment, empty query values are left out."""
+        """Return the address of another page for the same viewer.
+
+        `at` is the fragment. Query parameters with empty values are left out.
+        """
         values = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         if self.viewing_as is not None:
             values[VIEW_AS] = self.viewing_as
@@ -55,7 +58,7 @@ class RequestContext:
         return clean_word(name, self.query.get(name))
 
     def number(self, name: str, default: int, *, most: int) -> int:
-        """Return a number of the query; BadInput unless it is from 1 to `most`."""
+        """Return a number of the query, or the default; raise BadInput unless it is from 1 to `most`."""
         word = self.word(name)
         if word is None:
             return default
@@ -66,12 +69,12 @@ class RequestContext:
 
 
 def clean_word(name: str, text: str | None) -> str | None:
-    """Return a stripped text, or None if it is missing or empty; BadInput if it holds a NUL."""
+    """Return a stripped text, or None if it is missing or empty; raise BadInput if it contains a NUL."""
     if text is not None and "\0" in text:
         raise BadInput(name, "holds a character that no text has")
     return None if text is None else text.strip() or None
 
 
 def at_path(*parts: object) -> str:
-    """Return a path of quoted parts."""
+    """Return the path that consists of these parts, each percent-encoded."""
     return "/" + "/".join(quote(str(part), safe="") for part in parts)

@@ -10,7 +10,7 @@ from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import ReplyMethod
 from roomlore.operations.timeline import Speaker, TimelineLine
 
-#: Colours in `roomlore.css`; after the last they start again.
+#: The number of colours in `roomlore.css`; further authors get the first colours again.
 COLOUR_COUNT = 24
 
 
@@ -19,11 +19,11 @@ def colours(authors: Iterable[Hashable]) -> Mapping[Hashable, int]:
     return {author: index % COLOUR_COUNT for index, author in enumerate(dict.fromkeys(authors))}
 
 
-#: Bands that tell conversations apart.
+#: The number of bands that distinguish conversations.
 BAND_COUNT = 12
-#: The longest pause within one turn of an author.
+#: The longest pause between messages of one turn.
 TURN_PAUSE = timedelta(minutes=7)
-#: How replies are known that the platform does not state.
+#: Methods by which replies are found that the platform does not state.
 INFERRED_METHODS: frozenset[ReplyMethod] = frozenset({"mention", "inferred"})
 
 ConversationStart = Literal["begins", "resumes", "goes on", "none"]
@@ -31,17 +31,17 @@ ConversationStart = Literal["begins", "resumes", "goes on", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A message and its relation to the row above."""
+    """A message, and how it relates to the row above."""
 
     line: TimelineLine
     colour: int
-    #: The colour of the answered author.
+    #: The colour of the author of the answered message.
     answered_colour: int | None
     #: The band of its conversation.
     band: int | None
     entrance: ConversationStart
     is_new_day: bool
-    #: Whether it continues the turn above.
+    #: Whether it continues the turn of the row above.
     is_more: bool
 
 
@@ -76,7 +76,7 @@ def colours_of(speakers: Sequence[Speaker]) -> dict[ParticipantId, int]:
 
 
 def colour_of(colours: Mapping[ParticipantId, int], author_id: ParticipantId) -> int:
-    """Return the colour of an author, also of one that is not among the speakers."""
+    """Return the colour of an author, even of one who is not among the speakers."""
     return colours.get(author_id, author_id.int % COLOUR_COUNT)
 
 
@@ -93,7 +93,8 @@ def _continues_turn(line: TimelineLine, above: TimelineLine | None) -> bool:
     if above is None or line.message.erased_at is not None:
         return False
     edge = line.placed.answers
-    # A continued turn is inferred to answer itself; a stated reply begins a new turn.
+    # Within a turn, a message may be inferred to answer the one before it; a reply that the platform states begins a
+    # new turn.
     if edge is not None and not (edge.method in INFERRED_METHODS and edge.parent_id == above.message.id):
         return False
     one, other = above.message, line.message

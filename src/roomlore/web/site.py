@@ -44,7 +44,7 @@ PAGE_GROUPS: tuple[PageRoutes, ...] = (
     monitoring.PAGES,
 )
 STATIC = Path(__file__).parent / "static"
-#: A file's address changes with its content.
+#: The header for files whose address changes with their content.
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -56,7 +56,7 @@ class _StaticFiles(StaticFiles):
 
 
 def build(rooms_app: App, *, local: bool, stop: Callable[[], asyncio.Event] = asyncio.Event) -> ASGIApp:
-    """Return the application of the pages. SecurityHeadersMiddleware must wrap it, for the ids of requests.
+    """Return the application of the pages. It must be wrapped in SecurityHeadersMiddleware, which sets request ids.
 
     Args:
         rooms_app: The App of an operator without a key, for one org or for all orgs of its database.

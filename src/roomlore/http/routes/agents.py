@@ -1,4 +1,4 @@
-"""What agents remember, read in one request with a name."""
+"""What agents remember: routes whose requests name an agent."""
 
 from typing import Annotated
 
@@ -46,7 +46,7 @@ class MemorySectionRequest(RequestBody):
     present: ShortTexts = Field(default_factory=list)
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_SECTION_BUDGET
     explain: bool = False
-    #: All that the agent remembers: nothing of it may be posted.
+    #: Whether the section may contain everything that the agent remembers; nothing of it may be posted then.
     private: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Erasures of all kinds, in one route."""
+"""Erasures of all kinds, in one route; the field `kind` of the body tells them apart."""
 
 from typing import Annotated, Literal
 
@@ -66,7 +66,7 @@ async def erase(app: AuthenticatedApp, body: Annotated[ErasureBody, Body()]) -> 
         case MessageErasure():
             receipt = await erasure.message(body.message, room=body.room, dry_run=dry_run)
         case RangeErasure():
-            # A missing field must not erase a whole room.
+            # A request in which a field was forgotten must not erase a whole room.
             if body.everything == bool(body.since or body.until):
                 raise BadInput("range", "give since, until or both; or everything")
             receipt = await erasure.range(body.room, since=body.since, until=body.until, dry_run=dry_run)

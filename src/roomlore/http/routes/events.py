@@ -18,13 +18,13 @@ from roomlore.operations.events import Event, EventStream
 
 ROUTER = APIRouter(prefix="/v1/events", tags=["events"])
 MEDIA_TYPE = "text/event-stream"
-#: Seconds of silence before a comment line shows that the server is there.
+#: Seconds without an event after which a comment line shows that the connection works.
 HEARTBEAT = 15.0
-#: Seconds after which a reader that takes nothing is disconnected.
+#: Seconds after which a client that does not read is disconnected.
 PATIENCE = 30.0
-#: Milliseconds after which a disconnected reader comes back.
+#: The milliseconds after which a disconnected client reconnects.
 RETRY = b"retry: 2000\n\n"
-#: Tells proxies not to buffer.
+#: Tells proxies not to buffer the response.
 HEADERS = {"x-accel-buffering": "no"}
 LONGEST_ID = 100
 RESPONSES: Mapping[int | str, dict[str, object]] = {
@@ -39,7 +39,7 @@ EventId = Annotated[str, Query(max_length=LONGEST_ID)]
 
 
 class EventStreamResponse(Response):
-    """Sends the events of a stream as they come."""
+    """A response that sends the events of a stream as they occur."""
 
     media_type = MEDIA_TYPE
 
@@ -50,7 +50,7 @@ class EventStreamResponse(Response):
         self._stop = stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the reader goes, the process stops, or the key is no longer valid."""
+        """Send events until the client disconnects, the process stops, or the key is no longer valid."""
         del scope
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         parts = (self._send_events(send), _disconnected(receive), self._stop.wait())
@@ -72,7 +72,8 @@ class EventStreamResponse(Response):
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.body", "body": lines, "more_body": True})
 
-        # A reader that is too slow, or whose key is no longer valid, is disconnected; if it comes back, it gets the reason.
+        # A client that reads too slowly, or whose key is no longer valid, is disconnected; when it reconnects, it gets
+        # the reason.
         with suppress(TimeoutError, RoomloreError):
             await put(RETRY)
             while True:

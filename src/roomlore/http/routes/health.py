@@ -1,4 +1,4 @@
-"""Health checks. Anybody may read them, so they say nothing else."""
+"""Health checks. Everybody may read them, so they reveal nothing else."""
 
 import asyncio
 from contextlib import suppress
@@ -18,9 +18,9 @@ from roomlore.http.responses import json_response
 ROUTER = APIRouter(prefix="/health", tags=["health"])
 #: The timeout of each check, in seconds.
 PATIENCE = 2.0
-#: Seconds between two checks of the database, for all callers together.
+#: The least seconds between two checks of the database, whoever asks.
 KNOWN_FOR = 1.0
-#: Seconds between two comparisons of the clocks.
+#: The least seconds between two comparisons of the clocks.
 CLOCK_KNOWN_FOR = 300.0
 
 
@@ -38,10 +38,10 @@ class Ready:
     status: Literal["ready", "waiting"]
     #: Whether the database answers.
     database: bool
-    #: Whether the database has room to write; without room everything stored can still be read.
+    #: Whether the database has space to write; without it, everything stored can still be read.
     room: bool
-    #: Whether this server's clock agrees with the database's and is not behind the newest message; None if not yet known.
-    #: A wrong clock does not stop the server; `roomlore doctor` tells more.
+    #: Whether this server's clock agrees with the database's and is not behind the newest message; None if not yet
+    #: known. A wrong clock does not stop the server; `roomlore doctor` has the details.
     clock: bool | None
 
 
@@ -60,7 +60,7 @@ async def read_ready(request: Request) -> Response:
         clock = state.clock_check = getattr(state, "clock_check", None) or ClockCheck()
         state.ready_check = check = asyncio.create_task(_check(state.served.db, clock))
         state.ready_checked_at = now
-    # Shielded: other callers wait for the same check.
+    # Shielded, because other callers wait for the same check.
     ready = await asyncio.shield(check)
     is_ready = ready.status == "ready"
     return json_response(ready, status=HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
@@ -68,13 +68,13 @@ async def read_ready(request: Request) -> Response:
 
 @dataclass(slots=True, kw_only=True)
 class ClockCheck:
-    """The last comparison of the clocks, which reads every org."""
+    """The result of the last comparison of the clocks, which has to read every org."""
 
     agrees: bool | None = None
     checked_at: float | None = None
 
     async def refresh(self, db: Database) -> None:
-        """Compare the clocks, unless that was done a short time ago."""
+        """Compare the clocks, unless the last comparison is recent."""
         now = asyncio.get_running_loop().time()
         if self.checked_at is None or now - self.checked_at >= CLOCK_KNOWN_FOR:
             self.checked_at = now

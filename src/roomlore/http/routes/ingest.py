@@ -22,7 +22,7 @@ from roomlore.operations.registry import LONGEST_WORD
 from roomlore.operations.responses import AddedMessage, BatchResponse, convert
 
 ROUTER = APIRouter(prefix="/v1/messages", tags=["messages"])
-#: What pydantic accepts as seconds.
+#: Numbers of seconds as pydantic accepts them.
 _NUMBER = lazy_pattern(r"[-+]?[\d.]+")
 
 
@@ -59,7 +59,7 @@ def _validated(record: Any, index: int) -> IncomingMessage | SkippedRecord:
     where = ValueCleaner().text(record_name(record, index)[:LONGEST_WORD])
     skipped = SkippedRecord(where=where, reason="not of its shape")
     try:
-        # As JSON, where times are texts and nothing else is converted.
+        # Validated as JSON, in which times are texts and nothing else is converted.
         text = replace_lone_surrogates(json.dumps({"record": record}))
         message = _Envelope.model_validate_json(text).record
     except ValidationError as error:

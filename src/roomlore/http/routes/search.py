@@ -22,7 +22,7 @@ from roomlore.search.query_parser import Filters
 ROUTER = APIRouter(prefix="/v1")
 Question = Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]
 ResultLimit = Annotated[int, Field(ge=1, le=100)]
-#: In seconds; a longer pause than a year is none.
+#: Seconds; pauses above a year are not accepted as a gap.
 LONGEST_GAP = 366 * 24 * 3600.0
 Count = Annotated[int, Field(ge=0, le=1_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -33,14 +33,15 @@ class QuestionRequest(RoomBody):
     """A question, and the room where it is asked."""
 
     question: Question
-    #: All that the viewer may read, not only what everybody in the room may; nothing of it may be posted there.
+    #: Whether to use everything that the viewer may read, rather than only what everybody in the room may read. Nothing
+    #: of the result may be posted in the room then.
     private: bool = False
 
 
 class FilteredRequest(QuestionRequest):
     """A question, and filters of the messages to search."""
 
-    #: As if this message were the last.
+    #: The message that is treated as the last one; later messages are ignored.
     as_of: ShortText | None = None
     by: ShortTexts = Field(default_factory=list)
     kinds: list[ParticipantKind] = Field(default_factory=list)
@@ -94,7 +95,7 @@ class ContextRequest(RequestBody):
     trigger: ShortText = LAST
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_BUDGET
     limits: ExpansionBody = Field(default_factory=ExpansionBody)
-    #: All that the viewer may read: nothing of it may be posted.
+    #: Whether to use everything that the viewer may read; nothing of the context may be posted then.
     private: bool = False
 
 

@@ -1,1 +1,1 @@
-"""The pages, a module for each thing that people look at."""
+"""The routes of the pages, one module for each kind of object."""

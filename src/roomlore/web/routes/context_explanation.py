@@ -1,4 +1,4 @@
-"""Explanation of a context: what a viewer reads before answering a message, and why each candidate is in or out."""
+"""The explanation of a context: what a viewer reads before answering a message, and why."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from roomlore.web.rows import colours
 
 PAGES = PageRoutes()
 MOST_TOKENS = 200_000
-#: Names that a form offers.
+#: The most names that a form offers.
 MOST_NAMES = 200
 OPERATOR, YOU = "the operator", "you"
 
@@ -44,7 +44,7 @@ class ContextSide:
     lines: Sequence[ContextTextLine]
     spent: Sequence[TokenShare]
     candidates: Sequence[Candidate]
-    #: An agent's memories, in or out.
+    #: The memories of an agent that were considered, in the context or not.
     memories: Sequence[MemoryCandidate]
     boundaries: Sequence[TimeBoundary]
 
@@ -60,23 +60,23 @@ class ContextSide:
 
     @property
     def included(self) -> Mapping[MessageId, Candidate]:
-        """The included messages."""
+        """The messages in the context, by id."""
         return {one.message_id: one for one in self.candidates if one.included}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateDifference:
-    """A message that only one context has, and why the other leaves it out; None: it was no candidate there."""
+    """A message that only one of two contexts has, and why the other leaves it out; None: it was no candidate there."""
 
     candidate: Candidate
-    #: Whether the first context has it.
+    #: Whether the first context has the message.
     is_first: bool
     elsewhere: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextComparison:
-    """The differences to another viewer's context; `side` is None if that viewer may not read the message."""
+    """The differences to another viewer's context; `side` is None if that viewer may not read the message to answer."""
 
     viewer_name: str
     side: ContextSide | None
@@ -92,10 +92,10 @@ class ContextExplanationPage:
     external_id: str
     room_name: str
     budget: int
-    #: The viewer that an operator chose, and the one to compare with.
+    #: The viewer that an operator chose, and the viewer to compare with.
     viewer: str | None
     against: str | None
-    #: Whether the context is private: nothing of it may be posted.
+    #: Whether the context is private, so that nothing of it may be posted.
     is_private: bool
     #: Names that the form offers; only for operators.
     names: Sequence[str]
@@ -146,7 +146,7 @@ async def _side(
     try:
         built = await visit.app.context(reader, *where, budget=budget, private=private)
     except BadInput:
-        # No answer to this message can be posted in the room, so the page shows the private context, and says so.
+        # An answer to this message cannot be posted in the room, so the page shows the private context and says so.
         built = await visit.app.context(reader, *where, budget=budget, private=True)
     return ContextSide(
         viewer_name=name,

@@ -15,7 +15,7 @@ from roomlore.web.request_context import RequestContext, at_path
 from roomlore.web.rows import Row, colour_of, colours_of, rows
 
 PAGES = PageRoutes()
-#: Messages on a page, by default and at most.
+#: Messages on a page: by default, and at most.
 SHOWN, MOST = 100, 200
 SENSITIVITIES: Mapping[str, Sensitivity] = {"normal": "normal", "sensitive": "sensitive"}
 SPLIT_REASONS: Mapping[SplitReason, str] = {
@@ -33,7 +33,7 @@ NOTICES = {
     "split": "These messages were split off, with their replies.",
     "merged": "The two conversations are merged.",
 }
-#: Precedes the id of a message in an address of its room.
+#: Comes before the id of a message in an address on the page of its room.
 ANCHOR = "#m-"
 
 
@@ -53,21 +53,21 @@ class ConversationPage:
     #: None if the viewer may not see the room.
     room: RoomHeader | None
     is_open: bool
-    #: Why it starts here; None if the viewer may not know.
+    #: Why the conversation starts here; None if the viewer may not know.
     reason: str | None
     takers: Sequence[ColouredTalker]
-    #: Oldest first.
+    #: The messages, oldest first.
     rows: Sequence[Row]
-    #: The message before which there are more, and the one before which this page is.
+    #: The message before which the next page ends, and the message before which this page ends; None without one.
     next: MessageId | None
     before: str | None
     graph: ReplyGraph
-    #: Active memories of the messages shown.
+    #: Active memories that have a shown message as a source.
     memories: Sequence[MessageMemory]
-    #: Conversations of the same room before and after this one, nearest first.
+    #: Conversations of the same room around this one, nearest first.
     earlier: Sequence[ConversationTitle]
     later: Sequence[ConversationTitle]
-    #: Whether the viewer may change it.
+    #: Whether the viewer may change the conversation.
     may_arrange: bool
     notice: str
 
@@ -108,7 +108,7 @@ def _page(found: ConversationView, visit: RequestContext) -> ConversationPage:
 
 @PAGES.action("/c/{conversation}/rename")
 async def rename(visit: RequestContext, form: Form, conversation: str) -> str:
-    """Name a conversation; without a name it gets the automatic one again."""
+    """Set the name of a conversation; an empty name restores the automatic one."""
     label = form.optional("label") or ""
     changed = await visit.app.conversations.rename(conversation, label)
     return _page_address(visit, changed, "renamed" if label else "unnamed")
@@ -133,7 +133,7 @@ async def mark(visit: RequestContext, form: Form, conversation: str) -> str:
 
 @PAGES.action("/c/{conversation}/move")
 async def move(visit: RequestContext, form: Form, conversation: str) -> str:
-    """Move a message into a conversation, by its id or its address."""
+    """Move a message, given by its id or address, into a conversation."""
     message = form.word("message").rsplit(ANCHOR, 1)[-1]
     return _page_address(visit, await visit.app.conversations.move(message, conversation), "moved")
 

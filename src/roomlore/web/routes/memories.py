@@ -24,25 +24,25 @@ from roomlore.web.request_context import RequestContext, at_path
 PAGES = PageRoutes()
 #: Memories on a page.
 SHOWN = 40
-#: Values of a facet; the most frequent.
+#: The most values shown of a facet; they are the most frequent ones.
 MOST_VALUES = 10
-#: Chosen values of a facet.
+#: The most values of a facet that may be chosen together.
 MOST_CHOSEN = 20
-#: Characters of a message before and after the quote, and of a message without a quote.
+#: The most characters before and after a quote, and of a message without a quote.
 QUOTE_CONTEXT, MAX_LENGTH = 300, 1_200
-#: Sources on a page.
+#: The most sources on a page.
 MOST_SOURCES = 100
-#: The newest privacy requests that are checked.
+#: The number of newest privacy requests that are checked.
 MOST_WISHES = 200
 KINDS = get_args(MemoryKind)
-#: Any status.
+#: Stands for any status.
 ANY = "any"
 NOTICES: Mapping[str, str] = {
     "corrected": "Corrected. The old memory is in the history.",
     "forgotten": "Archived: it is not recalled any more. Its messages stay.",
     "restored": "The memory is active again.",
 }
-#: Filters in the address of the page, with their names.
+#: The filters in the address of the page, each with its name on the page.
 FILTER_NAMES = {
     "room": "room",
     "about": "about",
@@ -63,7 +63,7 @@ class ActiveFilter:
     name: str
     means: str
     value: str
-    #: The name of the value.
+    #: The name under which the page shows the value.
     shown: str
 
 
@@ -73,9 +73,9 @@ class MemoriesPage:
 
     narrowings: Sequence[ActiveFilter]
     shelf: MemoryListPage
-    #: The most frequent values of each facet, without the chosen ones.
+    #: The most frequent values of each facet that are not chosen.
     facets: Mapping[str, Sequence[FacetCount]]
-    #: None on the first page.
+    #: The memory before which the page ends; None on the first page.
     before: str | None
 
 
@@ -84,7 +84,7 @@ class Evidence:
     """A source message with its quote."""
 
     source: SourceMessage
-    #: The text around the quote; without a quote, `quoted` is the whole message.
+    #: The text before the quote, the quote, and the text after it; without a quote, `quoted` is the whole message.
     before: str
     quoted: str
     after: str
@@ -97,11 +97,11 @@ class MemoryPage:
 
     notice: str
     provenance: Provenance
-    #: The first ones, if there are very many.
+    #: The sources; only the first ones if there are very many.
     evidence: Sequence[Evidence]
     more_sources: int
     audience: MemoryAudience
-    #: Privacy requests that cover a source, as far as the viewer may see them.
+    #: The privacy requests that cover a source and that the viewer may see.
     privacy_requests: Sequence[PrivacyRequestView]
     may_correct: bool
     may_archive: bool
@@ -109,7 +109,7 @@ class MemoryPage:
 
     @property
     def history(self) -> Sequence[Memory]:
-        """All versions, newest first."""
+        """All versions of the memory, newest first."""
         return [*reversed(self.provenance.successors), self.provenance.memory, *self.provenance.predecessors]
 
 
@@ -194,7 +194,7 @@ def _values(visit: RequestContext, name: str) -> list[str]:
         return values[-1:]
     chosen = list(dict.fromkeys(values))
     if len(chosen) > MOST_CHOSEN:
-        # The page has a link for each, which holds all the others.
+        # The page has a link for each value, which contains all chosen ones.
         raise BadInput(name, f"at most {MOST_CHOSEN} can be chosen together")
     return chosen
 
@@ -216,7 +216,7 @@ def _memory_options(visit: RequestContext) -> MemoryOptions:
 
 
 def _facets(tallies: Sequence[FacetCount], chosen: set[tuple[str, str]]) -> dict[str, Sequence[FacetCount]]:
-    """Return the values that were not chosen, by facet; a single status is left out."""
+    """Return the values that are not chosen, by facet; if there is only one status, it is left out."""
     found: dict[str, list[FacetCount]] = {}
     for one in tallies:
         if (one.facet, one.value) not in chosen:
@@ -228,7 +228,7 @@ def _facets(tallies: Sequence[FacetCount], chosen: set[tuple[str, str]]) -> dict
 
 
 def _may_change(visit: RequestContext, memory: Memory) -> bool:
-    """Return whether the viewer may change a memory; the change itself checks it again."""
+    """Return whether the viewer may change a memory. The change itself repeats the check."""
     if not (visit.viewer.is_operator or "correct" in RIGHTS[visit.viewer.role]):
         return False
     return visit.viewer.is_operator or any(map(visit.viewer.is_own, involved_participants(memory)))
@@ -276,7 +276,7 @@ def _shortened_source(source: SourceMessage) -> SourceMessage:
 
 
 def _span(message: Message, source: SourceMessage, memory: Memory) -> tuple[int, int]:
-    """Return start and end of the quote; of the whole message if there is none."""
+    """Return start and end of the quote in the message; of the whole message if there is no quote."""
     known = next((one for one in memory.sources if one.message_id == message.id), None)
     if source.quote is None or known is None or known.quote_start is None or known.quote_end is None:
         return 0, len(message.body)

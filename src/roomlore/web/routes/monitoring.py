@@ -19,9 +19,9 @@ from roomlore.web.request_context import RequestContext
 PAGES = PageRoutes()
 #: Rooms on a page, and the highest page number.
 SHOWN, MOST_PAGES = 50, 100_000
-#: Proposed requests on the page.
+#: The most proposed requests on the page.
 MOST_PROPOSED = 20
-#: A worker without a heartbeat for longer has crashed or is stuck.
+#: A worker whose last heartbeat is older than this has crashed or is stuck.
 HEARTBEAT_TIMEOUT = timedelta(minutes=1)
 NOTICES: Mapping[str, str] = {
     "retried": "The failed jobs will run again.",
@@ -55,19 +55,19 @@ class MonitoringPage:
     latencies: Sequence[Latency]
     llm_calls: ExtractionBacklog
     blocks: CacheStatistics
-    #: None with a key: the sizes include other orgs.
+    #: Sizes of tables and the like; None for a user with a key, because they include other orgs.
     sizes: Sequence[Size] | None
     policies: Sequence[EmbeddingPolicy]
-    #: Indexes on other servers.
+    #: The state of the indexes on other servers.
     projections: Sequence[ProjectionStatus]
-    #: The embedding model in use, the next and the previous one.
+    #: The current embedding model, the next one and the previous one.
     embedding: Sequence[EmbeddingVersionStatus]
     requests: RequestCounts
-    #: The newest proposed requests.
+    #: The newest proposed privacy requests.
     proposed: Sequence[PrivacyRequestView]
     mode: RequestMode
     modes: Sequence[RequestMode]
-    #: How the server's clock disagrees with others.
+    #: How the server's clock disagrees with other clocks; empty if it does not.
     clock: Sequence[str]
     notice: str
 

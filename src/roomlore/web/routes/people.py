@@ -1,4 +1,4 @@
-"""People: their accounts, privacy requests and relationships; merge, split and erasure."""
+"""People: their accounts, privacy requests and relationships; and actions to merge, split and erase them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from roomlore.web.request_context import RequestContext, at_path
 PAGES = PageRoutes()
 #: People on a page, and the highest page number.
 SHOWN, MOST_PAGES = 50, 100_000
-#: The newest privacy requests that are checked.
+#: The number of newest privacy requests that are checked.
 MOST_WISHES = 200
-#: Agents whose opinions are shown.
+#: The most agents whose opinions are shown.
 MOST_AGENTS = 10
 KINDS = ("human", "agent", "system")
 NOTICES: Mapping[str, str] = {
@@ -31,17 +31,17 @@ NOTICES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleListPage:
-    """Participants that the viewer may know, most talkative first."""
+    """Participants of whom the viewer may know, the most talkative first."""
 
-    #: A part of the name or account; empty for all.
+    #: The part of a name or account that is searched for; empty for all people.
     named: str
-    #: Empty for all.
+    #: The kind of people to show; empty for all kinds.
     kind: str
     people: Sequence[PersonResponse]
     found: int
     number: int
     pages: int
-    #: Whether the viewer may know of nobody at all.
+    #: Whether there is nobody of whom the viewer may know.
     is_empty: bool
 
 
@@ -61,9 +61,9 @@ class PersonPage:
     person: PersonResponse
     #: Their privacy requests, newest first; visible to them and to operators.
     privacy_requests: Sequence[PrivacyRequestView]
-    #: Whom an agent met, most trusted first; visible to the agent and to operators.
+    #: The relationships of an agent with others, most trusted first; visible to the agent and to operators.
     relationships: Sequence[Relationship]
-    #: Only for operators.
+    #: The opinions of agents about the person; visible to operators only.
     opinions: Sequence[Opinion]
     #: Whether the viewer may merge and split.
     may_arrange: bool
@@ -77,11 +77,11 @@ class ErasurePreview:
     """What the erasure of a person would remove."""
 
     person: PersonResponse
-    #: The name to type as confirmation.
+    #: The name that has to be typed as confirmation.
     called: str
-    #: None before the preview.
+    #: What would be removed; None before the preview.
     receipt: ReceiptResponse | None
-    #: Whether it is the viewer.
+    #: Whether the person is the viewer.
     is_own: bool
 
 
@@ -129,7 +129,7 @@ async def person(visit: RequestContext, person: str) -> PersonPage:
 
 @PAGES.page("/people/{person}/erase", "people_erase.html")
 async def erasure_page(visit: RequestContext, person: str) -> ErasurePreview:
-    """Return a person that the viewer may erase."""
+    """Return the page to erase a person, before the preview."""
     found = await _resolve_person(visit, person)
     is_own = any(visit.viewer.is_own(account.participant_id) for account in found.accounts)
     if not (is_own or visit.viewer.is_operator):
@@ -187,7 +187,7 @@ async def dismiss(visit: RequestContext, form: Form, person: str, request_id: st
 
 
 def _typed_name(person: PersonResponse) -> str:
-    """Return a name or account that can be typed; `erase` if there is none."""
+    """Return a name or account of the person that can be typed; `erase` if there is none."""
     names = [person.name, *(one.account_id for one in person.accounts)]
     return next((" ".join(name.split()) for name in names if any(map(str.isalnum, name))), "erase")
 
@@ -197,7 +197,7 @@ def _normalised(name: str) -> str:
 
 
 async def _resolve_person(visit: RequestContext, word: str) -> PersonResponse:
-    """Return the person of an account's id; NotFound if the viewer may know of none."""
+    """Return the person with an account of that id; raise NotFound if the viewer may not know of them."""
     try:
         participant_id = ParticipantId(UUID(word))
     except ValueError:
@@ -207,7 +207,7 @@ async def _resolve_person(visit: RequestContext, word: str) -> PersonResponse:
 
 
 async def _opinions(visit: RequestContext, of: PersonResponse) -> list[Opinion]:
-    """Return the opinions of the most talkative agents."""
+    """Return the opinions of the most talkative agents about a person."""
     people = PeopleDirectory(access=visit.app.access)
     page = await people.page(visit.viewer, kind="agent", limit=MOST_AGENTS + 1)
     agents = [one for one in page.people if one.id != of.id][:MOST_AGENTS]

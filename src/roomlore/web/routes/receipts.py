@@ -17,10 +17,10 @@ NOTICES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptsPage:
-    """The newest receipts: all for an operator, their own for everybody else."""
+    """The newest receipts: all of them for an operator; for others only those of their own erasures."""
 
     receipts: Sequence[ReceiptResponse]
-    #: The next limit; None if there are no more.
+    #: The limit for a page with more receipts; None if there are no more.
     more: int | None
 
 

@@ -35,12 +35,12 @@ NOTICES: Mapping[str, str] = {
 class RoomsPage:
     """Rooms of the viewer, most recently active first."""
 
-    #: A part of the name; empty for all.
+    #: The part of a name that is searched for; empty for all rooms.
     named: str
     rooms: Sequence[Room]
     number: int
     has_more: bool
-    #: Whether the viewer may see no room at all.
+    #: Whether there is no room that the viewer may see.
     is_empty: bool
 
 
@@ -59,16 +59,16 @@ class RoomManagementPage:
     """A room, for operators."""
 
     room: RoomHeader
-    #: What opening it would do; None if it is open or cannot be opened.
+    #: What opening the room would do; None if it is open already or cannot be opened.
     opening: RoomOpening | None
     members: Sequence[RoomMember]
-    #: The retention period, and the one until it starts.
+    #: The retention period, and the current one until that takes effect.
     keeping: RetentionPolicy
-    #: What it removes.
+    #: What the retention period removes.
     retention: RetentionChange
-    #: What the retention period in the address would remove.
+    #: What the retention period in the address of the page would remove.
     proposed: RetentionChange | None
-    #: The name to type as confirmation of the erasure.
+    #: The name that has to be typed as confirmation of the erasure.
     called: str
     #: What the erasure would remove; None before the preview.
     receipt: ReceiptResponse | None
@@ -162,7 +162,7 @@ async def keep(visit: RequestContext, form: Form, room: str) -> str:
 
 @PAGES.action("/r/{room}/manage/keep/back")
 async def keep_back(visit: RequestContext, form: Form, room: str) -> str:
-    """Take back a shorter retention period that has not started."""
+    """Undo a shorter retention period that has not taken effect yet."""
     del form
     _check_operator(visit)
     place = await RoomDirectory(access=visit.app.access).one(visit.viewer, room)
@@ -189,13 +189,13 @@ def _check_operator(visit: RequestContext) -> None:
 
 
 def _typed_name(place: RoomHeader) -> str:
-    """Return a name that can be typed; `erase` if the room has none."""
+    """Return a name of the room that can be typed; `erase` if it has none."""
     name = " ".join(place.name.split())
     return name if any(map(str.isalnum, name)) else "erase"
 
 
 def _span(word: str) -> timedelta | None:
-    """Return a number of days; None is forever."""
+    """Return the duration of a number of days; None for "forever"."""
     if word == FOREVER:
         return None
     is_number = word.isascii() and word.isdigit() and len(word) <= len(str(MOST_DAYS))

@@ -25,11 +25,11 @@ from roomlore.web.request_context import RequestContext
 from roomlore.web.rows import colours
 
 PAGES = PageRoutes()
-#: Threads on a page, by default and at most.
+#: Threads on a page: by default, and at most.
 SHOWN, MOST = 10, 50
-#: Characters of a message that matched, and of its neighbours; a little more than the page shows.
+#: The most characters of a matching message, and of its neighbours; a little more than the page shows.
 MAX_LENGTH, MAX_NEIGHBOUR_LENGTH = 1_600, 700
-#: Rooms that the form offers.
+#: The most rooms that the form offers.
 MOST_ROOMS = 200
 KINDS = get_args(ParticipantKind)
 ANSWERED_CHOICES: Mapping[str, bool | None] = {"": None, "yes": True, "no": False}
@@ -57,7 +57,7 @@ class TextPiece:
     """A part of an answer's text; a citation links to its source."""
 
     text: str
-    #: The id of a message or memory, or the place of a log line; None for plain text.
+    #: The id of the cited message or memory, or the position of a log line; None for plain text.
     cites: UUID | str | None = None
 
 
@@ -66,7 +66,7 @@ class SearchPage:
     """A question, and its results or answer."""
 
     asking: SearchForm
-    #: "search" or "ask"; None without a question.
+    #: The requested action, "search" or "ask"; None without a question.
     deed: str | None
     rooms: Sequence[RoomHeader]
     found: SearchResponse | None = None
@@ -75,7 +75,7 @@ class SearchPage:
 
     @property
     def threads(self) -> Sequence[FoundThread]:
-        """The results, or the sources of the answer."""
+        """The threads found, or the threads that the answer cites."""
         if self.found is not None:
             return self.found.hits
         return () if self.answer is None else self.answer.sources
@@ -107,7 +107,7 @@ async def search(visit: RequestContext) -> SearchPage:
 
 
 def pieces(text: str, citations: Mapping[str, UUID | str]) -> list[TextPiece]:
-    """Split a text at its citations."""
+    """Return the pieces of a text, which is split at its citations."""
     if not citations:
         return [TextPiece(text=text)]
     longest_first = sorted(map(re.escape, citations), key=len, reverse=True)
@@ -128,7 +128,7 @@ def _shortened_answer(answer: AnswerResponse) -> AnswerResponse:
 
 
 def _shortened_thread(one: FoundThread) -> FoundThread:
-    """Return a thread with the beginnings of its messages; the room has the rest."""
+    """Return a thread with only the beginning of each message; the page of the room has the rest."""
     return replace(
         one,
         messages=[

@@ -21,7 +21,7 @@ from roomlore.web.pages import MOST_FIELDS, Form, PageRoutes, check_token
 from roomlore.web.rendering import render
 
 PAGES = PageRoutes()
-#: Seconds that a browser keeps the theme.
+#: Seconds for which a browser keeps the theme.
 YEAR = 365 * 24 * 3600
 
 

@@ -1,4 +1,4 @@
-"""A room: its messages or threads page by page, and live."""
+"""The page of a room: its messages or threads, page by page, with new messages as they arrive."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ KINDS: Mapping[str, tuple[ParticipantKind, ...] | None] = {
     "humans": ("human",),
     "agents": ("agent",),
 }
-#: The deepest indentation of replies.
+#: The most levels by which replies are indented.
 MAX_DEPTH = 4
 VIEWS = ("messages", "threads")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineFilters:
-    """Filters in the address of the page."""
+    """The filters in the address of the page."""
 
     author: str | None
     kind: str
@@ -62,14 +62,14 @@ NO_FILTERS = TimelineFilters(author=None, kind="everybody", memory=False)
 class ThreadMessage:
     """A message of a thread."""
 
-    #: With the beginning of its text, if it is long.
+    #: The message, with only the beginning of a long text.
     message: Message
     is_truncated: bool
-    #: The recipients of a whisper, as far as known.
+    #: The recipients of a whisper, as far as they are known.
     recipients: Sequence[WhisperRecipient]
-    #: The depth below the root.
+    #: The number of levels below the root.
     depth: int
-    #: The answered message, and how that is known; None for the root.
+    #: The message that it answers, and how that is known; None for the root.
     parent_id: MessageId | None
     method: ReplyMethod | None
     colour: int
@@ -90,29 +90,29 @@ class RoomPage:
     room: RoomHeader
     view: str
     filters: TimelineFilters
-    #: By first appearance.
+    #: The authors of the messages, by first appearance.
     speakers: Sequence[Speaker]
     rows: Sequence[Row]
-    #: Instead of rows, in the view of threads; newest first.
+    #: In the view of threads, the threads in place of rows, newest first.
     threads: Sequence[ThreadView]
-    #: The message in the address.
+    #: The message that the address of the page names.
     target: MessageId | None
-    #: The cursors of the neighbouring pages.
+    #: The cursors of the pages before and after this one.
     earlier: MessageId | None
     later: MessageId | None
-    #: Whether new messages belong below this page.
+    #: Whether new messages are appended to this page.
     is_newest: bool
     day: date | None
     first_at: datetime | None
     last_at: datetime | None
     as_of: UUID
-    #: Restricted messages and their requests: all for an operator, their own for others.
+    #: Messages that are restricted, with their privacy requests: all for an operator, their own for others.
     restrictions: Sequence[RestrictedResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsFragment:
-    """New messages for a page that is already open."""
+    """New messages to append to a page that is already open."""
 
     room_id: RoomId
     rows: Sequence[Row]
