@@ -1,6 +1,6 @@
 """Stories for F6 and F8: the newest stands and the rest is history, and nothing is learnt from one's own whispers.
 
-F1, F4, F5 and F7 are told in `test_story.py`, `tests/privacy` and `tests/search`, F10 in `tests/operations/test_operations.py`;
+F1, F4, F5 and F7 are told in `test_story.py`, `tests/privacy` and `tests/search`, F10 in `tests/operations/test_monitoring.py`;
 F3 is what every other story shows, for none has a key. F2 is measured and not told.
 """
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.test_deciding import channel
+from ingest.test_visibility import channel
 from surfaces.commandline import CommandLine
 
 

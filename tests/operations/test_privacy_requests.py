@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.stories import at, author, message, room
-from jobs.test_read import LATER, SAID, Scripted, reader, stating, talk
+from jobs.test_llm_extraction import LATER, SAID, Scripted, reader, stating, talk
 from operations.village import error_of
 from roomlore.context.render import to_text
 from roomlore.db import privacy_requests as kept

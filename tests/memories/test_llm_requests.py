@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memories.test_languagemodel import judged, person, said, shown, stated
+from memories.test_llm_answer import judged, person, said, shown, stated
 from roomlore.memories.llm_answer import MOST_WISHES, PromptLabels
 from roomlore.memories.llm_extractor import ANSWER_SCHEMA, LlmExtractor, split_prompt
 from roomlore.privacy.records import PrivacyRequest

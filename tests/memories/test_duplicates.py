@@ -4,7 +4,7 @@ import pytest
 
 from ingest.stories import at, author, message, room
 from memories.drafts import kept
-from memories.test_keep import ANA, BO, HOMES, now, standing
+from memories.test_upsert import ANA, BO, HOMES, now, standing
 from roomlore.domain.ids import MemoryId, uuid7
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.operations.memories import STATUSES

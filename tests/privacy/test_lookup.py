@@ -3,7 +3,7 @@
 import pytest
 
 from ingest.stories import at
-from operations.test_wishes import say
+from operations.test_privacy_requests import say
 from roomlore.operations import App
 from roomlore.privacy import storage
 from search.telling import ANA, BO, CY, tell

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.stories import at, author, message
 from jobs.test_extract import draw, everything, hear, known, message_id
-from jobs.test_read import LATER, Scripted, reader, statement, talk
+from jobs.test_llm_extraction import LATER, Scripted, reader, statement, talk
 from roomlore.memories.llm_extractor import memory_label
 from roomlore.operations import App
 from search.telling import closed

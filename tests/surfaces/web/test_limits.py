@@ -15,7 +15,7 @@ from roomlore.privacy import erasure as erasing
 from roomlore.web import authentication
 from roomlore.web.gateway import EnabledSurfaces
 from surfaces.web.conftest import LOCAL, site, visiting
-from surfaces.web.test_doors import FORM, Clock, calling, key_of, whole
+from surfaces.web.test_authentication import FORM, Clock, calling, key_of, whole
 
 NAVIGATED = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 LOADED = (
@@ -294,7 +294,7 @@ async def test_only_streams_have_the_places_of_streams(app: App) -> None:
 
 
 async def test_a_path_that_could_lead_elsewhere_is_not_there(app: App) -> None:
-    from surfaces.web.test_doors import as_it_is  # noqa: PLC0415
+    from surfaces.web.test_authentication import as_it_is  # noqa: PLC0415
 
     await village(app)
     for path in ["//evil.example/x", "/\\evil.example", "/%09/evil.example/x", "/r/%00", "/x/%0a"]:

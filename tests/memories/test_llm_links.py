@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from memories.test_languagemodel import judged, person, shown, stated
-from memories.test_languagemodel import said as spoken
+from memories.test_llm_answer import judged, person, shown, stated
+from memories.test_llm_answer import said as spoken
 from roomlore.domain.claims import Claim, ExistingMemory
 from roomlore.domain.ids import MemoryId, MessageId
 from roomlore.memories.first_person import _ALL_FORMS  # pyright: ignore[reportPrivateUsage]

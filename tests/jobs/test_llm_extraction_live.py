@@ -13,7 +13,7 @@ import pytest
 
 from ingest.stories import at
 from jobs.test_extract import draw, hear, known
-from jobs.test_read import backlog, talk
+from jobs.test_llm_extraction import backlog, talk
 from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
 from roomlore.models.http_models import open_language_model
 from roomlore.operations import App

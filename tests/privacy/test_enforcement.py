@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.stories import at, room
-from operations.test_wishes import SECRET, accept_all, found, say
+from operations.test_privacy_requests import SECRET, accept_all, found, say
 from roomlore.db import directory
 from roomlore.operations import App
 from roomlore.privacy import enforcement, storage

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from ingest.stories import at, author, message
-from jobs.test_read import talk
-from operations.test_wishes import FORGOTTEN, SECRET, accept_all, found, say, viewer
+from jobs.test_llm_extraction import talk
+from operations.test_privacy_requests import FORGOTTEN, SECRET, accept_all, found, say, viewer
 from operations.village import error_of
 from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound

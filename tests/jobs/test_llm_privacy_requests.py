@@ -8,8 +8,8 @@ import pytest
 
 from ingest.stories import at, author, message
 from jobs.test_extract import draw, everything, hear, known, message_id
-from jobs.test_read import LATER, Scripted, backlog, reader, statement, talk
-from operations.test_wishes import accept_all
+from jobs.test_llm_extraction import LATER, Scripted, backlog, reader, statement, talk
+from operations.test_privacy_requests import accept_all
 from roomlore.operations import App
 
 SLIP = "that should not have slipped out, folks"
