@@ -113,7 +113,7 @@ class Rooms(Protocol):
         ...
 
     def impersonate(self, viewer: Viewer) -> "Rooms":
-        """Return the same rooms on behalf of a viewer that the operator names."""
+        """Return this handle acting for another viewer; only operators may."""
         ...
 
     async def viewer(self, word: str) -> Viewer:

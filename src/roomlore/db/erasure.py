@@ -151,7 +151,7 @@ async def _assigned_ids(
 async def conversations_of(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> dict[ConversationId, bool]:
-    """Return the conversations of messages, and for each whether one of these messages in it is not a whisper."""
+    """Map each conversation of these messages to whether it holds at least one of them that is no whisper."""
     ...
 
 

@@ -99,7 +99,7 @@ class AnswerWriter:
         return await self._generate(viewer, result, model)
 
     async def _raw_logs(self) -> LogFolders | None:
-        """Return the log folders, which belong to the org in the settings; None for other orgs."""
+        """Return the configured log folders; None unless this org is the one that the settings name."""
         settings, access = self.settings, self.access
         if not settings.raw_logs or await access.db.find_org(settings.org or DEFAULT_ORG) != access.org_id:
             return None

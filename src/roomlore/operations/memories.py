@@ -435,7 +435,7 @@ class MemoryListPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAudience:
-    """Who may see a memory, as far as its viewer may know."""
+    """The readers of a memory, limited to those that the current viewer may know about."""
 
     origins: Sequence[MemoryOrigin]
     is_sensitive: bool

@@ -113,7 +113,7 @@ def to_request(row: StoredRequest, body: str) -> PrivacyRequest | None:
 
 
 def with_spans(request: PrivacyRequest, spans: Mapping[str, Any], body: str) -> PrivacyRequest:
-    """Return the request with exactly the words at these spans of its message."""
+    """Return the request with its topic, values and awaited names read from these spans of its message."""
     topic, values, awaited = (
         tuple(_text_at(place, body) for place in spans.get(part, ()))
         for part in ("topic", "values", "awaited")
