@@ -137,8 +137,8 @@ async def test_a_long_conversation_is_paged(app: App):
         here, count = f"/c/{twin['conversation']['id']}", twin["conversation"]["message_count"]
         seen = [row["line"]["placed"]["message"]["id"] for row in twin["rows"]]
         while twin["next"]:
-            assert f"before={twin['onward']}" in await visitor.page(f"{here}?shown=200") or len(seen) > 200
-            twin = await visitor.twin(f"{here}.json?before={twin['onward']}")
+            assert f"before={twin['next']}" in await visitor.page(f"{here}?shown=200") or len(seen) > 200
+            twin = await visitor.twin(f"{here}.json?before={twin['next']}")
             seen = [row["line"]["placed"]["message"]["id"] for row in twin["rows"]] + seen
         assert len(seen) == len(set(seen)) == count
         assert (await visitor.get(f"{here}?shown=201")).status_code == 400
