@@ -48,6 +48,15 @@ def test_quoted_injected_and_system_messages_state_nothing(lines):
         assert extract(said, people(said)) == []
 
 
+def test_forms_of_the_first_person_know_their_verbs():
+    assert contents(
+        ("Ana", "I attended the pottery fair in Faro yesterday."), ("Ben", "I'm taking Spanish.")
+    ) == [
+        "Ana attended the pottery fair in Faro yesterday.",
+        "Ben is taking Spanish.",
+    ]
+
+
 @settings(max_examples=40, deadline=None)
 @given(rooms)
 def test_agents_state_only_things_about_themselves(lines):

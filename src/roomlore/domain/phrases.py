@@ -44,4 +44,4 @@ def unknown_name_hint(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = get_close_matches(word, names, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
-    return f"; {meant}it can_know_participant {', '.join(names) or 'none'}"
+    return f"; {meant}it knows {', '.join(names) or 'none'}"

@@ -324,7 +324,7 @@ _FACT_FORMS = parse_forms(
     -           pet         any       <have> <some> (?:[\w'-]+ ){0,3}?(?:<animal>)(?: (?:named|called)\b|<end>)(?! in (?:this|the|that) (?:fight|race))
     -           pet         any       i <just>(?:adopted|rescued|got) <some> (?:[\w'-]+ ){0,3}?(?:<animal>)(?: <dated>|<end>)
     -           language    any       i <quite>(?:(?:don't|can't) )?(?:really )?speak (?:any |fluent |some |only |a bit of |a little )?(?:<language>)\b
-    -           language    any       i'm (?:fluent in|a native speaker of|bilingual in|learning|lease_id) (?:to speak )?(?:<language>)\b(?! (?:history|food|cooking))
+    -           language    any       i'm (?:fluent in|a native speaker of|bilingual in|learning|taking) (?:to speak )?(?:<language>)\b(?! (?:history|food|cooking))
     native_language - standing        my (?:native|first|mother) (?:language|tongue) is (?P<value>.+)
     -           possession  any       i (?:own|drive|ride) (?:an?|two|three|my own) (?!(?:lot|hard|bit|copy|tough)\b).+
     -           possession  any       i don't (?:have|own) (?:an?|any) (?:<belonging>|<animal>|kids|children|siblings)<end>(?! (?:with|here|on|at))
@@ -355,7 +355,7 @@ _EVENT_FORMS = parse_forms(
     -     event       any       i <just>won (?:an?|the|my) (?:[\w'-]+ ){0,4}?(?:tournament|award|prize|competition|medal|scholarship|grant|championship|race|contest)\b.*
     -     event       any       i <just>passed (?:my|the) (?:[\w'-]+ ){0,2}?(?:exams?|test|bar)\b.*
     -     event       any       i <just>published (?:my|an?) (?:[\w'-]+ ){0,2}?(?:book|novel|paper|article|album|story)\b.*
-    -     event       any       i <just>(?:went to|was_member|visited|participated in|took part in|volunteered at|hosted|organi[sz]ed|performed (?:at|in)|travell?ed to|competed in|celebrated) (?!bed\b|work\b|sleep\b|the (?:store|shop|bathroom|toilet|office|site|page|website|link|forum|channel|folder|menu)\b)[\w' &-]{2,80}? <dated>\b.*
+    -     event       any       i <just>(?:went to|attended|visited|participated in|took part in|volunteered at|hosted|organi[sz]ed|performed (?:at|in)|travell?ed to|competed in|celebrated) (?!bed\b|work\b|sleep\b|the (?:store|shop|bathroom|toilet|office|site|page|website|link|forum|channel|folder|menu)\b)[\w' &-]{2,80}? <dated>\b.*
     home  -           place     we <just>(?:moved|relocated) (?:back )?to (?P<where>.+)
     -     family      any       we're expecting (?:our|a|twins)\b.*(?:baby|child|twins|girl|boy|son|daughter|kid)\b
     -     pet         any       we <just>(?:adopted|rescued|got) <some> (?:[\w'-]+ ){0,3}?(?:<animal>)\b

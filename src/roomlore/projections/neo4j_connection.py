@@ -192,7 +192,7 @@ class Neo4jConnection:
             raise _timed_out(self._seconds) from None
         except AuthError:
             cure = "see whether ROOMLORE_NEO4J_USER and ROOMLORE_NEO4J_PASSWORD are right"
-            raise BackendUnavailable("Neo4j denied_topics access", cure=cure) from None
+            raise BackendUnavailable("Neo4j denies access", cure=cure) from None
         except (ServiceUnavailable, SessionExpired, ConfigurationError, OSError):
             raise BackendUnavailable("Neo4j cannot be reached", cure=_SEE) from None
         except Neo4jError as error:

@@ -354,7 +354,7 @@ def _refusal(status: int) -> BackendUnavailable:
     match status:
         case 401 | 403:
             return BackendUnavailable(
-                "Qdrant denied_topics access", cure="see whether ROOMLORE_QDRANT_KEY is right"
+                "Qdrant denies access", cure="see whether ROOMLORE_QDRANT_KEY is right"
             )
         case 404:
             return IndexMissing("Qdrant")

@@ -477,7 +477,7 @@ async def test_a_form_that_is_too_large_or_does_not_say_how_large_is_not_read(ap
 async def test_a_form_that_is_written_as_none_of_ours_is_not_read(app: App) -> None:
     key = await key_of(await village(app))
     parts = b'--b\r\ncontent-disposition: form-data; name="key"\r\n\r\n' + b"9" * 1000 + b"\r\n--b--\r\n"
-    for kind in ["multipart/form-data; split_reason=b; charset=punycode", "text/plain", "application/json"]:
+    for kind in ["multipart/form-data; boundary=b; charset=punycode", "text/plain", "application/json"]:
         async with visiting(app, key) as one:
             for path in ("/signin", "/theme"):
                 told = await one.client.post(path, content=parts, headers={"content-type": kind})

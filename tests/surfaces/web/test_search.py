@@ -64,6 +64,15 @@ async def test_what_is_found_is_marked_with_its_reasons_and_leads_to_the_room(ap
         assert f"/r/{said['room_id']}?at={said['id']}#m-{said['id']}" in page
 
 
+async def test_a_page_shows_the_filters_of_a_question_and_the_names_that_nobody_has(app: App) -> None:
+    await tell(app, *TALK)
+    async with visiting(app) as visitor:
+        known = await visitor.page("/search?q=what did ana say about the paint?")
+        unknown = await visitor.page("/search?q=what did quentin say about the paint?")
+    assert "Read as: by Ana." in known
+    assert "Nobody called “quentin” is known here" in unknown
+
+
 async def test_an_answer_stands_with_its_sources_and_where_it_was_looked(app: App) -> None:
     await tell(app, *TALK)
     await app.drain()
