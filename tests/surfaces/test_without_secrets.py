@@ -98,7 +98,7 @@ LAST = say(27, BO, SQUARE, body=f"{EVERYWHERE} that is all")
 TOLD = [STORY[3], STORY[7], *STORY, *MORE, *AT_ONCE, *NAMING, *AGAIN, LAST]
 #: Has come to no room, and said nothing.
 STRANGER = "zoe"
-VIEWERS = ("eve", "pip", "cy")
+VIEWERS = ("zoe", "eve", "pip", "bo", "cy", "gus")
 COMMANDS = (
     ["rooms"],
     ["people"],
