@@ -38,7 +38,7 @@ from roomlore.projections.qdrant_connection import DENSE, LEXICAL, lexeme_weight
 from roomlore.settings import QdrantSettings, Settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from backends.qdrant.running import Shim
+from projections.qdrant.running import Shim
 
 DIMENSIONS, VOCABULARY, PEOPLE, ROOMS = 384, 5_000, 50, 10
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -41,7 +41,7 @@ from roomlore.projections.neo4j import Neo4jProjection, batches, open_neo4j
 from roomlore.settings import Neo4jSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from backends.neo4j.running import Server, class_path
+from projections.neo4j.running import Server, class_path
 
 COPY = "put"
 #: Rows of statements, by their text.

@@ -33,15 +33,15 @@ from roomlore.settings import Settings
 BATCH = 10_000
 START = datetime(2024, 1, 1, tzinfo=UTC)
 #: What a batch writes, parents first.
-WRITTEN = ("messages", "replies", "activity", "work")
+WRITTEN = ("messages", "replies", "room_activity", "work_queue")
 TABLES = (
     "messages",
     "message_audience",
     "message_revisions",
     "replies",
-    "activity",
+    "room_activity",
     "message_embeddings",
-    "work",
+    "work_queue",
 )
 WORDS = [
     "the",
@@ -250,7 +250,7 @@ async def size(admin: psycopg.AsyncConnection, tables: Sequence[str]) -> int:
 async def sizes(app: App, admin: psycopg.AsyncConnection, messages: list[IncomingMessage]) -> None:
     await clear(admin)
     await ingest(app, messages)
-    others = [name for name in TABLES if name not in {"message_embeddings", "work"}]
+    others = [name for name in TABLES if name not in {"message_embeddings", "work_queue"}]
     await admin.execute("vacuum analyze messages")
     bare = await size(admin, others)
     await app.drain()

@@ -129,11 +129,11 @@ async def fill(cluster: Cluster, app: App, count: int, rooms: int) -> None:
             params = {"org_id": app.org_id, "room_id": room_id, "count": size, "start": START}
             conn.execute(MESSAGES, params | {"people": PEOPLE, "words": WORDS})
             print(f"{name}: {size} messages", flush=True)
-        # What the rows of `activity` would be had the messages come in one by one.
+        # What the rows of `room_activity` would be had the messages come in one by one.
         conn.execute(
             "update roomlore.room_activity set message_count = counted.number from (select room_id, author_id, count(*) as "
-            "number from roomlore.messages group by 1, 2) as counted where activity.room_id = counted.room_id and "
-            "activity.participant_id = counted.author_id"
+            "number from roomlore.messages group by 1, 2) as counted where room_activity.room_id = counted.room_id and "
+            "room_activity.participant_id = counted.author_id"
         )
         put_vectors(conn, app, FakeEmbedder().model_id)
         conn.execute("delete from roomlore.work_queue")

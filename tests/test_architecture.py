@@ -303,6 +303,15 @@ def test_written_files_are_looked_at() -> None:
     } <= looked_at
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("[a-z]*.py")), ids=lambda path: path.stem)
+def test_a_benchmark_starts(path: Path) -> None:
+    # Those that others import have no options; Python then runs to their end.
+    words = [sys.executable, "-m", f"benchmarks.{path.stem}", "--help"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 # Releases
 
 

@@ -353,9 +353,7 @@ def _not_qdrant() -> BackendUnavailable:
 def _refusal(status: int) -> BackendUnavailable:
     match status:
         case 401 | 403:
-            return BackendUnavailable(
-                "Qdrant denies access", cure="see whether ROOMLORE_QDRANT_KEY is right"
-            )
+            return BackendUnavailable("Qdrant denies access", cure="see whether ROOMLORE_QDRANT_KEY is right")
         case 404:
             return IndexMissing("Qdrant")
         case 400 | 409 | 413 | 422:

@@ -1,6 +1,6 @@
 """Speed of linking messages: no database, one core.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.untangling_rate [--messages 5000] [--rounds 3]
+    OMP_NUM_THREADS=1 python -m benchmarks.disentanglement_rate [--messages 5000] [--rounds 3]
 
 A made-up room of many people in which several conversations run at once; half of the messages name somebody. The best round
 counts, because other programs only make a round slower. Target: at most 200 microseconds per message.

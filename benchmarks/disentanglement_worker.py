@@ -1,6 +1,6 @@
 """Rate of disentangling rooms in the database at steady state.
 
-    python -m benchmarks.untangling_worker [--messages N] [--arriving N]
+    python -m benchmarks.disentanglement_worker [--messages N] [--arriving N]
 
 Made-up messages arrive in a busy room in small batches, as from a live platform, on the embedded server with its usual
 settings. After each batch the worker reads the new messages and the window before them, links and assigns them, labels
