@@ -27,7 +27,7 @@ MAX_TASK_MEMORIES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionKey:
-    """What a section depends on: the agent, the room, the topic and the people present."""
+    """The cache key of a memory section: the agent, the room, the topic and the people present."""
 
     org_id: OrgId
     #: The agent's account for which the section is read, and all accounts of the agent.

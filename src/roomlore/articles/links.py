@@ -1,4 +1,4 @@
-"""Which links may be read, and which addresses may be connected to.
+"""Checks which links may be read, and which addresses may be connected to.
 
 The author of a message chooses the link, and its name may stand for any machine that this one can reach: a router, a
 database, a cloud's key service. So a link must be spelt in the usual way, and every address of its name must be public

@@ -108,7 +108,7 @@ class Client:
 
     @property
     def agents(self) -> Agents:
-        """What agents remember, and their opinions of others."""
+        """Memories of agents, and their trust in others."""
         return remote(Agents, self.session)
 
     @property

@@ -75,7 +75,7 @@ class Rooms(Protocol):
 
     @property
     def agents(self) -> Agents:
-        """What agents remember, and their opinions of others."""
+        """Memories of agents, and their trust in others."""
         ...
 
     @property

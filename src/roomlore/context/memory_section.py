@@ -117,7 +117,7 @@ class ExplainedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySection:
-    """What an agent remembers that may matter now."""
+    """The memories of an agent that may matter now."""
 
     agent_id: ParticipantId
     #: The agent's name, sanitised.

@@ -97,7 +97,7 @@ class ExplainedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What an agent reads before it answers the trigger, in the order of the room."""
+    """The messages that an agent reads before it answers the trigger, in the order of the room."""
 
     room_id: RoomId
     viewer: Viewer

@@ -117,7 +117,7 @@ def link_all(said: Iterable[ConversationMessage], *, model: ReplyModel | None = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PastMessage:
-    """What is kept of a past message for the messages after it."""
+    """The facts about a past message that later messages need."""
 
     #: The number of messages to the whole room before it.
     number: int

@@ -41,7 +41,7 @@ class InteractionStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperienceFilter:
-    """Which memories of an agent are wanted; None in any field means all."""
+    """A filter of an agent's memories; None in a field means all."""
 
     kinds: Collection[MemoryKind] | None = None
     #: Memories with any of these tags.

@@ -90,7 +90,7 @@ _SESSION_SETTINGS: dict[LiteralString, LiteralString] = {
     "roomlore.destination": "",
     "roomlore.destination_bounds": "",
     "roomlore.apply_restrictions": "off",
-    "roomlore.looking": "off",
+    "roomlore.dry_run": "off",
 }
 #: The options of every session.
 SESSION_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _SESSION_SETTINGS.items())

@@ -47,7 +47,7 @@ class NewLlmCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmCall:
-    """What a language model was shown of a conversation, its answer, and the results."""
+    """A call of a language model about a conversation: the prompt, the answer and the results."""
 
     id: UUID
     room_id: RoomId

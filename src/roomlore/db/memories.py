@@ -71,7 +71,7 @@ class MemoryRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFilter:
-    """Which memories to return; None in any field means all."""
+    """A filter of memories; None in a field means all."""
 
     #: With a source in one of them, or asserted there.
     room_ids: Collection[RoomId] | None = None

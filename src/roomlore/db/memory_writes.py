@@ -61,7 +61,7 @@ class MemoryDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAudience:
-    """Who may read a source of a memory."""
+    """The readers of a source of a memory."""
 
     room_id: RoomId
     #: The audience of a whisper; None for the whole room.
@@ -123,7 +123,7 @@ class AttributeValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupKey:
-    """What identifies duplicates: the dedup scope of a claim and the digest of its text."""
+    """The key of duplicates: the dedup scope of a claim and the digest of its text."""
 
     dedup_scope: str
     digest: str
@@ -451,7 +451,7 @@ async def restore_in_scopes(conn: Connection, org_id: OrgId, ids: Collection[Mem
 
 
 async def link_duplicates(conn: Connection, org_id: OrgId, circles: Collection[str]) -> None:
-    """In each of these dedup scopes keep only the newest of equal memories active."""
+    """Keep only the newest of equal memories active in each of these dedup scopes."""
     await append(conn, org_id, "memory.changed", await supersede_duplicates(conn, org_id, circles))
 
 

@@ -35,7 +35,7 @@ MIN_ID = UUID(int=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What changed in one transaction and room."""
+    """A change of one kind in one transaction and room."""
 
     id: UUID
     #: The id of the transaction, as text: it is too large for a JavaScript number.

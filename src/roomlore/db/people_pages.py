@@ -53,7 +53,7 @@ class PersonRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleFilter:
-    """Which people to return; an empty field means all."""
+    """A filter of people; an empty field means all."""
 
     #: A part of their names or accounts, in any case.
     named: str = ""

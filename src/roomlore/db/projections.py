@@ -62,7 +62,7 @@ class NewIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogRow:
-    """What is still to be written to a projection."""
+    """The changes that are still to be written to a projection."""
 
     waiting: int
     #: How many of them the server refused.

@@ -1401,9 +1401,9 @@ create index conversations_extraction_failed on conversations (org_id, id) where
 
 grant select, insert, update, delete on conversations to roomlore_app;
 
--- The conversation of each message. It is a separate table because disentanglement updates it often, and updates of
--- the wide rows of `messages` are far slower. Only operators read it, because it names conversations that some viewers
--- may not see. Viewers call `conversation_of` and `said_in`.
+-- Assigns each message to a conversation. Disentanglement updates these rows often; updating the wide rows of `messages`
+-- would be far slower. Only operators read the table, because it names conversations that some viewers may not see.
+-- Viewers call `conversation_of` and `messages_in`.
 create table conversation_messages (
   -- no reference to orgs: the message has one
   org_id uuid not null,
@@ -2019,9 +2019,9 @@ $$;
 ---------------------------------------------------------------------------------------------------
 -- Agents: their interactions and injected memories
 
--- The number of interactions of an agent with a participant, for each conversation. A relationship is the sum of these
--- rows. The rows of a conversation are replaced when it changes. So no interaction counts twice, and removed messages
--- do not count.
+-- Counts the interactions of an agent with a participant in each conversation. A relationship is the sum of its rows.
+-- When a conversation changes, its rows are replaced. So no interaction is counted twice, and removed messages are not
+-- counted.
 create table interactions (
   org_id uuid not null references orgs,
   conversation_id uuid not null,
@@ -2170,8 +2170,8 @@ create policy recall on memory_embeddings as restrictive for select to roomlore_
   and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memory_id))
 );
 
--- The embedding models of an org. A row is the model in use, the next model while its vectors are computed, or the
--- previous model, which is kept so that a return is quick. An org without rows uses the default model.
+-- The embedding models of an org, one row for each state. `current` is in use. The vectors of `next` are being computed.
+-- `previous` is kept so that a return is quick. An org without rows uses the default model.
 create table embedding_versions (
   org_id uuid not null references orgs,
   state text not null check (state in ('current', 'next', 'previous')),
@@ -3438,8 +3438,8 @@ create function change_id() returns uuid
     'hex'
   )::uuid;
 
--- The outbox of event streams and projections. The transaction that makes a change also writes its row: one for each
--- room and kind of change. Readers take the rows in the order (xid, id), and only those older than every running
+-- Changes that event streams and projections read. A transaction that changes something also writes rows here, one for
+-- each room and kind of change. Readers take the rows in the order (xid, id), and only those older than every running
 -- transaction, so they miss no row that commits later. Viewers cannot read it, because a row would reveal a change.
 create table outbox (
   org_id uuid not null references orgs,

@@ -26,7 +26,7 @@ MAX_COUNTED = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchFilter:
-    """Where to search; None in any field means everywhere. The type `search_scope` in the database."""
+    """The filter of a search; None in a field means no limit. The type `search_scope` in the database."""
 
     room_ids: Sequence[RoomId] | None = None
     author_ids: Sequence[ParticipantId] | None = None

@@ -1,4 +1,4 @@
-"""What the operator monitors: the progress of each queue in each room, and how long reads take.
+"""Statistics for the operator: the progress of each queue in each room, and how long reads take.
 
 Each statement reads its tables once, whatever the number of rooms.
 """

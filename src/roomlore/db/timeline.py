@@ -41,7 +41,7 @@ class RoomHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineFilter:
-    """Which messages of a room to return."""
+    """A filter of the messages of a room."""
 
     #: None for all.
     author_ids: Sequence[ParticipantId] | None = None

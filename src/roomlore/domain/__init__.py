@@ -1,1 +1,1 @@
-"""What rooms, messages and people are, in plain records. Imports nothing but the standard library."""
+"""Plain records of rooms, messages and people. Imports only the standard library."""

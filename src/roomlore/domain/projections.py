@@ -148,7 +148,7 @@ class MembershipPeriod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityFilter:
-    """What a viewer may read, as a filter for an index. The database checks again before anything is shown."""
+    """The filter of an index for what a viewer may read. The database checks again before anything is shown."""
 
     is_operator: bool = False
     #: Whether injected context is visible.

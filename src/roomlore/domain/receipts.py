@@ -46,7 +46,7 @@ class VerificationCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRemoval:
-    """What the indexes on one server may still hold of erased content.
+    """The erased content that the indexes on one server may still hold.
 
     The receipt of a participant counts only the messages and accounts themselves: derived records may include
     content that they cannot see.

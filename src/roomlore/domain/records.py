@@ -327,7 +327,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine:
-    """Who read or changed what, and when; never any content."""
+    """An audit line: who read or changed what, and when. It holds no content."""
 
     id: UUID
     at: datetime

@@ -52,7 +52,7 @@ ACCOUNT_KEYS = frozenset({"accountid", "authorid", "fromid", "user", "userid"})
 
 
 class ValueRole(Enum):
-    """What the key above a JSON value says about it."""
+    """The meaning that the key above a JSON value gives the value."""
 
     #: The whole of a structured field: an object here is the message itself, not a person in it.
     WHOLE = auto()

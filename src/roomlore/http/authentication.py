@@ -40,7 +40,7 @@ class AuthenticationMiddleware:
         headers = Headers(scope=scope)
         try:
             for name in (VIEWER, "authorization"):
-                # Of several headers, a proxy may have read another one than this server.
+                # A proxy and this server may each read another one of several headers.
                 if len(headers.getlist(name)) > 1:
                     raise BadInput(name, "is there more than once")
             key = key_of(headers)

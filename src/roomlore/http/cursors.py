@@ -60,7 +60,7 @@ class CursorCodec:
         except (binascii.Error, ValueError):
             decoded = b""
         place, mac = decoded[: _POSITION_FORMAT.size], decoded[_POSITION_FORMAT.size :]
-        # Of several encodings of the same bytes, only the one that `encode` returns is accepted.
+        # The same bytes have several encodings; only the one that `encode` returns is accepted.
         is_canonical = base64.urlsafe_b64encode(decoded).decode() == cursor
         is_ours = is_canonical and len(decoded) == _POSITION_FORMAT.size + _MAC
         if not is_ours or not hmac.compare_digest(mac, self._mac(place)):

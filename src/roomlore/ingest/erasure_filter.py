@@ -24,7 +24,7 @@ TOO_OLD_REASON = "older than its room keeps"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureFilter:
-    """What to reject from a batch."""
+    """The records of a batch to reject."""
 
     tombstones: set[MessageName] = field(default_factory=set[MessageName])
     #: Erased messages by the client ids that their authors stated.

@@ -1,4 +1,4 @@
-"""What jobs that call a language model share: one call at a time per org, daily limits, backoff.
+"""The base of jobs that call a language model: one call at a time per org, daily limits, backoff.
 
 Calls are counted per org and day before they are made. A failed call delays the next one: for its org in the database,
 for all orgs in this process. No database connection is held during a call.

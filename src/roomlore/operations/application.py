@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 class Shared:
-    """What all callers of an App share; each attribute is loaded on first use."""
+    """The objects that all callers of an App share; each is loaded on first use."""
 
     @cached_property
     def models(self) -> ModelCache:
@@ -192,7 +192,7 @@ class App:
 
     @property
     def graph(self) -> GraphQueries:
-        """Who said what, who talks to whom, and which memories are related."""
+        """Graph questions: who said what, who talks to whom, and which memories are related."""
         from roomlore.operations.graph import GraphQueries
 
         return GraphQueries(access=self.access, settings=self.settings, projection_clients=self._servers)

@@ -22,7 +22,7 @@ NOT_READABLE_BY_ALL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """Where and when a question is asked."""
+    """The place and time of a question."""
 
     room: str | None = None
     #: The question is asked after this message; None is now.

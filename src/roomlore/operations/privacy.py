@@ -216,9 +216,7 @@ class PrivacyRequests:
 
         async def write(conn: Connection, request: RequestReview) -> bool:
             if request.message_id is None:
-                raise BadInput(
-                    f"privacy request {request.id}", "was erased, and what it was about is known no more"
-                )
+                raise BadInput(f"privacy request {request.id}", "was erased, so nobody knows what it covered")
             if not _is_source_intact(request):
                 raise BadInput(
                     f"privacy request {request.id}",
@@ -227,7 +225,7 @@ class PrivacyRequests:
             if await privacy_requests.mode(conn, self.access.org_id) == "off":
                 raise BadInput(
                     f"privacy request {request.id}",
-                    'counts not while the org\'s mode is "off"; set it to "propose" or "on"',
+                    'has no effect while the org\'s mode is "off"; set the mode to "propose" or "on"',
                 )
             if not await privacy_requests.decide(
                 conn, self.access.org_id, request.id, "active", at=at, by=by
@@ -236,7 +234,7 @@ class PrivacyRequests:
             await enforcement.reapply(conn, self.access.org_id, [request.room_id])
             return True
 
-        return await self._decide(request, "apply privacy request", write, "counts already")
+        return await self._decide(request, "apply privacy request", write, "is active already")
 
     @operation("POST", "/privacy-requests/{request}/dismiss", name="dismiss_privacy_request", replay="once")
     async def dismiss(self, request: str) -> PrivacyRequestView:

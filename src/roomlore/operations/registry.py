@@ -52,7 +52,7 @@ _REQUIRED = inspect.Parameter.empty
 
 
 class Declaration(TypedDict, total=False):
-    """What an operation is besides its method and path."""
+    """The options of an operation besides its method and path."""
 
     #: The operation id; the name of the method by default.
     name: str

@@ -146,7 +146,7 @@ def _citation_target(place: str) -> UUID | str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextResponse:
-    """What an agent should read before it answers; reasons only on request."""
+    """The messages that an agent should read before it answers; reasons only on request."""
 
     room_id: RoomId
     trigger_id: MessageId
@@ -173,7 +173,7 @@ class ContextResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySectionResponse:
-    """What an agent remembers that may matter now."""
+    """The memories of an agent that may matter now."""
 
     text: str
     #: Where the answer may be posted.
@@ -248,7 +248,7 @@ class PersonResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptResponse:
-    """What an erasure did, or would do on a dry run, and whether verification found nothing left."""
+    """The result of an erasure, or of its dry run, and whether verification found nothing left."""
 
     #: None on a dry run, which is not stored.
     id: ReceiptId | None

@@ -98,7 +98,7 @@ SERVER = "dead rows until vacuumed, its write-ahead log until recycled, and back
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureRequest:
-    """What is to be erased."""
+    """The content to erase."""
 
     kind: ErasureKind
     room_id: RoomId | None = None

@@ -60,7 +60,7 @@ class RequestMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestScope:
-    """What a privacy request covers, resolved from the messages before it."""
+    """The scope of a privacy request, resolved from the messages before it."""
 
     message_id: MessageId
     requester_id: ParticipantId

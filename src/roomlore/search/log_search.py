@@ -246,7 +246,7 @@ class LogFolders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogVisibility:
-    """Which lines a viewer may see."""
+    """The lines that a viewer may see."""
 
     is_operator: bool
     #: For viewers who are no operators: the rooms that they may read, each with their membership periods; None for an
@@ -469,7 +469,7 @@ def _is_object(data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogExclusions:
-    """Which candidates are stored, and what was removed of the rooms, accounts and times that they may be of."""
+    """The candidates that are stored, and the removals in the rooms, accounts and times that they may be of."""
 
     #: Messages that are stored, or were stored once.
     stored: set[MessageName]

@@ -101,7 +101,7 @@ class AppliedFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuery:
-    """What a question states about author and time, and its topic."""
+    """The author, the time and the topic that a question states."""
 
     text: str
     #: Names of authors as written in the question; there may be no such person.

@@ -63,7 +63,7 @@ class ScoredMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringFeatures:
-    """Which parts of the score are used; the evaluation turns them off one by one."""
+    """The parts of the score that are used; the evaluation turns them off one by one."""
 
     neighbours: bool = True
     dense: float = DENSE_WEIGHT

@@ -143,7 +143,7 @@ class LogMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTrace:
-    """What one stage of the fallback chain found, and why it did not answer."""
+    """The result of one stage of the fallback chain, and why the stage did not answer."""
 
     stage: StageName
     candidates: int

@@ -26,7 +26,7 @@ CLOSED = ProblemKind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnabledSurfaces:
-    """Which parts of the application are served; health checks always are."""
+    """The parts of the application to serve; health checks are always served."""
 
     api: bool = True
     pages: bool = True

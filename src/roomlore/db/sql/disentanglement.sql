@@ -39,7 +39,7 @@ where messages.org_id = %(org_id)s
     from replies
     where replies.org_id = %(org_id)s and replies.parent_id = any (%(message_ids)s)
   )
-  and current_setting('roomlore.looking', true) is distinct from 'on'
+  and current_setting('roomlore.dry_run', true) is distinct from 'on'
 group by messages.org_id, messages.room_id
 order by messages.room_id
 on conflict (org_id, queue, subject_id) do update

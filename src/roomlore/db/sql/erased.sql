@@ -7,7 +7,7 @@ select pg_advisory_xact_lock(hashtextextended('erasure ' || %(org_id)s::text, 0)
 -- name: begin_dry_run
 select
   pg_try_advisory_xact_lock(hashtextextended('look ' || %(org_id)s::text, 0)) as is_alone,
-  set_config('roomlore.looking', 'on', true) as looks,
+  set_config('roomlore.dry_run', 'on', true) as looks,
   set_config('lock_timeout', '2s', true) as waits,
   set_config('statement_timeout', '20s', true) as takes;
 

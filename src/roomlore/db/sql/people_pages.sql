@@ -92,7 +92,7 @@ order by readers.id
 limit %(limit)s;
 
 -- name: people_for_operator
--- Counts come from `activity`. The tombstone author is left out. Beyond the end the last page is returned.
+-- Counts come from `room_activity`. The tombstone author is left out. Beyond the end the last page is returned.
 with people as materialized (
   select
     (array_agg(participants.id order by participants.id))[1] as id,

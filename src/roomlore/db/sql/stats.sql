@@ -1,5 +1,5 @@
 -- name: room_stats
--- Counts come from `activity`.
+-- Counts come from `room_activity`.
 -- Uses index: messages_in_order
 select
   rooms.id as room_id, rooms.platform, rooms.external_id,

@@ -65,7 +65,7 @@ where needed.org_id = %(org_id)s
 on conflict (org_id, queue, subject_id) do nothing;
 
 -- name: drop_unneeded_work
--- Before the vectors: a worker that writes a vector holds its row in `work`, so no vector follows.
+-- Before the vectors: a worker that writes a vector holds its row in `work_queue`, so no vector follows.
 delete from work_queue
 using messages as message
 where work_queue.org_id = %(org_id)s

@@ -1,4 +1,4 @@
-"""What agents remember: routes whose requests name an agent."""
+"""Routes that return what a named agent remembers."""
 
 from typing import Annotated
 

@@ -74,7 +74,7 @@ class PersonPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasurePreview:
-    """What the erasure of a person would remove."""
+    """The preview of the erasure of a person."""
 
     person: PersonResponse
     #: The name that has to be typed as confirmation.
