@@ -192,7 +192,7 @@ class App:
 
     @property
     def graph(self) -> GraphQueries:
-        """Graph questions: who said what, who talks to whom, and which memories are related."""
+        """Answers who said what, who talks to whom, and which memories are related."""
         from roomlore.operations.graph import GraphQueries
 
         return GraphQueries(access=self.access, settings=self.settings, projection_clients=self._servers)
