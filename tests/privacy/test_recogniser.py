@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from roomlore.db.privacy_requests import RoomParticipant
@@ -314,6 +314,7 @@ def told_by(body: str) -> list[object]:
     ]
 
 
+@example([("forget that", ""), ("Forget what I said.", "")], "\r")
 @given(
     st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(["", *QUOTED_AS])), max_size=6),
     st.sampled_from(LINE_ENDS),

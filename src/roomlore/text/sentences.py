@@ -44,9 +44,7 @@ def sentences_of(text: str) -> list[str]:
 
 
 def without_quoted_lines(body: str) -> str:
-    """Return a body without the lines that begin with a quote mark."""
-    if ">" not in body and "&gt;" not in body:
-        return body
+    """Return a body without the lines that begin with a quote mark. Each line ends with a newline character."""
     return "\n".join(line for line in body.splitlines() if not _QUOTE_MARK.match(line))
 
 
