@@ -8,11 +8,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 from weakref import WeakSet
 
+import httpx2._transports.default as transports
 import psycopg
 import psycopg.rows
 import pytest
@@ -40,6 +42,9 @@ settings.register_profile("unhurried", settings(), deadline=None)
 # For runs that only want to know whether a test fails: a smaller example that fails takes minutes to find.
 settings.register_profile("first failure", settings(deadline=None, phases=[Phase.explicit, Phase.generate]))
 settings.load_profile("unhurried")
+
+# Every client would read all certificates of the system, which takes longer than most requests.
+transports.create_ssl_context = cache(transports.create_ssl_context)
 
 #: What the test that runs has begun.
 TASKS: ContextVar[WeakSet[asyncio.Task[Any]] | None] = ContextVar("TASKS", default=None)

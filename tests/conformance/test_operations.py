@@ -1,0 +1,82 @@
+"""Every declared operation does the same on every surface: the App is the truth for HTTP, client, MCP and command line."""
+
+import psycopg
+import pytest
+
+from conformance.calls import CALLS, TOOLS_OF_OTHER_METHODS
+from conformance.conftest import MakeOrg
+from conformance.ways import (
+    DERIVED,
+    OPERATIONS,
+    Elsewhere,
+    Org,
+    as_app,
+    as_client,
+    has_words,
+    ids_in,
+    is_change,
+    on_command_line,
+    over_http,
+    records,
+    with_tool,
+)
+from operations.village import log_lines
+from roomlore.domain.errors import RoomloreError
+from roomlore.mcp.tools import TOOLS
+
+
+def test_the_table_has_every_operation_every_tool_and_every_derived_verb() -> None:
+    assert OPERATIONS.keys() - CALLS.keys() == set(), "add a call to tests/conformance/calls.py"
+    assert CALLS.keys() - OPERATIONS.keys() == set(), "no such operation"
+    assert [name for name, calls in CALLS.items() if all(call.error for call in calls)] == []
+    tools = {call.tool[0] for calls in CALLS.values() for call in calls if call.tool is not None}
+    assert tools | TOOLS_OF_OTHER_METHODS == {tool.name for tool in TOOLS}
+    verbs = {name for name, calls in CALLS.items() if any(has_words(name, call) for call in calls)}
+    assert (DERIVED.keys() & OPERATIONS.keys()) - verbs == set()
+
+
+async def done_in(org: Org, admin: psycopg.AsyncConnection) -> set[str]:
+    """Return what the audit log says was done since the story."""
+    lines = await log_lines(admin, org.app)
+    return {f"{what} {how} {org.settled(sorted(map(str, ids or [])))}" for what, how, _, _, ids in lines}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_an_operation_does_the_same_on_every_surface(
+    name: str, make_org: MakeOrg, elsewhere: Elsewhere, admin: psycopg.AsyncConnection
+) -> None:
+    people = {call.who for call in CALLS[name]}
+    shared = await make_org(people)
+    for call in CALLS[name]:
+        is_apart = call.error is None and is_change(OPERATIONS[name])
+        org = await make_org(people) if is_apart else shared
+        truth, result = await as_app(org, name, call)
+        assert (type(result) if isinstance(result, RoomloreError) else None) == call.error, truth
+        done = await done_in(org, admin)
+
+        there = await make_org(people) if is_apart else shared
+        told, received = await as_client(there, name, call)
+        assert told == truth
+        if call.error is None:
+            assert there.settled(records(received)) == org.settled(records(result))
+        assert not is_apart or await done_in(there, admin) == done
+
+        there = await make_org(people) if is_apart else shared
+        assert await over_http(elsewhere, there, name, call) == truth
+        assert not is_apart or await done_in(there, admin) == done
+
+        if call.tool is not None:
+            there = await make_org(people) if is_apart else shared
+            told = await with_tool(there, call)
+            assert told == (str(result) if call.error else ids_in(org, result))
+            assert not is_apart or await done_in(there, admin) == done
+
+        if has_words(name, call):
+            there = await make_org(people) if is_apart else shared
+            shown = await on_command_line(elsewhere, there, name, call)
+            if call.error:
+                assert str(result) in shown
+            else:
+                assert shown == ({**(truth or {}), **call.printed} if call.printed else truth)
+            # A verb that asks before it does something also looks first.
+            assert not is_apart or done <= await done_in(there, admin)
