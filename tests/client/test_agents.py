@@ -1,4 +1,7 @@
-"""An agent that joins: registered before it speaks, let in by a key, and heard as itself, from here and over HTTP."""
+"""An agent that joins: registered before it speaks, let in by a key, and heard as itself.
+
+tests/conformance shows that it comes to the same over HTTP.
+"""
 
 import asyncio
 import itertools
@@ -9,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from client.conftest import Village
+from client.conftest import MakeVillage, Village
 from ingest.stories import at
 from operations.village import ANA, BO, EVE, PIP, SQUARE, error_of, say
 from roomlore.client import Rooms
@@ -18,6 +21,11 @@ from roomlore.domain.records import Message
 from search.telling import closed
 
 README = Path(__file__).parents[2] / "README.md"
+
+
+@pytest.fixture
+async def village(make_village: MakeVillage) -> Village:
+    return await make_village(is_here=True)
 
 
 async def newest(app: Rooms, room: str) -> Message:

@@ -63,84 +63,6 @@ async def test_too_many_at_a_time_are_sent_nowhere(both: Village) -> None:
         await app.ingest_batch([say(1, ANA, SQUARE)] * (MOST_RECORDS + 1))
 
 
-async def test_records_of_our_own_format_are_taken_and_edited(village: Village) -> None:
-    app = await village("operator")
-    record = {
-        "platform": "campfire",
-        "room": "kitchen",
-        "id": "1",
-        "author": "ana",
-        "sent_at": "2026-01-01T00:00:00Z",
-    }
-
-    taken = await app.intake.add_messages([record | {"text": "No flour."}, {"id": "2"}, 3])
-    edited = await app.intake.edit("1", "Flour on Friday.", room="kitchen")
-    (told,) = await app.messages(app.operator, "kitchen")
-
-    assert [one.outcome for one in taken.items] == ["added", "skipped", "skipped"]
-    assert (taken.added, taken.skipped) == (1, 2)
-    assert edited == told.id == taken.items[0].id
-    assert (told.body, told.edited_at is None) == ("Flour on Friday.", False)
-
-
-async def test_memories_are_kept_corrected_forgotten_and_restored(village: Village) -> None:
-    app = await village("operator")
-    details: dict[str, Any] = {
-        "sources": ["m1"],
-        "about": ["bo"],
-        "tags": ["food"],
-        "importance": 4.5,
-        "task": "bake",
-    }
-
-    kept = await app.memories.remember("Bo eats no nuts.", kind="preference", **details)
-    right = await app.memories.correct(str(kept.id), "Bo eats no cashews.")
-    gone = await app.memories.archive(str(right.id))
-    back = await app.memories.restore(str(right.id))
-    why = await app.memories.provenance(app.operator, str(right.id))
-    found = await app.memories.all(app.operator, kinds=["preference"], about="bo", tags=["food"], task="bake")
-
-    assert (kept.importance, kept.tags, kept.task_id) == (4.5, ["food"], "bake")
-    assert (gone.status, back.status) == ("archived", "active")
-    assert [one.message.external_id for one in why.sources] == ["m1"]
-    assert [one.id for one in why.predecessors] == [kept.id]
-    assert found == [back] == [why.memory]
-    assert [one.id for one in await app.memories.derived_from(app.operator, "m1")] == [right.id, kept.id]
-    assert (await app.memories.search(app.operator, "who eats no cashews?"))[0].memory == back
-    assert await app.memories.all(app.operator, since=datetime.now(UTC)) == []
-    assert await app.memories.all(app.operator, statuses=[]) == []
-
-
-async def test_conversations_are_arranged(village: Village) -> None:
-    app = await village("operator")
-    before = {one.id for one in await app.conversations.all(app.operator, "attic")}
-
-    made = await app.conversations.split(["m4"], "About the roof")
-    named = await app.conversations.rename(str(made.id), "The roof")
-    marked = await app.conversations.set_sensitivity(str(made.id), "sensitive")
-    closed = await app.conversations.close(str(made.id))
-    moved = await app.conversations.move("m5", str(made.id))
-    found, said = await app.conversations.read(app.operator, str(made.id))
-
-    assert made.id not in before
-    assert (named.label, marked.sensitivity, closed.closed_at is None) == ("The roof", "sensitive", False)
-    assert found == moved
-    assert [one.message.external_id for one in said[:2]] == ["m4", "m5"]
-
-
-async def test_people_are_put_together_and_taken_apart(village: Village) -> None:
-    app = await village("operator")
-    merged = await app.people.merge("ana", "ana_home")
-    ana = await app.viewer("ana")
-    (person,) = [one for one in await app.participants(app.operator) if ana.participant_id in one.accounts]
-    parted = await app.people.split("ana_home")
-
-    assert {one.account_id for one in merged} == {"ana", "ana_home"}
-    assert all(one.is_merged for one in merged)
-    assert len(person.accounts) == len(ana.accounts) + 1 == 2
-    assert [one.account_id for one in parted] == ["ana"]
-
-
 async def test_keys_are_made_used_and_revoked(village: Village) -> None:
     app = await village("operator")
     made = await app.keys.create("member", name="phone", participant="bo", valid_for=timedelta(days=1))
@@ -175,22 +97,6 @@ async def test_an_operator_acts_for_somebody_and_can_do_no_more_then(village: Vi
     }
     assert await bo.erasure.redact("m5") in {one.id for one in await app.messages(app.operator, "attic")}
     assert (await error_of(bo.erasure.redact("m4")))[0] is NotAllowed
-
-
-async def test_agents_remember_and_are_held_back(village: Village) -> None:
-    app, pip = await village("operator"), await village("pip")
-    assert pip.principal is not None
-    await pip.memories.remember("Bo likes stairs.", kind="insight", sources=["m1"], about=["bo"])
-
-    assert await pip.agents.record_reply("square", trigger="m2", reply="m3") is None
-    assert abs(await pip.agents.reset_context("square") - datetime.now(UTC)) < timedelta(minutes=1)
-    assert await app.agents.set_injection("square", on=False) is None
-    assert await app.agents.reader("pip") == await pip.agents.reader("pip") == pip.principal
-    assert [one.content for one in await pip.agents.memories(pip.principal, "pip")] == ["Bo likes stairs."]
-    block = await pip.agents.memory_section(pip.principal, "square", topic="stairs")
-    assert [line.text for line in block.lines] == ["Bo likes stairs."]
-    assert (await error_of(app.agents.memory_section(app.operator, "square")))[0] is BadInput
-    assert (await error_of(pip.agents.reader("bo")))[0] is NotAllowed
 
 
 @pytest.mark.slow
@@ -255,93 +161,25 @@ async def test_a_room_keeps_what_was_said_for_as_long_as_it_is_told(village: Vil
     assert (await error_of(app.erasure.erase_expired(datetime(2999, 1, 1, tzinfo=UTC))))[0] is BadInput
 
 
-async def test_operators_see_how_far_the_work_has_come(village: Village) -> None:
-    app = await village("operator")
-    numbers = await app.monitoring.statistics()
-    change = await app.monitoring.set_embedding_policy("square", "thread")
-    log = await app.log(app.operator, limit=5)
-
-    assert numbers.counts.messages == 12
-    assert {room.name for room in numbers.rooms} == {"square", "attic", "cellar"}
-    assert numbers.counts.embedded.waiting == 0
-    assert change.dropped >= 0
-    assert (await app.monitoring.job_state()).failures == []
-    assert "set embedding" in {line.action for line in log}
-    assert len(await app.log(app.operator, subject=log[0].subject_ids[0] if log[0].subject_ids else None)) > 0
-
-
-@pytest.mark.slow
-async def test_a_wish_is_listed_dismissed_and_accepted(village: Village) -> None:
-    app = await village("operator")
-    await app.ingest(say(30, ANA, SQUARE, body="My locker code is 4711. Please forget that I said that."))
-    wishes = await app.privacy_requests.all(app.operator)
-    assert len(wishes) == 1
-
-    assert await app.privacy_requests.all(app.operator, status="proposed") == wishes
-
-    accepted = await app.privacy_requests.apply(str(wishes[0].id))
-    found = await app.search(app.operator, "locker code 4711")
-    withheld = await app.privacy_requests.restrictions_on(app.operator, [wishes[0].message_id])
-    counts = await app.privacy_requests.counts(app.operator)
-    dismissed = await app.privacy_requests.dismiss(str(wishes[0].id))
-
-    assert (accepted.status, dismissed.status) == ("active", "dismissed")
-    assert [one.external_id for one in accepted.covered_messages] == [
-        one.external_id for one in wishes[0].covered_messages
-    ]
-    assert {one.request_id for one in (*found.restrictions, *withheld)} == {wishes[0].id}
-    assert (counts.carried_out, counts.proposed, counts.dismissed) == (1, 0, 0)
-    assert (await app.privacy_requests.mode(), await app.privacy_requests.set_mode("propose")) == (
-        "on",
-        "propose",
-    )
-
-
+#: Refusals by methods that no declaration describes; tests/conformance has the others.
 REFUSED: dict[str, Any] = {
     "ingest": lambda app: app.ingest(say(40, BO, SQUARE)),
-    "records": lambda app: app.intake.add_messages([{}]),
-    "edit": lambda app: app.intake.edit("m1", "x"),
-    "merge": lambda app: app.people.merge("bo", "cy"),
-    "make key": lambda app: app.keys.create("operator", name="mine"),
-    "list keys": lambda app: app.keys.all(),
-    "revoke key": lambda app: app.keys.revoke("01a20"),
-    "numbers": lambda app: app.monitoring.statistics(),
-    "state": lambda app: app.monitoring.job_state(),
-    "embed": lambda app: app.monitoring.set_embedding_policy("square", "message"),
-    "open a room": lambda app: app.room_admin.open("square"),
-    "close a room": lambda app: app.room_admin.close("square"),
-    "rename a room": lambda app: app.room_admin.rename("square", "x"),
-    "list members": lambda app: app.room_admin.members("square"),
-    "add a member": lambda app: app.room_admin.add_member("square", "bo", always=True),
-    "remove a member": lambda app: app.room_admin.remove_member("square", "bo"),
     "erase a room": lambda app: app.erasure.room("square"),
     "erase a stretch": lambda app: app.erasure.range("square"),
     "erase another's": lambda app: app.erasure.message("m2"),
-    "redact another's": lambda app: app.erasure.redact("m2"),
     "erase another": lambda app: app.erasure.person("eve"),
-    "keep": lambda app: app.erasure.set_retention("square", None),
-    "expire": lambda app: app.erasure.erase_expired(),
-    "remember": lambda app: app.memories.remember("x"),
     "read as another": lambda app: app.viewer("eve"),
-    "inject": lambda app: app.agents.set_injection("square", on=True),
-    "note a reply": lambda app: app.agents.record_reply("square", trigger="m1", reply="m3"),
     "hidden message": lambda app: app.erasure.message("m7"),
     "hidden room": lambda app: app.messages(app.principal, "cellar"),
-    "hidden conversation": lambda app: app.conversations.rename("message:m7", "x"),
     "another's eyes": lambda app: app.rooms(app.operator),
     "another org": lambda app: app.rooms(Viewer.operator(OrgId(uuid7()))),
     "as another": lambda app: app.impersonate(app.operator).rooms(app.operator),
-    "no memory": lambda app: app.memories.archive("ffff"),
-    "mode of wishes": lambda app: app.privacy_requests.set_mode("off"),
-    "no wish": lambda app: app.privacy_requests.dismiss("ffff"),
-    "no receipt": lambda app: app.erasure.receipt("ffff"),
     "no time": lambda app: app.memories.all(app.principal, since=datetime(2026, 1, 1)),  # noqa: DTZ001
     "no time to search": lambda app: app.search(
         app.principal,
         "x",
         filters=roomlore_filters(since=datetime(2026, 1, 1)),  # noqa: DTZ001
     ),
-    "of two rooms": lambda app: app.conversations.split(["m1", "m4"]),
 }
 
 

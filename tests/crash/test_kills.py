@@ -125,9 +125,10 @@ async def contrast(
     return {table: rows for table, rows in unlike(found, wanted).items() if table not in but}
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("victim", VICTIMS)
-@pytest.mark.parametrize("what", ["ingest", "edit"])
+@pytest.mark.parametrize(
+    ("what", "victim", "seed"),
+    [(what, victim, seed) for seed, what in enumerate(("ingest", "edit")) for victim in VICTIMS],
+)
 async def test_after_a_kill_what_was_acknowledged_is_there_and_the_rest_whole_or_not_at_all(
     what: str, victim: str, seed: int, server: Cluster
 ):
@@ -174,8 +175,7 @@ async def left_of(
     return [word for word in traces(records, gone) if word in held]
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize(("seed", "victim"), list(enumerate(VICTIMS)))
 async def test_after_a_kill_an_erasure_has_happened_altogether_or_not_at_all(
     victim: str, seed: int, server: Cluster
 ):

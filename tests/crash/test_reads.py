@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import pytest
+
 from ingest.stories import at, author, message, room
 from roomlore.domain.errors import NotFound
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage, IncomingRoom
@@ -20,7 +22,7 @@ from roomlore.operations import App
 
 OpenApp = Callable[[str], Awaitable[App]]
 Answer = object
-VERSIONS = 20
+VERSIONS = 14
 ROOMS = ("vault", "den")
 ANA, VIC = author("ana"), author("vic")
 #: Everything there is.
@@ -171,6 +173,7 @@ async def keep_reading(
         assert any(first <= version <= last for version in fitting), (name, first, last, fitting, shown)
 
 
+@pytest.mark.slow
 async def test_what_a_read_shows_was_to_be_read_at_one_moment(open_app: OpenApp):
     wanted = await answers_in_quiet(await open_app("quiet"))
     check_worth(wanted)
@@ -181,7 +184,7 @@ async def test_what_a_read_shows_was_to_be_read_at_one_moment(open_app: OpenApp)
             together.create_task(keep_reading(name, app, viewer, telling=telling, wanted=by_version))
         together.create_task(telling.tell(app))
     assert set(telling.met) == set(READS)
-    assert min(telling.met.values()) >= 5
+    assert min(telling.met.values()) >= 3
 
 
 def check_worth(wanted: Mapping[str, list[Answer]]) -> None:

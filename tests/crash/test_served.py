@@ -114,8 +114,7 @@ async def serving(place: Place) -> AsyncGenerator[tuple[asyncio.subprocess.Proce
         await run.communicate()
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("seed", "victim"), list(enumerate(VICTIMS)))
 async def test_what_was_acknowledged_over_http_is_there(server: Cluster, victim: str, seed: int) -> None:
     place = Place(server=server, org=f"served {victim} {seed}")
     load, before = Load(), random.Random(f"{victim} {seed}").randrange(1, BEFORE)

@@ -139,7 +139,7 @@ async def test_rows_and_searches_show_what_the_rule_allows(world: World, open_ap
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @given(world=worlds())
-@settings(generated, max_examples=12)
+@settings(generated, max_examples=8)
 async def test_rows_and_searches_show_what_the_rule_allows_in_many_worlds(world: World, open_app, admin):
     await assert_rule(world, open_app, admin)
 
@@ -417,7 +417,7 @@ def names_of(told: Truth, viewer: Viewer) -> dict[UUID, str]:
 
 @pytest.mark.timeout(900)
 @given(world=worlds(), account=ACCOUNTS)
-@settings(generated, max_examples=3)
+@settings(generated, max_examples=2)
 async def test_every_answer_is_the_same_as_if_the_invisible_had_never_been_stored(
     world: World, account: str, open_app, admin
 ):
@@ -427,7 +427,7 @@ async def test_every_answer_is_the_same_as_if_the_invisible_had_never_been_store
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
 @given(world=worlds(), account=ACCOUNTS)
-@settings(generated, max_examples=12)
+@settings(generated, max_examples=8)
 async def test_every_answer_is_the_same_in_many_worlds(world: World, account: str, open_app, admin):
     await assert_no_difference(world, account, open_app, admin)
 
@@ -468,6 +468,7 @@ def assert_nothing_hidden_is_shown(world: World, bare: World, shown: str) -> Non
     assert set(words) & set(re.findall(r"\w+", answered)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @given(world=worlds())
 @settings(generated, max_examples=2)
@@ -619,7 +620,7 @@ async def test_two_accounts_read_with_one_pair_of_eyes_and_a_split_gives_back_wh
         memories=[Memory(number=0, sources=["m0", "m1"]), Memory(number=1, asserted_by="cleo")],
     )
     await load(app, world)
-    before = {account: await answers_to(app, account, world, admin) for account in ("ana", "ben", "cleo")}
+    before = {account: await answers_to(app, account, world, admin) for account in ("ana", "ben")}
     await app.people.merge("ana", "cleo")
     for account in ("ana", "cleo"):
         async with app.db.read_transaction(await app.viewer(account)) as conn:

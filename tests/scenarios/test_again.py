@@ -325,7 +325,7 @@ def test_working_through_everything_again_tells_nobody_of_a_change(workshop: Wor
 
 
 @pytest.mark.slow
-@settings(max_examples=25, **QUIETLY)
+@settings(max_examples=12, **QUIETLY)
 @given(lines=ROOMS_OF_LINES)
 def test_working_through_everything_again_changes_nothing_in_many_rooms(
     lines: list[Line], workshop: Workshop

@@ -43,7 +43,7 @@ EACH_FOR_ITSELF = {
     ("post", "/v1/messages/records"): [checks.negative_data_rejection],
 }
 #: The same each time; more of them and others, by hand, before something is given out.
-EXAMPLES = {GenerationMode.POSITIVE: 20, GenerationMode.NEGATIVE: 10}
+EXAMPLES = {GenerationMode.POSITIVE: 12, GenerationMode.NEGATIVE: 6}
 #: Nothing is too often here, nor are keys that are none: the tool shows many.
 ENDLESS = RequestLimits(rate=1e9, burst=10**9, failed_auth_rate=1e9, failed_auth_burst=10**9)
 #: What is too large to be read; the tool knows other refusals only.

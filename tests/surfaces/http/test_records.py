@@ -1,10 +1,7 @@
 """What the Python client asks for: records whole, viewers, and accounts of everybody."""
 
 import json
-from datetime import UTC, datetime
 from typing import Any
-
-import pytest
 
 from surfaces.http.conftest import Served
 
@@ -135,16 +132,6 @@ async def test_nobody_but_operators_finds_viewers(served: Served) -> None:
     assert (await pip.get("/v1/agents/pip/reader"))["role"] == "agent"
 
 
-async def test_accounts_are_those_whom_the_viewer_may_know(served: Served) -> None:
-    eve = await served.principal("eve")
-    everybody = {one["account_id"] for one in await served.operator.get("/v1/participants/accounts")}
-    known = {one["account_id"] for one in await eve.get("/v1/participants/accounts")}
-
-    assert everybody == {"ana", "ana_home", "bo", "cy", "dee", "eve", "pip"}
-    assert {"eve"} <= known < everybody
-    assert "dee" not in known
-
-
 async def test_a_context_is_told_whole_to_whom_it_is_for(served: Served) -> None:
     bo, eve = await served.principal("bo"), await served.principal("eve")
     told = await bo.post(
@@ -157,28 +144,6 @@ async def test_a_context_is_told_whole_to_whom_it_is_for(served: Served) -> None
     assert (await eve("POST", "/v1/rooms/attic/context", {})).status_code == 404
     assert (await bo("POST", "/v1/rooms/attic/context", {"limits": {"max_messages": 1}})).status_code == 400
     assert (await bo("POST", "/v1/rooms/attic/context", {"articles": True})).status_code == 400
-
-
-async def test_a_block_and_a_decision_are_for_agents_alone(served: Served) -> None:
-    pip, bo = await served.principal("pip"), await served.principal("bo")
-
-    assert (await pip.post("/v1/rooms/square/memory-section", {"topic": "mill"}))["lines"] == []
-    assert (await pip.post("/v1/rooms/square/decision", {"trigger": "m1"}))["answer"] is False
-    for what in ("memory-section", "decision"):
-        assert (await bo("POST", f"/v1/rooms/square/{what}", {})).status_code == 400
-        assert (await pip("POST", f"/v1/rooms/attic/{what}", {})).status_code == 404
-
-
-@pytest.mark.usefixtures("no_grace")
-async def test_what_a_room_keeps_no_longer_goes_when_an_operator_says_so(served: Served) -> None:
-    ana = await served.principal("ana")
-    await served.operator("PUT", "/v1/rooms/square/retention", {"retention_period": 60})
-    later = {"now": datetime(2999, 1, 1, tzinfo=UTC).isoformat()}
-
-    assert (await ana("POST", "/v1/erasures/expired", {})).status_code == 403
-    assert (await served.operator("POST", "/v1/erasures/expired", later)).status_code == 400
-    [receipt] = await served.operator.post("/v1/erasures/expired", {})
-    assert (receipt["kind"], receipt["is_clean"]) == ("expiry", True)
 
 
 async def test_half_a_surrogate_pair_is_replaced_and_keeps_nothing_out(served: Served) -> None:

@@ -269,28 +269,6 @@ async def test_no_record_opens_a_direct_room(served: Served) -> None:
     assert [told.get(f"r{number}") for number in range(5)] == ["members", "members", "members", None, "open"]
 
 
-async def test_rooms_are_set(served: Served) -> None:
-    ask = served.operator
-
-    kept = (await ask("PUT", "/v1/rooms/square/retention", {"retention_period": 86400.0})).json()
-    assert (kept["retention_period"], kept["messages"]) == (
-        86400,
-        len((await ask.get("/v1/rooms/square/messages"))["messages"]),
-    )
-    [room] = [one for one in await ask.get("/v1/rooms") if one["name"] == "square"]
-    assert (room["retention_period"], room["retention_starts_at"]) == (86400, kept["starts_at"])
-    taken_back = (await ask("PUT", "/v1/rooms/square/retention", {"retention_period": None})).json()
-    assert (taken_back["retention_period"], taken_back["starts_at"]) == (None, None)
-    set_to = await ask("PUT", "/v1/rooms/square/embedding-policy", {"policy": "thread"})
-    assert set(set_to.json()["change"]) == {"dropped", "wanted"}
-    assert (await ask("PUT", "/v1/rooms/square/injection", {"on": False})).status_code == 204
-    assert (await ask.post("/v1/rooms/square/reset-context"))["compacted_at"]
-    assert {room["embedding_policy"] for room in (await ask.get("/v1/statistics"))["rooms"]} == {
-        "thread",
-        "message",
-    }
-
-
 async def test_agents_remember_and_are_asked(served: Served) -> None:
     await served.app.drain()
     pip = await served.principal("pip")
@@ -390,13 +368,3 @@ async def test_the_log_tells_who_read(served: Served) -> None:
     (line,) = [one for one in await bo.get("/v1/audit-log") if one["action"] == "read room"]
 
     assert line["outcome"] == "done"
-
-
-async def test_keys_are_made_with_an_end(served: Served) -> None:
-    made = await served.operator.post(
-        "/v1/keys", {"role": "agent", "name": "bot", "participant": "pip", "valid_for": 3600.0}
-    )
-
-    assert made["expires_at"] > made["created_at"]
-    assert (await served.operator("POST", "/v1/keys", {"role": "member", "name": "x"})).status_code == 400
-    assert (await served.operator("DELETE", f"/v1/keys/{made['key']}")).status_code == 400

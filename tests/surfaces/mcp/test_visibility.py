@@ -19,6 +19,8 @@ from surfaces.mcp.speaking import beside
 NOBODYS = "01990000-0000-7000-8000-000000000000"
 ROOM_TEMPLATE = ResourceTemplateReference(uri="room://{room}/timeline")
 CLOSED = ("attic", "cellar")
+#: A member of each closed room, one of both, one of none, and an agent. Others hear what one of these hears.
+SOME = ("ana", "cy", "dee", "eve", "pip")
 #: Of the attic, when what the sensitive memory rests on was said.
 MEMBERS = {"ana", "bo", "dee"}
 #: By what was called and the word that named something: that word, and how it was refused.
@@ -152,7 +154,7 @@ async def reading_as(app: App, key_of: KeyOf, name: str) -> AsyncGenerator[Clien
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", PEOPLE)
+@pytest.mark.parametrize("name", SOME)
 async def test_nobody_is_told_what_is_not_theirs_nor_that_it_exists(
     told: App, key_of: KeyOf, name: str
 ) -> None:
