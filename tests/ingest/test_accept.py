@@ -101,7 +101,7 @@ async def rows(admin: psycopg.AsyncConnection, query: str, app: App) -> list[tup
     return await (await admin.execute(query, [app.org_id])).fetchall()
 
 
-def crowd(count: int = 200) -> list[IncomingMessage]:
+def crowd(count: int = 100) -> list[IncomingMessage]:
     """Return messages of ten authors in three rooms, each answering an earlier or a later one."""
     return [
         message(

@@ -303,7 +303,7 @@ DEEDS = (
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.__name__)
 async def test_whatever_is_done_reaches_the_graph(app: App, deed) -> None:

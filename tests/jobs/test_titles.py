@@ -4,7 +4,7 @@ import json
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roomlore.db.conversation_titles import TitleMessage
@@ -133,6 +133,7 @@ def test_anything_else_is_no_title(text):
     assert title(text) is None
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=120) | st.text("<>[]{}`*_#@:/\\ab \n", max_size=40))
 def test_whatever_is_a_title_is_one_short_line_without_markup(text):
     found = title(text)
@@ -145,6 +146,7 @@ def test_whatever_is_a_title_is_one_short_line_without_markup(text):
     )
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=200))
 def test_no_answer_breaks_it(answer):
     titles.title_in(answer, authors=AUTHORS)

@@ -207,6 +207,7 @@ def leads_to(node: Node, target_id: UUID) -> bool:
     return any(edge.target_id == target_id for edge in node.edges)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["qdrant", "neo4j"])
 async def test_a_repair_that_is_killed_before_anything_is_asked_for_takes_nothing_away(
     app: App, both: tuple[Shelf, Graph], monkeypatch: pytest.MonkeyPatch, target: Target

@@ -294,7 +294,7 @@ LINES = (
 
 @pytest.mark.usefixtures("no_grace")
 @pytest.mark.parametrize(
-    "remove", [*REMOVALS[:2], *(pytest.param(one, marks=pytest.mark.slow) for one in REMOVALS[2:])]
+    "remove", [REMOVALS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in REMOVALS[1:])]
 )
 async def test_what_was_removed_does_not_come_back_by_a_log(told, logs, remove):
     await tell(told, message("s", SECRET, author=ANA, sent_at=at(5)))

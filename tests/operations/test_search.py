@@ -202,6 +202,7 @@ def fits(key: str, filters: Filters, hidden: set[str]) -> bool:
     )
 )
 @settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
 async def test_whatever_filters_are_put_together_what_is_found_satisfies_each_and_nothing_else_does(
     cases, open_app
 ):

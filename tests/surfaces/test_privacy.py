@@ -53,9 +53,10 @@ def test_a_request_is_listed_with_what_it_covers_dismissed_and_applied(org: Comm
 @pytest.mark.parametrize(
     "words",
     [
+        # The other two load the model.
+        ("context", "general", "--at", "2"),
         ("search", "village account", "--room", "general"),
         ("ask", "village account", "--room", "general"),
-        ("context", "general", "--at", "2"),
     ],
 )
 def test_an_operator_is_told_what_is_withheld_beside_the_result(

@@ -95,7 +95,7 @@ async def test_what_is_not_known_is_said_plainly(app: App) -> None:
 
 
 @pytest.mark.parametrize("name", mostly_slow(PEOPLE, "eve"))
-@pytest.mark.parametrize("deed", ["search", "ask"])
+@pytest.mark.parametrize("deed", mostly_slow(["search", "ask"], "ask"))
 async def test_nobody_finds_what_they_may_not_read(app: App, name: str, deed: str) -> None:
     await village(app)
     readable = await reads(app, name)
