@@ -9,14 +9,16 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roomlore.db.search import SearchFilter
-from roomlore.domain.audience import Period
 from roomlore.domain.errors import BadInput
+from roomlore.domain.ids import RoomId
+from roomlore.domain.records import MembershipPeriod
 from roomlore.search import log_search
 from roomlore.search.log_lines import parse_line
 from roomlore.search.log_search import (
@@ -31,6 +33,7 @@ from roomlore.search.log_search import (
 )
 
 OPERATOR = LogVisibility(is_operator=True)
+GENERAL = RoomId(UUID(int=1))
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 
 
@@ -495,8 +498,14 @@ async def test_an_operator_sees_every_line(mapped):
         ({("irc", "general"): None}, []),
         ({("test", "general"): []}, []),
         ({("test", "general"): None}, ["ferry early", "ferry late"]),
-        ({("test", "general"): [Period(left_at=NOON)]}, ["ferry early"]),
-        ({("test", "general"): [Period(joined_at=NOON)]}, ["ferry late"]),
+        (
+            {("test", "general"): [MembershipPeriod(room_id=GENERAL, joined_at=None, left_at=NOON)]},
+            ["ferry early"],
+        ),
+        (
+            {("test", "general"): [MembershipPeriod(room_id=GENERAL, joined_at=NOON, left_at=None)]},
+            ["ferry late"],
+        ),
     ],
 )
 async def test_others_see_ordinary_lines_of_a_mapped_room_as_of_their_time_there(mapped, rooms, seen):

@@ -12,8 +12,8 @@ from roomlore.db import graph_nodes, work_queue
 from roomlore.db.queries import ROW_FACTORIES, Connection, Queries, RowCount
 from roomlore.db.work_queue import Task
 from roomlore.domain.ids import ConversationId, OrgId, ParticipantId, RoomId
-from roomlore.domain.projections import MembershipPeriod, Node, Point, VisibilityFilter
-from roomlore.domain.records import field_values
+from roomlore.domain.projections import Node, Point, VisibilityFilter
+from roomlore.domain.records import MembershipPeriod, field_values
 
 QUERIES = Queries("projections")
 

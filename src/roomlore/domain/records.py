@@ -27,6 +27,22 @@ class RoomMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipPeriod:
+    """A membership of a viewer in a room."""
+
+    room_id: RoomId
+    #: Inclusive; None: since before the records begin.
+    joined_at: datetime | None
+    #: Exclusive; None: still a member.
+    left_at: datetime | None
+
+    def covers(self, moment: datetime) -> bool:
+        """Return whether the moment lies in the period."""
+        has_joined = self.joined_at is None or self.joined_at <= moment
+        return has_joined and (self.left_at is None or moment < self.left_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
     """A participant or room that a message mentions, named as the viewer may know it."""
 

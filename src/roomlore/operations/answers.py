@@ -10,11 +10,10 @@ from datetime import datetime
 from functools import partial
 from time import monotonic
 
-from roomlore.db import llm_quota, memories, messages
+from roomlore.db import llm_quota, memories, messages, projections
 from roomlore.db import raw_logs as rooms_of_logs
 from roomlore.db.queries import Connection
 from roomlore.db.search import SearchFilter
-from roomlore.domain.audience import Period
 from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
 from roomlore.domain.ids import MemoryId
@@ -217,18 +216,15 @@ async def _log_visibility(conn: Connection, viewer: Viewer, logs: LogFolders) ->
         return LogVisibility(is_operator=True)
     rooms = await rooms_of_logs.rooms_named(conn, viewer.org_id, set(logs.rooms.values()))
     # An answer posted to a room quotes no closed room: later members of it could read the answer.
-    stays = [] if viewer.place else await rooms_of_logs.membership_periods(conn, [room.id for room in rooms])
-    periods = {
-        room.id: [
-            Period(joined_at=stay.joined_at, left_at=stay.left_at)
-            for stay in stays
-            if stay.room_id == room.id
-        ]
-        for room in rooms
-    }
+    periods = [] if viewer.place else await projections.viewer_memberships(conn)
     return LogVisibility(
         is_operator=False,
-        rooms={(room.platform, room.room): None if room.is_open else periods[room.id] for room in rooms},
+        rooms={
+            (room.platform, room.room): None
+            if room.is_open
+            else [period for period in periods if period.room_id == room.id]
+            for room in rooms
+        },
     )
 
 

@@ -29,10 +29,10 @@ from roomlore.db.erased import AccountName, ErasedKinds, ErasedRange, MessageNam
 from roomlore.db.queries import Connection
 from roomlore.db.rooms import erased_rooms
 from roomlore.db.search import SearchFilter
-from roomlore.domain.audience import Period
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId
 from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.records import MembershipPeriod
 from roomlore.privacy.identifiers import contains_any
 from roomlore.search.confidence import relevance
 from roomlore.search.log_lines import LogRecord, parse_json, parse_record
@@ -251,8 +251,8 @@ class LogVisibility:
     is_operator: bool
     #: For viewers who are no operators: the rooms that they may read, each with their membership periods; None for an
     #: open room.
-    rooms: Mapping[RoomName, Sequence[Period] | None] = field(
-        default_factory=dict[RoomName, Sequence[Period] | None]
+    rooms: Mapping[RoomName, Sequence[MembershipPeriod] | None] = field(
+        default_factory=dict[RoomName, Sequence[MembershipPeriod] | None]
     )
 
     def may_open(self, room: RoomName | None) -> bool:

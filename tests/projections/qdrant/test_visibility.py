@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+from domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see_message
 from projections.qdrant.stories import (
     EVERYTHING,
     EVERYWHERE,
@@ -19,9 +20,8 @@ from projections.qdrant.stories import (
     sights,
     some_id,
 )
-from roomlore.domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see_message
-from roomlore.domain.projections import MembershipPeriod, QueryFilter, VisibilityFilter
-from roomlore.domain.records import Viewer
+from roomlore.domain.projections import QueryFilter, VisibilityFilter
+from roomlore.domain.records import MembershipPeriod, Viewer
 
 TOGETHER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ORG = some_id(1000)

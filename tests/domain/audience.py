@@ -1,7 +1,7 @@
 """The visibility rules, written as an executable specification.
 
-The database decides; `db/schema.sql` states the same rules in SQL, and tests compare the two. This module gets
-every fact as an argument and looks nothing up.
+The database decides: `db/schema.sql` states the same rules in SQL, and tests compare the two. This module gets every
+fact as an argument and looks nothing up.
 
 The operator sees everything in the org. A participant sees what they wrote, whispers addressed to them, every
 other message of an open room, and the messages of a closed room sent while they were a member. Injected context is
@@ -51,7 +51,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceFacts:
+class DestinationFacts:
     """The facts about the place of an answer that visibility depends on."""
 
     room_id: RoomId | None
@@ -92,7 +92,7 @@ class ViewerFacts:
     #: The other accounts of the same person.
     accounts: frozenset[ParticipantId] = frozenset()
     #: Where the answer is posted; None: nowhere, only the viewer reads it.
-    place: PlaceFacts | None = None
+    place: DestinationFacts | None = None
 
     @property
     def reads_as_operator(self) -> bool:
@@ -197,7 +197,7 @@ def can_see_message(message: MessageFacts, viewer: ViewerFacts) -> bool:
             return _can_access(message, viewer)
 
 
-def can_post(message: MessageFacts, place: PlaceFacts) -> bool:
+def can_post(message: MessageFacts, place: DestinationFacts) -> bool:
     """Return whether all readers of a place may see a message."""
     if not place.has_readers:
         return False
@@ -336,13 +336,13 @@ def _can_see_all(messages: Iterable[MessageFacts], viewer: ViewerFacts, *, is_se
     )
 
 
-def _can_post_assertion(memory: MemoryFacts, place: PlaceFacts | None) -> bool:
+def _can_post_assertion(memory: MemoryFacts, place: DestinationFacts | None) -> bool:
     if place is None:
         return True
     return (memory.is_for_org and place.has_readers) or _is_sole_reader(memory.asserted_by, place)
 
 
-def _can_post_memory(memory: MemoryFacts, place: PlaceFacts) -> bool:
+def _can_post_memory(memory: MemoryFacts, place: DestinationFacts) -> bool:
     if not memory.sources:
         return _can_post_assertion(memory, place)
     return all(
@@ -351,12 +351,12 @@ def _can_post_memory(memory: MemoryFacts, place: PlaceFacts) -> bool:
     )
 
 
-def _is_sole_reader(participant_id: ParticipantId | None, place: PlaceFacts) -> bool:
+def _is_sole_reader(participant_id: ParticipantId | None, place: DestinationFacts) -> bool:
     readers = place.readers
     return readers is not None and len(readers) == 1 and readers[0].is_own(participant_id)
 
 
-def _all_were_members(message: MessageFacts, place: PlaceFacts) -> bool:
+def _all_were_members(message: MessageFacts, place: DestinationFacts) -> bool:
     return any(period.covers(message.sent_at) for period in place.shared_periods(message.room))
 
 
