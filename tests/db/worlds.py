@@ -623,14 +623,14 @@ class Truth:
     embedded: set[UUID]
     redacted: set[UUID]
 
-    def place(self, viewer: Viewer, own: set[UUID]) -> DestinationFacts | None:
+    def destination(self, viewer: Viewer, own: set[UUID]) -> DestinationFacts | None:
         """Who reads where a viewer's answer is posted, each person once."""
-        if viewer.place is None:
+        if viewer.destination is None:
             return None
-        room = self.rooms.get(viewer.place)
+        room = self.rooms.get(viewer.destination)
         if room is not None and room.visibility == "open":
             return DestinationFacts(room_id=room.id, readers=None)
-        said = self.messages.get(viewer.place)
+        said = self.messages.get(viewer.destination)
         accounts = {
             one.participant_id for one in self.presences if one.room == room and one.period.left_at is None
         }
@@ -660,7 +660,7 @@ class Truth:
             is_agent=all(self.kinds.get(key) == "agent" for key in own),
             periods=periods,
             accounts=frozenset(own - {one}),
-            place=self.place(viewer, own),
+            destination=self.destination(viewer, own),
         )
 
     def viewer(self, account: str) -> Viewer:

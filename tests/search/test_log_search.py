@@ -66,7 +66,7 @@ async def found(
     logs: LogFolders, question: str, access: LogVisibility = OPERATOR, scope: SearchFilter | None = None
 ):
     scanned = await log_search.scan_logs(
-        logs, question, access, scope=scope or SearchFilter(), clock=time.monotonic
+        logs, question, access, search_filter=scope or SearchFilter(), clock=time.monotonic
     )
     fit = best_candidates(scanned)
     return to_findings(scanned, question, fit, clean=lambda text: text, is_operator=access.is_operator)
@@ -433,7 +433,7 @@ async def test_since_and_until_narrow_the_lines(tmp_path):
     write(tmp_path, "b.jsonl", {"text": "ferry without time"})
     scope = SearchFilter(since=datetime(2025, 3, 2, tzinfo=UTC), until=datetime(2025, 3, 3, tzinfo=UTC))
 
-    read = await found(LogFolders(folders=[tmp_path]), "ferry", scope=scope)
+    read = await found(LogFolders(folders=[tmp_path]), "ferry", search_filter=scope)
 
     assert [line.number for line in read.lines] == [2]
 
@@ -458,7 +458,7 @@ async def test_a_cancelled_reading_ends(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_search._LogReader, "read", read)
         task = asyncio.create_task(
-            log_search.scan_logs(logs, "ferry", OPERATOR, scope=SearchFilter(), clock=clock)
+            log_search.scan_logs(logs, "ferry", OPERATOR, search_filter=SearchFilter(), clock=clock)
         )
         await asyncio.to_thread(going.wait, 20)
         task.cancel()

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from roomlore.db.erased import MessageName, RoomName
+from roomlore.db.erasure_guard import MessageName, RoomName
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import OrgId, RoomId
 

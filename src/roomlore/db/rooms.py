@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from roomlore.db import projections
-from roomlore.db.erased import RoomName, digest_of
+from roomlore.db.erasure_guard import RoomName, digest_of
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import RoomKind, Visibility

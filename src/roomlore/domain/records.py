@@ -134,7 +134,7 @@ class Viewer:
     key_id: KeyId | None = field(default=None, compare=False)
     #: Where the result will be posted: a room, or a whisper that is answered. Then only content that
     #: everybody there may see is read. None: only the viewer reads it.
-    place: RoomId | MessageId | None = None
+    destination: RoomId | MessageId | None = None
 
     @classmethod
     def operator(cls, org_id: OrgId, *, key_id: KeyId | None = None) -> "Viewer":
@@ -144,11 +144,11 @@ class Viewer:
     @property
     def is_operator(self) -> bool:
         """Whether this viewer sees everything in the org."""
-        return self.participant_id is None and self.place is None
+        return self.participant_id is None and self.destination is None
 
-    def posting(self, place: RoomId | MessageId) -> "Viewer":
-        """Return this viewer, reading for a post at a place."""
-        return replace(self, place=place)
+    def posting(self, destination: RoomId | MessageId) -> "Viewer":
+        """Return this viewer, reading for a post at a destination."""
+        return replace(self, destination=destination)
 
     def is_own(self, participant_id: ParticipantId | None) -> bool:
         """Return whether a participant is an account of the viewer."""

@@ -19,7 +19,7 @@ from roomlore.conversations.disentangler import WHISPER_SILENCE, Assignment, Dis
 from roomlore.conversations.erased_names import without_erased_names
 from roomlore.conversations.message_text import label_of
 from roomlore.conversations.window import WINDOW, ConversationMessage
-from roomlore.db import conversations, disentanglement, erased, work_queue
+from roomlore.db import conversations, disentanglement, erasure_guard, work_queue
 from roomlore.db.disentanglement import (
     ConversationAssignment,
     ConversationText,
@@ -199,7 +199,7 @@ async def _write(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, lease: LeasedRange, result: ChunkResult
 ) -> None:
     """Write the results that are still valid, and the rest of the dirty range."""
-    await erased.lock_shared(conn, org_id)
+    await erasure_guard.lock_shared(conn, org_id)
     fresh = await disentanglement.lock_range(conn, org_id, room_id)
     if fresh is None or fresh.lease_id != lease.lease_id:
         # Another worker has leased the room since, and its lease includes the changes.

@@ -8,7 +8,7 @@ from typing import Protocol, get_args
 from uuid import UUID
 
 from roomlore.agents.section_cache import CacheStatistics, SectionCache
-from roomlore.db import erased, extraction_state, llm_calls, stats, work_queue
+from roomlore.db import erasure_guard, extraction_state, llm_calls, stats, work_queue
 from roomlore.db.extraction_state import ExtractionProgress
 from roomlore.db.projections import Target
 from roomlore.db.queries import Connection
@@ -233,7 +233,7 @@ class Monitoring:
         org_id = self.access.org_id
 
         async def change(conn: Connection) -> tuple[PolicyChange, Sequence[UUID]]:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             room_id = await lookup.room(conn, org_id, room)
             return await work_queue.change_policy(conn, org_id, room_id, policy), [room_id]
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
 from roomlore.db import agents as interactions
-from roomlore.db import directory, erased, people_pages
+from roomlore.db import directory, erasure_guard, people_pages
 from roomlore.db.directory import NewAccount, ParticipantKey
 from roomlore.db.people_pages import PeopleFilter, PersonRow
 from roomlore.db.queries import Connection
@@ -71,7 +71,7 @@ class People:
         new = _new_account(name, kind=kind, platform=platform, account=account or name)
 
         async def work(conn: Connection) -> tuple[Account, Sequence[UUID]]:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
             key = (new.platform, new.account_id, new.persona)
             existing = (await directory.accounts_by_key(conn, org_id, [key])).get(key)
@@ -98,7 +98,7 @@ class People:
         org_id = self.access.org_id
 
         async def work(conn: Connection) -> tuple[list[Account], Sequence[UUID]]:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
             first = await lookup.participant(conn, org_id, one)
             second = await lookup.participant(conn, org_id, other)
@@ -121,7 +121,7 @@ class People:
         org_id = self.access.org_id
 
         async def work(conn: Connection) -> tuple[list[Account], Sequence[UUID]]:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
             split = await lookup.single_account(conn, org_id, account)
             accounts = await directory.accounts(conn, org_id, split)

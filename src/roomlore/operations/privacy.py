@@ -9,7 +9,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from roomlore.db import directory, erased, memories, messages, privacy_requests
+from roomlore.db import directory, erasure_guard, memories, messages, privacy_requests
 from roomlore.db.database import without_restrictions
 from roomlore.db.privacy_requests import RequestCounts, RequestMode, RequestReview, RequestStatus
 from roomlore.db.queries import Connection
@@ -56,18 +56,18 @@ async def restrictions_on(access: Access, viewer: Viewer, ids: Sequence[MessageI
 
 
 async def operator_restrictions(
-    access: Access, viewer: Viewer, ids: Sequence[MessageId], *, place: RoomId | MessageId | None
+    access: Access, viewer: Viewer, ids: Sequence[MessageId], *, destination: RoomId | MessageId | None
 ) -> list[RestrictedResult]:
-    """Return the requests that hide messages from an operator, or from anybody at the destination `place`.
+    """Return the requests that hide messages from an operator, or from anybody at a destination.
 
     Others get nothing. The caller must hold no other connection.
     """
     if not viewer.is_operator or not ids:
         return []
-    if place is None:
+    if destination is None:
         return [row for row in await restrictions_on(access, viewer, ids) if row.restricted_names is None]
     org_id = access.org_id
-    async with access.db.read_transaction(viewer.posting(place), apply_restrictions=True) as conn:
+    async with access.db.read_transaction(viewer.posting(destination), apply_restrictions=True) as conn:
         shown = {message.id for message in await messages.messages_by_id(conn, org_id, list(ids))}
         async with without_restrictions(conn):
             readable = {message.id for message in await messages.messages_by_id(conn, org_id, list(ids))}
@@ -273,7 +273,7 @@ class PrivacyRequests:
             raise BadInput("mode", f"must be one of {', '.join(get_args(RequestMode))}")
 
         async def work(conn: Connection) -> tuple[RequestMode, Sequence[UUID]]:
-            await erased.lock_shared(conn, self.access.org_id)
+            await erasure_guard.lock_shared(conn, self.access.org_id)
             rooms = await privacy_requests.rooms_with_requests(conn, self.access.org_id)
             await directory.lock_rooms(conn, rooms)
             before = await privacy_requests.mode(conn, self.access.org_id)
@@ -299,7 +299,7 @@ class PrivacyRequests:
 
         async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
             # Messages and erasures of the room wait for this, or this for them.
-            await erased.lock_shared(conn, self.access.org_id)
+            await erasure_guard.lock_shared(conn, self.access.org_id)
             await directory.lock_rooms(conn, [request.room_id])
             if not await write(conn, request):
                 # Raises NotFound if the request was erased with its message.
