@@ -2,14 +2,17 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.records import Account, Memory, Viewer
+from roomlore.domain.records import (
+    Account,
+    Memory,
+    Participant,
+    Viewer,
+)
 
 QUERIES = Queries("people_pages")
 
@@ -38,16 +41,9 @@ class MemoryReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PersonRow:
+class PersonRow(Participant):
     """A person, and how many match the filter."""
 
-    id: ParticipantId
-    accounts: Sequence[ParticipantId]
-    name: str
-    kind: ParticipantKind
-    message_count: int
-    first_seen_at: datetime | None
-    last_seen_at: datetime | None
     found: int
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind, RoomKind, TimestampPrecision, Visibility
 from roomlore.domain.words import qualified_room_name
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -461,3 +463,10 @@ class Provenance:
 def field_values(record: Any) -> dict[str, Any]:
     """Return the fields of a record by name, as a shallow copy."""
     return {each.name: getattr(record, each.name) for each in fields(record)}
+
+
+def convert(kind: type[Record], record: object, **changed: Any) -> Record:
+    """Return a record made from the fields that another one shares with it, and from those that are named."""
+    assert isinstance(kind, type)
+    shared = {one.name for one in fields(kind)} - set(changed)  # type: ignore[arg-type]
+    return kind(**{name: getattr(record, name) for name in shared if hasattr(record, name)}, **changed)

@@ -25,7 +25,6 @@ from roomlore.db.disentanglement import (
     ConversationText,
     Description,
     DirtyRange,
-    InferredReply,
     LeasedRange,
     NewConversation,
     RoomMessage,
@@ -33,7 +32,11 @@ from roomlore.db.disentanglement import (
 from roomlore.db.queries import Connection
 from roomlore.db.work_queue import QueueName, Task
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId
-from roomlore.domain.records import ReplyMethod, Viewer
+from roomlore.domain.records import (
+    Reply,
+    ReplyMethod,
+    Viewer,
+)
 from roomlore.jobs.runner import QueueWorker
 from roomlore.jobs.scheduler import orgs
 from roomlore.text.recognisers import asks_for_confidentiality
@@ -225,7 +228,7 @@ async def _write_results(
 ) -> None:
     unlinked = [one.id for one, now in assignments if _found(one) is not None and _stored_reply(now) is None]
     found = [
-        InferredReply(child_id=one.id, parent_id=edge[0], method=edge[1], confidence=edge[2])
+        Reply(child_id=one.id, parent_id=edge[0], method=edge[1], confidence=edge[2])
         for one, now in assignments
         if (edge := _stored_reply(now)) is not None and edge != _found(one)
     ]

@@ -361,7 +361,7 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
         self, conn: Connection, org_id: OrgId, *, drawings: Sequence[ExtractedClaims], now: datetime
     ) -> WriteResult:
         written, states = await write_claims(conn, org_id, drawings, extractor=self.extractor.name, now=now)
-        await extraction_state.record_extracted(conn, org_id, states)
+        await extraction_state.record_extracted(conn, org_id, states.items())
         return written
 
     async def _dead_letter(self, org_id: OrgId, conversation: ConversationToExtract, reason: str) -> None:

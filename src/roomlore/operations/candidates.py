@@ -15,7 +15,10 @@ from roomlore.db.search import SearchFilter
 from roomlore.domain.errors import BackendUnavailable, BadInput, IndexUnavailable
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.projections import QueryFilter, VisibilityFilter
-from roomlore.domain.records import Viewer
+from roomlore.domain.records import (
+    Viewer,
+    convert,
+)
 from roomlore.operations.access import Access
 from roomlore.projections.neo4j import Neo4jProjection, open_neo4j
 from roomlore.projections.qdrant import QdrantProjection, open_qdrant
@@ -219,7 +222,7 @@ async def _dense(
         index_name,
         vector,
         sight=query.visibility_filter,
-        query_filter=_query_filter(search_filter),
+        query_filter=convert(QueryFilter, search_filter),
         wanted=_candidate_limit(search_filter, least=DENSE_CANDIDATES, limit=limit),
     )
     return [candidate.message_id for candidate in found]
@@ -233,7 +236,7 @@ async def _lexical(
         index_name,
         query.lexemes,
         sight=query.visibility_filter,
-        query_filter=_query_filter(search_filter),
+        query_filter=convert(QueryFilter, search_filter),
         wanted=_candidate_limit(search_filter, least=LEXICAL_CANDIDATES, limit=limit),
     )
     return [*query.unindexed_ids, *(candidate.message_id for candidate in found)]
@@ -241,14 +244,3 @@ async def _lexical(
 
 def _candidate_limit(search_filter: SearchFilter, *, least: int, limit: int) -> int:
     return min(max(limit, least), MOST_PROPOSED) * (OVERFETCH if search_filter.last is not None else 1)
-
-
-def _query_filter(search_filter: SearchFilter) -> QueryFilter:
-    return QueryFilter(
-        room_ids=search_filter.room_ids,
-        author_ids=search_filter.author_ids,
-        author_kinds=search_filter.author_kinds,
-        conversation_ids=search_filter.conversation_ids,
-        since=search_filter.since,
-        until=search_filter.until,
-    )

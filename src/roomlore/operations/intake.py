@@ -14,7 +14,7 @@ from roomlore.db import client_ids, directory, disentanglement, erasure_guard, m
 from roomlore.db.client_ids import EarlierMessage
 from roomlore.db.database import Database
 from roomlore.db.directory import NewAccount, RoomForPosting
-from roomlore.db.messages import PlatformMessage, PlatformRecipient
+from roomlore.db.messages import PlatformMessage
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, DatabaseUnavailable, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
@@ -474,7 +474,7 @@ def _to_batch_result(records: Sequence[IncomingMessage | SkippedRecord], stored:
 
 
 def _edited(
-    original: PlatformMessage, text: str, *, recipients: Sequence[PlatformRecipient], now: datetime
+    original: PlatformMessage, text: str, *, recipients: Sequence[IncomingAuthor], now: datetime
 ) -> IncomingMessage:
     """Return a message as its platform sent it, with another text."""
     return IncomingMessage(
@@ -496,16 +496,7 @@ def _edited(
         body=text,
         sent_at=original.sent_at,
         kind=original.kind,
-        audience=[
-            IncomingAuthor(
-                account_id=recipient.account_id,
-                name=recipient.name,
-                kind=recipient.kind,
-                persona=recipient.persona,
-                bridged=recipient.bridged,
-            )
-            for recipient in recipients
-        ],
+        audience=recipients,
         precision=original.precision,
         order=original.sequence,
         mentions=original.mentions or (),

@@ -15,7 +15,11 @@ from roomlore.db.privacy_requests import RequestCounts, RequestMode, RequestRevi
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId, ids_matching
-from roomlore.domain.records import Message, Viewer
+from roomlore.domain.records import (
+    Message,
+    Viewer,
+    convert,
+)
 from roomlore.ingest.imports import ImportReport
 from roomlore.operations.access import Access, check_limit
 from roomlore.operations.registry import MOST_WORDS, Limit, operation
@@ -339,25 +343,14 @@ class PrivacyRequests:
             names = await memories.known_names(conn, org_id, people)
         by_id = {message.id: message for message in found}
         return [
-            PrivacyRequestView(
-                id=row.id,
-                kind=row.kind,
-                status=row.status,
-                review_reason=row.review_reason,
-                room_id=row.room_id,
-                room_name=row.room_name,
-                author_id=row.author_id,
-                author_name=row.author_name,
-                message_id=row.message_id,
-                body=row.body,
+            convert(
+                PrivacyRequestView,
+                row,
                 said_at=row.sent_at,
-                detected_by=row.detected_by,
                 restricted_names=None if row.from_ids is None else _names(names, row.from_ids),
                 exempt_names=_names(names, row.exempt_ids),
-                is_ongoing=row.is_ongoing,
                 allowed_topics=sorted(row.allowed_topics),
                 denied_topics=sorted(row.denied_topics),
-                decided_at=row.decided_at,
                 covered_messages=[by_id[key] for key in covered[row.id] if key in by_id],
             )
             for row in requests
