@@ -1,4 +1,4 @@
-"""People and the origins of memories, as far as the viewer may see them."""
+"""People, and the origins of memories, as far as the viewer may see them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -56,19 +56,21 @@ class PeopleFilter:
     kind: str = ""
     #: None for all.
     participant_ids: Sequence[ParticipantId] | None = None
+    #: Who wrote in this room, counting only their messages there; None for all.
+    room_id: RoomId | None = None
 
 
 async def list_people(
-    conn: Connection, viewer: Viewer, sought: PeopleFilter, *, skip: int, limit: int
+    conn: Connection, viewer: Viewer, sought: PeopleFilter, *, skip: int = 0, limit: int | None = None
 ) -> list[PersonRow]:
-    """Return a page of visible people, most messages first; the last page if `skip` is too large."""
+    """Return visible people, or a page of them, most messages first; the last page if `skip` is too large."""
     query = people_for_operator if viewer.is_operator else people_for_viewer
     return await query(conn, viewer.org_id, sought, skip=skip, limit=limit)
 
 
 @QUERIES.query
 async def people_for_operator(
-    conn: Connection, org_id: OrgId, sought: PeopleFilter, *, skip: int, limit: int
+    conn: Connection, org_id: OrgId, sought: PeopleFilter, *, skip: int, limit: int | None
 ) -> list[PersonRow]:
     """Return a page of the people of an org."""
     ...
@@ -76,7 +78,7 @@ async def people_for_operator(
 
 @QUERIES.query
 async def people_for_viewer(
-    conn: Connection, org_id: OrgId, sought: PeopleFilter, *, skip: int, limit: int
+    conn: Connection, org_id: OrgId, sought: PeopleFilter, *, skip: int, limit: int | None
 ) -> list[PersonRow]:
     """Return a page of the people that a viewer may know of."""
     ...
