@@ -631,7 +631,7 @@ async def test_every_call_leaves_one_line_with_ids_only(app: App, talks: Ids, ad
 @pytest.fixture
 def elsewhere(app: App, admin, monkeypatch):
     """Let a message be moved by somebody else once the next change has looked and before it begins."""
-    keep_out = "roomlore.operations.conversations.erased.lock_shared"
+    keep_out = "roomlore.operations.conversations.erasure_guard.lock_shared"
     really = erasure_guard.lock_shared
 
     async def once(mark: str, conversation: str):

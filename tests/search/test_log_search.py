@@ -63,10 +63,13 @@ def ours(number: int, text: str, **fields):
 
 
 async def found(
-    logs: LogFolders, question: str, access: LogVisibility = OPERATOR, scope: SearchFilter | None = None
+    logs: LogFolders,
+    question: str,
+    access: LogVisibility = OPERATOR,
+    search_filter: SearchFilter | None = None,
 ):
     scanned = await log_search.scan_logs(
-        logs, question, access, search_filter=scope or SearchFilter(), clock=time.monotonic
+        logs, question, access, search_filter=search_filter or SearchFilter(), clock=time.monotonic
     )
     fit = best_candidates(scanned)
     return to_findings(scanned, question, fit, clean=lambda text: text, is_operator=access.is_operator)
