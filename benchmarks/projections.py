@@ -300,13 +300,13 @@ class Sides:
 
     async def near(self, text: str) -> list[MessageId]:
         found = await self.copied.search_dense(
-            self.copy, vector_of(text), sight=self.sight, narrowing=EVERYWHERE, wanted=20
+            self.copy, vector_of(text), sight=self.sight, query_filter=EVERYWHERE, wanted=20
         )
         return [one.message_id for one in found]
 
     async def worded(self, text: str) -> list[MessageId]:
         found = await self.copied.search_lexical(
-            self.copy, text.split(), sight=self.sight, narrowing=EVERYWHERE, wanted=40
+            self.copy, text.split(), sight=self.sight, query_filter=EVERYWHERE, wanted=40
         )
         return [one.message_id for one in found]
 
@@ -315,13 +315,13 @@ class Sides:
             self.viewer, generic_plan=True, apply_restrictions=True
         ) as conn:
             measure = (
-                await proposals.filter_size(conn, SearchFilter())
+                await proposals.filter_size(conn, None)
                 if by_index
                 else FilterSize(message_count=0, indexed_lengths=())
             )
             vector = (Summing(DIMENSIONS).model_id, vector_of(text))
             found = await proposals.dense_candidates(
-                conn, vector, scope=SearchFilter(), measure=measure, wanted=20
+                conn, vector, search_filter=SearchFilter(), measure=measure, wanted=20
             )
         return [one.message_id for one in found]
 
@@ -329,9 +329,9 @@ class Sides:
         async with self.app.db.read_transaction(
             self.viewer, generic_plan=True, apply_restrictions=True
         ) as conn:
-            measure = await proposals.filter_size(conn, SearchFilter())
+            measure = await proposals.filter_size(conn, None)
             found = await proposals.lexical_candidates(
-                conn, text, scope=SearchFilter(), measure=measure, wanted=wanted
+                conn, text, search_filter=SearchFilter(), measure=measure, wanted=wanted
             )
         return list(found.message_ids)
 

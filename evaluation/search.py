@@ -199,7 +199,9 @@ async def _searched(
 ) -> MessageSearchResult:
     async with app.db.read_transaction(viewer, generic_plan=True, apply_restrictions=True) as conn:
         scope = await _scope(conn, app, question)
-        return await search_messages(conn, viewer, query, scope=scope, limit=EXCHANGES, features=features)
+        return await search_messages(
+            conn, viewer, query, search_filter=scope, limit=EXCHANGES, features=features
+        )
 
 
 async def _scope(conn: Connection, app: App, question: Question) -> SearchFilter:

@@ -15,7 +15,7 @@ START = datetime.now(UTC) - timedelta(days=1)
 ATTIC = room(
     "attic", visibility="members", members=tuple(IncomingMembership(author=who) for who in (ANA, PIP))
 )
-EXPERIENCES = "select memory_id from experiences(%s, row(null, null, null, null, null, null, true, null, now())::experience_scope, 99)"
+EXPERIENCES = "select memory_id from experiences(%s, row(null, null, null, null, null, null, true, null, now())::experience_filter, 99)"
 
 
 @pytest.fixture

@@ -1157,7 +1157,7 @@ HUMAN, EVER, NEVER = "array['human']", "'-infinity'", "'infinity'"
 
 
 def scope(*, rooms: str = "null", kinds: str = "null", since: str = "null", until: str = "null") -> str:
-    return f"row({rooms}, null, {kinds}, null, null, {since}, {until}, null, null, null)::search_scope"
+    return f"row({rooms}, null, {kinds}, null, null, {since}, {until}, null, null, null)::search_filter"
 
 
 ODD_CALLS = [

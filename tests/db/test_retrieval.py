@@ -22,7 +22,7 @@ async def worded(
     """Return the bodies of what words alone propose, best first."""
     async with app.db.read_transaction(viewer or app.operator) as conn:
         found = await search.lexical_candidates(
-            conn, question, scope=SearchFilter(**scope), measure=size, wanted=60
+            conn, question, search_filter=SearchFilter(**scope), measure=size, wanted=60
         )
         rows = await (
             await conn.execute("select id, body from messages where id = any (%s)", [list(found.message_ids)])
@@ -70,12 +70,14 @@ async def test_a_vector_of_another_length_finds_nothing_and_tells_nothing(app: A
         async with app.db.read_transaction(viewer) as conn:
             for size in (SMALL, FilterSize(message_count=1_000_000, indexed_lengths=(384,))):
                 assert (
-                    await search.dense_candidates(conn, odd, scope=SearchFilter(), measure=size, wanted=5)
+                    await search.dense_candidates(
+                        conn, odd, search_filter=SearchFilter(), measure=size, wanted=5
+                    )
                     == []
                 )
             ids = [row[0] for row in await (await conn.execute("select id from messages")).fetchall()]
             around = await search.context_window(
-                conn, ids, lexemes=[], vector=odd, scope=SearchFilter(), reach=1
+                conn, ids, lexemes=[], vector=odd, search_filter=SearchFilter(), reach=1
             )
             assert [row.similarity for row in around] == [None]
 
@@ -117,7 +119,9 @@ async def test_vectors_that_no_index_holds_are_found_in_large_orgs_too(app: App,
     odd = ("other", np.array([1, 0, 0], np.float32))
     large = FilterSize(message_count=1_000_000, indexed_lengths=(384,))
     async with app.db.read_transaction(app.operator) as conn:
-        [near] = await search.dense_candidates(conn, odd, scope=SearchFilter(), measure=large, wanted=5)
+        [near] = await search.dense_candidates(
+            conn, odd, search_filter=SearchFilter(), measure=large, wanted=5
+        )
     assert near.similarity == 1
 
 
@@ -131,7 +135,7 @@ async def test_what_few_said_is_found_among_what_many_said(app: App):
     for size in (LARGE, replace(LARGE, indexed_lengths=(384,))):
         async with app.db.read_transaction(app.operator) as conn:
             scope = SearchFilter(author_ids=[ana])
-            [near] = await search.dense_candidates(conn, vector, scope=scope, measure=size, wanted=5)
+            [near] = await search.dense_candidates(conn, vector, search_filter=scope, measure=size, wanted=5)
         assert near.similarity > 0
         assert await worded(app, "lantern is lit", size=size, author_ids=[ana]) == ["a lantern for the boat"]
         assert await worded(app, "lantern", size=size, since=since, until=None) == []
@@ -148,7 +152,7 @@ async def test_what_few_said_is_looked_for_in_the_rooms_of_the_scope_alone(app: 
         found = await worded(app, "lantern", size=LARGE, author_ids=[ana], room_ids=where)
         async with app.db.read_transaction(app.operator) as conn:
             scope = SearchFilter(author_ids=[ana], room_ids=where)
-            near = await search.dense_candidates(conn, asked, scope=scope, measure=LARGE, wanted=5)
+            near = await search.dense_candidates(conn, asked, search_filter=scope, measure=LARGE, wanted=5)
         assert len(near) == len(found) == count
         assert "a lantern for the boat" in found
 
@@ -162,12 +166,12 @@ async def test_what_was_said_later_changes_neither_rarities_nor_what_is_answered
     last = (await app.messages(app.operator, "general"))[-1].position
     async with app.db.read_transaction(app.operator) as conn:
         before = await search.lexical_candidates(
-            conn, "lantern", scope=SearchFilter(last=last), measure=LARGE, wanted=5
+            conn, "lantern", search_filter=SearchFilter(last=last), measure=LARGE, wanted=5
         )
     await app.ingest_batch(later)
     async with app.db.read_transaction(app.operator) as conn:
         after = await search.lexical_candidates(
-            conn, "lantern", scope=SearchFilter(last=last), measure=LARGE, wanted=5
+            conn, "lantern", search_filter=SearchFilter(last=last), measure=LARGE, wanted=5
         )
     assert before == after
     assert await worded(app, "lantern", size=SMALL, last=last, answered=True) == []

@@ -235,8 +235,10 @@ async def test_policies_and_views_have_the_same_rules(admin):
         return re.sub(r"[\s();]|roomlore\.|messages\.|AS\w+", "", text)
 
     assert bare(anywhere.split("WHERE", 1)[1]) == bare(policies["read"])
-    of_place = bare(policies["place"]).removeprefix("org_id=SELECTcurrent_orgAScurrent_orgAND")
-    assert bare(readable.split("WHERE", 1)[1]) == f"{bare(policies['read'])}AND{of_place}"
+    of_destination = bare(policies["destination_readers"]).removeprefix(
+        "org_id=SELECTcurrent_orgAScurrent_orgAND"
+    )
+    assert bare(readable.split("WHERE", 1)[1]) == f"{bare(policies['read'])}AND{of_destination}"
 
 
 # What is written about it

@@ -16,13 +16,13 @@ import psycopg
 import pytest
 from hypothesis import strategies as st
 
-from roomlore.domain.audience import (
+from domain.audience import (
     ConversationFacts,
+    DestinationFacts,
     Membership,
     MemoryFacts,
     MessageFacts,
     Period,
-    PlaceFacts,
     RoomFacts,
     ViewerFacts,
     can_see_audit_line,
@@ -623,28 +623,28 @@ class Truth:
     embedded: set[UUID]
     redacted: set[UUID]
 
-    def place(self, viewer: Viewer, own: set[UUID]) -> PlaceFacts | None:
+    def destination(self, viewer: Viewer, own: set[UUID]) -> DestinationFacts | None:
         """Who reads where a viewer's answer is posted, each person once."""
-        if viewer.place is None:
+        if viewer.destination is None:
             return None
-        room = self.rooms.get(viewer.place)
+        room = self.rooms.get(viewer.destination)
         if room is not None and room.visibility == "open":
-            return PlaceFacts(room_id=room.id, readers=None)
-        said = self.messages.get(viewer.place)
+            return DestinationFacts(room_id=room.id, readers=None)
+        said = self.messages.get(viewer.destination)
         accounts = {
             one.participant_id for one in self.presences if one.room == room and one.period.left_at is None
         }
         if said is not None and said.kind == "whisper":
             accounts = {said.author_id, *said.audience}
         if not (accounts and (viewer.participant_id is None or accounts & own)):
-            return PlaceFacts(room_id=None, readers=())
+            return DestinationFacts(room_id=None, readers=())
         persons = {self.persons.get(key, key): key for key in accounts}
         readers = [Viewer(org_id=viewer.org_id, participant_id=key) for key in persons.values()]
         room_id = room.id if room is not None else said.room.id
-        named = PlaceFacts(room_id=room_id, readers=[self.facts(one) for one in readers])
+        named = DestinationFacts(room_id=room_id, readers=[self.facts(one) for one in readers])
         if room is None or room.id in self.listed:
             return named
-        return PlaceFacts(room_id=room_id, readers=None, member_periods=named.shared_periods(room))
+        return DestinationFacts(room_id=room_id, readers=None, member_periods=named.shared_periods(room))
 
     def facts(self, viewer: Viewer) -> ViewerFacts:
         one = viewer.participant_id
@@ -660,7 +660,7 @@ class Truth:
             is_agent=all(self.kinds.get(key) == "agent" for key in own),
             periods=periods,
             accounts=frozenset(own - {one}),
-            place=self.place(viewer, own),
+            destination=self.destination(viewer, own),
         )
 
     def viewer(self, account: str) -> Viewer:

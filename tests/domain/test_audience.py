@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.domain.audience import (
+from domain.audience import (
     ConversationFacts,
     MemoryFacts,
     MessageFacts,

@@ -10,8 +10,8 @@ import psycopg
 from hypothesis import strategies as st
 
 from db.worlds import Truth, World, load, made_id, merge, truth, worlds
+from domain.audience import can_see_conversation, can_see_memory
 from roomlore.db.graph import ParticipantCount, RelatedMemory
-from roomlore.domain.audience import can_see_conversation, can_see_memory
 from roomlore.domain.projections import tag_id
 from roomlore.domain.records import Viewer
 from roomlore.operations import App

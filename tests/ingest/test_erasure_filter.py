@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from ingest.stories import at, author, message, room
-from roomlore.db.erased import ErasedRange, account_digest
+from roomlore.db.erasure_guard import ErasedRange, account_digest
 from roomlore.db.messages import StoredVersion
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, uuid7

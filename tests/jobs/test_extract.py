@@ -509,7 +509,7 @@ async def test_what_waits_is_found_through_an_index_among_very_many(app: App, ad
     )
     await admin.execute("analyze conversations")
     async with app.db.read_transaction(app.operator) as conn:
-        text = extraction_state.QUERIES.by_name["pending"].text.as_string(conn)
+        text = extraction_state.QUERIES.by_name["pending"].as_string(conn)
         params = {"org_id": app.org_id, "now": LATER, "limit": 100}
         plan = await (await conn.execute(f"explain (analyze, costs off) {text}", params)).fetchall()
     told = "\n".join(row[0] for row in plan)

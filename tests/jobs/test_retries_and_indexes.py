@@ -303,11 +303,11 @@ async def test_what_an_index_finds_is_what_is_nearest(app: App, db: Database, di
     assert await build(db, 100) == 1
     vector = (embedder.model_id, embedder.embed(["Ana: word 7"])[0])
     async with app.db.read_transaction(app.operator) as conn:
-        measured = await search.filter_size(conn, SearchFilter())
+        measured = await search.filter_size(conn, None)
         assert measured.indexed_lengths == [dimensions]
         ways = [replace(measured, message_count=count) for count in (1, 1_000_000)]
         exact, walked = [
-            await search.dense_candidates(conn, vector, scope=SearchFilter(), measure=way, wanted=5)
+            await search.dense_candidates(conn, vector, search_filter=SearchFilter(), measure=way, wanted=5)
             for way in ways
         ]
     assert [one.message_id for one in walked] == [one.message_id for one in exact]

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from roomlore.db import directory, erased
+from roomlore.db import directory, erasure_guard
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.queries import Connection
 from roomlore.domain.ids import MemoryId, uuid7
@@ -36,7 +36,7 @@ async def kept(
     )
 
     async def work(conn: Connection) -> UpsertResult | None:
-        await erased.lock_shared(conn, org_id)
+        await erasure_guard.lock_shared(conn, org_id)
         await directory.lock_rooms(conn, {one.room_id for one in found})
         return await upsert(conn, org_id, draft)
 

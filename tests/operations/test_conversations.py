@@ -12,7 +12,7 @@ import pytest
 from ingest.stories import at, author, message, room
 from operations.village import error_of, log_lines
 from privacy.village import converse, ids_of, link, tangle
-from roomlore.db import erased
+from roomlore.db import erasure_guard
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.records import AssignedMessage, Viewer
@@ -631,8 +631,8 @@ async def test_every_call_leaves_one_line_with_ids_only(app: App, talks: Ids, ad
 @pytest.fixture
 def elsewhere(app: App, admin, monkeypatch):
     """Let a message be moved by somebody else once the next change has looked and before it begins."""
-    keep_out = "roomlore.operations.conversations.erased.lock_shared"
-    really = erased.lock_shared
+    keep_out = "roomlore.operations.conversations.erasure_guard.lock_shared"
+    really = erasure_guard.lock_shared
 
     async def once(mark: str, conversation: str):
         async def meanwhile(conn, org_id) -> None:

@@ -27,7 +27,7 @@ from operations.village import (
     whole_village,
 )
 from roomlore.context.render import to_openai
-from roomlore.db import erased
+from roomlore.db import erasure_guard
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.operations import App
@@ -318,7 +318,7 @@ async def test_what_an_erasure_would_remove_is_not_added_while_it_is_under_way(
     held, release = asyncio.Event(), asyncio.Event()
 
     async def erase(conn: Connection) -> None:
-        await erased.lock_exclusive(conn, told.org_id)
+        await erasure_guard.lock_exclusive(conn, told.org_id)
         held.set()
         await release.wait()
 

@@ -11,7 +11,7 @@ import pytest
 from ingest.stories import at, author, message
 from privacy.village import ANA, changes, dump, participant, settle, told
 from roomlore.db.database import Database
-from roomlore.db.erased import lock_exclusive
+from roomlore.db.erasure_guard import lock_exclusive
 from roomlore.domain.errors import BadInput
 from roomlore.domain.vectors import Vectors
 from roomlore.ingest import accept as accept_module

@@ -226,7 +226,9 @@ async def test_a_copy_counts_words_as_the_database_does(house: App):
         ids = await projections.ids_after(conn, house.org_id, None, limit=100)
         points = await projections.points(conn, house.org_id, ids, model="none", version=1)
         lexemes = sorted({lexeme for one in points for lexeme in one.lexemes})
-        rows = await context_window(conn, ids, lexemes=lexemes, vector=None, scope=SearchFilter(), reach=0)
+        rows = await context_window(
+            conn, ids, lexemes=lexemes, vector=None, search_filter=SearchFilter(), reach=0
+        )
     counted = {
         row.message_id: {key: count for key, count in zip(lexemes, row.counts or (), strict=False) if count}
         for row in rows

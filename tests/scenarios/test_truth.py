@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
-from roomlore.domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see_message
+from domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see_message
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Viewer
 from scenarios.truth import MERGED, OPERATOR, STRANGER, Truth, room_id

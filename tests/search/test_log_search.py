@@ -9,14 +9,16 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roomlore.db.search import SearchFilter
-from roomlore.domain.audience import Period
 from roomlore.domain.errors import BadInput
+from roomlore.domain.ids import RoomId
+from roomlore.domain.records import MembershipPeriod
 from roomlore.search import log_search
 from roomlore.search.log_lines import parse_line
 from roomlore.search.log_search import (
@@ -31,6 +33,7 @@ from roomlore.search.log_search import (
 )
 
 OPERATOR = LogVisibility(is_operator=True)
+GENERAL = RoomId(UUID(int=1))
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 
 
@@ -60,10 +63,13 @@ def ours(number: int, text: str, **fields):
 
 
 async def found(
-    logs: LogFolders, question: str, access: LogVisibility = OPERATOR, scope: SearchFilter | None = None
+    logs: LogFolders,
+    question: str,
+    access: LogVisibility = OPERATOR,
+    search_filter: SearchFilter | None = None,
 ):
     scanned = await log_search.scan_logs(
-        logs, question, access, scope=scope or SearchFilter(), clock=time.monotonic
+        logs, question, access, search_filter=search_filter or SearchFilter(), clock=time.monotonic
     )
     fit = best_candidates(scanned)
     return to_findings(scanned, question, fit, clean=lambda text: text, is_operator=access.is_operator)
@@ -430,7 +436,7 @@ async def test_since_and_until_narrow_the_lines(tmp_path):
     write(tmp_path, "b.jsonl", {"text": "ferry without time"})
     scope = SearchFilter(since=datetime(2025, 3, 2, tzinfo=UTC), until=datetime(2025, 3, 3, tzinfo=UTC))
 
-    read = await found(LogFolders(folders=[tmp_path]), "ferry", scope=scope)
+    read = await found(LogFolders(folders=[tmp_path]), "ferry", search_filter=scope)
 
     assert [line.number for line in read.lines] == [2]
 
@@ -455,7 +461,7 @@ async def test_a_cancelled_reading_ends(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_search._LogReader, "read", read)
         task = asyncio.create_task(
-            log_search.scan_logs(logs, "ferry", OPERATOR, scope=SearchFilter(), clock=clock)
+            log_search.scan_logs(logs, "ferry", OPERATOR, search_filter=SearchFilter(), clock=clock)
         )
         await asyncio.to_thread(going.wait, 20)
         task.cancel()
@@ -495,8 +501,14 @@ async def test_an_operator_sees_every_line(mapped):
         ({("irc", "general"): None}, []),
         ({("test", "general"): []}, []),
         ({("test", "general"): None}, ["ferry early", "ferry late"]),
-        ({("test", "general"): [Period(left_at=NOON)]}, ["ferry early"]),
-        ({("test", "general"): [Period(joined_at=NOON)]}, ["ferry late"]),
+        (
+            {("test", "general"): [MembershipPeriod(room_id=GENERAL, joined_at=None, left_at=NOON)]},
+            ["ferry early"],
+        ),
+        (
+            {("test", "general"): [MembershipPeriod(room_id=GENERAL, joined_at=NOON, left_at=None)]},
+            ["ferry late"],
+        ),
     ],
 )
 async def test_others_see_ordinary_lines_of_a_mapped_room_as_of_their_time_there(mapped, rooms, seen):

@@ -14,7 +14,11 @@ async def scoped(app, question, **scope):
     """Search by words in a scope that the App does not offer."""
     async with app.db.read_transaction(app.operator) as conn:
         found = await search_messages(
-            conn, app.operator, SearchQuery(text=question, vector=None), scope=SearchFilter(**scope), limit=10
+            conn,
+            app.operator,
+            SearchQuery(text=question, vector=None),
+            search_filter=SearchFilter(**scope),
+            limit=10,
         )
     return sorted(key for hit in found.hits for key in ids(hit))
 
@@ -51,7 +55,9 @@ async def test_hit_has_its_whole_thread_and_marks_the_matches(app):
 async def by_words(app, question, limit=10):
     async with app.db.read_transaction(app.operator) as conn:
         asked = SearchQuery(text=question, vector=None)
-        return (await search_messages(conn, app.operator, asked, scope=SearchFilter(), limit=limit)).hits
+        return (
+            await search_messages(conn, app.operator, asked, search_filter=SearchFilter(), limit=limit)
+        ).hits
 
 
 async def test_a_limit_counts_exchanges_and_finds_of_one_share_a_place(app):

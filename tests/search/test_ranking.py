@@ -28,7 +28,7 @@ ASKED = QueryTerms(stems=["boat", "harbour"], rarities=[1.0, 3.0])
 
 
 def row(number: int, *counts: int, follows: bool = True, **more) -> ContextMessage:
-    given = {"author_name": "Ana", "size": 5, "similarity": 0.0, "fits": True} | more
+    given = {"author_name": "Ana", "size": 5, "similarity": 0.0, "matches_filter": True} | more
     message_id = MessageId(UUID(int=number))
     return ContextMessage(message_id=message_id, follows=follows, counts=counts or None, **given)
 
@@ -82,7 +82,7 @@ def test_words_of_neighbours_are_covered_together():
 
 
 def test_message_outside_the_filter_counts_as_a_neighbour_only():
-    rows = [row(1, 1, 1, follows=False, fits=False), row(2), row(3, follows=False)]
+    rows = [row(1, 1, 1, follows=False, matches_filter=False), row(2), row(3, follows=False)]
     assert ranked(*rows) == [2, 3]
 
 
@@ -133,11 +133,20 @@ ROWS = st.lists(
 @given(drawn=ROWS, most=st.integers(1, 40))
 def test_scores_are_bounded_and_ordered(drawn, most: int):
     rows = [
-        row(n, *(counts or ()), follows=follows and n > 0, size=size, similarity=similarity, fits=fits)
+        row(
+            n,
+            *(counts or ()),
+            follows=follows and n > 0,
+            size=size,
+            similarity=similarity,
+            matches_filter=fits,
+        )
         for n, (counts, follows, size, similarity, fits) in enumerate(drawn)
     ]
     found = score_messages(rows, ASKED, limit=most)
-    own = [one for one in rows if one.fits and (one.counts is not None or one.similarity is not None)]
+    own = [
+        one for one in rows if one.matches_filter and (one.counts is not None or one.similarity is not None)
+    ]
     assert len(found) == min(most, len(own))
     assert {one.message_id for one in found} <= {one.message_id for one in own}
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)

@@ -15,7 +15,7 @@ from functools import partial
 from roomlore.agents.recall import RELEVANCE_THRESHOLD, matching_memories
 from roomlore.context.memory_section import one_line
 from roomlore.context.tokens import estimate_tokens
-from roomlore.db import directory, erased, injections, outbox, work_queue
+from roomlore.db import directory, erasure_guard, injections, outbox, work_queue
 from roomlore.db.directory import NewAccount
 from roomlore.db.injections import InjectedMemory, InjectionTarget
 from roomlore.db.queries import Connection
@@ -89,7 +89,7 @@ class InjectionWorker(QueueWorker):
         matches: Sequence[Memory],
         now: datetime,
     ) -> None:
-        await erased.lock_shared(conn, org_id)
+        await erasure_guard.lock_shared(conn, org_id)
         author = await _author(conn, org_id)
         await directory.lock_rooms(conn, [target.room_id])
         # Checked again, because another worker may have delivered meanwhile.
@@ -115,7 +115,7 @@ class InjectionWorker(QueueWorker):
 
     async def _revoke_inactive(self, org_id: OrgId) -> None:
         async def sweep(conn: Connection) -> int:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             return await injections.revoke_inactive(conn, org_id, limit=_SWEEP_BATCH)
 
         while await self.db.change(org_id, sweep) == _SWEEP_BATCH:

@@ -14,7 +14,7 @@ from functools import partial
 
 from roomlore.context.memory_section import one_line
 from roomlore.conversations.erased_names import reject_erased_names
-from roomlore.db import agents, directory, erased, work_queue
+from roomlore.db import agents, directory, erasure_guard, work_queue
 from roomlore.db.agents import AgentReply
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.queries import Connection
@@ -98,7 +98,7 @@ class InteractionWorker(QueueWorker):
         return len(tasks)
 
     async def _remember(self, conn: Connection, org_id: OrgId, tasks: Sequence[Task]) -> None:
-        await erased.lock_shared(conn, org_id)
+        await erasure_guard.lock_shared(conn, org_id)
         found = await agents.agent_replies(conn, org_id, [task.subject_id for task in tasks])
         await directory.lock_rooms(conn, {one.room_id for one in found})
         current = await work_queue.finish(conn, org_id, self.queue, tasks)

@@ -47,7 +47,7 @@ async def recall(
     read = await memories.memories_by_id(conn, org_id, [one.memory_id for one in found])
     by_id = {memory.id: memory for memory in read}
     return [
-        RankedMemory(memory=by_id[one.memory_id], weight=one.weight, is_on_topic=one.fits)
+        RankedMemory(memory=by_id[one.memory_id], weight=one.weight, is_on_topic=one.is_on_topic)
         for one in found
         if one.memory_id in by_id
     ]

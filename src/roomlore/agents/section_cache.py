@@ -35,7 +35,7 @@ class SectionKey:
     agent_ids: frozenset[ParticipantId]
     room_id: RoomId
     #: Where the answer will be posted; None if it will not be posted.
-    place: RoomId | MessageId | None
+    destination: RoomId | MessageId | None
     topic: str
     #: The participants of the conversation, without the agent.
     present: frozenset[ParticipantId]
@@ -136,7 +136,7 @@ async def section_key_of(
         agent_id=viewer.participant_id,
         agent_ids=own,
         room_id=room_id,
-        place=viewer.place,
+        destination=viewer.destination,
         topic=scene.topic,
         present=frozenset(scene.people) - own,
     )

@@ -14,6 +14,7 @@ from roomlore.db.agents import InteractionStats
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.phrases import count_phrase
+from roomlore.domain.records import convert
 
 #: The age at which an interaction has half its weight.
 HALF_LIFE = timedelta(days=90)
@@ -56,20 +57,7 @@ class Relationship:
 
 def relationship(met: InteractionStats) -> Relationship:
     """Return the relationship of an agent with somebody."""
-    return Relationship(
-        participant_id=met.id,
-        name=met.name,
-        kind=met.kind,
-        trust=trust(met),
-        reasons=reasons(met),
-        conversations=met.conversations,
-        messages=met.messages,
-        answered=met.answered,
-        answers=met.answers,
-        confirmed=met.confirmed,
-        corrected=met.corrected,
-        last_met_at=met.last_met_at,
-    )
+    return convert(Relationship, met, participant_id=met.id, trust=trust(met), reasons=reasons(met))
 
 
 def trust(met: InteractionStats) -> float:

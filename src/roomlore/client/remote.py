@@ -10,9 +10,9 @@ from roomlore.client import codec
 from roomlore.client.codec import segment
 from roomlore.client.session import Session, fetch_all
 from roomlore.domain.receipts import Receipt
-from roomlore.domain.records import AssignedMessage, Conversation, Viewer
+from roomlore.domain.records import AssignedMessage, Conversation, Viewer, convert
 from roomlore.operations.registry import Operation, check_zone, operations_of
-from roomlore.operations.responses import ConversationResponse, ReceiptResponse, TimelinePage, convert
+from roomlore.operations.responses import ConversationResponse, ReceiptResponse, TimelinePage
 
 Service = TypeVar("Service")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from roomlore.conversations.message_text import tokens
-from roomlore.db import erased as db_erased
+from roomlore.db import erasure_guard
 from roomlore.db.disentanglement import ConversationText
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.queries import Connection
@@ -17,10 +17,10 @@ from roomlore.domain.words import name_forms
 
 async def erased_name_words(conn: Connection, org_id: OrgId, texts: Iterable[str]) -> set[str]:
     """Return the words in these texts that are names of erased persons."""
-    if not await db_erased.has_names(conn, org_id):
+    if not await erasure_guard.has_names(conn, org_id):
         return set()
     words = {word for text in texts for word in tokens(text)}
-    return await db_erased.erased_words(conn, org_id, {word: name_forms(word) for word in words})
+    return await erasure_guard.erased_words(conn, org_id, {word: name_forms(word) for word in words})
 
 
 async def without_erased_names(
@@ -39,5 +39,5 @@ async def reject_erased_names(
     found = await erased_name_words(conn, org_id, told)
     if not found:
         return drafts
-    names = await db_erased.distinctive_words(conn, found)
+    names = await erasure_guard.distinctive_words(conn, found)
     return [one for one, text in zip(drafts, told, strict=True) if names.isdisjoint(tokens(text))]

@@ -66,7 +66,7 @@ class WeightedMemory:
     memory_id: MemoryId
     weight: float
     #: Whether it shares a word with the topic; true where there is no topic.
-    fits: bool
+    is_on_topic: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,8 +141,8 @@ class Database:
         try:
             async with self._pool.connection() as conn, _without_rollback(conn):
                 await conn.execute(statements)
-                if viewer.place is not None:
-                    await bind_destination(conn, viewer.place)
+                if viewer.destination is not None:
+                    await bind_destination(conn, viewer.destination)
                 yield conn
         except psycopg.errors.QueryCanceled:
             if seconds is None:
@@ -153,7 +153,7 @@ class Database:
     async def audit_transaction(self, viewer: Viewer) -> AsyncGenerator[Connection]:
         """Give a connection for a viewer's line of the activity log; its commit does not wait for the disk."""
         async with self._write_transaction() as conn:
-            await _set_viewer(conn, replace(viewer, place=None))
+            await _set_viewer(conn, replace(viewer, destination=None))
             await conn.execute("set local synchronous_commit = off")
             yield conn
 
@@ -284,12 +284,12 @@ async def with_restrictions(conn: Connection) -> AsyncGenerator[None]:
     await conn.execute(SKIP_RESTRICTIONS)
 
 
-async def bind_destination(conn: Connection, place: RoomId | MessageId) -> bool:
+async def bind_destination(conn: Connection, destination: RoomId | MessageId) -> bool:
     """Restrict the rest of a read to what everybody at a destination may read; return whether anybody reads there.
 
     The destination is a room, or a whisper, which is answered to its audience.
     """
-    await conn.execute(_set_local("roomlore.destination", str(UUID(str(place)))))
+    await conn.execute(_set_local("roomlore.destination", str(UUID(str(destination)))))
     row = await (await conn.execute("select store_destination()")).fetchone()
     assert row is not None
     return bool(row[0])
@@ -333,7 +333,7 @@ def _viewer(viewer: Viewer) -> sql.Composed:
         "roomlore.viewer": "operator"
         if viewer.participant_id is None
         else str(UUID(str(viewer.participant_id))),
-        "roomlore.destination": "" if viewer.place is None else str(UUID(str(viewer.place))),
+        "roomlore.destination": "" if viewer.destination is None else str(UUID(str(viewer.destination))),
     }
     return sql.SQL("; ").join(_set_local(name, value) for name, value in settings.items())
 

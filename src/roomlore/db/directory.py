@@ -9,7 +9,6 @@ from roomlore.db import projections
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind, Visibility
-from roomlore.domain.records import Participant, Room, Viewer
 
 QUERIES = Queries("directory")
 
@@ -368,24 +367,6 @@ async def add_activity(conn: Connection, org_id: OrgId, activity: Sequence[NewAc
     ...
 
 
-async def rooms(conn: Connection, viewer: Viewer, room_id: RoomId | None = None) -> list[Room]:
-    """Return the rooms that the viewer may see, or one of them, most recently active first."""
-    read = rooms_for_operator if viewer.is_operator else rooms_for_viewer
-    return await read(conn, viewer.org_id, room_id)
-
-
-@QUERIES.query
-async def rooms_for_operator(conn: Connection, org_id: OrgId, room_id: RoomId | None) -> list[Room]:
-    """Return the rooms of an org with their maintained counts."""
-    ...
-
-
-@QUERIES.query
-async def rooms_for_viewer(conn: Connection, org_id: OrgId, room_id: RoomId | None) -> list[Room]:
-    """Return the visible rooms with counts of the visible messages, without tombstones."""
-    ...
-
-
 @QUERIES.query
 async def room_names(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> dict[RoomId, RoomName]:
     """Return the full names of these rooms, as far as they are visible."""
@@ -395,31 +376,6 @@ async def room_names(conn: Connection, org_id: OrgId, room_ids: Collection[RoomI
 @QUERIES.query
 async def find_rooms(conn: Connection, org_id: OrgId, word: str) -> list[RoomKey]:
     """Return the rooms that a word may mean: by an id or its beginning, an external id, a name with or without workspace."""
-    ...
-
-
-async def participants(conn: Connection, viewer: Viewer, room_id: RoomId | None = None) -> list[Participant]:
-    """Return the persons that the viewer may know, or those who wrote in one room, most talkative first."""
-    read = participants_for_operator if viewer.is_operator else participants_for_viewer
-    return await read(conn, viewer.org_id, room_id)
-
-
-@QUERIES.query
-async def participants_for_operator(
-    conn: Connection, org_id: OrgId, room_id: RoomId | None
-) -> list[Participant]:
-    """Return the persons of an org with the maintained counts of their accounts, without the tombstone author."""
-    ...
-
-
-@QUERIES.query
-async def participants_for_viewer(
-    conn: Connection, org_id: OrgId, room_id: RoomId | None
-) -> list[Participant]:
-    """Return the persons that the viewer may know, named and counted by the visible messages.
-
-    Accounts form one person as far as the viewer may know that they do.
-    """
     ...
 
 

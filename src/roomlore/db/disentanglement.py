@@ -9,7 +9,7 @@ from uuid import UUID
 from roomlore.db import agents, extraction_state, outbox, projections
 from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.records import ReplyMethod, Sensitivity, SplitReason
+from roomlore.domain.records import Reply, ReplyMethod, Sensitivity, SplitReason
 
 QUERIES = Queries("disentanglement")
 
@@ -70,16 +70,6 @@ class ConversationAssignment:
     conversation_id: ConversationId
     #: The silence that ends the conversation if this is its last message.
     idle_timeout: timedelta | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InferredReply:
-    """An inferred reply of a message."""
-
-    child_id: MessageId
-    parent_id: MessageId
-    method: ReplyMethod
-    confidence: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +219,7 @@ async def assignments_of(
 
 
 async def put_inferred_replies(
-    conn: Connection, org_id: OrgId, *, unlinked: Sequence[MessageId], found: Sequence[InferredReply]
+    conn: Connection, org_id: OrgId, *, unlinked: Sequence[MessageId], found: Sequence[Reply]
 ) -> None:
     """Remove the inferred replies of some messages and replace those of others."""
     if unlinked:
@@ -244,7 +234,7 @@ async def _drop_inferred(conn: Connection, org_id: OrgId, message_ids: Collectio
 
 
 @QUERIES.query
-async def _add_inferred(conn: Connection, org_id: OrgId, found: Sequence[InferredReply]) -> None: ...
+async def _add_inferred(conn: Connection, org_id: OrgId, found: Sequence[Reply]) -> None: ...
 
 
 async def add_conversations(conn: Connection, org_id: OrgId, opened: Sequence[NewConversation]) -> None:

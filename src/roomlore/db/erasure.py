@@ -19,13 +19,13 @@ from roomlore.db import (
     privacy_requests,
     work_queue,
 )
-from roomlore.db.erased import AccountName
+from roomlore.db.erasure_guard import AccountName
 from roomlore.db.memory_vectors import drop_vectors
 from roomlore.db.outbox import append, remove_memories
 from roomlore.db.projections import enqueue, enqueue_naming, enqueue_replies
 from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.incoming import MessageKind
+from roomlore.domain.incoming import MessageKind, RoomKind
 
 QUERIES = Queries("erasure")
 
@@ -57,6 +57,24 @@ class ConversationLabel:
 
     id: ConversationId
     label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryTag:
+    """A tag of a memory."""
+
+    id: MemoryId
+    tag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomText:
+    """The name and topic of a room."""
+
+    id: RoomId
+    kind: RoomKind
+    name: str
+    topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,6 +397,38 @@ async def labels_containing(
     conn: Connection, org_id: OrgId, strings: Collection[str]
 ) -> list[ConversationLabel]:
     """Return the conversations whose label contains one of these strings, in any case."""
+    ...
+
+
+@QUERIES.query
+async def tags_containing(conn: Connection, org_id: OrgId, strings: Collection[str]) -> list[MemoryTag]:
+    """Return the tags of memories that contain one of these strings, in any case."""
+    ...
+
+
+@QUERIES.query
+async def drop_tags(conn: Connection, org_id: OrgId, tags: Sequence[MemoryTag]) -> RowCount:
+    """Remove tags from memories."""
+    ...
+
+
+@QUERIES.query
+async def rooms_containing(
+    conn: Connection, org_id: OrgId, platform: str, strings: Collection[str]
+) -> list[RoomText]:
+    """Return the rooms of a platform whose name or topic contains one of these strings, in any case."""
+    ...
+
+
+@QUERIES.query
+async def rename_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomText]) -> RowCount:
+    """Change the names and topics of rooms."""
+    ...
+
+
+@QUERIES.query
+async def keys_containing(conn: Connection, org_id: OrgId, strings: Collection[str]) -> list[str]:
+    """Return the names of API keys that contain one of these strings, in any case."""
     ...
 
 

@@ -4,7 +4,7 @@ All of it runs for the operator.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -145,26 +145,20 @@ async def message_ids(
     ...
 
 
-async def record_extracted(conn: Connection, org_id: OrgId, states: Mapping[ConversationId, str]) -> None:
+@QUERIES.query
+async def record_extracted(
+    conn: Connection, org_id: OrgId, states: Collection[tuple[ConversationId, str]]
+) -> None:
     """Record the states in which rules read conversations."""
-    await _record_extracted(conn, org_id, list(states.items()))
+    ...
 
 
 @QUERIES.query
-async def _record_extracted(
+async def record_read_by_llm(
     conn: Connection, org_id: OrgId, states: Collection[tuple[ConversationId, str]]
-) -> None: ...
-
-
-async def record_read_by_llm(conn: Connection, org_id: OrgId, states: Mapping[ConversationId, str]) -> None:
+) -> None:
     """Record the states in which a language model read conversations."""
-    await _record_read_by_llm(conn, org_id, list(states.items()))
-
-
-@QUERIES.query
-async def _record_read_by_llm(
-    conn: Connection, org_id: OrgId, states: Collection[tuple[ConversationId, str]]
-) -> None: ...
+    ...
 
 
 @QUERIES.query

@@ -1,7 +1,7 @@
 """Memories as the viewer may read them: a viewer reads a memory if they may read all its sources."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from roomlore.domain.records import (
     MemorySource,
     MemoryStatus,
     Sensitivity,
+    convert,
 )
 
 QUERIES = Queries("memories")
@@ -231,9 +232,8 @@ def _memory(row: MemoryRow, names: Mapping[ParticipantId, str]) -> Memory:
         # A participant known only from restricted messages is not named.
         if person in names
     )
-    values = {field.name: getattr(row, field.name) for field in fields(Memory) if hasattr(row, field.name)}
-    values["audience"] = "sources" if sources else row.audience
-    return Memory(**values, sources=sources, participants=participants)
+    audience = "sources" if sources else row.audience
+    return convert(Memory, row, audience=audience, sources=sources, participants=participants)
 
 
 #: So many of the newest memories are compared with a text.

@@ -9,7 +9,14 @@ from uuid import UUID
 from roomlore.db import projections
 from roomlore.db.queries import ROW_FACTORIES, Connection, Queries, RowCount
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, prefix_range
-from roomlore.domain.incoming import MessageKind, ParticipantKind, RoomKind, TimestampPrecision, Visibility
+from roomlore.domain.incoming import (
+    IncomingAuthor,
+    MessageKind,
+    ParticipantKind,
+    RoomKind,
+    TimestampPrecision,
+    Visibility,
+)
 from roomlore.domain.paging import TRUNCATED_LENGTH, BoundedPage, truncated
 from roomlore.domain.records import Mention, Message, Reaction, Reply, ReplyMethod
 
@@ -105,17 +112,6 @@ class PlatformMessage:
     attachments: Sequence[Mapping[str, Any]] | None
     reactions: Sequence[Mapping[str, Any]] | None
     metadata: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformRecipient:
-    """A recipient of a whisper, as the platform of its room knows them."""
-
-    account_id: str
-    persona: str
-    bridged: bool
-    name: str
-    kind: ParticipantKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -441,9 +437,7 @@ async def platform_message(conn: Connection, org_id: OrgId, message_id: MessageI
 
 
 @QUERIES.query
-async def platform_recipients(
-    conn: Connection, org_id: OrgId, message_id: MessageId
-) -> list[PlatformRecipient]:
+async def platform_recipients(conn: Connection, org_id: OrgId, message_id: MessageId) -> list[IncomingAuthor]:
     """Return the recipients of a whisper, as its platform knows them."""
     ...
 

@@ -1,15 +1,18 @@
-"""People and the origins of memories, as far as the viewer may see them."""
+"""People, and the origins of memories, as far as the viewer may see them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.records import Account, Memory, Viewer
+from roomlore.domain.records import (
+    Account,
+    Memory,
+    Participant,
+    Viewer,
+)
 
 QUERIES = Queries("people_pages")
 
@@ -38,16 +41,9 @@ class MemoryReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PersonRow:
+class PersonRow(Participant):
     """A person, and how many match the filter."""
 
-    id: ParticipantId
-    accounts: Sequence[ParticipantId]
-    name: str
-    kind: ParticipantKind
-    message_count: int
-    first_seen_at: datetime | None
-    last_seen_at: datetime | None
     found: int
 
 
@@ -60,19 +56,21 @@ class PeopleFilter:
     kind: str = ""
     #: None for all.
     participant_ids: Sequence[ParticipantId] | None = None
+    #: Who wrote in this room, counting only their messages there; None for all.
+    room_id: RoomId | None = None
 
 
 async def list_people(
-    conn: Connection, viewer: Viewer, sought: PeopleFilter, *, skip: int, limit: int
+    conn: Connection, viewer: Viewer, sought: PeopleFilter, *, skip: int = 0, limit: int | None = None
 ) -> list[PersonRow]:
-    """Return a page of visible people, most messages first; the last page if `skip` is too large."""
+    """Return visible people, or a page of them, most messages first; the last page if `skip` is too large."""
     query = people_for_operator if viewer.is_operator else people_for_viewer
     return await query(conn, viewer.org_id, sought, skip=skip, limit=limit)
 
 
 @QUERIES.query
 async def people_for_operator(
-    conn: Connection, org_id: OrgId, sought: PeopleFilter, *, skip: int, limit: int
+    conn: Connection, org_id: OrgId, sought: PeopleFilter, *, skip: int, limit: int | None
 ) -> list[PersonRow]:
     """Return a page of the people of an org."""
     ...
@@ -80,7 +78,7 @@ async def people_for_operator(
 
 @QUERIES.query
 async def people_for_viewer(
-    conn: Connection, org_id: OrgId, sought: PeopleFilter, *, skip: int, limit: int
+    conn: Connection, org_id: OrgId, sought: PeopleFilter, *, skip: int, limit: int | None
 ) -> list[PersonRow]:
     """Return a page of the people that a viewer may know of."""
     ...

@@ -29,37 +29,6 @@ Position = tuple[datetime, int, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRequest:
-    """A request with its scope and its source message."""
-
-    id: UUID
-    room_id: RoomId
-    message_id: MessageId
-    author_id: ParticipantId
-    kind: str
-    status: RequestStatus
-    #: Why a person has to decide; empty if it is unambiguous.
-    review_reason: str
-    detected_by: str
-    detected_at: datetime
-    decided_at: datetime | None
-    decided_by: ParticipantId | None
-    target_ids: Sequence[MessageId]
-    identifiers: Sequence[str]
-    own_identifiers: Sequence[str]
-    from_ids: Sequence[ParticipantId] | None
-    exempt_ids: Sequence[ParticipantId]
-    is_ongoing: bool
-    since: datetime | None
-    allowed_topics: Sequence[str]
-    denied_topics: Sequence[str]
-    covered_author_ids: Sequence[ParticipantId] | None
-    spans: Mapping[str, Any] | None
-    sent_at: datetime
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NewRequest:
     """A request to store."""
 
@@ -68,6 +37,7 @@ class NewRequest:
     author_id: ParticipantId
     kind: str
     status: RequestStatus
+    #: Why a person has to decide; empty if it is unambiguous.
     review_reason: str
     detected_by: str
     spans: Mapping[str, Any] | None
@@ -81,6 +51,18 @@ class NewRequest:
     allowed_topics: Collection[str]
     denied_topics: Collection[str]
     covered_author_ids: Collection[ParticipantId] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRequest(NewRequest):
+    """A stored request, with the time of its source message."""
+
+    id: UUID
+    detected_at: datetime
+    decided_at: datetime | None
+    decided_by: ParticipantId | None
+    sent_at: datetime
+    sequence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

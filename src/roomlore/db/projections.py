@@ -1,7 +1,7 @@
 """Projections in other servers: their indexes, what is enqueued for them, and the points and nodes that they hold."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 from uuid import UUID
@@ -11,9 +11,9 @@ from pgvector import HalfVector
 from roomlore.db import graph_nodes, work_queue
 from roomlore.db.queries import ROW_FACTORIES, Connection, Queries, RowCount
 from roomlore.db.work_queue import Task
-from roomlore.domain.ids import ConversationId, OrgId, ParticipantId, RoomId
-from roomlore.domain.projections import MembershipPeriod, Node, Point, VisibilityFilter
-from roomlore.domain.records import field_values
+from roomlore.domain.ids import ConversationId, OrgId, ParticipantId
+from roomlore.domain.projections import Node, Point, VisibilityFilter
+from roomlore.domain.records import MembershipPeriod
 
 QUERIES = Queries("projections")
 
@@ -77,16 +77,6 @@ class RebuildPosition:
 
     #: The last enqueued subject; None at the beginning.
     after: UUID | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VisibilityRow:
-    """The accounts of the viewer and the open rooms that they may read."""
-
-    is_operator: bool
-    is_agent: bool
-    own_ids: Sequence[ParticipantId]
-    open_room_ids: Sequence[RoomId]
 
 
 def _point(*, vector: HalfVector | None, **columns: Any) -> Point:
@@ -361,14 +351,13 @@ async def has_pending(conn: Connection, org_id: OrgId, target: Target) -> bool:
 
 async def visibility_filter(conn: Connection) -> VisibilityFilter:
     """Return what the viewer may read, as the filter of a projection."""
-    row = await viewer_visibility(conn)
-    stays = () if row.is_operator else await viewer_memberships(conn)
-    return VisibilityFilter(**field_values(row), stays=stays)
+    visibility = await viewer_visibility(conn)
+    return visibility if visibility.is_operator else replace(visibility, stays=await viewer_memberships(conn))
 
 
 @QUERIES.query
-async def viewer_visibility(conn: Connection) -> VisibilityRow:
-    """Return the accounts of the viewer and the open rooms that they may read."""
+async def viewer_visibility(conn: Connection) -> VisibilityFilter:
+    """Return the accounts of the viewer and the open rooms that they may read; without memberships."""
     ...
 
 

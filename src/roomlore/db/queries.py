@@ -36,7 +36,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cached_property, wraps
 from pathlib import Path
 from types import NoneType, UnionType
@@ -87,16 +87,7 @@ RowCount = NewType("RowCount", int)
 
 #: The folder of the `.sql` files.
 FOLDER = Path(__file__).parent / "sql"
-HEADER = lazy_pattern(r"^-- name: (?P<name>\w+)(?: -> (?P<record>\w+))?$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """One named statement and the record type of its rows; None if it returns no rows."""
-
-    name: str
-    record: str | None
-    text: sql.SQL
+HEADER = lazy_pattern(r"^-- name: (\w+)$", re.MULTILINE)
 
 
 #: Functions that build a record from a row, for records that are not filled column by column.
@@ -111,10 +102,14 @@ class Queries:
         self.declared = dict[str, DeclaredQuery]()
 
     @cached_property
-    def by_name(self) -> Mapping[str, Query]:
-        """The queries by their names."""
-        text = (FOLDER / f"{self.module}.sql").read_text("utf-8")
-        return {query.name: query for query in _split(text)}
+    def by_name(self) -> Mapping[str, sql.SQL]:
+        """The statements by their names."""
+        _, *parts = HEADER.split((FOLDER / f"{self.module}.sql").read_text("utf-8"))
+        # These files are part of the program, as literal as a string in the source.
+        return {
+            name: sql.SQL(cast(LiteralString, text.strip().rstrip(";")))
+            for name, text in zip(parts[::2], parts[1::2], strict=True)
+        }
 
     def query(
         self, function: Callable[Parameters, Awaitable[Result]]
@@ -129,32 +124,15 @@ class Queries:
 
         return run
 
-    # Prepared at its first use on a connection: rewriting a statement under the policies takes longer than running it.
-    async def all(
-        self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
-    ) -> list[Record]:
-        """Return every row as a record."""
-        query, shape = self._row_type(name, record)
-        async with conn.cursor(row_factory=class_row(shape)) as cursor:
-            await cursor.execute(query.text, params, prepare=True)
-            return await cursor.fetchall()
-
-    def _row_type(self, name: str, record: type[Record]) -> tuple[Query, type[Record]]:
-        query = self.by_name[name]
-        assert query.record == record.__name__, f"{name} fills {query.record}, not {record.__name__}"
-        return query, cast("type[Record]", ROW_FACTORIES.get(record, record))
-
     async def run(self, conn: Connection, name: str, params: Mapping[str, Any]) -> int:
         """Execute a statement that returns no rows; return how many rows it changed."""
-        query = self.by_name[name]
-        assert query.record is None, f"{name} returns rows"
         async with conn.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(query.text, params, prepare=True)
+            await cursor.execute(self.by_name[name], params, prepare=True)
             return cursor.rowcount
 
     async def copy(self, conn: Connection, name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Send rows to a table, by far the fastest way in."""
-        async with conn.cursor() as cursor, cursor.copy(self.by_name[name].text) as copy:
+        async with conn.cursor() as cursor, cursor.copy(self.by_name[name]) as copy:
             for row in rows:
                 await copy.write_row(row)
 
@@ -175,7 +153,7 @@ class DeclaredQuery:
             values_of = self._parameter(name, value)
             # An argument takes precedence over a field of a record with the same name.
             params = {**params, **values_of} if name in values_of else {**values_of, **params}
-        return await self.fetch(conn, self.queries.by_name[self.name].text, params)
+        return await self.fetch(conn, self.queries.by_name[self.name], params)
 
     @cached_property
     def signature(self) -> inspect.Signature:
@@ -322,17 +300,3 @@ def row_factory(record: Any) -> Any:
 def columns(record: type[Any], rows: Sequence[Any]) -> dict[str, list[Any]]:
     """Return records as one list of values per field, as batch statements take them."""
     return {field.name: [getattr(row, field.name) for row in rows] for field in fields(record)}
-
-
-def _split(text: str) -> list[Query]:
-    heads = list(HEADER.finditer(text))
-    ends = [head.start() for head in heads[1:]] + [len(text)]
-    return [
-        Query(
-            name=head["name"],
-            record=head["record"],
-            # These files are part of the program, as literal as a string in the source.
-            text=sql.SQL(cast(LiteralString, text[head.end() : end].strip().rstrip(";"))),
-        )
-        for head, end in zip(heads, ends, strict=True)
-    ]

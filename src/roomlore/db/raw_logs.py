@@ -2,9 +2,8 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 
-from roomlore.db.erased import MessageName, RoomName
+from roomlore.db.erasure_guard import MessageName, RoomName
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import OrgId, RoomId
 
@@ -21,24 +20,9 @@ class NamedRoom:
     is_open: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MembershipRow:
-    """A membership of the viewer; None: since before the records begin, or still a member."""
-
-    room_id: RoomId
-    joined_at: datetime | None
-    left_at: datetime | None
-
-
 @QUERIES.query
 async def rooms_named(conn: Connection, org_id: OrgId, names: Collection[RoomName]) -> list[NamedRoom]:
     """Return those of these rooms that the viewer may see."""
-    ...
-
-
-@QUERIES.query
-async def membership_periods(conn: Connection, room_ids: Collection[RoomId]) -> list[MembershipRow]:
-    """Return the viewer's memberships of these rooms; none for the operator."""
     ...
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from roomlore.db.erased import account_digest
+from roomlore.db.erasure_guard import account_digest
 from roomlore.db.queries import ROW_FACTORIES, Connection, Queries
 from roomlore.domain.ids import IdRanges, OrgId, ReceiptId, ids_matching
 from roomlore.domain.receipts import (

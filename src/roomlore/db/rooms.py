@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from roomlore.db import projections
-from roomlore.db.erased import RoomName, digest_of
+from roomlore.db.erasure_guard import RoomName, digest_of
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import RoomKind, Visibility
@@ -51,19 +51,11 @@ async def room_state(conn: Connection, org_id: OrgId, room_id: RoomId) -> RoomSt
     ...
 
 
+@QUERIES.query
 async def visibilities(
     conn: Connection, org_id: OrgId, names: Sequence[RoomName]
 ) -> dict[RoomName, Visibility]:
     """Return the visibility of those of these rooms that exist."""
-    rows = await visibility_rows(conn, org_id, names)
-    return {(platform, external_id): visibility for platform, external_id, visibility in rows}
-
-
-@QUERIES.query
-async def visibility_rows(
-    conn: Connection, org_id: OrgId, names: Sequence[RoomName]
-) -> list[tuple[str, str, Visibility]]:
-    """Return platform, external id and visibility of rooms."""
     ...
 
 
@@ -162,7 +154,7 @@ async def memories_asserted_in(conn: Connection, org_id: OrgId, room_id: RoomId)
 
 async def drop(conn: Connection, org_id: OrgId, room: RoomState, *, at: datetime) -> Counter[str]:
     """Delete a room without messages and reject it from now on; return how much was deleted, by kind."""
-    digest = room_digest(org_id, (room.platform, room.external_id))
+    digest = digest_of(org_id, (room.platform, room.external_id))
     await record_erased(conn, org_id, digest=digest, at=at)
     await projections.enqueue_nodes(conn, org_id, [room.id, *await all_members(conn, org_id, room.id)])
     params = {"org_id": org_id, "room_id": room.id}
@@ -181,14 +173,9 @@ async def all_members(conn: Connection, org_id: OrgId, room_id: RoomId) -> set[P
     ...
 
 
-def room_digest(org_id: OrgId, name: RoomName) -> bytes:
-    """Return the digest by which an erased room is recognised."""
-    return digest_of(org_id, name)
-
-
 async def erased_rooms(conn: Connection, org_id: OrgId, names: Sequence[RoomName]) -> frozenset[RoomName]:
     """Return those of these rooms that were erased."""
-    digests = {room_digest(org_id, name): name for name in names}
+    digests = {digest_of(org_id, name): name for name in names}
     return frozenset(digests[digest] for digest in await erased_digests(conn, org_id, list(digests)))
 
 

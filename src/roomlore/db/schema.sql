@@ -552,15 +552,16 @@ create function persons_of(accounts uuid[]) returns uuid[]
     left join participant_merges on participant_merges.org_id = current_org() and participant_merges.participant_id = one.id
   );
 
--- The place: where the answer will be posted, and who reads there. With a place, a transaction sees only what every
--- reader of the place may read. An operator with a place sees what all these readers together may see.
+-- The destination: the room or whisper where the answer will be posted, and who reads there. With a destination, a
+-- transaction sees only what every reader of the destination may read. An operator with a destination sees what all
+-- these readers together may see.
 
 create type destination_bounds as (
   id uuid,
   -- its room
   room_id uuid,
-  -- The readers of the place, each person once. Null if they cannot be listed: the whole org, or a closed room whose
-  -- members are not all known. Empty if it has no reader; then nothing may be posted.
+  -- The readers of the destination, each person once. Null if they cannot be listed: the whole org, or a closed room
+  -- whose members are not all known. Empty if it has no reader; then nothing may be posted.
   people uuid[],
   -- The rooms in which all readers were members at the same time, and when. If not all readers can be listed: only the
   -- room itself, and the times of its known members.
@@ -592,20 +593,20 @@ begin
   );
 end $$;
 
--- The readers of a place, and when all of them were members of which rooms. No reader if no member of a closed room is
--- known, or if the viewer is no longer a member: the viewer must not learn who joined since.
-create function find_destination(place uuid) returns destination_bounds
+-- The readers of a destination, and when all of them were members of which rooms. No reader if no member of a closed
+-- room is known, or if the viewer is no longer a member: the viewer must not learn who joined since.
+create function find_destination(destination uuid) returns destination_bounds
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 declare
-  held destination_bounds := row(place, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
+  held destination_bounds := row(destination, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
   accounts uuid[];
   is_whole boolean := true;
 begin
   select rooms.id, case when rooms.visibility = 'open' then null else held.people end
   into held.room_id, held.people
   from rooms
-  where rooms.org_id = current_org() and rooms.id = place;
+  where rooms.org_id = current_org() and rooms.id = destination;
   if found and held.people is null then
     return held;
   end if;
@@ -614,10 +615,10 @@ begin
       select memberships.participant_id
       from memberships
       where memberships.org_id = current_org()
-        and memberships.room_id = place
+        and memberships.room_id = destination
         and (memberships.left_at is null or memberships.left_at > now())
     );
-    is_whole := members_are_known(place, cardinality(persons_of(accounts)));
+    is_whole := members_are_known(destination, cardinality(persons_of(accounts)));
   else
     held.people := '{}';
     select messages.room_id, recipients.ids
@@ -632,11 +633,11 @@ begin
         select messages.author_id
       ) as ids
     ) as recipients
-    where messages.org_id = current_org() and messages.id = place and messages.kind = 'whisper';
+    where messages.org_id = current_org() and messages.id = destination and messages.kind = 'whisper';
   end if;
   held.people := persons_of(accounts);
   if held.people = '{}' or not (operator_reads() or held.people && persons_of(own_ids())) then
-    return row(place, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
+    return row(destination, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
   end if;
   select coalesce(array_agg(shared.room_id order by shared.room_id), '{}'),
     coalesce(array_agg(shared.spans order by shared.room_id), '{}')
@@ -658,7 +659,7 @@ begin
       join memberships
         on memberships.org_id = current_org()
         and memberships.participant_id = account.participant_id
-        and (is_whole or memberships.room_id = place)
+        and (is_whole or memberships.room_id = destination)
       group by memberships.room_id, person.id
     ) as stays
     group by stays.room_id
@@ -671,7 +672,7 @@ begin
   return held;
 end $$;
 
--- Stores the readers of the place of a transaction; returns whether there is any.
+-- Stores the readers of the destination of a transaction; returns whether there is any.
 create function store_destination() returns boolean
   language plpgsql volatile security definer set search_path = roomlore, pg_temp
 as $$
@@ -682,7 +683,7 @@ begin
   return held.people is null or held.people <> '{}';
 end $$;
 
--- The place of the transaction: as stored, or else computed now.
+-- The destination of the transaction: as stored, or else computed now.
 create function bounds_of_destination() returns destination_bounds
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -695,7 +696,7 @@ begin
   return find_destination(destination_id());
 end $$;
 
--- The fields of the place, each evaluated once a statement.
+-- The fields of the destination, each evaluated once a statement.
 create function destination_has_readers() returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return (select (held).people is null or (held).people <> '{}' from bounds_of_destination() as held);
@@ -712,7 +713,7 @@ create function destination_memberships() returns tstzmultirange[]
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return (select (held).spans from bounds_of_destination() as held);
 
--- Whether all readers of the place may know of a membership: in an open room, or while all of them were members.
+-- Whether all readers of the destination may know of a membership: in an open room, or while all of them were members.
 create function destination_can_see_participant(room uuid, from_at timestamptz, until_at timestamptz) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -726,7 +727,7 @@ begin
     );
 end $$;
 
--- Whether the asserter is the only reader of the place.
+-- Whether the asserter is the only reader of the destination.
 create function is_destination_of(participant uuid) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return participant is not null
@@ -736,7 +737,7 @@ create function is_destination_of(participant uuid) returns boolean
 
 -- Views and not functions, because they are planned with the query, as one index lookup.
 
--- The open rooms, if the viewer belongs to the org. An operator with a place sees which rooms are open.
+-- The open rooms, if the viewer belongs to the org. An operator with a destination sees which rooms are open.
 create view open_rooms_of_viewer with (security_barrier = true) as
 select rooms.id as room_id
 from rooms
@@ -758,7 +759,7 @@ where memberships.org_id = (select current_org()) and memberships.participant_id
 
 grant select on memberships_of_viewer to roomlore_app;
 
--- Whether a room is open. A function: it is needed only with a place, and in the policy every read would plan it.
+-- Whether a room is open. A function: it is needed only with a destination, and in the policy every read would plan it.
 create function is_public_room(room uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -782,7 +783,7 @@ create policy destination_of_operator on rooms for select to roomlore_app using 
   org_id = (select current_org()) and (select operator_reads_for_destination())
 );
 
-create policy place on rooms as restrictive for select to roomlore_app using (
+create policy destination_readers on rooms as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and (
     (select destination_id()) is null
@@ -818,7 +819,7 @@ create policy destination_of_operator on memberships for select to roomlore_app 
   org_id = (select current_org()) and (select operator_reads_for_destination())
 );
 
-create policy place on memberships as restrictive for select to roomlore_app using (
+create policy destination_readers on memberships as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and ((select destination_id()) is null or destination_can_see_participant(room_id, joined_at, left_at))
 );
@@ -834,7 +835,8 @@ where message_audience.org_id = (select current_org())
 
 grant select on addressed_to_viewer to roomlore_app;
 
--- Whether each reader of the place wrote a message or is one of its recipients. False if the viewer may not read it.
+-- Whether each reader of the destination wrote a message or is one of its recipients. False if the viewer may not read
+-- it.
 create function visible_at_destination(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -859,7 +861,7 @@ create function org_has_restrictions() returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return exists (select 1 from restricted_messages where restricted_messages.org_id = current_org());
 
--- Whether a message that the viewer may read is restricted for any reader of the place.
+-- Whether a message that the viewer may read is restricted for any reader of the destination.
 create function restricted_at_destination(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -899,8 +901,8 @@ end $$;
 -- The rules for messages. Each is written once, and used in a policy and in a view that candidate search reads, because
 -- full-text and vector operators are not leakproof and would lose their indexes under a policy. First: a viewer reads
 -- open rooms, closed rooms during a membership, what is addressed to them, and what they wrote. The most likely reason
--- comes first. Second: with a place the viewer reads no more than all who read there: in an open room what everybody
--- may read; elsewhere what was sent while all were members, and whispers to each of them.
+-- comes first. Second: with a destination the viewer reads no more than all who read there: in an open room what
+-- everybody may read; elsewhere what was sent while all were members, and whispers to each of them.
 do $$
 declare
   rule constant text := $rule$
@@ -933,7 +935,7 @@ declare
       or author_id = any ((select roomlore.own_ids())::uuid[])
     )
   $rule$;
-  place_rule constant text := $rule$
+  destination_rule constant text := $rule$
     (select roomlore.destination_id()) is null
     or (select roomlore.destination_has_readers())
       and (
@@ -958,13 +960,13 @@ declare
 begin
   execute format('create policy read on messages for select to roomlore_app using (%s)', rule);
   execute format($policy$
-    create policy place on messages as restrictive for select to roomlore_app
+    create policy destination_readers on messages as restrictive for select to roomlore_app
     using (org_id = (select roomlore.current_org()) and (%s))
-  $policy$, place_rule);
-  -- what the viewer may read, without regard to the place
+  $policy$, destination_rule);
+  -- what the viewer may read, without regard to the destination
   execute format('create view messages_anywhere as select * from messages where %s', rule);
-  -- what the viewer may read at the place
-  execute format('create view readable_messages as select * from messages where %s and (%s)', rule, place_rule);
+  -- what the viewer may read at the destination
+  execute format('create view readable_messages as select * from messages where %s and (%s)', rule, destination_rule);
 end $$;
 
 -- Restricted messages that the viewer could read otherwise, and nothing else: a restriction reveals that there is a
@@ -991,7 +993,7 @@ begin
 end $$;
 
 -- A restrictive policy limits the rows of all other policies.
-create policy recall on messages as restrictive for select to roomlore_app using (
+create policy not_restricted on messages as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and (not (select applies_restrictions()) or not (select org_has_restrictions()) or not is_restricted(messages.id))
 );
@@ -1029,7 +1031,7 @@ create policy read on privacy_requests for select to roomlore_app using (
 
 -- People
 
--- Whether the viewer knows somebody from a room. With a place, all its readers must know them too.
+-- Whether the viewer knows somebody from a room. With a destination, all its readers must know them too.
 create function can_know_participant(participant uuid) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
   return exists (
@@ -1423,7 +1425,7 @@ create index conversation_messages_in on conversation_messages (org_id, conversa
 grant select, insert, update, delete on conversation_messages to roomlore_app;
 
 -- Whether the viewer may read a message and was present when it was sent, even in an open room: as a member, or as an
--- author in its conversation before that became sensitive. All readers of the place must also have been members.
+-- author in its conversation before that became sensitive. All readers of the destination must also have been members.
 create function was_member(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1520,8 +1522,8 @@ begin
   );
 end $$;
 
--- Whether the viewer and all readers of the place could read a room from its first message on. Only then may they know
--- why a conversation was split off and its idle timeout, because both depend on all earlier messages.
+-- Whether the viewer and all readers of the destination could read a room from its first message on. Only then may they
+-- know why a conversation was split off and its idle timeout, because both depend on all earlier messages.
 create function was_present_from_start(room uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1760,10 +1762,10 @@ begin
 end $$;
 
 -- Whether the viewer may read a memory: they may read every source, were present if it is sensitive, and no request
--- restricts it. A memory without sources is for its asserter or the whole org; with a place, all its readers must be
--- among these. A superseded memory is hidden from those who may not see its successor, to whom it would seem active.
--- An archived memory is for those it concerns. An operator sees every memory if privacy requests do not apply. The
--- loop also ends if successors form a cycle.
+-- restricts it. A memory without sources is for its asserter or the whole org; with a destination, all its readers must
+-- be among these. A superseded memory is hidden from those who may not see its successor, to whom it would seem active.
+-- An archived memory is for those it concerns. An operator sees every memory if privacy requests do not apply. The loop
+-- also ends if successors form a cycle.
 create function can_see_memory(memory uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -1841,21 +1843,21 @@ create policy read on memory_tags for select to roomlore_app using (
 );
 
 -- Requests also bind an operator if privacy requests apply. Other viewers are checked by `can_see_memory` anyway.
-create policy recall on memories as restrictive for select to roomlore_app using (
+create policy not_restricted on memories as restrictive for select to roomlore_app using (
   org_id = (select current_org()) and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memories.id))
 );
 
-create policy recall on memory_sources as restrictive for select to roomlore_app using (
+create policy not_restricted on memory_sources as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memory_sources.memory_id))
 );
 
-create policy recall on memory_participants as restrictive for select to roomlore_app using (
+create policy not_restricted on memory_participants as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memory_participants.memory_id))
 );
 
-create policy recall on memory_tags as restrictive for select to roomlore_app using (
+create policy not_restricted on memory_tags as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memory_tags.memory_id))
 );
@@ -2165,7 +2167,7 @@ create policy read on memory_embeddings for select to roomlore_app using (
   org_id = (select current_org()) and ((select viewer_is_operator()) or can_see_memory(memory_id))
 );
 
-create policy recall on memory_embeddings as restrictive for select to roomlore_app using (
+create policy not_restricted on memory_embeddings as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and (not (select applies_restrictions() and viewer_is_operator()) or can_see_memory(memory_id))
 );
@@ -2301,8 +2303,8 @@ end $$;
 -- are among what the viewer may read. Plans are generic, made once a session: the rule is long, and planning it takes
 -- milliseconds.
 
--- Where to search. Null in any field means everywhere.
-create type search_scope as (
+-- What to search. Null in any field means everything.
+create type search_filter as (
   rooms uuid[],
   authors uuid[],
   author_kinds text[],
@@ -2317,10 +2319,10 @@ create type search_scope as (
   last_id uuid
 );
 
-grant usage on type search_scope to roomlore_app;
+grant usage on type search_filter to roomlore_app;
 
--- How many messages are in a scope, to choose between exact scan and index. Never show it.
-create function scope_size(rooms uuid[]) returns bigint
+-- How many messages are in these rooms, to choose between exact scan and index. Never show it.
+create function rooms_size(rooms uuid[]) returns bigint
   language sql stable security definer set search_path = roomlore, pg_temp
   return (
     select coalesce(sum(message_count), 0)::bigint
@@ -2340,35 +2342,35 @@ create function any_word(variadic lexemes text[]) returns tsquery
 -- The messages that a filter selects, if these are few in their rooms: by conversation, else by author, else by time.
 -- Visible or not, so only for the functions below. Null without such a filter, or if it selects too many: each costs
 -- four times as much as a vector in a scan.
-create function narrowed(scope search_scope) returns uuid[]
+create function few_matching(filters search_filter) returns uuid[]
   language plpgsql stable set search_path = roomlore, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 declare
-  since constant timestamptz := coalesce((scope).since, '-infinity');
-  until constant timestamptz := coalesce((scope).until, 'infinity');
+  since constant timestamptz := coalesce((filters).since, '-infinity');
+  until constant timestamptz := coalesce((filters).until, 'infinity');
   -- a range that ends with the last message does not count as a filter by time: it includes all messages until then
-  is_stretch constant boolean := (scope).since is not null or until < coalesce((scope).last_at, 'infinity');
+  is_stretch constant boolean := (filters).since is not null or until < coalesce((filters).last_at, 'infinity');
   most bigint;
   found uuid[];
 begin
-  if (scope).conversations is null and (scope).authors is null and not is_stretch then
+  if (filters).conversations is null and (filters).authors is null and not is_stretch then
     return null;
   end if;
-  most := least(20000, scope_size((scope).rooms) / 4);
-  if (scope).conversations is not null then
+  most := least(20000, rooms_size((filters).rooms) / 4);
+  if (filters).conversations is not null then
     found := array(
       select conversation_messages.message_id
       from conversation_messages
-      where conversation_messages.org_id = current_org() and conversation_messages.conversation_id = any ((scope).conversations)
+      where conversation_messages.org_id = current_org() and conversation_messages.conversation_id = any ((filters).conversations)
       limit most + 1
     );
-  elsif (scope).authors is not null then
+  elsif (filters).authors is not null then
     found := array(
       select messages.id
       from messages
       where messages.org_id = current_org()
-        and messages.author_id = any ((scope).authors)
-        and ((scope).rooms is null or messages.room_id = any ((scope).rooms))
+        and messages.author_id = any ((filters).authors)
+        and ((filters).rooms is null or messages.room_id = any ((filters).rooms))
         and messages.sent_at >= since
         and messages.sent_at < until
       limit most + 1
@@ -2386,7 +2388,7 @@ begin
           and messages.sent_at < until
         limit most + 1
       ) as said
-      where rooms.org_id = current_org() and ((scope).rooms is null or rooms.id = any ((scope).rooms))
+      where rooms.org_id = current_org() and ((filters).rooms is null or rooms.id = any ((filters).rooms))
       limit most + 1
     );
   end if;
@@ -2401,24 +2403,24 @@ declare
   -- no message that was sent after the last one
   said_by constant text := $said_by$
     (
-      (scope).last_id is null
-      or (said.sent_at, said.sequence, said.id) <= ((scope).last_at, (scope).last_order, (scope).last_id)
+      (filters).last_id is null
+      or (said.sent_at, said.sequence, said.id) <= ((filters).last_at, (filters).last_order, (filters).last_id)
     )
   $said_by$;
   -- no reply that was sent after the last message
   by_then constant text := $by_then$
-    ((scope).until is null or said.sent_at < (scope).until) and
+    ((filters).until is null or said.sent_at < (filters).until) and
   $by_then$ || said_by;
   fits constant text := by_then || $fits$
-    and ((scope).rooms is null or said.room_id = any ((scope).rooms))
-    and ((scope).authors is null or said.author_id = any ((scope).authors))
-    and ((scope).author_kinds is null or said.author_kind = any ((scope).author_kinds))
-    and ((scope).since is null or said.sent_at >= (scope).since)
-    and ((scope).conversations is null or conversation_of(said.id) = any ((scope).conversations))
+    and ((filters).rooms is null or said.room_id = any ((filters).rooms))
+    and ((filters).authors is null or said.author_id = any ((filters).authors))
+    and ((filters).author_kinds is null or said.author_kind = any ((filters).author_kinds))
+    and ((filters).since is null or said.sent_at >= (filters).since)
+    and ((filters).conversations is null or conversation_of(said.id) = any ((filters).conversations))
     and (
-      (scope).is_answered is null
+      (filters).is_answered is null
       -- as `thread_edges` has it: of what a message answers, only what the viewer may read counts
-      or (scope).is_answered = exists (
+      or (filters).is_answered = exists (
         select 1
         from replies as edge
         join recallable_messages as answer on answer.id = edge.child_id
@@ -2445,7 +2447,7 @@ declare
     and said.redacted_at is null
     and said.kind in ('message', 'whisper')
   $fits$;
-  -- the messages of a scope that match some words
+  -- the messages that a filter and some words match
   matches constant text := $matches$
         select said.id, said.words, length(said.words) as size
         from unnest(few_ones) as one (id)
@@ -2457,13 +2459,13 @@ declare
         select said.id, said.words, length(said.words) as size
         from recallable_messages as said
         where few_ones is null
-          and (scope).rooms is null
+          and (filters).rooms is null
           and said.org_id = (select current_org())
           and said.words @@ %2$s
           and %1$s
         union all
         select said.id, said.words, length(said.words) as size
-        from unnest((scope).rooms) as asked_room (id)
+        from unnest((filters).rooms) as asked_room (id)
         cross join lateral (
           select * from recallable_messages as inside where inside.room_id = asked_room.id and inside.words @@ %2$s
         ) as said
@@ -2494,7 +2496,7 @@ declare
         order by near.distance, near.message_id
         limit wanted;
   $picked$;
-  inside constant text := 'and vectors.room_id = any ((scope).rooms)';
+  inside constant text := 'and vectors.room_id = any ((filters).rooms)';
   -- the nearest: every vector is compared
   scanned constant text := $scanned$
         return query
@@ -2541,7 +2543,7 @@ declare
 begin
   foreach length in array indexed_lengths() loop
     walks := walks || format(
-      'elsif vector_dims(query) = %1$s and (scope).rooms is null then %2$s
+      'elsif vector_dims(query) = %1$s and (filters).rooms is null then %2$s
       elsif vector_dims(query) = %1$s then %3$s ',
       length, format(walked, fits, '', length), format(walked, fits, inside, length)
     );
@@ -2549,7 +2551,7 @@ begin
 
   -- Exact dense search: distances first, then visibility in their order until enough are found.
   execute format($create$
-    create function dense_candidates_exact(query halfvec, wanted_model text, scope search_scope, wanted integer)
+    create function dense_candidates_exact(query halfvec, wanted_model text, filters search_filter, wanted integer)
       returns table (message_id uuid, similarity double precision)
       language plpgsql stable security definer set search_path = roomlore, public, pg_temp
       set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
@@ -2557,11 +2559,11 @@ begin
       set max_parallel_workers_per_gather = 0
     as $body$
     declare
-      few_ones constant uuid[] := narrowed(scope);
+      few_ones constant uuid[] := few_matching(filters);
     begin
       if few_ones is not null then
         %1$s
-      elsif (scope).rooms is null then
+      elsif (filters).rooms is null then
         %2$s
       else
         %3$s
@@ -2571,14 +2573,14 @@ begin
 
   -- Dense search through the index. Iterative scan is off by default and would silently lose rows.
   execute format($create$
-    create function dense_candidates_indexed(query halfvec, wanted_model text, scope search_scope, wanted integer)
+    create function dense_candidates_indexed(query halfvec, wanted_model text, filters search_filter, wanted integer)
       returns table (message_id uuid, similarity double precision)
       language plpgsql stable security definer set search_path = roomlore, public, pg_temp
       set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
       set hnsw.iterative_scan = 'relaxed_order' set hnsw.ef_search = 100 set hnsw.max_scan_tuples = 200000
     as $body$
     declare
-      few_ones constant uuid[] := narrowed(scope);
+      few_ones constant uuid[] := few_matching(filters);
     begin
       if few_ones is not null then
         %1$s
@@ -2588,16 +2590,16 @@ begin
   $create$, format(picked, fits), walks);
 
   -- Lexical search: the words of the question with their rarity, ln(1 + n / df), where n is the sum of all df among
-  -- what the viewer may read, and the messages that share most of them. In a very large scope only a sample is counted,
+  -- what the viewer may read, and the messages that share most of them. If the filter matches very many messages, only a sample is counted,
   -- and common words count only together.
   execute format($create$
-    create function lexical_candidates(question text, scope search_scope, is_large boolean, wanted integer)
+    create function lexical_candidates(question text, filters search_filter, is_large boolean, wanted integer)
       returns table (lexemes text[], rarities double precision[], message_ids uuid[])
       language plpgsql stable security definer set search_path = roomlore, public, pg_temp
       set plan_cache_mode = force_generic_plan
     as $body$
     declare
-      few_ones constant uuid[] := narrowed(scope);
+      few_ones constant uuid[] := few_matching(filters);
       few constant integer := 800;
       enough constant integer := 100;
       most constant integer := 500;
@@ -2632,7 +2634,7 @@ begin
               where said.org_id = (select current_org())
                 and said.words @@ any_word(one.lexeme)
                 and (uuid_hash(said.id) & 255) = 0
-                and ((scope).rooms is null or said.room_id = any ((scope).rooms))
+                and ((filters).rooms is null or said.room_id = any ((filters).rooms))
                 and %5$s
               limit counted_up_to
             ) as sampled
@@ -2724,11 +2726,11 @@ begin
   -- Messages and those around them, each once, in the order of the rooms, with their comparison with the question.
   execute format($create$
     create function context_window(
-      seeds uuid[], lexemes text[], query halfvec, wanted_model text, scope search_scope, reach integer
+      seeds uuid[], lexemes text[], query halfvec, wanted_model text, filters search_filter, reach integer
     )
       returns table (
         message_id uuid, author_name text, follows boolean, size integer, counts integer[],
-        similarity double precision, fits boolean
+        similarity double precision, matches_filter boolean
       )
       language plpgsql stable security definer set search_path = roomlore, public, pg_temp
       set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
@@ -2930,7 +2932,7 @@ create function recency_weight(age interval) returns double precision
   );
 
 -- Which memories of an agent to return. Null in any field means all.
-create type experience_scope as (
+create type experience_filter as (
   kinds text[],
   -- with one of these tags
   tags text[],
@@ -2950,13 +2952,13 @@ create type experience_scope as (
 
 -- The active memories that some accounts of one agent observed, as far as the viewer may see them: by topic and weight,
 -- or newest first. Visibility is checked until enough are found.
-create function experiences(agents uuid[], scope experience_scope, wanted integer)
-returns table (memory_id uuid, weight double precision, fits boolean)
+create function experiences(agents uuid[], filters experience_filter, wanted integer)
+returns table (memory_id uuid, weight double precision, is_on_topic boolean)
   language sql stable security definer set search_path = roomlore, pg_temp
 as $$
   with asked as materialized (
     select array_agg(lexeme) as lexemes, any_word(variadic array_agg(lexeme)) as query
-    from unnest(to_tsvector('english'::regconfig, coalesce((scope).topic, '')))
+    from unnest(to_tsvector('english'::regconfig, coalesce((filters).topic, '')))
   ),
   own as materialized (
     select distinct seen.memory_id
@@ -2965,16 +2967,16 @@ as $$
       on seen.org_id = current_org() and seen.participant_id = agent.id and seen.role = 'perspective'
     where can_see_participant(agent.id)
   )
-  select ranked.id, ranked.weight, ranked.fits
+  select ranked.id, ranked.weight, ranked.is_on_topic
   from (
     select
-      held.id, weighed.weight, about.fits, held.valid_from,
-      about.fits and (scope).is_newest_first is not true as comes_first,
-      case when (scope).is_newest_first then 0 else weighed.weight end as rank
+      held.id, weighed.weight, about.is_on_topic, held.valid_from,
+      about.is_on_topic and (filters).is_newest_first is not true as comes_first,
+      case when (filters).is_newest_first then 0 else weighed.weight end as rank
     from own
     join memories as held on held.org_id = current_org() and held.id = own.memory_id
     cross join asked
-    cross join lateral (select held.importance * recency_weight((scope).at - held.valid_from) as weight) as weighed
+    cross join lateral (select held.importance * recency_weight((filters).at - held.valid_from) as weight) as weighed
     cross join lateral (
       select
         asked.query is null
@@ -2985,36 +2987,36 @@ as $$
           where memory_tags.org_id = held.org_id
             and memory_tags.memory_id = held.id
             and to_tsvector('english'::regconfig, memory_tags.tag) @@ asked.query
-        ) as fits
+        ) as is_on_topic
     ) as about
     where held.status = 'active'
-      and ((scope).kinds is null or held.kind = any ((scope).kinds))
-      and ((scope).task_id is null or held.task_id = (scope).task_id)
-      and ((scope).is_of_task is null or (scope).is_of_task = (held.task_id is not null))
+      and ((filters).kinds is null or held.kind = any ((filters).kinds))
+      and ((filters).task_id is null or held.task_id = (filters).task_id)
+      and ((filters).is_of_task is null or (filters).is_of_task = (held.task_id is not null))
       and (
-        (scope).tags is null
+        (filters).tags is null
         or exists (
           select 1
           from memory_tags
           where memory_tags.org_id = held.org_id
             and memory_tags.memory_id = held.id
-            and memory_tags.tag = any ((scope).tags)
+            and memory_tags.tag = any ((filters).tags)
         )
       )
       and (
-        (scope).people is null
+        (filters).people is null
         or exists (
           select 1
           from memory_participants as named
           where named.org_id = held.org_id
             and named.memory_id = held.id
             and named.role <> 'perspective'
-            and named.participant_id = any ((scope).people)
+            and named.participant_id = any ((filters).people)
         )
       )
-      and ((scope).since is null or held.valid_from >= (scope).since)
+      and ((filters).since is null or held.valid_from >= (filters).since)
       -- above the default weight of a learning, as high as that of an insight
-      and (about.fits or held.importance > 4)
+      and (about.is_on_topic or held.importance > 4)
     order by comes_first desc, rank desc, held.valid_from desc, held.id desc
     offset 0
   ) as ranked

@@ -26,7 +26,7 @@ MAX_COUNTED = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchFilter:
-    """The filter of a search; None in a field means no limit. The type `search_scope` in the database."""
+    """The filter of a search; None in a field means no limit. The type `search_filter` in the database."""
 
     room_ids: Sequence[RoomId] | None = None
     author_ids: Sequence[ParticipantId] | None = None
@@ -48,7 +48,7 @@ class SearchFilter:
         return any(value is not None for value in chosen)
 
     def composite(self) -> tuple[Any, ...]:
-        """Return the fields in the order of `search_scope`."""
+        """Return the fields in the order of `search_filter`."""
         lists = (self.room_ids, self.author_ids, self.author_kinds, self.conversation_ids)
         return (
             *(None if values is None else list(values) for values in lists),
@@ -59,7 +59,7 @@ class SearchFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterSize:
-    """The facts about a scope that decide how to search it."""
+    """The facts about a filter that decide how to search."""
 
     #: The number of messages in it, visible or not; never show it.
     message_count: int
@@ -103,8 +103,8 @@ class ContextMessage:
     counts: Sequence[int] | None
     #: Cosine between question and message; None without a vector.
     similarity: float | None
-    #: Whether it is in the scope; other messages are returned only as context.
-    fits: bool
+    #: Whether the filter matches it; other messages are returned only as context.
+    matches_filter: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,43 +149,50 @@ class TokenRow:
 
 
 async def dense_candidates(
-    conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, measure: FilterSize, wanted: int
+    conn: Connection,
+    vector: tuple[str, Vector],
+    *,
+    search_filter: SearchFilter,
+    measure: FilterSize,
+    wanted: int,
 ) -> list[DenseMatch]:
-    """Return the visible messages nearest to a vector of a model; exactly in a small scope, else through the index."""
+    """Return the visible messages nearest to a vector of a model; exactly if the filter matches few, else through the index."""
     is_exact = measure.message_count <= MAX_EXACT_SCAN or len(vector[1]) not in measure.indexed_lengths
     return await (dense_candidates_exact if is_exact else dense_candidates_indexed)(
-        conn, vector, scope=scope, wanted=wanted
+        conn, vector, search_filter=search_filter, wanted=wanted
     )
 
 
 @QUERIES.query
 async def dense_candidates_exact(
-    conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, wanted: int
+    conn: Connection, vector: tuple[str, Vector], *, search_filter: SearchFilter, wanted: int
 ) -> list[DenseMatch]:
-    """Return the nearest messages of all in the scope."""
+    """Return the nearest messages of all that the filter matches."""
     ...
 
 
 @QUERIES.query
 async def dense_candidates_indexed(
-    conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, wanted: int
+    conn: Connection, vector: tuple[str, Vector], *, search_filter: SearchFilter, wanted: int
 ) -> list[DenseMatch]:
     """Return the nearest messages that the approximate index finds."""
     ...
 
 
 async def lexical_candidates(
-    conn: Connection, question: str, *, scope: SearchFilter, measure: FilterSize, wanted: int
+    conn: Connection, question: str, *, search_filter: SearchFilter, measure: FilterSize, wanted: int
 ) -> LexicalMatches:
     """Return the words of a question, and the visible messages that share most of them."""
-    is_large = measure.message_count > MAX_COUNTED and not scope.is_filtered
-    matches = await best_matching(conn, query_text(question), scope=scope, is_large=is_large, wanted=wanted)
+    is_large = measure.message_count > MAX_COUNTED and not search_filter.is_filtered
+    matches = await best_matching(
+        conn, query_text(question), search_filter=search_filter, is_large=is_large, wanted=wanted
+    )
     return matches or LexicalMatches(lexemes=(), rarities=(), message_ids=())
 
 
 @QUERIES.query
 async def best_matching(
-    conn: Connection, question: str, *, scope: SearchFilter, is_large: bool, wanted: int
+    conn: Connection, question: str, *, search_filter: SearchFilter, is_large: bool, wanted: int
 ) -> LexicalMatches | None:
     """Return the words of a storable text, and the visible messages that share most of them."""
     ...
@@ -232,12 +239,12 @@ async def context_window(
     *,
     lexemes: Sequence[str],
     vector: tuple[str, Vector] | None,
-    scope: SearchFilter,
+    search_filter: SearchFilter,
     reach: int,
 ) -> list[ContextMessage]:
     """Return the seed messages and the visible messages up to `reach` positions around each, in room order."""
     return await messages_around(
-        conn, seeds, lexemes=lexemes, vector=vector or ("", None), scope=scope, reach=reach
+        conn, seeds, lexemes=lexemes, vector=vector or ("", None), search_filter=search_filter, reach=reach
     )
 
 
@@ -248,20 +255,15 @@ async def messages_around(
     *,
     lexemes: Sequence[str],
     vector: tuple[str, Vector | None],
-    scope: SearchFilter,
+    search_filter: SearchFilter,
     reach: int,
 ) -> list[ContextMessage]:
     """Return the seed messages and the messages around them, with their similarity to a question."""
     ...
 
 
-async def filter_size(conn: Connection, scope: SearchFilter) -> FilterSize:
-    """Return the facts about a scope that decide how to search it."""
-    return await scope_measure(conn, scope.room_ids)
-
-
 @QUERIES.query
-async def scope_measure(conn: Connection, room_ids: Sequence[RoomId] | None) -> FilterSize:
+async def filter_size(conn: Connection, room_ids: Sequence[RoomId] | None) -> FilterSize:
     """Return how many messages are in rooms, and the lengths of the vectors that have an index."""
     ...
 
@@ -301,19 +303,21 @@ def _tokens(stored: bytes) -> TokenVectors:
 
 
 async def newest_messages(
-    conn: Connection, org_id: OrgId, scope: SearchFilter, *, limit: int
+    conn: Connection, org_id: OrgId, search_filter: SearchFilter, *, limit: int
 ) -> list[MessageId]:
-    """Return the newest visible messages of a scope, newest first.
+    """Return the newest visible messages that a filter matches, newest first.
 
     Without a filter by author, only messages in rooms that the viewer may see are returned.
     """
-    by_author = scope.author_ids is not None or scope.author_kinds is not None
-    return await (newest_by_authors if by_author else newest_in_rooms)(conn, org_id, scope, limit=limit)
+    by_author = search_filter.author_ids is not None or search_filter.author_kinds is not None
+    return await (newest_by_authors if by_author else newest_in_rooms)(
+        conn, org_id, search_filter, limit=limit
+    )
 
 
 @QUERIES.query
 async def newest_by_authors(
-    conn: Connection, org_id: OrgId, scope: SearchFilter, *, limit: int
+    conn: Connection, org_id: OrgId, search_filter: SearchFilter, *, limit: int
 ) -> list[MessageId]:
     """Return the newest messages of authors, or of all authors of a kind."""
     ...
@@ -321,7 +325,7 @@ async def newest_by_authors(
 
 @QUERIES.query
 async def newest_in_rooms(
-    conn: Connection, org_id: OrgId, scope: SearchFilter, *, limit: int
+    conn: Connection, org_id: OrgId, search_filter: SearchFilter, *, limit: int
 ) -> list[MessageId]:
     """Return the newest messages of rooms, or of all rooms that the viewer may see."""
     ...

@@ -15,15 +15,14 @@ QUERIES = Queries("stats")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomStats:
-    """A room with its policies and message count, without tombstones."""
+class RoomPolicies:
+    """A room with its policies."""
 
     room_id: RoomId
     platform: str
     external_id: str
     name: str
     embedding_policy: EmbeddingPolicy
-    messages: int
     #: The retention period; None is forever.
     retention_period: timedelta | None
     #: When a new retention period starts; until then the old one holds and the change can be undone. None if it started.
@@ -31,6 +30,13 @@ class RoomStats:
     current_retention_period: timedelta | None
     #: How many messages expire then; None if it started.
     expiring_messages: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomStats(RoomPolicies):
+    """A room with its policies and message count, without tombstones."""
+
+    messages: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -309,15 +309,17 @@ async def room_headers(conn: Connection, org_id: OrgId, *, limit: int) -> list[R
     ...
 
 
-async def rooms(conn: Connection, viewer: Viewer, *, named: str, skip: int, limit: int) -> list[Room]:
-    """Return a page of the visible rooms with a part of a name, most recently active first."""
+async def rooms(
+    conn: Connection, viewer: Viewer, *, named: str = "", skip: int = 0, limit: int | None = None
+) -> list[Room]:
+    """Return the visible rooms, or a page of those with a part of a name, most recently active first."""
     query = rooms_for_operator if viewer.is_operator else rooms_for_viewer
     return await query(conn, viewer.org_id, named=named, skip=skip, limit=limit)
 
 
 @QUERIES.query
 async def rooms_for_operator(
-    conn: Connection, org_id: OrgId, *, named: str, skip: int, limit: int
+    conn: Connection, org_id: OrgId, *, named: str, skip: int, limit: int | None
 ) -> list[Room]:
     """Return a page of the rooms of an org, with the counts of `activity`."""
     ...
@@ -325,7 +327,7 @@ async def rooms_for_operator(
 
 @QUERIES.query
 async def rooms_for_viewer(
-    conn: Connection, org_id: OrgId, *, named: str, skip: int, limit: int
+    conn: Connection, org_id: OrgId, *, named: str, skip: int, limit: int | None
 ) -> list[Room]:
     """Return a page of the rooms that a viewer may see, counting only what they may read."""
     ...

@@ -135,7 +135,7 @@ class PointIndex(Protocol):
         vector: Vector,
         *,
         sight: VisibilityFilter,
-        narrowing: QueryFilter,
+        query_filter: QueryFilter,
         wanted: int,
     ) -> list[Candidate]:
         """Return the visible messages with the nearest vectors, nearest first, scored by cosine similarity."""
@@ -147,7 +147,7 @@ class PointIndex(Protocol):
         lexemes: Sequence[str],
         *,
         sight: VisibilityFilter,
-        narrowing: QueryFilter,
+        query_filter: QueryFilter,
         wanted: int,
     ) -> list[Candidate]:
         """Return the visible messages that match the lexemes best, by BM25, best first."""

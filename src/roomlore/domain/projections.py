@@ -14,6 +14,7 @@ from uuid import UUID, uuid5
 
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind
+from roomlore.domain.records import MembershipPeriod
 from roomlore.domain.vectors import Vector
 
 NodeLabel = Literal["User", "Room", "Conversation", "Message", "Memory", "Tag"]
@@ -133,17 +134,6 @@ class Node:
 def _digest(content: Sequence[object], numbers: bytes = b"") -> str:
     text = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return hashlib.sha256(text + numbers).hexdigest()[:32]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MembershipPeriod:
-    """A viewer's membership in a closed room."""
-
-    room_id: RoomId
-    #: Inclusive; None: since the beginning.
-    joined_at: datetime | None
-    #: Exclusive; None: still a member.
-    left_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind, RoomKind, TimestampPrecision, Visibility
 from roomlore.domain.words import qualified_room_name
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,22 @@ class RoomMember:
     left_at: datetime | None
     #: The platform lists them, they wrote there, or an operator added them.
     known_by: Literal["platform", "wrote", "operator"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipPeriod:
+    """A membership of a viewer in a room."""
+
+    room_id: RoomId
+    #: Inclusive; None: since before the records begin.
+    joined_at: datetime | None
+    #: Exclusive; None: still a member.
+    left_at: datetime | None
+
+    def covers(self, moment: datetime) -> bool:
+        """Return whether the moment lies in the period."""
+        has_joined = self.joined_at is None or self.joined_at <= moment
+        return has_joined and (self.left_at is None or moment < self.left_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +136,7 @@ class Viewer:
     key_id: KeyId | None = field(default=None, compare=False)
     #: Where the result will be posted: a room, or a whisper that is answered. Then only content that
     #: everybody there may see is read. None: only the viewer reads it.
-    place: RoomId | MessageId | None = None
+    destination: RoomId | MessageId | None = None
 
     @classmethod
     def operator(cls, org_id: OrgId, *, key_id: KeyId | None = None) -> "Viewer":
@@ -128,11 +146,11 @@ class Viewer:
     @property
     def is_operator(self) -> bool:
         """Whether this viewer sees everything in the org."""
-        return self.participant_id is None and self.place is None
+        return self.participant_id is None and self.destination is None
 
-    def posting(self, place: RoomId | MessageId) -> "Viewer":
-        """Return this viewer, reading for a post at a place."""
-        return replace(self, place=place)
+    def posting(self, destination: RoomId | MessageId) -> "Viewer":
+        """Return this viewer, reading for a post at a destination."""
+        return replace(self, destination=destination)
 
     def is_own(self, participant_id: ParticipantId | None) -> bool:
         """Return whether a participant is an account of the viewer."""
@@ -445,3 +463,10 @@ class Provenance:
 def field_values(record: Any) -> dict[str, Any]:
     """Return the fields of a record by name, as a shallow copy."""
     return {each.name: getattr(record, each.name) for each in fields(record)}
+
+
+def convert(kind: type[Record], record: object, **changed: Any) -> Record:
+    """Return a record made from the fields that another one shares with it, and from those that are named."""
+    assert isinstance(kind, type)
+    shared = {one.name for one in fields(kind)} - set(changed)  # type: ignore[arg-type]
+    return kind(**{name: getattr(record, name) for name in shared if hasattr(record, name)}, **changed)

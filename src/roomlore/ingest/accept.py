@@ -17,8 +17,8 @@ from roomlore.db import (
     client_ids,
     directory,
     disentanglement,
-    erased,
     erasure,
+    erasure_guard,
     injections,
     llm_calls,
     messages,
@@ -104,7 +104,7 @@ async def accept(
     writers wait for its rooms. Raises BadInput if the batch is too large for one transaction.
     """
     # A separate statement, so that the next one sees finished erasures.
-    await erased.lock_shared(conn, org_id)
+    await erasure_guard.lock_shared(conn, org_id)
     staying, skipped = await erasure_filter.reject_erased(conn, org_id, batch, now=received_at)
     accepted = await _accept(conn, org_id, staying, received_at=received_at, listened=listened)
     return replace(accepted, skipped=[*skipped, *accepted.skipped])

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
-from roomlore.db import client_ids, directory, erased
-from roomlore.db.erased import AccountName, ErasedRange, MessageName, RoomName
+from roomlore.db import client_ids, directory, erasure_guard, room_retention
+from roomlore.db.erasure_guard import AccountName, ErasedRange, MessageName, RoomName
 from roomlore.db.queries import Connection
 from roomlore.db.rooms import erased_rooms
 from roomlore.domain.ids import OrgId
@@ -74,8 +74,10 @@ async def reject_erased(
     conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, now: datetime
 ) -> tuple[Sequence[IncomingMessage], list[SkippedRecord]]:
     """Return a batch without erased and expired messages, and the rejected ones."""
-    removals = await erased.erased_kinds(conn, org_id)
-    if not (removals.accounts or removals.ranges or removals.holes or removals.keeping or removals.rooms):
+    removals = await erasure_guard.erased_kinds(conn, org_id)
+    if not (
+        removals.accounts or removals.ranges or removals.tombstones or removals.retention or removals.rooms
+    ):
         return batch, []
     erasures = await _load_filter(conn, org_id, batch, removals=removals, now=now)
     staying: list[IncomingMessage] = []
@@ -98,14 +100,14 @@ async def _load_filter(
     org_id: OrgId,
     batch: Sequence[IncomingMessage],
     *,
-    removals: erased.ErasedKinds,
+    removals: erasure_guard.ErasedKinds,
     now: datetime,
 ) -> ErasureFilter:
     rooms = sorted({(message.platform, message.room.external_id) for message in batch})
     erasures = ErasureFilter()
     if removals.rooms:
         erasures = replace(erasures, rooms=await erased_rooms(conn, org_id, rooms))
-    if removals.holes:
+    if removals.tombstones:
         message_names = [
             (message.platform, message.room.external_id, message.external_id) for message in batch
         ]
@@ -114,26 +116,26 @@ async def _load_filter(
         stated_by_erased = {
             (message_name, name)
             for message_name, name in zip(message_names, names, strict=True)
-            if (*message_name, erased.account_digest(org_id, name)) in digests
+            if (*message_name, erasure_guard.account_digest(org_id, name)) in digests
         }
         erasures = replace(
             erasures,
-            tombstones=await erased.tombstones(conn, org_id, message_names),
+            tombstones=await erasure_guard.tombstones(conn, org_id, message_names),
             client_id_tombstones=stated_by_erased,
         )
     if removals.ranges:
         ranges: dict[RoomName, list[ErasedRange]] = defaultdict(list)
-        for each in await erased.erased_ranges(conn, org_id, rooms):
+        for each in await erasure_guard.erased_ranges(conn, org_id, rooms):
             ranges[each.platform, each.room].append(each)
         erasures = replace(erasures, ranges=ranges)
-    if removals.keeping:
-        keeping = await erased.rooms_with_retention(conn, org_id, now=now)
+    if removals.retention:
+        keeping = await room_retention.rooms_with_retention(conn, org_id, now=now)
         erasures = replace(
             erasures, kept_since={(each.platform, each.room): each.kept_since for each in keeping}
         )
     if removals.accounts:
         names = set(_batch_accounts(batch))
-        accounts = await erased.erased_accounts(conn, org_id, names)
+        accounts = await erasure_guard.erased_accounts(conn, org_id, names)
         erasures = replace(
             erasures, accounts=accounts, returned=await _returned_accounts(conn, org_id, batch, accounts)
         )

@@ -19,13 +19,12 @@ from roomlore.conversations.disentangler import WHISPER_SILENCE, Assignment, Dis
 from roomlore.conversations.erased_names import without_erased_names
 from roomlore.conversations.message_text import label_of
 from roomlore.conversations.window import WINDOW, ConversationMessage
-from roomlore.db import conversations, disentanglement, erased, work_queue
+from roomlore.db import conversations, disentanglement, erasure_guard, work_queue
 from roomlore.db.disentanglement import (
     ConversationAssignment,
     ConversationText,
     Description,
     DirtyRange,
-    InferredReply,
     LeasedRange,
     NewConversation,
     RoomMessage,
@@ -33,7 +32,11 @@ from roomlore.db.disentanglement import (
 from roomlore.db.queries import Connection
 from roomlore.db.work_queue import QueueName, Task
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId
-from roomlore.domain.records import ReplyMethod, Viewer
+from roomlore.domain.records import (
+    Reply,
+    ReplyMethod,
+    Viewer,
+)
 from roomlore.jobs.runner import QueueWorker
 from roomlore.jobs.scheduler import orgs
 from roomlore.text.recognisers import asks_for_confidentiality
@@ -199,7 +202,7 @@ async def _write(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, lease: LeasedRange, result: ChunkResult
 ) -> None:
     """Write the results that are still valid, and the rest of the dirty range."""
-    await erased.lock_shared(conn, org_id)
+    await erasure_guard.lock_shared(conn, org_id)
     fresh = await disentanglement.lock_range(conn, org_id, room_id)
     if fresh is None or fresh.lease_id != lease.lease_id:
         # Another worker has leased the room since, and its lease includes the changes.
@@ -225,7 +228,7 @@ async def _write_results(
 ) -> None:
     unlinked = [one.id for one, now in assignments if _found(one) is not None and _stored_reply(now) is None]
     found = [
-        InferredReply(child_id=one.id, parent_id=edge[0], method=edge[1], confidence=edge[2])
+        Reply(child_id=one.id, parent_id=edge[0], method=edge[1], confidence=edge[2])
         for one, now in assignments
         if (edge := _stored_reply(now)) is not None and edge != _found(one)
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from roomlore.db import embedding_versions, erased, work_queue
+from roomlore.db import embedding_versions, erasure_guard, work_queue
 from roomlore.db.database import Database
 from roomlore.db.embedding_versions import STATE_OF_QUEUE, EmbeddingVersion
 from roomlore.db.queries import Connection
@@ -45,7 +45,7 @@ class EmbeddingWorker(runner.QueueWorker):
 
     async def _enqueue_missing(self, conn: Connection, org_id: OrgId) -> None:
         # The lock waits for erasures, so that no task is added for what is being erased.
-        await erased.lock_shared(conn, org_id)
+        await erasure_guard.lock_shared(conn, org_id)
         model, with_tokens = self.embedder.model_id, self.embedder.has_token_vectors
         await work_queue.enqueue_missing(conn, org_id, model, with_tokens=with_tokens, queue=self.queue)
 
@@ -345,7 +345,7 @@ async def _switch_version(
 ) -> bool:
     """Switch to the next model, unless texts are missing or the switch was cancelled."""
     # The lock waits for erasures, and keeps out other writers of vectors.
-    await erased.lock_shared(conn, org_id)
+    await erasure_guard.lock_shared(conn, org_id)
     await embedding_versions.lock_embeddings(conn, org_id)
     next_version = (await embedding_versions.all_versions(conn, org_id)).get("next")
     if next_version is None or next_version.provider != version.provider:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from roomlore.db import audit_log, erased, idempotency, outbox, work_queue
+from roomlore.db import audit_log, idempotency, outbox, room_retention, work_queue
 from roomlore.db.database import Database
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import DatabaseUnavailable
@@ -100,7 +100,7 @@ async def _drop_expired_changes(conn: Connection, org_id: OrgId, *, now: datetim
 
 async def _rooms_with_retention(db: Database, org_id: OrgId, *, now: datetime) -> list[RoomId]:
     async with db.read_transaction(Viewer.operator(org_id)) as conn:
-        return [room.room_id for room in await erased.rooms_with_retention(conn, org_id, now=now)]
+        return [room.room_id for room in await room_retention.rooms_with_retention(conn, org_id, now=now)]
 
 
 async def _expire_room(

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from roomlore.conversations.erased_names import reject_erased_names
-from roomlore.db import directory, erased, extraction_state, work_queue
+from roomlore.db import directory, erasure_guard, extraction_state, work_queue
 from roomlore.db.extraction_state import PendingConversation
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.queries import Connection
@@ -146,7 +146,7 @@ async def write_claims(
 
     Returns the result and the states of the unchanged conversations, which the caller has to record.
     """
-    await erased.lock_shared(conn, org_id)
+    await erasure_guard.lock_shared(conn, org_id)
     await directory.lock_rooms(conn, sorted({each.conversation.snapshot.room_id for each in extracted}))
     states = await extraction_state.lock(conn, org_id, sorted(each.conversation.id for each in extracted))
     unchanged = {
@@ -361,7 +361,7 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
         self, conn: Connection, org_id: OrgId, *, drawings: Sequence[ExtractedClaims], now: datetime
     ) -> WriteResult:
         written, states = await write_claims(conn, org_id, drawings, extractor=self.extractor.name, now=now)
-        await extraction_state.record_extracted(conn, org_id, states)
+        await extraction_state.record_extracted(conn, org_id, states.items())
         return written
 
     async def _dead_letter(self, org_id: OrgId, conversation: ConversationToExtract, reason: str) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from roomlore.db import erased, llm_quota, privacy_requests, work_queue
+from roomlore.db import erasure_guard, llm_quota, privacy_requests, work_queue
 from roomlore.db.llm_quota import Purpose
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import DatabaseUnavailable
@@ -174,5 +174,5 @@ async def is_allowed_for_model(conn: Connection, org_id: OrgId, message_ids: Col
     Check it in the transaction before a call and again in the one that stores the answer: a request that arrives in
     between discards the answer.
     """
-    await erased.lock_shared(conn, org_id)
+    await erasure_guard.lock_shared(conn, org_id)
     return not await privacy_requests.is_any_restricted(conn, org_id, message_ids)

@@ -278,7 +278,7 @@ class _ExtractionSession:
         )
         if not result.conversations:
             return ExtractionRun(outcome="changed")
-        await extraction_state.record_read_by_llm(conn, self.org_id, states)
+        await extraction_state.record_read_by_llm(conn, self.org_id, states.items())
         await llm_calls.drop_outdated(conn, self.org_id, self.conversation.id, kept=self.llm_call_ids)
         validations = zip(self.llm_call_ids, self.validations, strict=True)
         await llm_calls.record_results(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from roomlore.db import directory, erased, work_queue
+from roomlore.db import directory, erasure_guard, work_queue
 from roomlore.db.privacy_requests import RoomMessage, messages_by_id
 from roomlore.db.queries import Connection
 from roomlore.db.work_queue import QueueName, Task
@@ -54,7 +54,7 @@ class PrivacyRequestWorker(QueueWorker):
         messages: Sequence[RoomMessage],
         screened: Screened,
     ) -> None:
-        await erased.lock_shared(conn, org_id)
+        await erasure_guard.lock_shared(conn, org_id)
         rooms = {message.room_id for message in messages}
         await directory.lock_rooms(conn, rooms)
         current = await work_queue.finish(conn, org_id, self.queue, tasks)

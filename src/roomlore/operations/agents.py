@@ -15,7 +15,7 @@ from roomlore.context import memory_section
 from roomlore.context.builder import with_memory_section
 from roomlore.context.memory_section import MemorySection, without_injected
 from roomlore.context.records import Context
-from roomlore.db import agents, erased, injections, memories, work_queue
+from roomlore.db import agents, erasure_guard, injections, memories, work_queue
 from roomlore.db.agents import ExperienceFilter
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotAllowed
@@ -283,7 +283,7 @@ class Agents:
         _check_reply(caller, question, answer)
 
         async def note(conn: Connection) -> tuple[None, Sequence[UUID]]:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             if await agents.enqueue_reply(conn, org_id, reply_id=answer.id, trigger_id=question.id):
                 await work_queue.wake(conn, "interactions")
             return None, [question.id, answer.id]

@@ -10,11 +10,10 @@ from datetime import datetime
 from functools import partial
 from time import monotonic
 
-from roomlore.db import llm_quota, memories, messages
+from roomlore.db import llm_quota, memories, messages, projections
 from roomlore.db import raw_logs as rooms_of_logs
 from roomlore.db.queries import Connection
 from roomlore.db.search import SearchFilter
-from roomlore.domain.audience import Period
 from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
 from roomlore.domain.ids import MemoryId
@@ -78,7 +77,7 @@ class AnswerWriter:
         return dict(zip((memory.id for memory in found), similarities, strict=True))
 
     async def finish(
-        self, viewer: Viewer, result: FallbackResult, *, scope: SearchFilter, quote: bool = False
+        self, viewer: Viewer, result: FallbackResult, *, search_filter: SearchFilter, quote: bool = False
     ) -> Answer:
         """Return the answer to a question, from log files if nothing else answers.
 
@@ -86,7 +85,9 @@ class AnswerWriter:
         """
         logs = None if result.is_answered else await self._raw_logs()
         if logs is not None:
-            result = add_log_stage(result, await self._search_raw_logs(viewer, result, scope, logs=logs))
+            result = add_log_stage(
+                result, await self._search_raw_logs(viewer, result, search_filter, logs=logs)
+            )
         named = self.settings.language_model
         if quote or not result.is_answered or named is None:
             return result.answer()
@@ -108,14 +109,16 @@ class AnswerWriter:
         return LogFolders(folders=settings.raw_logs, rooms=rooms)
 
     async def _search_raw_logs(
-        self, viewer: Viewer, result: FallbackResult, scope: SearchFilter, *, logs: LogFolders
+        self, viewer: Viewer, result: FallbackResult, search_filter: SearchFilter, *, logs: LogFolders
     ) -> LogFindings:
-        if not log_search.is_applicable(scope):
+        if not log_search.is_applicable(search_filter):
             return LogFindings(note="not searched: the question is about an author or a conversation")
         org_id = self.access.org_id
         async with self.access.db.read_transaction(viewer) as conn:
             visibility = await _log_visibility(conn, viewer, logs)
-        found = await log_search.scan_logs(logs, result.question, visibility, scope=scope, clock=monotonic)
+        found = await log_search.scan_logs(
+            logs, result.question, visibility, search_filter=search_filter, clock=monotonic
+        )
         best = log_search.best_candidates(found)
         async with self.access.db.read_transaction(Viewer.operator(org_id)) as conn:
             lines, left_out = await log_search.drop_excluded(conn, org_id, best, now=self.now())
@@ -217,18 +220,15 @@ async def _log_visibility(conn: Connection, viewer: Viewer, logs: LogFolders) ->
         return LogVisibility(is_operator=True)
     rooms = await rooms_of_logs.rooms_named(conn, viewer.org_id, set(logs.rooms.values()))
     # An answer posted to a room quotes no closed room: later members of it could read the answer.
-    stays = [] if viewer.place else await rooms_of_logs.membership_periods(conn, [room.id for room in rooms])
-    periods = {
-        room.id: [
-            Period(joined_at=stay.joined_at, left_at=stay.left_at)
-            for stay in stays
-            if stay.room_id == room.id
-        ]
-        for room in rooms
-    }
+    periods = [] if viewer.destination else await projections.viewer_memberships(conn)
     return LogVisibility(
         is_operator=False,
-        rooms={(room.platform, room.room): None if room.is_open else periods[room.id] for room in rooms},
+        rooms={
+            (room.platform, room.room): None
+            if room.is_open
+            else [period for period in periods if period.room_id == room.id]
+            for room in rooms
+        },
     )
 
 

@@ -444,8 +444,10 @@ class App:
         """
         from roomlore.operations.destination import Destination
 
-        place = Destination(room=room, as_of=as_of, private=private)
-        return await self._search_service.search(viewer, question, place=place, filters=filters, limit=limit)
+        destination = Destination(room=room, as_of=as_of, private=private)
+        return await self._search_service.search(
+            viewer, question, destination=destination, filters=filters, limit=limit
+        )
 
     async def similar(
         self,
@@ -460,7 +462,7 @@ class App:
         from roomlore.operations.destination import Destination
 
         return await self._search_service.similar(
-            viewer, question, place=Destination(room=room, private=private), limit=limit
+            viewer, question, destination=Destination(room=room, private=private), limit=limit
         )
 
     async def ask(
@@ -480,8 +482,10 @@ class App:
         """
         from roomlore.operations.destination import Destination
 
-        place = Destination(room=room, as_of=as_of, private=private)
-        return await self._search_service.ask(viewer, question, place=place, filters=filters, quote=quote)
+        destination = Destination(room=room, as_of=as_of, private=private)
+        return await self._search_service.ask(
+            viewer, question, destination=destination, filters=filters, quote=quote
+        )
 
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50

@@ -15,7 +15,10 @@ from roomlore.db.search import SearchFilter
 from roomlore.domain.errors import BackendUnavailable, BadInput, IndexUnavailable
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.projections import QueryFilter, VisibilityFilter
-from roomlore.domain.records import Viewer
+from roomlore.domain.records import (
+    Viewer,
+    convert,
+)
 from roomlore.operations.access import Access
 from roomlore.projections.neo4j import Neo4jProjection, open_neo4j
 from roomlore.projections.qdrant import QdrantProjection, open_qdrant
@@ -158,10 +161,10 @@ class CandidateSource:
         index: ReadableIndex,
         *,
         query: IndexQuery,
-        scopes: Sequence[SearchFilter],
+        search_filters: Sequence[SearchFilter],
         limit: int,
     ) -> tuple[SearchQuery, Sequence[SearchDegradation]]:
-        """Return a question with the index's candidates in these scopes, and what is unavailable.
+        """Return a question with the index's candidates for these filters, and what is unavailable.
 
         There are no dense candidates if the index holds vectors of another model, and none at all if it cannot apply the
         filter.
@@ -170,7 +173,7 @@ class CandidateSource:
             server = self.projection_clients.qdrant(self.settings)
         except BadInput:
             return question, (UNAVAILABLE,)
-        if server is None or any(scope.answered is not None for scope in scopes):
+        if server is None or any(search_filter.answered is not None for search_filter in search_filters):
             return question, ()
         breaker, org_id = self.projection_clients.breaker, self.access.org_id
         if not breaker.allow(org_id):
@@ -184,12 +187,20 @@ class CandidateSource:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 if vector is not None:
                     dense = [
-                        (scope, await _dense(server, vector[1], query, scope, index_name=copy, limit=limit))
-                        for scope in scopes
+                        (
+                            search_filter,
+                            await _dense(
+                                server, vector[1], query, search_filter, index_name=copy, limit=limit
+                            ),
+                        )
+                        for search_filter in search_filters
                     ]
                 lexical = [
-                    (scope, await _lexical(server, query, scope, index_name=copy, limit=limit))
-                    for scope in scopes
+                    (
+                        search_filter,
+                        await _lexical(server, query, search_filter, index_name=copy, limit=limit),
+                    )
+                    for search_filter in search_filters
                 ]
         except (BackendUnavailable, TimeoutError) as error:
             breaker.record_failure(org_id, error)
@@ -202,7 +213,7 @@ async def _dense(
     server: QdrantProjection,
     vector: NDArray[np.float32],
     query: IndexQuery,
-    scope: SearchFilter,
+    search_filter: SearchFilter,
     *,
     index_name: str,
     limit: int,
@@ -211,36 +222,25 @@ async def _dense(
         index_name,
         vector,
         sight=query.visibility_filter,
-        narrowing=_query_filter(scope),
-        wanted=_candidate_limit(scope, least=DENSE_CANDIDATES, limit=limit),
+        query_filter=convert(QueryFilter, search_filter),
+        wanted=_candidate_limit(search_filter, least=DENSE_CANDIDATES, limit=limit),
     )
     return [candidate.message_id for candidate in found]
 
 
 async def _lexical(
-    server: QdrantProjection, query: IndexQuery, scope: SearchFilter, *, index_name: str, limit: int
+    server: QdrantProjection, query: IndexQuery, search_filter: SearchFilter, *, index_name: str, limit: int
 ) -> list[MessageId]:
     """Return the lexical candidates, after the matching messages that the index may lack."""
     found = await server.search_lexical(
         index_name,
         query.lexemes,
         sight=query.visibility_filter,
-        narrowing=_query_filter(scope),
-        wanted=_candidate_limit(scope, least=LEXICAL_CANDIDATES, limit=limit),
+        query_filter=convert(QueryFilter, search_filter),
+        wanted=_candidate_limit(search_filter, least=LEXICAL_CANDIDATES, limit=limit),
     )
     return [*query.unindexed_ids, *(candidate.message_id for candidate in found)]
 
 
-def _candidate_limit(scope: SearchFilter, *, least: int, limit: int) -> int:
-    return min(max(limit, least), MOST_PROPOSED) * (OVERFETCH if scope.last is not None else 1)
-
-
-def _query_filter(scope: SearchFilter) -> QueryFilter:
-    return QueryFilter(
-        room_ids=scope.room_ids,
-        author_ids=scope.author_ids,
-        author_kinds=scope.author_kinds,
-        conversation_ids=scope.conversation_ids,
-        since=scope.since,
-        until=scope.until,
-    )
+def _candidate_limit(search_filter: SearchFilter, *, least: int, limit: int) -> int:
+    return min(max(limit, least), MOST_PROPOSED) * (OVERFETCH if search_filter.last is not None else 1)

@@ -72,7 +72,9 @@ class Contexts:
             else:
                 built = context
             reading.record_shown([built.room_id, *(line.message.id for line in built.lines)])
-        restrictions = await operator_restrictions(self.access, viewer, hidden, place=target.viewer.place)
+        restrictions = await operator_restrictions(
+            self.access, viewer, hidden, destination=target.viewer.destination
+        )
         built = replace(built, restrictions=tuple(restrictions))
         # The connection is given back before the network is used.
         return built if reader is None else await with_articles(built, reader)

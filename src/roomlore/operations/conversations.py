@@ -15,7 +15,7 @@ from uuid import UUID
 from msgspec import Meta
 
 from roomlore.conversations.erased_names import without_erased_names
-from roomlore.db import conversations, disentanglement, erased, work_queue
+from roomlore.db import conversations, disentanglement, erasure_guard, work_queue
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import ConversationId, MessageId, RoomId, uuid7
@@ -382,7 +382,7 @@ class Conversations:
         org_id = self.access.org_id
 
         async def change(conn: Connection) -> tuple[Conversation, Sequence[UUID]]:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             await disentanglement.mark_dirty(
                 conn, org_id, scope.room_id, since=scope.since, until=scope.until
             )

@@ -1,4 +1,4 @@
-"""Destinations: the place where an answer is posted. A read for it shows only what everybody there may read.
+"""Destinations: where an answer is posted. A read for a destination shows only what everybody there may read.
 
 The destination is a room, or the recipients of a whisper that is answered. PostgreSQL enforces the limit
 (`bind_destination` in `db/database.py`).
@@ -22,7 +22,7 @@ NOT_READABLE_BY_ALL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """The place and time of a question."""
+    """The room and time of a question."""
 
     room: str | None = None
     #: The question is asked after this message; None is now.
@@ -55,16 +55,16 @@ def audit_action_for(action: str, *, private: bool) -> str:
 
 
 async def restrict_to_readers(
-    conn: Connection, viewer: Viewer, place: RoomId | MessageId, *, word: str
+    conn: Connection, viewer: Viewer, destination: RoomId | MessageId, *, word: str
 ) -> Viewer:
     """Limit the rest of a read to what everybody in a room, or every hearer of a whisper, may read.
 
     Raises:
         BadInput: nobody reads there, or the viewer does not.
     """
-    if not await bind_destination(conn, place):
+    if not await bind_destination(conn, destination):
         raise BadInput(f"room {word!r}", NO_READERS)
-    return viewer.posting(place)
+    return viewer.posting(destination)
 
 
 async def reply_target(

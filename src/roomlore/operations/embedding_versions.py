@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from roomlore.db import embedding_versions, erased, work_queue
+from roomlore.db import embedding_versions, erasure_guard, work_queue
 from roomlore.db.embedding_versions import STATE_OF_QUEUE, EmbeddingVersion, VersionState
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, Conflict
@@ -215,7 +215,7 @@ class EmbeddingVersions:
 async def _enqueue_missing(
     conn: Connection, org_id: OrgId, version: Sequence[EmbeddingVersion], *, with_tokens: bool
 ) -> None:
-    await erased.lock_shared(conn, org_id)
+    await erasure_guard.lock_shared(conn, org_id)
     await embedding_versions.lock_embeddings(conn, org_id)
     # Another switch may have begun while the model was loaded.
     there = await embedding_versions.all_versions(conn, org_id)

@@ -13,9 +13,9 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from roomlore.db import erased, receipts
-from roomlore.db.erased import OldMessages
+from roomlore.db import erasure_guard, receipts, room_retention
 from roomlore.db.queries import Connection
+from roomlore.db.room_retention import OldMessages
 from roomlore.domain import retention
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
@@ -61,7 +61,7 @@ class Erasures:
         async def work(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
             if not dry_run:
                 # Otherwise an edit that arrives now would keep the text as a revision.
-                await erased.lock_exclusive(conn, self.access.org_id)
+                await erasure_guard.lock_exclusive(conn, self.access.org_id)
             await self._check_owned(conn, found.author_id)
             if not dry_run:
                 await accept.redact(conn, self.access.org_id, [found.id], redacted_at=datetime.now(UTC))
@@ -191,13 +191,13 @@ class Erasures:
         self, conn: Connection, room_id: RoomId, retention_period: timedelta | None, *, dry_run: bool
     ) -> RetentionChange:
         org_id = self.access.org_id
-        current, now = await erased.retention_now(conn, org_id, room_id)
+        current, now = await room_retention.retention_now(conn, org_id, room_id)
         policy = retention.change_policy(current, retention_period, now=now, grace=retention.GRACE)
         if not dry_run:
-            await erased.set_retention(conn, org_id, room_id, policy)
+            await room_retention.set_retention(conn, org_id, room_id, policy)
         gone = OldMessages(messages=0, oldest_at=None, newest_at=None)
         if retention_period is not None:
-            gone = await erased.messages_before(
+            gone = await room_retention.messages_before(
                 conn, org_id, room_id, (policy.starts_at or now) - retention_period
             )
         return RetentionChange(
@@ -224,10 +224,10 @@ class Erasures:
 
         async def work(conn: Connection) -> tuple[Erasure, Sequence[UUID]]:
             if not dry_run:
-                await erased.lock_exclusive(conn, self.access.org_id)
+                await erasure_guard.lock_exclusive(conn, self.access.org_id)
             if own is not None:
                 await self._check_owned(conn, own)
-            async with erased.dry_run(conn, self.access.org_id) if dry_run else nullcontext():
+            async with erasure_guard.dry_run(conn, self.access.org_id) if dry_run else nullcontext():
                 done = await erase(
                     conn, self.access.org_id, request, by=self.access.principal, dry_run=dry_run
                 )

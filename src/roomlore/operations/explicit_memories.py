@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict, get_args
 
 from msgspec import Meta
 
-from roomlore.db import directory, erased, memories, memory_writes
+from roomlore.db import directory, erasure_guard, memories, memory_writes
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
@@ -193,7 +193,7 @@ async def save(conn: Connection, access: Access, memory: ExplicitMemory) -> Memo
         BadInput: a source or participant was removed meanwhile, or the superseded memory has another audience or is no
             longer active.
     """
-    await erased.lock_shared(conn, access.org_id)
+    await erasure_guard.lock_shared(conn, access.org_id)
     await directory.lock_rooms(conn, memory.room_ids)
     if memory.superseded is not None:
         await check_involved(conn, access, memory.superseded)

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Generic, Literal, TypeVar, cast
 from uuid import UUID
 
-from roomlore.db import memories, messages, projections
-from roomlore.db.graph import DatabaseGraph, ParticipantCount, participant_names, with_other_accounts
+from roomlore.db import graph, memories, messages, projections
+from roomlore.db.graph import DatabaseGraph, ParticipantCount
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BackendUnavailable, BadInput, RoomloreError
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
@@ -96,34 +96,34 @@ class GraphQueries:
     async def messages_by_agents(self, viewer: Viewer, *, limit: int = 50) -> GraphAnswer[Message]:
         """Return the messages of agents, newest first."""
 
-        async def ask(graph: Graph, _: Sequence[ParticipantId], most: int) -> Sequence[UUID]:
-            return await graph.messages_by_agents(limit=most)
+        async def ask(index: Graph, _: Sequence[ParticipantId], most: int) -> Sequence[UUID]:
+            return await index.messages_by_agents(limit=most)
 
         return await self._ask(viewer, None, ask, self._messages, limit=limit)
 
     async def said_by(self, viewer: Viewer, who: str, *, limit: int = 50) -> GraphAnswer[Message]:
         """Return the messages of a person, newest first."""
 
-        async def ask(graph: Graph, accounts: Sequence[ParticipantId], most: int) -> Sequence[UUID]:
-            return await graph.messages_by(accounts, limit=most)
+        async def ask(index: Graph, accounts: Sequence[ParticipantId], most: int) -> Sequence[UUID]:
+            return await index.messages_by(accounts, limit=most)
 
         return await self._ask(viewer, who, ask, self._messages, limit=limit)
 
     async def memories_of_agents(self, viewer: Viewer, *, limit: int = 50) -> GraphAnswer[Memory]:
         """Return the memories that agents stated or observed, newest first."""
 
-        async def ask(graph: Graph, _: Sequence[ParticipantId], most: int) -> Sequence[UUID]:
-            return await graph.memories_by_agents(limit=most)
+        async def ask(index: Graph, _: Sequence[ParticipantId], most: int) -> Sequence[UUID]:
+            return await index.memories_by_agents(limit=most)
 
         return await self._ask(viewer, None, ask, self._memories, limit=limit)
 
     async def known_by(self, viewer: Viewer, who: str, *, limit: int = 50) -> GraphAnswer[Memory]:
         """Return the memories that a person stated or observed, newest first."""
-        return await self._memories_of(viewer, who, DatabaseGraph.memories_by, limit)
+        return await self._memories_of(viewer, who, graph.memories_by, limit)
 
     async def memories_about(self, viewer: Viewer, who: str, *, limit: int = 50) -> GraphAnswer[Memory]:
         """Return the memories about a person, newest first."""
-        return await self._memories_of(viewer, who, DatabaseGraph.memories_about, limit)
+        return await self._memories_of(viewer, who, graph.memories_about, limit)
 
     async def conversation_partners(
         self, viewer: Viewer, who: str, *, limit: int = 50
@@ -132,7 +132,9 @@ class GraphQueries:
         check_limit(limit)
         async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             accounts = await _accounts(reading.conn, viewer, who)
-            counts = await self._graph(reading.conn).conversation_partners(accounts, limit=limit)
+            counts = await graph.conversation_partners(
+                reading.conn, self.access.org_id, accounts, limit=limit
+            )
             found = await self._counterparts(reading.conn, counts)
             reading.record_shown([*accounts, *(person.participant_id for person in found)])
         return _answer(viewer, found)
@@ -144,7 +146,9 @@ class GraphQueries:
         check_limit(limit)
         async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             conversation_id = await lookup.conversation(reading.conn, self.access.org_id, conversation)
-            counts = await self._graph(reading.conn).conversation_authors(conversation_id, limit=limit)
+            counts = await graph.conversation_authors(
+                reading.conn, self.access.org_id, conversation_id, limit=limit
+            )
             found = await self._counterparts(reading.conn, counts)
             reading.record_shown([conversation_id, *(person.participant_id for person in found)])
         return _answer(viewer, found)
@@ -173,11 +177,13 @@ class GraphQueries:
         check_limit(limit)
         org_id = self.access.org_id
         async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
-            conn, graph = reading.conn, self._graph(reading.conn)
+            conn = reading.conn
             conversation_id = await lookup.conversation(conn, org_id, conversation)
-            authors = await graph.conversation_authors(conversation_id, limit=MAX_LISTED)
-            accounts = await with_other_accounts(conn, org_id, [author.participant_id for author in authors])
-            related = await graph.conversation_memories(conversation_id, accounts, limit=limit)
+            authors = await graph.conversation_authors(conn, org_id, conversation_id, limit=MAX_LISTED)
+            accounts = await graph.with_other_accounts(
+                conn, org_id, [author.participant_id for author in authors]
+            )
+            related = await graph.conversation_memories(conn, org_id, conversation_id, accounts, limit=limit)
             found = await self._memories(conn, [memory.memory_id for memory in related])
             reading.record_shown([*accounts, conversation_id, *(memory.id for memory in found)])
         kinds: dict[MemoryKind, list[Memory]] = defaultdict(list)
@@ -197,9 +203,8 @@ class GraphQueries:
         check_limit(limit)
         async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             accounts = await _accounts(reading.conn, viewer, who)
-            found = await self._memories(
-                reading.conn, await ask(self._graph(reading.conn), accounts, limit=limit)
-            )
+            ids = await ask(reading.conn, self.access.org_id, accounts, limit=limit)
+            found = await self._memories(reading.conn, ids)
             reading.record_shown([*accounts, *(memory.id for memory in found)])
         return _answer(viewer, found)
 
@@ -274,7 +279,7 @@ class GraphQueries:
             found = await ask(among, accounts, limit)
             if len(candidates) < _candidate_limit(limit) or len(found) >= limit:
                 return found, True
-        return await ask(self._graph(conn), accounts, limit), False
+        return await ask(DatabaseGraph(conn=conn, org_id=self.access.org_id), accounts, limit), False
 
     async def _messages(self, conn: Connection, ids: Sequence[UUID]) -> list[Message]:
         found = await messages.messages_truncated(conn, self.access.org_id, cast(Sequence[MessageId], ids))
@@ -287,7 +292,9 @@ class GraphQueries:
         return [by_id[MemoryId(key)] for key in ids if key in by_id]
 
     async def _counterparts(self, conn: Connection, counts: Sequence[ParticipantCount]) -> list[Counterpart]:
-        names = await participant_names(conn, self.access.org_id, [row.participant_id for row in counts])
+        names = await graph.participant_names(
+            conn, self.access.org_id, [row.participant_id for row in counts]
+        )
         return [
             Counterpart(
                 participant_id=row.participant_id,
@@ -303,10 +310,10 @@ class GraphQueries:
     async def _nearest(
         self, conn: Connection, accounts: Sequence[ParticipantId], limit: int
     ) -> list[NearbyNode]:
-        graph, org_id = self._graph(conn), self.access.org_id
-        partners = await graph.conversation_partners(accounts, limit=limit)
-        related = await graph.related_memories(accounts, limit=limit)
-        tags = {tag_id(org_id, row.tag): row for row in await graph.related_tags(accounts)}
+        org_id = self.access.org_id
+        partners = await graph.conversation_partners(conn, org_id, accounts, limit=limit)
+        related = await graph.related_memories(conn, org_id, accounts, limit=limit)
+        tags = {tag_id(org_id, row.tag): row for row in await graph.related_tags(conn, org_id, accounts)}
         counts: dict[NodeLabel, dict[UUID, int]] = {
             "User": {row.participant_id: row.count for row in partners},
             "Memory": {row.memory_id: row.count for row in related},
@@ -318,7 +325,9 @@ class GraphQueries:
             for key, count in of_label.items()
         ]
         nearest = sorted(scored)[:limit]
-        names = await participant_names(conn, org_id, list(cast(dict[ParticipantId, int], counts["User"])))
+        names = await graph.participant_names(
+            conn, org_id, list(cast(dict[ParticipantId, int], counts["User"]))
+        )
         texts: dict[UUID, str] = {key: name.name for key, name in names.items()}
         texts |= {
             memory.id: memory.title or memory.content
@@ -330,9 +339,6 @@ class GraphQueries:
             for score, label, key in nearest
             if key in texts
         ]
-
-    def _graph(self, conn: Connection) -> DatabaseGraph:
-        return DatabaseGraph(conn=conn, org_id=self.access.org_id)
 
 
 def _candidate_limit(limit: int) -> int:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from roomlore.db import audit_log, conversations, directory, messages
+from roomlore.db import audit_log, conversations, messages, people_pages, timeline
+from roomlore.db.people_pages import PeopleFilter
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ids_matching
 from roomlore.domain.paging import BoundedPage
@@ -16,6 +17,7 @@ from roomlore.domain.records import (
     Participant,
     Room,
     Viewer,
+    convert,
 )
 from roomlore.operations.access import Access, check_limit
 from roomlore.search import lookup
@@ -33,7 +35,7 @@ class History:
     async def rooms(self, viewer: Viewer) -> list[Room]:
         """Return the rooms, the most recently active first."""
         async with self.access.reading(viewer, "list rooms") as reading:
-            found = await directory.rooms(reading.conn, viewer)
+            found = await timeline.rooms(reading.conn, viewer)
             reading.record_shown(room.id for room in found)
         return found
 
@@ -41,7 +43,8 @@ class History:
         """Return the participants, or those of one room, the most messages first."""
         async with self.access.reading(viewer, "list participants") as reading:
             room_id = await lookup.room(reading.conn, self.access.org_id, room) if room else None
-            found = await directory.participants(reading.conn, viewer, room_id)
+            people = await people_pages.list_people(reading.conn, viewer, PeopleFilter(room_id=room_id))
+            found = [convert(Participant, person) for person in people]
             reading.record_shown([] if room_id is None else [room_id])
             reading.record_shown(account for participant in found for account in participant.accounts)
         return found

@@ -10,11 +10,11 @@ from uuid import UUID, uuid4
 
 from msgspec import Meta
 
-from roomlore.db import client_ids, directory, disentanglement, erased, messages, timeline, work_queue
+from roomlore.db import client_ids, directory, disentanglement, erasure_guard, messages, timeline, work_queue
 from roomlore.db.client_ids import EarlierMessage
 from roomlore.db.database import Database
 from roomlore.db.directory import NewAccount, RoomForPosting
-from roomlore.db.messages import PlatformMessage, PlatformRecipient
+from roomlore.db.messages import PlatformMessage
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, DatabaseUnavailable, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
@@ -233,7 +233,7 @@ class Intake:
         async def change(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
             org_id, now = self.access.org_id, datetime.now(UTC)
             # A removal holds one of these locks until it is done.
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             await directory.lock_rooms(conn, [found.room_id])
             if not await self.access.is_own(conn, found.author_id):
                 raise NotAllowed("this is somebody else's, and only an operator edits that")
@@ -274,7 +274,7 @@ async def _store_message(
     """Store a message of the caller; return its id, and whether it is new."""
     caller, org_id, now = access.principal, access.org_id, datetime.now(UTC)
     assert caller.participant_id is not None
-    await erased.lock_shared(conn, org_id)
+    await erasure_guard.lock_shared(conn, org_id)
     await directory.lock_directory(conn, org_id)
     await directory.lock_rooms(conn, [outgoing.room_id])
     own = await access.own_accounts(conn)
@@ -295,7 +295,7 @@ async def _store_message(
             for account in await directory.external_accounts(conn, org_id, own)
             if account.platform == room.platform
         ]
-        digests = [erased.account_digest(org_id, name) for name in accounts]
+        digests = [erasure_guard.account_digest(org_id, name) for name in accounts]
         earlier = await client_ids.earlier_messages(
             conn, org_id, outgoing.room_id, message.external_id, stated_by=digests, own=own
         )
@@ -350,7 +350,7 @@ async def _store(
         raise BadInput("message", accepted.skipped[0].reason)
     [message_id] = accepted.message_ids
     if outgoing.external_id is not None:
-        digest = erased.account_digest(org_id, author_name(message.platform, message.author))
+        digest = erasure_guard.account_digest(org_id, author_name(message.platform, message.author))
         await client_ids.add(conn, org_id, message_id, message.external_id, stated_by=digest)
         if await disentanglement.mark_messages_dirty(
             conn, org_id, await client_ids.link_waiting_replies(conn, org_id, message_id)
@@ -474,7 +474,7 @@ def _to_batch_result(records: Sequence[IncomingMessage | SkippedRecord], stored:
 
 
 def _edited(
-    original: PlatformMessage, text: str, *, recipients: Sequence[PlatformRecipient], now: datetime
+    original: PlatformMessage, text: str, *, recipients: Sequence[IncomingAuthor], now: datetime
 ) -> IncomingMessage:
     """Return a message as its platform sent it, with another text."""
     return IncomingMessage(
@@ -496,16 +496,7 @@ def _edited(
         body=text,
         sent_at=original.sent_at,
         kind=original.kind,
-        audience=[
-            IncomingAuthor(
-                account_id=recipient.account_id,
-                name=recipient.name,
-                kind=recipient.kind,
-                persona=recipient.persona,
-                bridged=recipient.bridged,
-            )
-            for recipient in recipients
-        ],
+        audience=recipients,
         precision=original.precision,
         order=original.sequence,
         mentions=original.mentions or (),

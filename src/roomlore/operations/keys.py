@@ -15,7 +15,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from roomlore.db import directory, erased, keys
+from roomlore.db import directory, erasure_guard, keys
 from roomlore.db.database import Database
 from roomlore.db.directory import ParticipantKey
 from roomlore.db.queries import Connection
@@ -71,7 +71,7 @@ class Keys:
         secret, now = secrets.token_bytes(_SECRET_BYTES), datetime.now(UTC)
 
         async def work(conn: Connection) -> tuple[ApiKey, Sequence[UUID]]:
-            await erased.lock_shared(conn, self.access.org_id)
+            await erasure_guard.lock_shared(conn, self.access.org_id)
             holder = None if participant is None else await self._holder(conn, role, participant)
             key = ApiKey(
                 id=KeyId(uuid7()),

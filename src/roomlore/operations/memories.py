@@ -7,7 +7,15 @@ from functools import partial
 from typing import Literal, TypedDict, Unpack, get_args
 from uuid import UUID
 
-from roomlore.db import conversations, directory, erased, memories, memory_writes, messages, people_pages
+from roomlore.db import (
+    conversations,
+    directory,
+    erasure_guard,
+    memories,
+    memory_writes,
+    messages,
+    people_pages,
+)
 from roomlore.db.memories import MemoryCursor, MemoryFilter
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.people_pages import MemoryOrigin, MemoryReader
@@ -234,7 +242,7 @@ class Memories:
         self, memory: Memory, action: str, write: explicit_memories.WriteStatus, refusal: str
     ) -> Memory:
         async def work(conn: Connection) -> tuple[MemoryId, Sequence[UUID]]:
-            await erased.lock_shared(conn, self.access.org_id)
+            await erasure_guard.lock_shared(conn, self.access.org_id)
             await memory_writes.lock(conn, self.access.org_id)
             await explicit_memories.check_involved(conn, self.access, memory)
             if not await write(conn, self.access.org_id, memory.id):

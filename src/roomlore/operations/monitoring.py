@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol, get_args
 from uuid import UUID
 
 from roomlore.agents.section_cache import CacheStatistics, SectionCache
-from roomlore.db import erased, extraction_state, llm_calls, stats, work_queue
+from roomlore.db import erasure_guard, extraction_state, llm_calls, stats, work_queue
 from roomlore.db.extraction_state import ExtractionProgress
 from roomlore.db.projections import Target
 from roomlore.db.queries import Connection
@@ -17,6 +17,7 @@ from roomlore.db.stats import (
     Latency,
     ProjectionBacklog,
     QueueBacklog,
+    RoomPolicies,
     RoomSample,
     RoomStats,
     Size,
@@ -25,6 +26,7 @@ from roomlore.db.work_queue import EmbeddingPolicy, Heartbeat, PolicyChange, Que
 from roomlore.domain.clock import clock_problems, utc_now
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, RoomId
+from roomlore.domain.records import convert
 from roomlore.operations.access import Access
 from roomlore.operations.embedding_versions import EmbeddingVersions, EmbeddingVersionStatus
 from roomlore.operations.projection_service import ProjectionStatus, projection_statuses
@@ -96,21 +98,9 @@ class RoomCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomStatistics:
+class RoomStatistics(RoomPolicies):
     """A room and its statistics."""
 
-    room_id: RoomId
-    platform: str
-    external_id: str
-    name: str
-    embedding_policy: EmbeddingPolicy
-    #: The retention period; None is forever.
-    retention_period: timedelta | None
-    #: When it begins; until then `current_retention_period` applies. None if it applies already.
-    retention_starts_at: datetime | None
-    current_retention_period: timedelta | None
-    #: The number of messages that go then.
-    expiring_messages: int | None
     counts: RoomCounts
 
 
@@ -188,7 +178,7 @@ class Monitoring:
             return OrgStatistics(
                 at=now,
                 counts=_counts(rooms, copies),
-                rooms=[_room(room, copies) for room in rooms],
+                rooms=[convert(RoomStatistics, room.room, counts=_counts([room], copies)) for room in rooms],
                 latencies=await stats.latencies(conn, org_id, newest=READS),
                 llm_calls=await llm_calls.backlog(conn, org_id, now=now),
                 blocks=self.section_cache.hits(org_id),
@@ -233,7 +223,7 @@ class Monitoring:
         org_id = self.access.org_id
 
         async def change(conn: Connection) -> tuple[PolicyChange, Sequence[UUID]]:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             room_id = await lookup.room(conn, org_id, room)
             return await work_queue.change_policy(conn, org_id, room_id, policy), [room_id]
 
@@ -265,22 +255,6 @@ async def _read_rooms(conn: Connection, org_id: OrgId, *, now: datetime) -> list
         )
         for room in rooms
     ]
-
-
-def _room(data: _RoomData, targets: Sequence[ProjectionStatus]) -> RoomStatistics:
-    room = data.room
-    return RoomStatistics(
-        room_id=room.room_id,
-        platform=room.platform,
-        external_id=room.external_id,
-        name=room.name,
-        embedding_policy=room.embedding_policy,
-        retention_period=room.retention_period,
-        retention_starts_at=room.retention_starts_at,
-        current_retention_period=room.current_retention_period,
-        expiring_messages=room.expiring_messages,
-        counts=_counts([data], targets),
-    )
 
 
 def _counts(rooms: Sequence[_RoomData], targets: Sequence[ProjectionStatus]) -> RoomCounts:

@@ -7,14 +7,19 @@ from uuid import UUID
 
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
 from roomlore.db import agents as interactions
-from roomlore.db import directory, erased, people_pages
+from roomlore.db import directory, erasure_guard, people_pages
 from roomlore.db.directory import NewAccount, ParticipantKey
-from roomlore.db.people_pages import PeopleFilter, PersonRow
+from roomlore.db.people_pages import PeopleFilter
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import OrgId, ParticipantId, random_id, uuid7
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.records import Account, Participant, Viewer
+from roomlore.domain.records import (
+    Account,
+    Participant,
+    Viewer,
+    convert,
+)
 from roomlore.ingest.clean import MAX_ID, MAX_NAME, MAX_PLATFORM, PARTICIPANT_KINDS
 from roomlore.memories.consolidation import rescope
 from roomlore.operations.access import Access
@@ -71,7 +76,7 @@ class People:
         new = _new_account(name, kind=kind, platform=platform, account=account or name)
 
         async def work(conn: Connection) -> tuple[Account, Sequence[UUID]]:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
             key = (new.platform, new.account_id, new.persona)
             existing = (await directory.accounts_by_key(conn, org_id, [key])).get(key)
@@ -98,7 +103,7 @@ class People:
         org_id = self.access.org_id
 
         async def work(conn: Connection) -> tuple[list[Account], Sequence[UUID]]:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
             first = await lookup.participant(conn, org_id, one)
             second = await lookup.participant(conn, org_id, other)
@@ -121,7 +126,7 @@ class People:
         org_id = self.access.org_id
 
         async def work(conn: Connection) -> tuple[list[Account], Sequence[UUID]]:
-            await erased.lock_shared(conn, org_id)
+            await erasure_guard.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
             split = await lookup.single_account(conn, org_id, account)
             accounts = await directory.accounts(conn, org_id, split)
@@ -223,7 +228,7 @@ class PeopleDirectory:
         found = rows[0].found if rows else 0
         pages = max(1, -(-found // limit))
         return PeoplePage(
-            people=[_participant(row) for row in rows],
+            people=[convert(Participant, row) for row in rows],
             accounts=accounts,
             total=found,
             number=min(number, pages),
@@ -242,7 +247,7 @@ class PeopleDirectory:
                 raise NotFound("person", str(participant_id))
             accounts = await people_pages.accounts_of(conn, org_id, ids)
             reading.record_shown(ids)
-        return _participant(rows[0]), accounts
+        return convert(Participant, rows[0]), accounts
 
     async def relationships_with(
         self, viewer: Viewer, accounts: Collection[ParticipantId], agents: Sequence[Participant]
@@ -261,15 +266,3 @@ class PeopleDirectory:
                 found += [(agent, row) for row in ranked]
             reading.record_shown(row.participant_id for _, row in found)
         return found
-
-
-def _participant(row: PersonRow) -> Participant:
-    return Participant(
-        id=row.id,
-        accounts=row.accounts,
-        name=row.name,
-        kind=row.kind,
-        message_count=row.message_count,
-        first_seen_at=row.first_seen_at,
-        last_seen_at=row.last_seen_at,
-    )

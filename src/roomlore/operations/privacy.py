@@ -9,13 +9,17 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from roomlore.db import directory, erased, memories, messages, privacy_requests
+from roomlore.db import directory, erasure_guard, memories, messages, privacy_requests
 from roomlore.db.database import without_restrictions
 from roomlore.db.privacy_requests import RequestCounts, RequestMode, RequestReview, RequestStatus
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId, ids_matching
-from roomlore.domain.records import Message, Viewer
+from roomlore.domain.records import (
+    Message,
+    Viewer,
+    convert,
+)
 from roomlore.ingest.imports import ImportReport
 from roomlore.operations.access import Access, check_limit
 from roomlore.operations.registry import MOST_WORDS, Limit, operation
@@ -56,18 +60,18 @@ async def restrictions_on(access: Access, viewer: Viewer, ids: Sequence[MessageI
 
 
 async def operator_restrictions(
-    access: Access, viewer: Viewer, ids: Sequence[MessageId], *, place: RoomId | MessageId | None
+    access: Access, viewer: Viewer, ids: Sequence[MessageId], *, destination: RoomId | MessageId | None
 ) -> list[RestrictedResult]:
-    """Return the requests that hide messages from an operator, or from anybody at the destination `place`.
+    """Return the requests that hide messages from an operator, or from anybody at a destination.
 
     Others get nothing. The caller must hold no other connection.
     """
     if not viewer.is_operator or not ids:
         return []
-    if place is None:
+    if destination is None:
         return [row for row in await restrictions_on(access, viewer, ids) if row.restricted_names is None]
     org_id = access.org_id
-    async with access.db.read_transaction(viewer.posting(place), apply_restrictions=True) as conn:
+    async with access.db.read_transaction(viewer.posting(destination), apply_restrictions=True) as conn:
         shown = {message.id for message in await messages.messages_by_id(conn, org_id, list(ids))}
         async with without_restrictions(conn):
             readable = {message.id for message in await messages.messages_by_id(conn, org_id, list(ids))}
@@ -273,7 +277,7 @@ class PrivacyRequests:
             raise BadInput("mode", f"must be one of {', '.join(get_args(RequestMode))}")
 
         async def work(conn: Connection) -> tuple[RequestMode, Sequence[UUID]]:
-            await erased.lock_shared(conn, self.access.org_id)
+            await erasure_guard.lock_shared(conn, self.access.org_id)
             rooms = await privacy_requests.rooms_with_requests(conn, self.access.org_id)
             await directory.lock_rooms(conn, rooms)
             before = await privacy_requests.mode(conn, self.access.org_id)
@@ -299,7 +303,7 @@ class PrivacyRequests:
 
         async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
             # Messages and erasures of the room wait for this, or this for them.
-            await erased.lock_shared(conn, self.access.org_id)
+            await erasure_guard.lock_shared(conn, self.access.org_id)
             await directory.lock_rooms(conn, [request.room_id])
             if not await write(conn, request):
                 # Raises NotFound if the request was erased with its message.
@@ -339,25 +343,14 @@ class PrivacyRequests:
             names = await memories.known_names(conn, org_id, people)
         by_id = {message.id: message for message in found}
         return [
-            PrivacyRequestView(
-                id=row.id,
-                kind=row.kind,
-                status=row.status,
-                review_reason=row.review_reason,
-                room_id=row.room_id,
-                room_name=row.room_name,
-                author_id=row.author_id,
-                author_name=row.author_name,
-                message_id=row.message_id,
-                body=row.body,
+            convert(
+                PrivacyRequestView,
+                row,
                 said_at=row.sent_at,
-                detected_by=row.detected_by,
                 restricted_names=None if row.from_ids is None else _names(names, row.from_ids),
                 exempt_names=_names(names, row.exempt_ids),
-                is_ongoing=row.is_ongoing,
                 allowed_topics=sorted(row.allowed_topics),
                 denied_topics=sorted(row.denied_topics),
-                decided_at=row.decided_at,
                 covered_messages=[by_id[key] for key in covered[row.id] if key in by_id],
             )
             for row in requests

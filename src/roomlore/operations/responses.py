@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 from uuid import UUID
 
 from roomlore.context.expansion import TimeBoundary
@@ -29,6 +29,7 @@ from roomlore.domain.records import (
     Participant,
     Postable,
     Reply,
+    convert,
     field_values,
 )
 from roomlore.operations.conversations import ConversationFound, shown_conversation
@@ -47,15 +48,6 @@ from roomlore.search.records import (
     StageTrace,
     Thread,
 )
-
-Record = TypeVar("Record")
-
-
-def convert(kind: type[Record], record: object, **changed: Any) -> Record:
-    """Return a record made from the fields that another one shares with it, and from those that are named."""
-    assert isinstance(kind, type)
-    shared = {one.name for one in fields(kind)} - set(changed)  # type: ignore[arg-type]
-    return kind(**{name: getattr(record, name) for name in shared if hasattr(record, name)}, **changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

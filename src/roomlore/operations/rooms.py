@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from roomlore.db import directory, erased, rooms
+from roomlore.db import directory, erasure_guard, room_retention, rooms
 from roomlore.db import timeline as store
 from roomlore.db.queries import Connection
 from roomlore.db.rooms import RoomState
@@ -146,7 +146,7 @@ class RoomManagement:
     ) -> Result:
         async def change(conn: Connection) -> tuple[Result, Sequence[UUID]]:
             # An erasure that runs now comes before this or after it.
-            await erased.lock_shared(conn, self.access.org_id)
+            await erasure_guard.lock_shared(conn, self.access.org_id)
             room_id = await lookup.room(conn, self.access.org_id, room)
             await directory.lock_rooms(conn, [room_id])
             return await work(conn, await rooms.room_state(conn, self.access.org_id, room_id)), [room_id]
@@ -188,7 +188,7 @@ class RoomDirectory:
         """Return how long a room keeps messages; raise NotFound if the viewer may not see it."""
         async with self.access.reading(viewer, "read room") as reading:
             reading.record_shown([room_id])
-            return await erased.retention_of(reading.conn, self.access.org_id, room_id)
+            return await room_retention.retention_of(reading.conn, self.access.org_id, room_id)
 
     async def names(self, viewer: Viewer, *, limit: int) -> Sequence[RoomHeader]:
         """Return rooms by name, without their message counts."""

@@ -145,14 +145,16 @@ def _questions(
     }
 
 
-async def newest_in_scope(conn: Connection, viewer: Viewer, question: str, scope: SearchFilter) -> Answer:
-    """Answer with the newest messages of a scope, because the question asks for everything there."""
-    stages: list[tuple[StageName, SearchFilter]] = [("history", replace(scope, room_ids=None))]
-    if scope.room_ids is not None:
-        stages.insert(0, ("room", scope))
+async def newest_matching(
+    conn: Connection, viewer: Viewer, question: str, search_filter: SearchFilter
+) -> Answer:
+    """Answer with the newest messages that a filter matches, because the question asks for everything there."""
+    stages: list[tuple[StageName, SearchFilter]] = [("history", replace(search_filter, room_ids=None))]
+    if search_filter.room_ids is not None:
+        stages.insert(0, ("room", search_filter))
     trace: list[StageTrace] = []
     for stage, where in stages:
-        hits = await list_recent(conn, viewer, scope=where, limit=MAX_LISTED_MESSAGES)
+        hits = await list_recent(conn, viewer, search_filter=where, limit=MAX_LISTED_MESSAGES)
         best, outcome = (1.0, "answered") if hits else (None, "empty")
         trace.append(StageTrace(stage=stage, candidates=len(hits), best=best, threshold=0.0, outcome=outcome))
         if hits:
@@ -198,15 +200,15 @@ class _AuthorFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SearchPlan:
-    """A question with its resolved scope."""
+    """A question with its resolved filter."""
 
-    #: None asks for everything in the scope.
+    #: None asks for everything that the filter matches.
     question: SearchQuery | None
     #: Bound to the destination, unless the question is private.
     viewer: Viewer
     #: Prefer messages that ask something.
     only_questions: bool
-    scope: SearchFilter
+    search_filter: SearchFilter
     interpretation: AppliedFilters | None
     #: The rooms, participants and conversations in the arguments.
     named_ids: Sequence[UUID]
@@ -231,16 +233,16 @@ class SearchService:
         viewer: Viewer,
         question: str,
         *,
-        place: Destination,
+        destination: Destination,
         filters: Filters,
         limit: int,
     ) -> SearchResult:
         """Return up to `limit` threads, best first, or newest first if the question asks for everything."""
         _check_result_limit(limit)
         prepared = await self._prepare(viewer, question, filters)
-        prepared = await self._with_candidates(viewer, prepared, place, limit=limit)
-        async with self._restricted_read(viewer, place.audit_action("search"), prepared) as reading:
-            conn, plan = reading.conn, await self._plan(reading.conn, viewer, prepared, place)
+        prepared = await self._with_candidates(viewer, prepared, destination, limit=limit)
+        async with self._restricted_read(viewer, destination.audit_action("search"), prepared) as reading:
+            conn, plan = reading.conn, await self._plan(reading.conn, viewer, prepared, destination)
             found = await _find_threads(conn, plan, limit=plan.candidate_limit(limit))
             hits = ((plan.only_questions and _question_hits(found.hits)) or found.hits)[:limit]
             shown = message_ids_of_hits(hits)
@@ -250,14 +252,16 @@ class SearchService:
                 return message_ids_of_hits((await _find_threads(conn, plan, limit=limit)).hits)
 
             hidden = await hidden_message_ids(conn, viewer, search_again, shown=shown)
-        restrictions = await operator_restrictions(self.access, viewer, hidden, place=plan.viewer.place)
+        restrictions = await operator_restrictions(
+            self.access, viewer, hidden, destination=plan.viewer.destination
+        )
         return SearchResult(
             hits=hits,
             confidence=found.confidence,
             degraded=prepared.degraded,
             applied_filters=plan.interpretation,
             restrictions=restrictions,
-            postable=place.postable,
+            postable=destination.postable,
         )
 
     async def ask(
@@ -265,7 +269,7 @@ class SearchService:
         viewer: Viewer,
         question: str,
         *,
-        place: Destination,
+        destination: Destination,
         filters: Filters,
         quote: bool,
     ) -> Answer:
@@ -274,20 +278,24 @@ class SearchService:
 
         prepared = await self._prepare(viewer, question, filters)
         prepared = await self._with_candidates(
-            viewer, prepared, place, limit=DENSE_CANDIDATES, beyond_room=True
+            viewer, prepared, destination, limit=DENSE_CANDIDATES, beyond_room=True
         )
         writer = AnswerWriter(access=self.access, settings=self.settings, now=self.now)
         similarities = await writer.pending_similarities(
             viewer, prepared.questions.get(question), prepared.embedder
         )
-        async with self._restricted_read(viewer, place.audit_action("ask"), prepared) as reading:
-            conn, plan = reading.conn, await self._plan(reading.conn, viewer, prepared, place)
+        async with self._restricted_read(viewer, destination.audit_action("ask"), prepared) as reading:
+            conn, plan = reading.conn, await self._plan(reading.conn, viewer, prepared, destination)
 
             async def find() -> tuple[fallback_chain.FallbackResult | None, Answer]:
                 if plan.question is None:
-                    return None, await newest_in_scope(conn, plan.viewer, question, plan.scope)
+                    return None, await newest_matching(conn, plan.viewer, question, plan.search_filter)
                 result = await fallback_chain.run_fallbacks(
-                    conn, plan.viewer, plan.question, scope=plan.scope, similarities=similarities
+                    conn,
+                    plan.viewer,
+                    plan.question,
+                    search_filter=plan.search_filter,
+                    similarities=similarities,
                 )
                 return result, result.answer()
 
@@ -299,28 +307,32 @@ class SearchService:
             reading.record_shown([*plan.named_ids, *message_ids_of_hits(answer.hits), *memory_ids])
             hidden = await hidden_message_ids(conn, viewer, search_again, shown=source_ids_of_answer(answer))
         if result is not None:
-            answer = await writer.finish(plan.viewer, result, scope=plan.scope, quote=quote)
+            answer = await writer.finish(plan.viewer, result, search_filter=plan.search_filter, quote=quote)
         answer = _with_remark(answer, plan.interpretation)
-        restrictions = await operator_restrictions(self.access, viewer, hidden, place=plan.viewer.place)
+        restrictions = await operator_restrictions(
+            self.access, viewer, hidden, destination=plan.viewer.destination
+        )
         return replace(
             answer,
             question=question,
             degraded=prepared.degraded,
             applied_filters=plan.interpretation,
-            postable=place.postable,
+            postable=destination.postable,
             restrictions=restrictions,
         )
 
-    async def similar(self, viewer: Viewer, question: str, *, place: Destination, limit: int) -> SearchResult:
+    async def similar(
+        self, viewer: Viewer, question: str, *, destination: Destination, limit: int
+    ) -> SearchResult:
         """Return up to `limit` threads in which the viewer asked a similar question, most similar first."""
         _check_result_limit(limit)
         prepared = await self._prepare(viewer, question, Filters(by=[lookup.SELF], literal=True))
-        async with self._restricted_read(viewer, place.audit_action("search"), prepared) as reading:
-            plan = await self._plan(reading.conn, viewer, prepared, place)
+        async with self._restricted_read(viewer, destination.audit_action("search"), prepared) as reading:
+            plan = await self._plan(reading.conn, viewer, prepared, destination)
             found = await _find_threads(reading.conn, plan, limit=max(limit, MIN_CANDIDATES))
             hits = _question_hits(found.hits)[:limit]
             reading.record_shown([*plan.named_ids, *message_ids_of_hits(hits)])
-        return SearchResult(hits=hits, degraded=prepared.degraded, postable=place.postable)
+        return SearchResult(hits=hits, degraded=prepared.degraded, postable=destination.postable)
 
     def _restricted_read(
         self, viewer: Viewer, action: str, prepared: _PreparedQuestion
@@ -350,7 +362,7 @@ class SearchService:
         self,
         viewer: Viewer,
         prepared: _PreparedQuestion,
-        place: Destination,
+        destination: Destination,
         *,
         limit: int,
         beyond_room: bool = False,
@@ -369,28 +381,32 @@ class SearchService:
         await self.access.check_viewer(viewer, "ask" if beyond_room else "search")
         try:
             async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:
-                plan = await self._plan(conn, viewer, prepared, place)
+                plan = await self._plan(conn, viewer, prepared, destination)
                 if plan.question is None:
                     return prepared
                 query = await source.build_query(conn, plan.question, index)
         except RoomloreError:
             # The search in PostgreSQL raises the same error and audits it.
             return prepared
-        scopes = [plan.scope]
-        if beyond_room and plan.scope.room_ids is not None:
-            scopes.append(replace(plan.scope, room_ids=None))
+        search_filters = [plan.search_filter]
+        if beyond_room and plan.search_filter.room_ids is not None:
+            search_filters.append(replace(plan.search_filter, room_ids=None))
         question, degraded = await source.add_candidates(
-            plan.question, index, query=query, scopes=scopes, limit=plan.candidate_limit(limit)
+            plan.question,
+            index,
+            query=query,
+            search_filters=search_filters,
+            limit=plan.candidate_limit(limit),
         )
         questions = {**prepared.questions, question.text: question}
         return replace(prepared, questions=questions, degraded=(*prepared.degraded, *degraded))
 
     async def _plan(
-        self, conn: Connection, viewer: Viewer, prepared: _PreparedQuestion, place: Destination
+        self, conn: Connection, viewer: Viewer, prepared: _PreparedQuestion, destination: Destination
     ) -> _SearchPlan:
         """Resolve the names of a question, and limit the rest of the read to its destination."""
         parsed, filters = prepared.parsed, prepared.filters
-        viewer, scope, now = await self._scope_at(conn, viewer, place)
+        viewer, search_filter, now = await self._filter_at(conn, viewer, destination)
         conversation_ids = (
             None
             if filters.conversation is None
@@ -402,39 +418,46 @@ class SearchService:
         authors = said if said.is_usable else await _named_authors(conn, viewer, filters)
         said_time = None if filters.since or filters.until else parsed.time_range(now)
         times = said_time or filters.time_range(now)
-        scope = replace(
-            scope,
+        search_filter = replace(
+            search_filter,
             author_ids=[key.id for key in authors.accounts] or None,
             author_kinds=authors.kinds or None,
             conversation_ids=conversation_ids,
             answered=filters.answered,
             since=times.since,
-            until=min((end for end in (times.until, scope.until) if end is not None), default=None),
+            until=min((end for end in (times.until, search_filter.until) if end is not None), default=None),
         )
         words = parsed.search_text(author=said.is_usable, time=said_time is not None)
         return _SearchPlan(
             question=prepared.questions.get(words),
             viewer=viewer,
             only_questions=said.is_usable and parsed.wants_questions,
-            scope=scope,
+            search_filter=search_filter,
             interpretation=_interpretation(said, said_time, words),
-            named_ids=[*(scope.room_ids or ()), *(scope.author_ids or ()), *(conversation_ids or ())],
+            named_ids=[
+                *(search_filter.room_ids or ()),
+                *(search_filter.author_ids or ()),
+                *(conversation_ids or ()),
+            ],
         )
 
-    async def _scope_at(
-        self, conn: Connection, viewer: Viewer, place: Destination
+    async def _filter_at(
+        self, conn: Connection, viewer: Viewer, destination: Destination
     ) -> tuple[Viewer, SearchFilter, datetime]:
-        """Return the viewer, the scope and the time at a destination."""
+        """Return the viewer, the filter and the time at a destination."""
         org_id = self.access.org_id
-        room_id = None if place.room is None else await lookup.room(conn, org_id, place.room)
-        scope, now = SearchFilter(room_ids=None if room_id is None else [room_id]), self.now()
-        if place.as_of is not None:
+        room_id = None if destination.room is None else await lookup.room(conn, org_id, destination.room)
+        search_filter, now = SearchFilter(room_ids=None if room_id is None else [room_id]), self.now()
+        if destination.as_of is not None:
             async with without_restrictions(conn):
-                last = await lookup.message(conn, org_id, place.as_of, room_id=room_id)
-            scope, now = replace(scope, until=last.sent_at + INSTANT, last=last.position), last.sent_at
-        if place.room is not None and room_id is not None and not place.private:
-            viewer = await restrict_to_readers(conn, viewer, room_id, word=place.room)
-        return viewer, scope, now
+                last = await lookup.message(conn, org_id, destination.as_of, room_id=room_id)
+            search_filter, now = (
+                replace(search_filter, until=last.sent_at + INSTANT, last=last.position),
+                last.sent_at,
+            )
+        if destination.room is not None and room_id is not None and not destination.private:
+            viewer = await restrict_to_readers(conn, viewer, room_id, word=destination.room)
+        return viewer, search_filter, now
 
     async def _author_filter(self, conn: Connection, viewer: Viewer, parsed: ParsedQuery) -> _AuthorFilter:
         """Return the authors that a question asks for; nobody if the viewer does not know one of them."""
@@ -482,9 +505,11 @@ def _with_remark(answer: Answer, applied: AppliedFilters | None) -> Answer:
 
 async def _find_threads(conn: Connection, plan: _SearchPlan, *, limit: int) -> MessageSearchResult:
     if plan.question is None:
-        hits = await list_recent(conn, plan.viewer, scope=plan.scope, limit=limit)
+        hits = await list_recent(conn, plan.viewer, search_filter=plan.search_filter, limit=limit)
         return MessageSearchResult(hits=hits, confidence=None, threshold=0.0)
-    return await search_messages(conn, plan.viewer, plan.question, scope=plan.scope, limit=limit)
+    return await search_messages(
+        conn, plan.viewer, plan.question, search_filter=plan.search_filter, limit=limit
+    )
 
 
 def _interpretation(authors: _AuthorFilter, times: TimeRange | None, words: str) -> AppliedFilters | None:

@@ -19,14 +19,15 @@ from datetime import UTC, datetime
 
 from roomlore.db import (
     directory,
-    erased,
     erasure,
+    erasure_guard,
     injections,
     llm_calls,
     memory_writes,
     messages,
     outbox,
     receipts,
+    room_retention,
     rooms,
 )
 from roomlore.db.erasure import MessageToErase
@@ -106,8 +107,8 @@ async def expire(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, now: datetime, by: Viewer
 ) -> Erasure | None:
     """Delete a batch of messages older than the retention of a room, oldest first; None if there are none."""
-    await erased.lock_exclusive(conn, org_id)
-    for room in await erased.rooms_with_retention(conn, org_id, room_id, now=now):
+    await erasure_guard.lock_exclusive(conn, org_id)
+    for room in await room_retention.rooms_with_retention(conn, org_id, room_id, now=now):
         counts = await delete_range(
             conn, org_id, room_id, until=room.kept_since, limit=BATCH_SIZE, leaves_tombstones=True
         )
@@ -124,7 +125,7 @@ async def expire(
 
 
 async def _lock(conn: Connection, org_id: OrgId, request: ErasureRequest) -> None:
-    await erased.lock_exclusive(conn, org_id)
+    await erasure_guard.lock_exclusive(conn, org_id)
     if request.kind in {"person", "room"}:
         # Meanwhile nobody may gain or lose an account, and no removed room may be created again.
         await directory.lock_directory(conn, org_id)
@@ -161,7 +162,7 @@ async def _remove(
         case ErasureRequest(kind="person", participant_ids=accounts):
             return await erase_person(conn, org_id, accounts, at=at)
         case ErasureRequest(kind="range", room_id=room_id, since=since, until=until) if room_id and until:
-            await erased.add_range(conn, org_id, room_id, since=since, until=until, at=at)
+            await erasure_guard.add_range(conn, org_id, room_id, since=since, until=until, at=at)
             return await delete_range(conn, org_id, room_id, since=since, until=until), None
         case ErasureRequest(kind="room", room_id=room_id) if room_id is not None:
             return await erase_room(conn, org_id, room_id, at=at), None
@@ -202,14 +203,14 @@ async def erase_person(
         await memory_writes.anonymise(conn, org_id, accounts)
     else:
         counts.update(await _erase_memories(conn, org_id, accounts, names=names))
-        counts["name digests"] = await erased.add_names(conn, org_id, name_words(names), at=at)
+        counts["name digests"] = await erasure_guard.add_names(conn, org_id, name_words(names), at=at)
     counts["injections"] += await injections.revoke_from_agents(conn, org_id, accounts)
     counts.update(await erasure.drop_person(conn, org_id, accounts))
     counts.update(await redaction.redact(conn, org_id, identifiers))
-    keys = await erased.keys_containing(conn, org_id, names)
+    keys = await erasure.keys_containing(conn, org_id, names)
     counts["names of keys"] += sum(PersonAliases(names=names).is_named_in(key) for key in keys)
     # With the digests of the accounts, later imports recognise and skip their messages.
-    await erased.add_accounts(conn, org_id, account_names, at=at)
+    await erasure_guard.add_accounts(conn, org_id, account_names, at=at)
     counts["digests"] = len(account_names)
     return counts, identifiers
 
@@ -225,8 +226,8 @@ async def _erase_memories(
     )
     candidates = await erasure.memories_containing(conn, org_id, names, participant_ids=accounts)
     naming = [memory for memory in candidates if aliases.is_named_in(memory.content)]
-    tags = await erased.tags_containing(conn, org_id, names)
-    counts["tags"] += await erased.drop_tags(conn, org_id, [t for t in tags if aliases.is_named_in(t.tag)])
+    tags = await erasure.tags_containing(conn, org_id, names)
+    counts["tags"] += await erasure.drop_tags(conn, org_id, [t for t in tags if aliases.is_named_in(t.tag)])
     involved = [memory.id for memory in naming if memory.is_involved]
     counts.update(await erasure.drop_memories(conn, org_id, involved))
     counts["names in others' memories"] += len(naming) - len(involved)

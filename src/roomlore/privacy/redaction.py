@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from roomlore.db import disentanglement, erased, erasure, llm_calls, outbox, work_queue
-from roomlore.db.erased import AccountName
+from roomlore.db import disentanglement, erasure, llm_calls, outbox, work_queue
 from roomlore.db.erasure import MessageContents
+from roomlore.db.erasure_guard import AccountName
 from roomlore.db.queries import Connection
 from roomlore.domain.ids import OrgId
 from roomlore.domain.redaction import PRIVATE_KINDS, PersonAliases, Redactor, without_names
@@ -75,14 +75,14 @@ async def _rename_rooms(
     conn: Connection, org_id: OrgId, platform: str, aliases: PersonAliases
 ) -> Counter[str]:
     """Redact a person in names and topics of private rooms, and count the other rooms that name the person."""
-    rooms = await erased.rooms_containing(conn, org_id, platform, aliases.names)
+    rooms = await erasure.rooms_containing(conn, org_id, platform, aliases.names)
     naming = [room for room in rooms if aliases.is_named_in(room.name) or aliases.is_named_in(room.topic)]
     renamed = [
         replace(room, name=without_names(room.name, aliases), topic=aliases.redact_names(room.topic))
         for room in naming
         if room.kind in PRIVATE_KINDS
     ]
-    count = await erased.rename_rooms(conn, org_id, renamed)
+    count = await erasure.rename_rooms(conn, org_id, renamed)
     return Counter({"room names": count, "names of rooms": len(naming) - len(renamed)})
 
 

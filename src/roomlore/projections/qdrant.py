@@ -206,7 +206,7 @@ class QdrantProjection:
         vector: NDArray[np.float32],
         *,
         sight: VisibilityFilter,
-        narrowing: QueryFilter,
+        query_filter: QueryFilter,
         wanted: int,
     ) -> list[Candidate]:
         """Return the visible messages with the nearest vectors, nearest first, scored by cosine.
@@ -219,7 +219,7 @@ class QdrantProjection:
         if wanted < 1:
             return []
         return await self._wire.search_dense(
-            PREFIX + index_name, vector, sight=sight, narrowing=narrowing, limit=wanted
+            PREFIX + index_name, vector, sight=sight, query_filter=query_filter, limit=wanted
         )
 
     async def search_lexical(
@@ -228,14 +228,14 @@ class QdrantProjection:
         lexemes: Sequence[str],
         *,
         sight: VisibilityFilter,
-        narrowing: QueryFilter,
+        query_filter: QueryFilter,
         wanted: int,
     ) -> list[Candidate]:
         """Return the visible messages that match these lexemes best, best first, scored by BM25."""
         if not lexemes or wanted < 1:
             return []
         return await self._wire.search_lexical(
-            PREFIX + index_name, lexemes, sight=sight, narrowing=narrowing, limit=wanted
+            PREFIX + index_name, lexemes, sight=sight, query_filter=query_filter, limit=wanted
         )
 
 

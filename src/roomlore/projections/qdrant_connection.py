@@ -36,17 +36,17 @@ MATCH_NOTHING = Filter(must=[_IMPOSSIBLE], must_not=[_IMPOSSIBLE])
 SEARCH_PARAMS = models.SearchParams(acorn=models.AcornSearchParams(enable=True, max_selectivity=1.0))
 
 
-def visible_filter(sight: VisibilityFilter, narrowing: QueryFilter) -> Filter:
-    """Return a filter for the points that the viewer may see and that match `narrowing`."""
+def visible_filter(sight: VisibilityFilter, query_filter: QueryFilter) -> Filter:
+    """Return a filter for the points that the viewer may see and that match `query_filter`."""
     chosen: dict[str, Sequence[UUID | str] | None] = {
-        "room_id": narrowing.room_ids,
-        "author_id": narrowing.author_ids,
-        "author_kind": narrowing.author_kinds,
-        "conversation_id": narrowing.conversation_ids,
+        "room_id": query_filter.room_ids,
+        "author_id": query_filter.author_ids,
+        "author_kind": query_filter.author_kinds,
+        "conversation_id": query_filter.conversation_ids,
     }
     must: list[Condition] = [_one_of(key, values) for key, values in chosen.items() if values is not None]
-    if narrowing.since is not None or narrowing.until is not None:
-        must.append(_sent_between(narrowing.since, narrowing.until))
+    if query_filter.since is not None or query_filter.until is not None:
+        must.append(_sent_between(query_filter.since, query_filter.until))
     if not sight.is_operator:
         must.append(_visibility(sight))
     return Filter(must=must or None)
@@ -259,12 +259,12 @@ class QdrantConnection:
         vector: NDArray[np.float32],
         *,
         sight: VisibilityFilter,
-        narrowing: QueryFilter,
+        query_filter: QueryFilter,
         limit: int,
     ) -> list[Candidate]:
         """Return the points with the nearest vectors."""
         query = vector.astype(np.float64).tolist()
-        within = visible_filter(sight, narrowing)
+        within = visible_filter(sight, query_filter)
         return await self._query(name, query, using=DENSE, within=within, limit=limit, params=SEARCH_PARAMS)
 
     async def search_lexical(
@@ -273,13 +273,13 @@ class QdrantConnection:
         lexemes: Iterable[str],
         *,
         sight: VisibilityFilter,
-        narrowing: QueryFilter,
+        query_filter: QueryFilter,
         limit: int,
     ) -> list[Candidate]:
         """Return the points that match the lexemes best; the server weighs them by rarity."""
         indices = sorted({lexeme_dimension(lexeme) for lexeme in lexemes})
         query = models.SparseVector(indices=indices, values=[1.0] * len(indices))
-        within = visible_filter(sight, narrowing)
+        within = visible_filter(sight, query_filter)
         return await self._query(name, query, using=LEXICAL, within=within, limit=limit)
 
     async def _query(

@@ -104,7 +104,7 @@ async def run_fallbacks(
     viewer: Viewer,
     question: SearchQuery,
     *,
-    scope: SearchFilter,
+    search_filter: SearchFilter,
     similarities: Mapping[MemoryId, float] | None = None,
 ) -> FallbackResult:
     """Run the stages in the database until one answers.
@@ -113,16 +113,16 @@ async def run_fallbacks(
         conn: Reads for the viewer.
         viewer: Who asks.
         question: The embedded question.
-        scope: Its rooms are those of the first stage; its other filters hold for all stages.
+        search_filter: Its rooms are those of the first stage; its other filters hold for all stages.
         similarities: Cosines of memories that have no vector yet.
     """
     result = FallbackResult(question=question.text)
-    if scope.room_ids is not None:
-        result = (await _search_stage(conn, viewer, question, scope)).added_to(result, "room")
+    if search_filter.room_ids is not None:
+        result = (await _search_stage(conn, viewer, question, search_filter)).added_to(result, "room")
         if result.is_answered:
             return result
-    history = await _search_stage(conn, viewer, question, replace(scope, room_ids=None))
-    if not memory_search.is_applicable(scope):
+    history = await _search_stage(conn, viewer, question, replace(search_filter, room_ids=None))
+    if not memory_search.is_applicable(search_filter):
         bar = MEMORY_WORD_THRESHOLD if question.vector is None else MEMORY_THRESHOLD
         step = StageTrace(
             stage="memories", candidates=0, best=None, threshold=bar, outcome="empty", note=FILTERED_NOTE
@@ -171,9 +171,9 @@ def add_log_stage(result: FallbackResult, found: LogFindings) -> FallbackResult:
 
 
 async def _search_stage(
-    conn: Connection, viewer: Viewer, question: SearchQuery, scope: SearchFilter
+    conn: Connection, viewer: Viewer, question: SearchQuery, search_filter: SearchFilter
 ) -> _MessageStage:
-    found = await search_messages(conn, viewer, question, scope=scope, limit=THREADS_READ)
+    found = await search_messages(conn, viewer, question, search_filter=search_filter, limit=THREADS_READ)
     best = max((relevance(why) for hit in found.hits for why in hit.why.values()), default=0.0)
     quotes = [quote for quote in select_quotes(found.hits) if quote.relevance >= CITATION_RATIO * best]
     return _MessageStage(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from roomlore.db.erased import AccountName, RoomName
+from roomlore.db.erasure_guard import AccountName, RoomName
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.importers.fields import MalformedRecord, parse_iso_time, unix_time
 

@@ -24,15 +24,15 @@ from math import log
 from pathlib import Path
 from typing import IO
 
-from roomlore.db import erased, raw_logs
-from roomlore.db.erased import AccountName, ErasedKinds, ErasedRange, MessageName, RoomName
+from roomlore.db import erasure_guard, raw_logs, room_retention
+from roomlore.db.erasure_guard import AccountName, ErasedKinds, ErasedRange, MessageName, RoomName
 from roomlore.db.queries import Connection
 from roomlore.db.rooms import erased_rooms
 from roomlore.db.search import SearchFilter
-from roomlore.domain.audience import Period
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId
 from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.records import MembershipPeriod
 from roomlore.privacy.identifiers import contains_any
 from roomlore.search.confidence import relevance
 from roomlore.search.log_lines import LogRecord, parse_json, parse_record
@@ -251,8 +251,8 @@ class LogVisibility:
     is_operator: bool
     #: For viewers who are no operators: the rooms that they may read, each with their membership periods; None for an
     #: open room.
-    rooms: Mapping[RoomName, Sequence[Period] | None] = field(
-        default_factory=dict[RoomName, Sequence[Period] | None]
+    rooms: Mapping[RoomName, Sequence[MembershipPeriod] | None] = field(
+        default_factory=dict[RoomName, Sequence[MembershipPeriod] | None]
     )
 
     def may_open(self, room: RoomName | None) -> bool:
@@ -332,9 +332,15 @@ def query_terms(text: str) -> list[str]:
     return list(dict.fromkeys(_ENDING.sub("", word) for word in words))
 
 
-def is_applicable(scope: SearchFilter) -> bool:
+def is_applicable(search_filter: SearchFilter) -> bool:
     """Return whether logs may answer: not if the filter names authors, because authors may have other names in logs."""
-    filters = (scope.author_ids, scope.author_kinds, scope.conversation_ids, scope.answered, scope.last)
+    filters = (
+        search_filter.author_ids,
+        search_filter.author_kinds,
+        search_filter.conversation_ids,
+        search_filter.answered,
+        search_filter.last,
+    )
     return all(value is None for value in filters)
 
 
@@ -343,10 +349,10 @@ async def scan_logs(
     question: str,
     visibility: LogVisibility,
     *,
-    scope: SearchFilter,
+    search_filter: SearchFilter,
     clock: Callable[[], float],
 ) -> LogScan:
-    """Return the lines that match a question and that the viewer may see, within the time range of `scope`.
+    """Return the lines that match a question and that the viewer may see, within the time range of `search_filter`.
 
     Raises:
         BadInput: two folders have the same name. Raised for operators only; others get an empty scan, because a file of
@@ -362,7 +368,10 @@ async def scan_logs(
         )
     budget = ReadBudget(bytes_left=logs.most_bytes, deadline=clock() + logs.most_seconds, clock=clock)
     reader = _LogReader(
-        logs=logs, visibility=visibility, scope=scope, terms=query_terms(question)[:MOST_WORDS]
+        logs=logs,
+        visibility=visibility,
+        search_filter=search_filter,
+        terms=query_terms(question)[:MOST_WORDS],
     )
     try:
         return await asyncio.to_thread(reader.read, budget)
@@ -376,7 +385,7 @@ class _LogReader:
 
     logs: LogFolders
     visibility: LogVisibility
-    scope: SearchFilter
+    search_filter: SearchFilter
     terms: Sequence[str]
 
     def read(self, budget: ReadBudget) -> LogScan:
@@ -427,7 +436,7 @@ class _LogReader:
             scan.is_truncated = True
 
     def _in_time(self, sent_at: datetime | None) -> bool:
-        since, until = self.scope.since, self.scope.until
+        since, until = self.search_filter.since, self.search_filter.until
         if since is None and until is None:
             return True
         return (
@@ -565,12 +574,12 @@ async def drop_excluded(
 async def _load_exclusions(
     conn: Connection, org_id: OrgId, found: Sequence[LogCandidate], *, now: datetime
 ) -> LogExclusions:
-    flags = await erased.erased_kinds(conn, org_id)
+    flags = await erasure_guard.erased_kinds(conn, org_id)
     rooms = list(dict.fromkeys(room for line in found for room in line.rooms))
     ranges: dict[RoomName, list[ErasedRange]] = {}
-    for span in await erased.erased_ranges(conn, org_id, rooms) if flags.ranges else ():
+    for span in await erasure_guard.erased_ranges(conn, org_id, rooms) if flags.ranges else ():
         ranges.setdefault((span.platform, span.room), []).append(span)
-    retention = await erased.rooms_with_retention(conn, org_id, now=now) if flags.keeping else []
+    retention = await room_retention.rooms_with_retention(conn, org_id, now=now) if flags.retention else []
     restricted = await raw_logs.rooms_with_restrictions(conn, org_id)
     without_room = [line.record.text for line in found if not line.rooms]
     platforms = await raw_logs.platforms(conn, org_id)
@@ -588,7 +597,7 @@ async def _load_exclusions(
         erased=flags,
         erased_rooms=await erased_rooms(conn, org_id, rooms) if flags.rooms else frozenset(),
         kept_since={(room.platform, room.room): room.kept_since for room in retention},
-        accounts=await erased.erased_accounts(conn, org_id, accounts) if flags.accounts else {},
+        accounts=await erasure_guard.erased_accounts(conn, org_id, accounts) if flags.accounts else {},
         platforms=platforms,
     )
 

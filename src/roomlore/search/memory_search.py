@@ -31,11 +31,16 @@ class MemorySearchResult:
     has_vectors: bool
 
 
-def is_applicable(scope: SearchFilter) -> bool:
+def is_applicable(search_filter: SearchFilter) -> bool:
     """Return whether memories may answer: not if the question is about one author, conversation or time."""
     filters = (
-        *(scope.author_ids, scope.author_kinds, scope.conversation_ids, scope.answered),
-        *(scope.since, scope.until, scope.last),
+        *(
+            search_filter.author_ids,
+            search_filter.author_kinds,
+            search_filter.conversation_ids,
+            search_filter.answered,
+        ),
+        *(search_filter.since, search_filter.until, search_filter.last),
     )
     return all(value is None for value in filters)
 

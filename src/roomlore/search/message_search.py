@@ -76,58 +76,70 @@ async def search_messages(
     viewer: Viewer,
     question: SearchQuery,
     *,
-    scope: SearchFilter,
+    search_filter: SearchFilter,
     limit: int,
     features: ScoringFeatures = ALL_FEATURES,
 ) -> MessageSearchResult:
     """Return up to `limit` threads that the viewer may see, best first, with the confidence in them."""
-    rows, terms = await _find_candidates(conn, question, scope, limit=limit, dense=bool(features.dense))
+    rows, terms = await _find_candidates(
+        conn, question, search_filter, limit=limit, dense=bool(features.dense)
+    )
     scored = score_messages(rows, terms, limit=max(RERANKED, MESSAGES_PER_THREAD * limit), features=features)
     reasons = await _rerank(conn, question, scored, weight=features.late_interaction)
     sure = confidence(question.text, scored, reasons)
     best = dict(list(reasons.items())[: MESSAGES_PER_THREAD * limit])
-    hits = await _load_hits(conn, viewer.org_id, best, scope, limit=limit)
+    hits = await _load_hits(conn, viewer.org_id, best, search_filter, limit=limit)
     return MessageSearchResult(hits=hits, confidence=sure.value, threshold=sure.threshold)
 
 
-async def list_recent(conn: Connection, viewer: Viewer, *, scope: SearchFilter, limit: int) -> list[Hit]:
+async def list_recent(
+    conn: Connection, viewer: Viewer, *, search_filter: SearchFilter, limit: int
+) -> list[Hit]:
     """Return up to `limit` threads with the newest messages, for a question that consists of filters only."""
-    newest = await candidates.newest_messages(conn, viewer.org_id, scope, limit=RECENT_PER_THREAD * limit)
+    newest = await candidates.newest_messages(
+        conn, viewer.org_id, search_filter, limit=RECENT_PER_THREAD * limit
+    )
     reasons = {
         message_id: MatchReason(score=1 - place / len(newest), similarity=None, coverage=None, terms=())
         for place, message_id in enumerate(newest)
     }
-    return await _load_hits(conn, viewer.org_id, reasons, scope, limit=limit)
+    return await _load_hits(conn, viewer.org_id, reasons, search_filter, limit=limit)
 
 
 async def _find_candidates(
-    conn: Connection, question: SearchQuery, scope: SearchFilter, *, limit: int, dense: bool
+    conn: Connection, question: SearchQuery, search_filter: SearchFilter, *, limit: int, dense: bool
 ) -> tuple[list[ContextMessage], QueryTerms]:
     """Return the candidates by words and by vectors, with their neighbours, and the words of the question."""
-    size = await candidates.filter_size(conn, scope)
-    by_index = next((ids for where, ids in question.lexical if where == scope), None)
+    size = await candidates.filter_size(conn, search_filter.room_ids)
+    by_index = next((ids for where, ids in question.lexical if where == search_filter), None)
     # The database states the rarity of words in any case: an index also counts messages that the viewer may not see.
     wanted = _candidate_count(LEXICAL_CANDIDATES, limit) if by_index is None else 0
     lexical = await candidates.lexical_candidates(
-        conn, question.text, scope=scope, measure=size, wanted=wanted
+        conn, question.text, search_filter=search_filter, measure=size, wanted=wanted
     )
     seeds = dict.fromkeys(lexical.message_ids if by_index is None else by_index)
 
     async def nearest(vector: tuple[str, NDArray[np.float32]]) -> list[MessageId]:
         wanted = _candidate_count(DENSE_CANDIDATES, limit)
-        found = await candidates.dense_candidates(conn, vector, scope=scope, measure=size, wanted=wanted)
+        found = await candidates.dense_candidates(
+            conn, vector, search_filter=search_filter, measure=size, wanted=wanted
+        )
         return [match.message_id for match in found]
 
     vector, second = (question.vector, question.second_vector) if dense else (None, None)
     if vector is not None:
-        by_index = next((ids for where, ids in question.dense if where == scope), None)
+        by_index = next((ids for where, ids in question.dense if where == search_filter), None)
         # The index only proposes messages; `context_window` checks that the viewer may see them and that they pass the
         # filter.
         seeds |= dict.fromkeys(await nearest(vector) if by_index is None else by_index)
     by_second = [] if second is None else await nearest(second)
     seeds |= dict.fromkeys(by_second)
     with_neighbours = partial(
-        candidates.context_window, conn, lexemes=lexical.lexemes, scope=scope, reach=CONTEXT_REACH
+        candidates.context_window,
+        conn,
+        lexemes=lexical.lexemes,
+        search_filter=search_filter,
+        reach=CONTEXT_REACH,
     )
     rows = await with_neighbours(list(seeds), vector=vector)
     compared = {row.message_id for row in rows if row.similarity is not None}
@@ -200,14 +212,16 @@ async def _load_hits(
     conn: Connection,
     org_id: OrgId,
     reasons: dict[MessageId, MatchReason],
-    scope: SearchFilter,
+    search_filter: SearchFilter,
     *,
     limit: int,
 ) -> list[Hit]:
     """Return the first `limit` threads that contain these messages, in the order of the best message of each."""
     members = await candidates.thread_messages(conn, org_id, list(reasons))
     outline_of = {
-        key: outline for outline in build_threads(members, last=scope.last) for key in outline.member_ids
+        key: outline
+        for outline in build_threads(members, last=search_filter.last)
+        for key in outline.member_ids
     }
     why: dict[MessageId, dict[MessageId, MatchReason]] = {}
     for message_id, reason in reasons.items():

@@ -102,7 +102,7 @@ def score_messages(
     coverage = (counts > 0) @ rarities / mass
     # A neighbour is only a result if it matches the question itself.
     matching = np.flatnonzero(
-        [row.fits and (row.counts is not None or row.similarity is not None) for row in rows]
+        [row.matches_filter and (row.counts is not None or row.similarity is not None) for row in rows]
     )
     best: list[int] = matching[np.argsort(-total[matching], kind="stable")[:limit]].tolist()
     return [

@@ -12,9 +12,8 @@ from roomlore.context.render import PARTIAL, line_text
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.domain.records import ReplyMethod
+from roomlore.domain.records import ReplyMethod, convert
 from roomlore.domain.rendering import as_one_line, removal_notice, with_mention_names
-from roomlore.operations.responses import convert
 
 #: The most characters of a message in the table, and in the drawing.
 GLANCE, DRAWN_GLANCE = 140, 124

@@ -16,8 +16,8 @@ from projections.neo4j.stories import Raw, uid
 from roomlore.db import projections
 from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
-from roomlore.domain.projections import Edge, MembershipPeriod, Node, VisibilityFilter
-from roomlore.domain.records import Viewer
+from roomlore.domain.projections import Edge, Node, VisibilityFilter
+from roomlore.domain.records import MembershipPeriod, Viewer
 from roomlore.operations import App
 from roomlore.projections.neo4j import Neo4jProjection
 from roomlore.projections.neo4j_connection import load_queries

@@ -9,7 +9,8 @@ from uuid import UUID
 import numpy as np
 from hypothesis import strategies as st
 
-from roomlore.domain.projections import MembershipPeriod, Point, QueryFilter, VisibilityFilter
+from roomlore.domain.projections import Point, QueryFilter, VisibilityFilter
+from roomlore.domain.records import MembershipPeriod
 from roomlore.projections.qdrant import QdrantProjection
 
 DIMENSIONS = 4

@@ -39,7 +39,7 @@ async def opened(url, *, key=None, seconds=20.0):
 
 def calls(points):
     """One call of each kind."""
-    everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE}
+    everything = {"sight": EVERYTHING, "query_filter": EVERYWHERE}
     return [
         points.prepare(COPY, dimensions=DIMENSIONS),
         points.put(COPY, SAID),
@@ -162,7 +162,7 @@ async def test_a_key_that_may_only_read_reads_and_changes_nothing(shim):
     shim.restart("--key", "another", "--reading-key", KEY)
     async with opened(shim.url, key=KEY) as points:
         assert await points.index_names() == [COPY]
-        everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE, "wanted": 50}
+        everything = {"sight": EVERYTHING, "query_filter": EVERYWHERE, "wanted": 50}
         near = await points.search_dense(COPY, facing(1, 0, 0, 0), **everything)
         assert {one.message_id for one in near} == {one.id for one in SAID}
         for change in (

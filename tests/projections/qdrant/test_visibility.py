@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+from domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see_message
 from projections.qdrant.stories import (
     EVERYTHING,
     EVERYWHERE,
@@ -19,9 +20,8 @@ from projections.qdrant.stories import (
     sights,
     some_id,
 )
-from roomlore.domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see_message
-from roomlore.domain.projections import MembershipPeriod, QueryFilter, VisibilityFilter
-from roomlore.domain.records import Viewer
+from roomlore.domain.projections import QueryFilter, VisibilityFilter
+from roomlore.domain.records import MembershipPeriod, Viewer
 
 TOGETHER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ORG = some_id(1000)
@@ -47,17 +47,17 @@ def may_read(one, sight):
     return one.kind in for_all and hears(one, sight)
 
 
-def lies_in(one, narrowing):
+def lies_in(one, query_filter):
     chosen = (
-        (narrowing.room_ids, one.room_id),
-        (narrowing.author_ids, one.author_id),
-        (narrowing.author_kinds, one.author_kind),
-        (narrowing.conversation_ids, one.conversation_id),
+        (query_filter.room_ids, one.room_id),
+        (query_filter.author_ids, one.author_id),
+        (query_filter.author_kinds, one.author_kind),
+        (query_filter.conversation_ids, one.conversation_id),
     )
     return (
         all(wanted is None or value in wanted for wanted, value in chosen)
-        and (narrowing.since is None or one.sent_at >= narrowing.since)
-        and (narrowing.until is None or one.sent_at < narrowing.until)
+        and (query_filter.since is None or one.sent_at >= query_filter.since)
+        and (query_filter.until is None or one.sent_at < query_filter.until)
     )
 
 
@@ -91,9 +91,9 @@ async def fill(points, copy, said):
     await points.put(copy, said)
 
 
-async def found(points, copy, sight, narrowing=EVERYWHERE):
+async def found(points, copy, sight, query_filter=EVERYWHERE):
     """What dense search finds, which must equal what lexical search finds."""
-    how = {"sight": sight, "narrowing": narrowing, "wanted": 1000}
+    how = {"sight": sight, "query_filter": query_filter, "wanted": 1000}
     near, worded = await asyncio.gather(
         points.search_dense(copy, facing(1, 0, 0, 0), **how), points.search_lexical(copy, ["toner"], **how)
     )
@@ -103,13 +103,13 @@ async def found(points, copy, sight, narrowing=EVERYWHERE):
 
 @pytest.mark.slow
 @TOGETHER
-@example(said=[point(1, lexemes={"toner": 1})], sight=VisibilityFilter(), narrowing=EVERYWHERE)
-@example(said=[point(1, lexemes={"toner": 1})], sight=EVERYTHING, narrowing=QueryFilter(room_ids=[]))
-@given(said=points_anywhere(), sight=sights, narrowing=narrowings)
-async def test_search_finds_exactly_the_visible_messages(points, copy, *, said, sight, narrowing):
+@example(said=[point(1, lexemes={"toner": 1})], sight=VisibilityFilter(), query_filter=EVERYWHERE)
+@example(said=[point(1, lexemes={"toner": 1})], sight=EVERYTHING, query_filter=QueryFilter(room_ids=[]))
+@given(said=points_anywhere(), sight=sights, query_filter=narrowings)
+async def test_search_finds_exactly_the_visible_messages(points, copy, *, said, sight, query_filter):
     await fill(points, copy, said)
-    result = await found(points, copy, sight, narrowing)
-    assert result == {one.id for one in said if may_read(one, sight) and lies_in(one, narrowing)}
+    result = await found(points, copy, sight, query_filter)
+    assert result == {one.id for one in said if may_read(one, sight) and lies_in(one, query_filter)}
     assert result <= {one.id for one in said if the_database_shows(one, sight)}
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from projections.qdrant.stories import EVERYTHING, EVERYWHERE, facing, point, some_id
 from roomlore.domain.errors import BadInput
 
-ALL = {"sight": EVERYTHING, "narrowing": EVERYWHERE}
+ALL = {"sight": EVERYTHING, "query_filter": EVERYWHERE}
 lexemes = st.dictionaries(st.text(min_size=1, max_size=8), st.integers(1, 10_000), max_size=20)
 
 

@@ -43,7 +43,7 @@ async def test_a_newer_version_takes_the_place_of_an_older_one_with_all_it_had(p
     newer = point(1, version=2, vector=None)
     await points.put(copy, [newer])
     assert await digests(points, copy) == told([newer])
-    everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE, "wanted": 9}
+    everything = {"sight": EVERYTHING, "query_filter": EVERYWHERE, "wanted": 9}
     assert await points.search_dense(copy, facing(1, 0, 0, 0), **everything) == []
     assert await points.search_lexical(copy, ["toner"], **everything) == []
 
@@ -91,7 +91,7 @@ async def test_dropped_point_can_be_written_again(points, copy):
 
 
 async def test_invalidated_point_stays_until_any_version_replaces_it(points, copy):
-    everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE, "wanted": 9}
+    everything = {"sight": EVERYTHING, "query_filter": EVERYWHERE, "wanted": 9}
     said = [point(1, version=7, author_name="Bea"), point(2, version=7)]
     await points.put(copy, said)
 
@@ -141,7 +141,7 @@ async def test_a_copy_for_other_vectors_is_to_be_rebuilt(points, copy):
     with pytest.raises(BackendUnavailable, match="another length; run: roomlore index rebuild qdrant"):
         await points.put(copy, [point(1, vector=facing(1, 0, 0, 0, 0))])
     with pytest.raises(BackendUnavailable, match="rebuild"):
-        await points.search_dense(copy, facing(1, 0), sight=EVERYTHING, narrowing=EVERYWHERE, wanted=1)
+        await points.search_dense(copy, facing(1, 0), sight=EVERYTHING, query_filter=EVERYWHERE, wanted=1)
 
 
 async def test_copies_are_named_as_they_were_prepared_and_gone_when_removed(points, copy, other):
@@ -163,7 +163,7 @@ async def test_two_copies_know_nothing_of_each_other(points, copy, other):
 
 
 async def test_every_call_reports_a_missing_index(points):
-    everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE}
+    everything = {"sight": EVERYTHING, "query_filter": EVERYWHERE}
     for call in (
         points.put("nowhere", [point(1)]),
         points.drop("nowhere", [some_id(1)]),

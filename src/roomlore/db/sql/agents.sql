@@ -132,13 +132,13 @@ where interactions.org_id = %(org_id)s
 group by known.id, known.name, known.kind;
 
 -- name: weighted_memories
-select memory_id, weight, fits
+select memory_id, weight, is_on_topic
 from experiences(
   %(agent_ids)s,
   row(
     %(kinds)s::text[], %(tags)s::text[], %(task_id)s::text, %(people)s::uuid[], %(topic)s::text, %(is_of_task)s::boolean,
     %(is_newest_first)s::boolean, %(since)s::timestamptz, %(at)s::timestamptz
-  )::experience_scope,
+  )::experience_filter,
   %(limit)s
 );
 

@@ -294,40 +294,6 @@ set
   first_at = least(room_activity.first_at, excluded.first_at),
   last_at = greatest(room_activity.last_at, excluded.last_at);
 
--- name: rooms_for_operator
-select
-  rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
-  coalesce(counted.message_count, 0) as message_count,
-  counted.last_activity_at,
-  rooms.retention_period,
-  case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at
-from rooms
-left join (
-  select room_id, sum(message_count)::bigint as message_count, max(last_at) as last_activity_at
-  from room_activity
-  where org_id = %(org_id)s
-  group by room_id
-) as counted on counted.room_id = rooms.id
-where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
-order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
-
--- name: rooms_for_viewer
-select
-  rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
-  coalesce(counted.message_count, 0) as message_count,
-  counted.last_activity_at,
-  rooms.retention_period,
-  case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at
-from rooms
-left join (
-  select room_id, count(*) as message_count, max(sent_at) as last_activity_at
-  from messages
-  where org_id = %(org_id)s and erased_at is null
-  group by room_id
-) as counted on counted.room_id = rooms.id
-where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
-order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
-
 -- name: room_names
 select id, called_room(workspace, name) as name, platform from rooms where org_id = %(org_id)s and id = any (%(room_ids)s);
 
@@ -342,66 +308,6 @@ where org_id = %(org_id)s
     or (length(%(word)s) >= 4 and starts_with(id::text, lower(%(word)s)))
   )
 order by id;
-
--- name: participants_for_operator
-select
-  (array_agg(participants.id order by participants.id))[1] as id,
-  array_agg(participants.id order by participants.id) as accounts,
-  (array_agg(participants.name order by participants.named_at desc, participants.name collate "C" desc))[1] as name,
-  case
-    when bool_and(participants.kind = 'agent') then 'agent'
-    else min(participants.kind) filter (where participants.kind <> 'agent')
-  end as kind,
-  coalesce(sum(counted.message_count), 0)::bigint as message_count,
-  min(counted.first_seen_at) as first_seen_at,
-  max(counted.last_seen_at) as last_seen_at
-from participants
-left join participant_merges on participant_merges.org_id = participants.org_id and participant_merges.participant_id = participants.id
-left join (
-  select
-    participant_id, sum(message_count) as message_count, min(first_at) as first_seen_at,
-    max(last_at) as last_seen_at
-  from room_activity
-  where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
-  group by participant_id
-) as counted on counted.participant_id = participants.id
-where participants.org_id = %(org_id)s and participants.id <> %(org_id)s
-group by coalesce(participant_merges.person_id, participants.id)
-having %(room_id)s::uuid is null or sum(counted.message_count) > 0
-order by message_count desc, name, id;
-
--- name: participants_for_viewer
-select
-  (array_agg(participants.id order by participants.id))[1] as id,
-  array_agg(participants.id order by participants.id) as accounts,
-  coalesce(
-    (
-      array_agg(counted.name order by counted.last_seen_at desc, participants.id)
-      filter (where counted.name is not null)
-    )[1],
-    (array_agg(participants.first_name order by participants.id))[1]
-  ) as name,
-  case
-    when bool_and(participants.kind = 'agent') then 'agent'
-    else min(participants.kind) filter (where participants.kind <> 'agent')
-  end as kind,
-  coalesce(sum(counted.message_count), 0)::bigint as message_count,
-  min(counted.first_seen_at) as first_seen_at,
-  max(counted.last_seen_at) as last_seen_at
-from participants
-left join participant_merges on participant_merges.org_id = participants.org_id and participant_merges.participant_id = participants.id
-left join (
-  select
-    author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at,
-    (array_agg(author_name order by sent_at desc, sequence desc, id desc))[1] as name
-  from messages
-  where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
-  group by author_id
-) as counted on counted.author_id = participants.id
-where participants.org_id = %(org_id)s and participants.id <> %(org_id)s
-group by coalesce(participant_merges.person_id, participants.id)
-having %(room_id)s::uuid is null or sum(counted.message_count) > 0
-order by message_count desc, name, id;
 
 -- name: find_participants
 select distinct called.id, called.name, called.kind, participant_merges.person_id

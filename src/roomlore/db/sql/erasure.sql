@@ -347,6 +347,47 @@ where conversations.org_id = %(org_id)s
     where strpos(lower(conversations.label), lower(wanted.string)) > 0
   );
 
+-- name: tags_containing
+select memory_tags.memory_id as id, memory_tags.tag
+from memory_tags
+where memory_tags.org_id = %(org_id)s
+  and exists (
+    select 1 from unnest(%(strings)s::text[]) as wanted (string)
+    where strpos(lower(memory_tags.tag), lower(wanted.string)) > 0
+  );
+
+-- name: drop_tags
+delete from memory_tags
+using unnest(%(id)s::uuid[], %(tag)s::text[]) as naming (memory_id, tag)
+where memory_tags.org_id = %(org_id)s
+  and memory_tags.memory_id = naming.memory_id
+  and memory_tags.tag = naming.tag;
+
+-- name: rooms_containing
+select rooms.id, rooms.kind, rooms.name, rooms.topic
+from rooms
+where rooms.org_id = %(org_id)s
+  and rooms.platform = %(platform)s
+  and exists (
+    select 1 from unnest(%(strings)s::text[]) as wanted (string)
+    where strpos(lower(concat_ws(E'\n', rooms.name, rooms.topic)), lower(wanted.string)) > 0
+  );
+
+-- name: rename_rooms
+update rooms
+set name = told.name, topic = told.topic
+from unnest(%(id)s::uuid[], %(name)s::text[], %(topic)s::text[]) as told (id, name, topic)
+where rooms.org_id = %(org_id)s and rooms.id = told.id;
+
+-- name: keys_containing
+select api_keys.name
+from api_keys
+where api_keys.org_id = %(org_id)s
+  and exists (
+    select 1 from unnest(%(strings)s::text[]) as wanted (string)
+    where strpos(lower(api_keys.name), lower(wanted.string)) > 0
+  );
+
 -- name: messages_containing
 -- Structured fields contain a string as JSON writes it.
 select messages.id

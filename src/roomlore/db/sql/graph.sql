@@ -1,11 +1,10 @@
 -- Graph questions about people, messages and memories. Only active memories are read.
 
--- name: bots -> ParticipantRef
--- The agents that the viewer knows.
+-- name: agent_ids
 select id from participants where org_id = %(org_id)s and kind = 'agent' order by id;
 
--- name: said_by -> MessageRef
--- The messages of some participants, newest first. Each participant is looked up alone, so only the newest rows are read.
+-- name: messages_by
+-- Each participant is looked up alone, so only the newest rows are read.
 -- Uses index: messages_by_author
 select said.id
 from unnest(%(participant_ids)s::uuid[]) as author (id)
@@ -22,8 +21,7 @@ cross join lateral (
 order by said.sent_at desc, said.sequence desc, said.id desc
 limit %(limit)s;
 
--- name: said_among -> MessageRef
--- The given messages that some participants wrote, newest first.
+-- name: messages_among
 select messages.id
 from messages
 where messages.org_id = %(org_id)s
@@ -34,8 +32,7 @@ where messages.org_id = %(org_id)s
 order by messages.sent_at desc, messages.sequence desc, messages.id desc
 limit %(limit)s;
 
--- name: known_among -> MemoryRef
--- The given memories that name some participants in one of the roles, newest first.
+-- name: memories_among
 select memories.id
 from memories
 where memories.org_id = %(org_id)s
@@ -43,13 +40,13 @@ where memories.org_id = %(org_id)s
   and memories.id in (
     select ties.memory_id
     from links_of(%(among)s::uuid[]) as ties
-    where ties.role = any (%(roles)s) and ties.participant_id = any (%(participant_ids)s::uuid[])
+    where ties.role in ('author', 'perspective') and ties.participant_id = any (%(participant_ids)s::uuid[])
   )
 order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
 
--- name: talks -> ParticipantCount
--- Who replied to some participants or got a reply from them. Of each message only the first parent is counted.
+-- name: conversation_partners
+-- Of each message only the first parent is counted.
 -- Uses index: messages_by_author, replies_from, replies_to
 with said as materialized (
   select messages.id, messages.sent_at
@@ -105,14 +102,13 @@ group by other.author_id
 order by count(*) desc, max(coalesce(talk.sent_at, other.sent_at)) desc, other.author_id
 limit %(limit)s;
 
--- name: memories_near -> RelatedMemory
--- The memories that are about some participants or involve them, the heaviest first.
+-- name: related_memories
 -- Uses index: memory_participants_of_participant
 with named as materialized (
   select
     held.memory_id,
-    max(case held.role when 'subject' then %(about)s::integer else 0 end)
-      + max(case held.role when 'involved' then %(involves)s::integer else 0 end) as count
+    max(case held.role when 'subject' then 2 else 0 end)
+      + max(case held.role when 'involved' then 1 else 0 end) as count
   from memory_participants as held
   where held.org_id = %(org_id)s
     and held.participant_id = any (%(participant_ids)s::uuid[])
@@ -126,8 +122,7 @@ where memories.status = 'active'
 order by named.count desc, memories.id desc
 limit %(limit)s;
 
--- name: tags_near -> TagCount
--- The tags of the memories that are about some participants or involve them.
+-- name: related_tags
 -- Uses index: memory_participants_of_participant
 select ties.tag, count(distinct ties.memory_id) as count
 from links_of(
@@ -148,8 +143,7 @@ from links_of(
 where ties.tag is not null
 group by ties.tag;
 
--- name: participants_of -> ParticipantCount
--- Who wrote in a conversation that the viewer sees whole, the most messages first.
+-- name: conversation_authors
 select messages.author_id as participant_id, count(*) as count, max(messages.sent_at) as last
 from messages_in(%(conversation_id)s) as held (message_id)
 join messages on messages.org_id = %(org_id)s and messages.id = held.message_id
@@ -159,9 +153,9 @@ group by messages.author_id
 order by count(*) desc, max(messages.sent_at) desc, messages.author_id
 limit %(limit)s;
 
--- name: memories_for -> RelatedMemory
--- The memories with a source in a conversation that the viewer sees whole, or naming its participants, the heaviest
--- first. A memory that shares a tag with one of the conversation's memories weighs more.
+-- name: conversation_memories
+-- A source in the conversation weighs 4, a participant as subject 2, one that is involved 1, and a tag shared with one of
+-- the conversation's memories 1. Empty unless the viewer sees the whole conversation.
 with said as materialized (
   select held.message_id as id from messages_in(%(conversation_id)s) as held (message_id)
 ),
@@ -179,7 +173,7 @@ topic as materialized (
 named as materialized (
   select
     held.memory_id as id,
-    sum(case held.role when 'subject' then %(about)s::integer else %(involves)s::integer end) as count
+    sum(case held.role when 'subject' then 2 else 1 end) as count
   from memory_participants as held
   where held.org_id = %(org_id)s
     and held.participant_id = any (%(participant_ids)s::uuid[])
@@ -202,21 +196,19 @@ alike as (
 select
   meant.id as memory_id, meant.kind,
   meant.named
-    + case when meant.rests then %(rests_on)s::integer else 0 end
-    + case when alike.id is null then 0 else %(tagged)s::integer end as count
+    + case when meant.rests then 4 else 0 end
+    + case when alike.id is null then 0 else 1 end as count
 from meant
 left join alike on alike.id = meant.id
 order by 3 desc, meant.id desc
 limit %(limit)s;
 
--- name: called -> ParticipantName
--- The names of these participants that the viewer knows.
+-- name: participant_names
 select id, name, kind
 from known_participants
 where org_id = %(org_id)s and id = any (%(participant_ids)s::uuid[]);
 
--- name: persons -> ParticipantRef
--- These participants and their other accounts that the viewer knows.
+-- name: with_other_accounts
 select asked.id
 from unnest(%(participant_ids)s::uuid[]) as asked (id)
 union

@@ -113,12 +113,14 @@ with people as materialized (
     from room_activity
     where org_id = %(org_id)s
       and (%(participant_ids)s::uuid[] is null or participant_id = any (%(participant_ids)s::uuid[]))
+      and (%(room_id)s::uuid is null or room_id = %(room_id)s)
     group by participant_id
   ) as counted on counted.participant_id = participants.id
   where participants.org_id = %(org_id)s
     and participants.id <> %(org_id)s
     and (%(participant_ids)s::uuid[] is null or participants.id = any (%(participant_ids)s::uuid[]))
   group by coalesce(participant_merges.person_id, participants.id)
+  having %(room_id)s::uuid is null or sum(counted.message_count) > 0
 ),
 matching as materialized (
   select people.*
@@ -155,7 +157,9 @@ with counted as materialized (
     author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at,
     (array_agg(author_name order by sent_at desc, sequence desc, id desc))[1] as name
   from messages
-  where org_id = %(org_id)s and (%(participant_ids)s::uuid[] is null or author_id = any (%(participant_ids)s::uuid[]))
+  where org_id = %(org_id)s
+    and (%(participant_ids)s::uuid[] is null or author_id = any (%(participant_ids)s::uuid[]))
+    and (%(room_id)s::uuid is null or room_id = %(room_id)s)
   group by author_id
 ),
 people as materialized (
@@ -183,6 +187,7 @@ people as materialized (
     and participants.id <> %(org_id)s
     and (%(participant_ids)s::uuid[] is null or participants.id = any (%(participant_ids)s::uuid[]))
   group by coalesce(participant_merges.person_id, participants.id)
+  having %(room_id)s::uuid is null or sum(counted.message_count) > 0
 ),
 matching as materialized (
   select people.*

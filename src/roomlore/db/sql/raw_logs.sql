@@ -6,11 +6,6 @@ from unnest(%(names_1)s::text[], %(names_2)s::text[]) as named (platform, room)
 join rooms
   on rooms.org_id = %(org_id)s and rooms.platform = named.platform and rooms.external_id = named.room;
 
--- name: membership_periods
-select room_id, nullif(joined_at, '-infinity') as joined_at, nullif(left_at, 'infinity') as left_at
-from memberships_of_viewer
-where room_id = any (%(room_ids)s);
-
 -- name: rooms_with_removals
 -- Uses index: messages_removed
 select rooms.platform, rooms.external_id as room

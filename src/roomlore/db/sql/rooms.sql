@@ -13,7 +13,7 @@ select
 from rooms
 where rooms.org_id = %(org_id)s and rooms.id = %(room_id)s;
 
--- name: visibility_rows
+-- name: visibilities
 select rooms.platform, rooms.external_id, rooms.visibility
 from unnest(%(names_1)s::text[], %(names_2)s::text[]) as named (platform, external_id)
 join rooms

@@ -1,6 +1,6 @@
--- name: scope_measure
+-- name: filter_size
 select
-  scope_size(%(room_ids)s::uuid[]) as message_count,
+  rooms_size(%(room_ids)s::uuid[]) as message_count,
   array(
     select distinct substring(relname from '_near_(\d+)$')::integer
     from pg_class
@@ -11,7 +11,7 @@ select
 select message_id, similarity
 from dense_candidates_exact(
   %(vector_2)s::halfvec, %(vector_1)s,
-  %(scope)s::search_scope,
+  %(search_filter)s::search_filter,
   %(wanted)s
 );
 
@@ -19,7 +19,7 @@ from dense_candidates_exact(
 select message_id, similarity
 from dense_candidates_indexed(
   %(vector_2)s::halfvec, %(vector_1)s,
-  %(scope)s::search_scope,
+  %(search_filter)s::search_filter,
   %(wanted)s
 );
 
@@ -27,7 +27,7 @@ from dense_candidates_indexed(
 select lexemes, rarities, message_ids
 from lexical_candidates(
   %(question)s,
-  %(scope)s::search_scope,
+  %(search_filter)s::search_filter,
   %(is_large)s, %(wanted)s
 );
 
@@ -61,10 +61,10 @@ order by asked_at desc
 limit %(limit)s;
 
 -- name: messages_around
-select message_id, author_name, follows, size, counts, similarity, fits
+select message_id, author_name, follows, size, counts, similarity, matches_filter
 from context_window(
   %(seeds)s::uuid[], %(lexemes)s::text[], %(vector_2)s::halfvec, %(vector_1)s,
-  %(scope)s::search_scope,
+  %(search_filter)s::search_filter,
   %(reach)s
 );
 
@@ -151,38 +151,38 @@ select message_id, tokens from token_vectors(%(model)s, %(ids)s);
 -- The newest of each author, then the newest of these, so that no more is read than needed.
 -- Uses index: messages_by_author
 select message.id as message_id
-from (select (%(scope)s::search_scope).*) as scope
+from (select (%(search_filter)s::search_filter).*) as filters
 cross join lateral (
-  select named.id from unnest(scope.authors) as named (id)
+  select named.id from unnest(filters.authors) as named (id)
   union
   select participants.id
   from participants
   where participants.org_id = %(org_id)s
-    and scope.authors is null
+    and filters.authors is null
 ) as author
 cross join lateral (
   select messages.id, messages.sent_at, messages.sequence
   from messages
   where messages.org_id = %(org_id)s
     and messages.author_id = author.id
-    and (scope.author_kinds is null or messages.author_kind = any (scope.author_kinds))
-    and (scope.rooms is null or messages.room_id = any (scope.rooms))
+    and (filters.author_kinds is null or messages.author_kind = any (filters.author_kinds))
+    and (filters.rooms is null or messages.room_id = any (filters.rooms))
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
     -- as index bounds, even in a generic plan
-    and messages.sent_at >= coalesce(scope.since, '-infinity')
-    and messages.sent_at < coalesce(scope.until, 'infinity')
+    and messages.sent_at >= coalesce(filters.since, '-infinity')
+    and messages.sent_at < coalesce(filters.until, 'infinity')
     and (
-      scope.last_id is null
+      filters.last_id is null
       or (messages.sent_at, messages.sequence, messages.id)
-        <= (scope.last_at, scope.last_order, scope.last_id)
+        <= (filters.last_at, filters.last_order, filters.last_id)
     )
     and (
-      scope.conversations is null or conversation_of(messages.id) = any (scope.conversations)
+      filters.conversations is null or conversation_of(messages.id) = any (filters.conversations)
     )
     and (
-      scope.is_answered is null
-      or scope.is_answered = (
+      filters.is_answered is null
+      or filters.is_answered = (
         (
           select answer.id
           from thread_edges as edge
@@ -191,9 +191,9 @@ cross join lateral (
             and edge.parent_id = messages.id
             -- only messages sent by that time
             and (
-              scope.last_id is null
+              filters.last_id is null
               or (answer.sent_at, answer.sequence, answer.id)
-                <= (scope.last_at, scope.last_order, scope.last_id)
+                <= (filters.last_at, filters.last_order, filters.last_id)
             )
           limit 1
         ) is not null
@@ -209,7 +209,7 @@ limit %(limit)s;
 -- The newest of each room, then the newest of these, so that no more is read than needed.
 -- Uses index: messages_in_order
 select message.id as message_id
-from (select (%(scope)s::search_scope).*) as scope
+from (select (%(search_filter)s::search_filter).*) as filters
 cross join rooms
 cross join lateral (
   select messages.id, messages.sent_at, messages.sequence
@@ -219,19 +219,19 @@ cross join lateral (
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
     -- as index bounds, even in a generic plan
-    and messages.sent_at >= coalesce(scope.since, '-infinity')
-    and messages.sent_at < coalesce(scope.until, 'infinity')
+    and messages.sent_at >= coalesce(filters.since, '-infinity')
+    and messages.sent_at < coalesce(filters.until, 'infinity')
     and (
-      scope.last_id is null
+      filters.last_id is null
       or (messages.sent_at, messages.sequence, messages.id)
-        <= (scope.last_at, scope.last_order, scope.last_id)
+        <= (filters.last_at, filters.last_order, filters.last_id)
     )
     and (
-      scope.conversations is null or conversation_of(messages.id) = any (scope.conversations)
+      filters.conversations is null or conversation_of(messages.id) = any (filters.conversations)
     )
     and (
-      scope.is_answered is null
-      or scope.is_answered = (
+      filters.is_answered is null
+      or filters.is_answered = (
         (
           select answer.id
           from thread_edges as edge
@@ -240,9 +240,9 @@ cross join lateral (
             and edge.parent_id = messages.id
             -- only messages sent by that time
             and (
-              scope.last_id is null
+              filters.last_id is null
               or (answer.sent_at, answer.sequence, answer.id)
-                <= (scope.last_at, scope.last_order, scope.last_id)
+                <= (filters.last_at, filters.last_order, filters.last_id)
             )
           limit 1
         ) is not null
@@ -251,6 +251,6 @@ cross join lateral (
   order by messages.sent_at desc, messages.sequence desc, messages.id desc
   limit %(limit)s
 ) as message
-where rooms.org_id = %(org_id)s and (scope.rooms is null or rooms.id = any (scope.rooms))
+where rooms.org_id = %(org_id)s and (filters.rooms is null or rooms.id = any (filters.rooms))
 order by message.sent_at desc, message.sequence desc, message.id desc
 limit %(limit)s;

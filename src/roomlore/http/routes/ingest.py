@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from roomlore.domain.incoming import IncomingMessage, SkippedRecord
 from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.records import convert
 from roomlore.http.authentication import AuthenticatedApp
 from roomlore.http.field_types import RequestBody
 from roomlore.http.idempotency import record_name
@@ -19,7 +20,7 @@ from roomlore.importers.json_stream import replace_lone_surrogates
 from roomlore.ingest.clean import ValueCleaner
 from roomlore.operations.intake import MOST_RECORDS
 from roomlore.operations.registry import LONGEST_WORD
-from roomlore.operations.responses import AddedMessage, BatchResponse, convert
+from roomlore.operations.responses import AddedMessage, BatchResponse
 
 ROUTER = APIRouter(prefix="/v1/messages", tags=["messages"])
 #: Numbers of seconds as pydantic accepts them.

@@ -71,7 +71,7 @@ class ActiveFilter:
 class MemoriesPage:
     """A page of memories, and the filters for them."""
 
-    narrowings: Sequence[ActiveFilter]
+    active_filters: Sequence[ActiveFilter]
     shelf: MemoryListPage
     #: The most frequent values of each facet that are not chosen.
     facets: Mapping[str, Sequence[FacetCount]]
@@ -123,7 +123,7 @@ async def memories(visit: RequestContext) -> MemoriesPage:
     names = {(one.facet, one.value): one.name for one in shelf.facets}
     chosen = [(name, value) for name in FILTER_NAMES for value in _values(visit, name)]
     return MemoriesPage(
-        narrowings=[
+        active_filters=[
             ActiveFilter(
                 name=name, means=FILTER_NAMES[name], value=value, shown=names.get((name, value), value)
             )

@@ -1,4 +1,4 @@
-"""Erased data that must stay out, how long rooms keep messages, and the locks between writers and erasures.
+"""Keeps erased data out when it is imported or derived again; the locks between writers and erasures.
 
 Writers share a lock that an erasure holds alone. So a write either ends before the erasure reads, or starts after the
 erasure and knows what to reject.
@@ -13,12 +13,10 @@ from datetime import datetime
 import psycopg
 
 from roomlore.db.queries import Connection, Queries, RowCount
-from roomlore.domain.errors import Conflict, NotFound
-from roomlore.domain.ids import MemoryId, OrgId, RoomId
-from roomlore.domain.incoming import RoomKind
-from roomlore.domain.retention import RetentionPolicy
+from roomlore.domain.errors import Conflict
+from roomlore.domain.ids import OrgId, RoomId
 
-QUERIES = Queries("erased")
+QUERIES = Queries("erasure_guard")
 
 #: Platform, account and persona.
 AccountName = tuple[str, str, str]
@@ -34,8 +32,8 @@ class ErasedKinds:
 
     accounts: bool
     ranges: bool
-    holes: bool
-    keeping: bool
+    tombstones: bool
+    retention: bool
     rooms: bool
 
 
@@ -47,43 +45,6 @@ class ErasedRange:
     room: str
     since: datetime | None
     until: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomWithRetention:
-    """A room with a retention period."""
-
-    room_id: RoomId
-    platform: str
-    room: str
-    kept_since: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OldMessages:
-    """The number of messages before a time, with the times of the first and last."""
-
-    messages: int
-    oldest_at: datetime | None
-    newest_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryTag:
-    """A tag of a memory."""
-
-    id: MemoryId
-    tag: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomText:
-    """The name and topic of a room."""
-
-    id: RoomId
-    kind: RoomKind
-    name: str
-    topic: str
 
 
 @QUERIES.query
@@ -202,54 +163,7 @@ async def tombstones(conn: Connection, org_id: OrgId, places: Collection[Message
     ...
 
 
-@QUERIES.query
-async def rooms_with_retention(
-    conn: Connection, org_id: OrgId, room_id: RoomId | None = None, *, now: datetime
-) -> list[RoomWithRetention]:
-    """Return the rooms with a retention period, or one room if it has one.
-
-    A shorter period counts only after its grace time, by the clock of the database.
-    """
-    ...
-
-
-async def retention_now(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[RetentionPolicy, datetime]:
-    """Return the retention of a room, locked for a change, and the time by the clock of the database."""
-    now = await _lock_retention(conn, org_id, room_id)
-    policy = await retention_of(conn, org_id, room_id)
-    assert now is not None
-    return policy, now
-
-
-@QUERIES.query
-async def _lock_retention(conn: Connection, org_id: OrgId, room_id: RoomId) -> datetime | None: ...
-
-
-async def retention_of(conn: Connection, org_id: OrgId, room_id: RoomId) -> RetentionPolicy:
-    """Return the retention of a room."""
-    policy = await _find_retention(conn, org_id, room_id)
-    if policy is None:
-        raise NotFound("room", str(room_id))
-    return policy
-
-
-@QUERIES.query
-async def _find_retention(conn: Connection, org_id: OrgId, room_id: RoomId) -> RetentionPolicy | None: ...
-
-
-@QUERIES.query
-async def set_retention(conn: Connection, org_id: OrgId, room_id: RoomId, policy: RetentionPolicy) -> None:
-    """Set the retention of a room."""
-    ...
-
-
-@QUERIES.query
-async def messages_before(conn: Connection, org_id: OrgId, room_id: RoomId, before: datetime) -> OldMessages:
-    """Return the number of messages in a room before a time; tombstones do not count."""
-    ...
-
-
-# The names of erased persons, and the derived texts that may contain them.
+# The names of erased persons.
 
 
 def name_digest(org_id: OrgId, word: str) -> bytes:
@@ -294,36 +208,4 @@ async def _erased_name_digests(conn: Connection, org_id: OrgId, digests: Collect
 @QUERIES.query
 async def distinctive_words(conn: Connection, words: Collection[str]) -> set[str]:
     """Return these words without stop words such as "will", which occur in every text."""
-    ...
-
-
-@QUERIES.query
-async def tags_containing(conn: Connection, org_id: OrgId, strings: Collection[str]) -> list[MemoryTag]:
-    """Return the tags of memories that contain one of these strings, in any case."""
-    ...
-
-
-@QUERIES.query
-async def drop_tags(conn: Connection, org_id: OrgId, tags: Sequence[MemoryTag]) -> RowCount:
-    """Remove tags from memories."""
-    ...
-
-
-@QUERIES.query
-async def rooms_containing(
-    conn: Connection, org_id: OrgId, platform: str, strings: Collection[str]
-) -> list[RoomText]:
-    """Return the rooms of a platform whose name or topic contains one of these strings, in any case."""
-    ...
-
-
-@QUERIES.query
-async def rename_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomText]) -> RowCount:
-    """Change the names and topics of rooms."""
-    ...
-
-
-@QUERIES.query
-async def keys_containing(conn: Connection, org_id: OrgId, strings: Collection[str]) -> list[str]:
-    """Return the names of API keys that contain one of these strings, in any case."""
     ...

@@ -27,8 +27,8 @@ select %(org_id)s, unnest(%(digests)s::bytea[]), %(at)s;
 select
   exists (select 1 from erased_accounts where org_id = %(org_id)s) as accounts,
   exists (select 1 from erased_ranges where org_id = %(org_id)s) as ranges,
-  exists (select 1 from messages where org_id = %(org_id)s and author_id = %(org_id)s) as holes,
-  exists (select 1 from rooms where org_id = %(org_id)s and retention_period is not null) as keeping,
+  exists (select 1 from messages where org_id = %(org_id)s and author_id = %(org_id)s) as tombstones,
+  exists (select 1 from rooms where org_id = %(org_id)s and retention_period is not null) as retention,
   exists (select 1 from erased_rooms where org_id = %(org_id)s) as rooms;
 
 -- name: erased_digests
@@ -63,42 +63,6 @@ cross join lateral (
 ) as held
 where held.erased_at is not null;
 
--- name: rooms_with_retention
-select id as room_id, platform, external_id as room, %(now)s::timestamptz - in_force.retention_period as kept_since
-from rooms
-cross join lateral (
-  select case when retention_starts_at > now() then previous_retention_period else rooms.retention_period end as retention_period
-) as in_force
-where org_id = %(org_id)s
-  and in_force.retention_period is not null
-  and (%(room_id)s::uuid is null or id = %(room_id)s)
-order by id;
-
--- name: lock_retention
-select now() from rooms where org_id = %(org_id)s and id = %(room_id)s for update;
-
--- name: find_retention
-select
-  retention_period,
-  case when retention_starts_at > now() then previous_retention_period end as before,
-  case when retention_starts_at > now() then retention_starts_at end as starts_at
-from rooms
-where org_id = %(org_id)s and id = %(room_id)s;
-
--- name: set_retention
-update rooms
-set
-  retention_period = %(retention_period)s::interval,
-  previous_retention_period = %(before)s::interval,
-  retention_starts_at = %(starts_at)s::timestamptz
-where org_id = %(org_id)s and id = %(room_id)s;
-
--- name: messages_before
--- Uses index: messages_in_order
-select count(*) as messages, min(sent_at) as oldest_at, max(sent_at) as newest_at
-from messages
-where org_id = %(org_id)s and room_id = %(room_id)s and sent_at < %(before)s and erased_at is null;
-
 -- name: add_name_digests
 insert into erased_names (org_id, digest, erased_at)
 select %(org_id)s, unnest(%(digests)s::bytea[]), %(at)s
@@ -114,44 +78,3 @@ select digest from erased_names where org_id = %(org_id)s and digest = any (%(di
 select asked.word
 from unnest(%(words)s::text[]) as asked (word)
 where ts_lexize('english_stem', asked.word) <> '{}';
-
--- name: tags_containing
-select memory_tags.memory_id as id, memory_tags.tag
-from memory_tags
-where memory_tags.org_id = %(org_id)s
-  and exists (
-    select 1 from unnest(%(strings)s::text[]) as wanted (string)
-    where strpos(lower(memory_tags.tag), lower(wanted.string)) > 0
-  );
-
--- name: drop_tags
-delete from memory_tags
-using unnest(%(id)s::uuid[], %(tag)s::text[]) as naming (memory_id, tag)
-where memory_tags.org_id = %(org_id)s
-  and memory_tags.memory_id = naming.memory_id
-  and memory_tags.tag = naming.tag;
-
--- name: rooms_containing
-select rooms.id, rooms.kind, rooms.name, rooms.topic
-from rooms
-where rooms.org_id = %(org_id)s
-  and rooms.platform = %(platform)s
-  and exists (
-    select 1 from unnest(%(strings)s::text[]) as wanted (string)
-    where strpos(lower(concat_ws(E'\n', rooms.name, rooms.topic)), lower(wanted.string)) > 0
-  );
-
--- name: rename_rooms
-update rooms
-set name = told.name, topic = told.topic
-from unnest(%(id)s::uuid[], %(name)s::text[], %(topic)s::text[]) as told (id, name, topic)
-where rooms.org_id = %(org_id)s and rooms.id = told.id;
-
--- name: keys_containing
-select api_keys.name
-from api_keys
-where api_keys.org_id = %(org_id)s
-  and exists (
-    select 1 from unnest(%(strings)s::text[]) as wanted (string)
-    where strpos(lower(api_keys.name), lower(wanted.string)) > 0
-  );

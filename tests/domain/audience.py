@@ -1,7 +1,7 @@
 """The visibility rules, written as an executable specification.
 
-The database decides; `db/schema.sql` states the same rules in SQL, and tests compare the two. This module gets
-every fact as an argument and looks nothing up.
+The database decides: `db/schema.sql` states the same rules in SQL, and tests compare the two. This module gets every
+fact as an argument and looks nothing up.
 
 The operator sees everything in the org. A participant sees what they wrote, whispers addressed to them, every
 other message of an open room, and the messages of a closed room sent while they were a member. Injected context is
@@ -9,7 +9,7 @@ for agents. Accounts of one person share what any of them may see. Derived recor
 to those who may see all their sources. What is unknown, such as the audience of a whisper that names none, is
 visible to nobody.
 
-If an answer will be posted, the reader sees only what every reader of that place may see. In an open room these
+If an answer will be posted, the reader sees only what every reader of that destination may see. In an open room these
 are the messages of open rooms. In a closed room they are also messages sent while all its current members were
 members, and whispers addressed to each of them. For a whisper the same holds with its audience. In a closed room
 with an incomplete member list only its own messages and those of open rooms are visible.
@@ -51,8 +51,8 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceFacts:
-    """The facts about the place of an answer that visibility depends on."""
+class DestinationFacts:
+    """The facts about the destination of an answer that visibility depends on."""
 
     room_id: RoomId | None
     #: Every reader; None if they cannot all be named: the whole org, or a closed room with an incomplete
@@ -64,7 +64,7 @@ class PlaceFacts:
 
     @property
     def has_readers(self) -> bool:
-        """Whether the place has any reader."""
+        """Whether the destination has any reader."""
         return self.readers is None or bool(self.readers)
 
     def shared_periods(self, room: "RoomFacts") -> list[Period]:
@@ -92,7 +92,7 @@ class ViewerFacts:
     #: The other accounts of the same person.
     accounts: frozenset[ParticipantId] = frozenset()
     #: Where the answer is posted; None: nowhere, only the viewer reads it.
-    place: PlaceFacts | None = None
+    destination: DestinationFacts | None = None
 
     @property
     def reads_as_operator(self) -> bool:
@@ -176,7 +176,7 @@ class Membership:
 
 def can_see_message(message: MessageFacts, viewer: ViewerFacts) -> bool:
     """Return whether the viewer may see a message."""
-    is_postable = viewer.place is None or can_post(message, viewer.place)
+    is_postable = viewer.destination is None or can_post(message, viewer.destination)
     if message.room.org_id != viewer.viewer.org_id or not is_postable:
         return False
     if viewer.reads_as_operator or viewer.is_own(message.author_id):
@@ -197,20 +197,20 @@ def can_see_message(message: MessageFacts, viewer: ViewerFacts) -> bool:
             return _can_access(message, viewer)
 
 
-def can_post(message: MessageFacts, place: PlaceFacts) -> bool:
-    """Return whether all readers of a place may see a message."""
-    if not place.has_readers:
+def can_post(message: MessageFacts, destination: DestinationFacts) -> bool:
+    """Return whether all readers of a destination may see a message."""
+    if not destination.has_readers:
         return False
-    readers = place.readers
+    readers = destination.readers
     if message.injected_memory is not None:
         return message.injected_memory.superseded_by is None and _can_post_memory(
-            message.injected_memory, place
+            message.injected_memory, destination
         )
     if message.kind in {"whisper", "context_injection"}:
         return readers is not None and all(
             reader.is_own(message.author_id) or reader.is_one_of(message.audience) for reader in readers
         )
-    return message.room.visibility == "open" or _all_were_members(message, place)
+    return message.room.visibility == "open" or _all_were_members(message, destination)
 
 
 def can_see_reply(child: MessageFacts, parent: MessageFacts | None, viewer: ViewerFacts) -> bool:
@@ -224,9 +224,9 @@ def can_see_room(room: RoomFacts, viewer: ViewerFacts) -> bool:
     """Return whether the viewer may see that a room exists: it is open, or they were ever a member."""
     if room.org_id != viewer.viewer.org_id:
         return False
-    if (place := viewer.place) is not None:
-        is_there = room.id == place.room_id or bool(place.shared_periods(room))
-        if not (place.has_readers and (room.visibility == "open" or is_there)):
+    if (destination := viewer.destination) is not None:
+        is_there = room.id == destination.room_id or bool(destination.shared_periods(room))
+        if not (destination.has_readers and (room.visibility == "open" or is_there)):
             return False
     return viewer.reads_as_operator or _is_open_to(room, viewer) or bool(viewer.periods.get(room.id))
 
@@ -236,9 +236,9 @@ def can_see_membership(presence: Membership, viewer: ViewerFacts) -> bool:
     room, reader = presence.room, viewer.viewer
     if room.org_id != reader.org_id:
         return False
-    if (place := viewer.place) is not None:
-        was_seen = any(period & presence.period for period in place.shared_periods(room))
-        if not (place.has_readers and (room.visibility == "open" or was_seen)):
+    if (destination := viewer.destination) is not None:
+        was_seen = any(period & presence.period for period in destination.shared_periods(room))
+        if not (destination.has_readers and (room.visibility == "open" or was_seen)):
             return False
     if viewer.reads_as_operator or viewer.is_own(presence.participant_id):
         return True
@@ -288,7 +288,7 @@ def can_see_memory(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
     if memory.superseded_by is not None and not can_see_memory(memory.superseded_by, viewer):
         return False
     if not memory.sources:
-        return _can_post_assertion(memory, viewer.place) and (
+        return _can_post_assertion(memory, viewer.destination) and (
             viewer.is_own(memory.asserted_by)
             or (memory.is_for_org and (viewer.is_participant or viewer.reads_as_operator))
         )
@@ -336,28 +336,29 @@ def _can_see_all(messages: Iterable[MessageFacts], viewer: ViewerFacts, *, is_se
     )
 
 
-def _can_post_assertion(memory: MemoryFacts, place: PlaceFacts | None) -> bool:
-    if place is None:
+def _can_post_assertion(memory: MemoryFacts, destination: DestinationFacts | None) -> bool:
+    if destination is None:
         return True
-    return (memory.is_for_org and place.has_readers) or _is_sole_reader(memory.asserted_by, place)
+    return (memory.is_for_org and destination.has_readers) or _is_sole_reader(memory.asserted_by, destination)
 
 
-def _can_post_memory(memory: MemoryFacts, place: PlaceFacts) -> bool:
+def _can_post_memory(memory: MemoryFacts, destination: DestinationFacts) -> bool:
     if not memory.sources:
-        return _can_post_assertion(memory, place)
+        return _can_post_assertion(memory, destination)
     return all(
-        can_post(message, place) and (not memory.is_sensitive or _all_were_members(message, place))
+        can_post(message, destination)
+        and (not memory.is_sensitive or _all_were_members(message, destination))
         for message in memory.sources
     )
 
 
-def _is_sole_reader(participant_id: ParticipantId | None, place: PlaceFacts) -> bool:
-    readers = place.readers
+def _is_sole_reader(participant_id: ParticipantId | None, destination: DestinationFacts) -> bool:
+    readers = destination.readers
     return readers is not None and len(readers) == 1 and readers[0].is_own(participant_id)
 
 
-def _all_were_members(message: MessageFacts, place: PlaceFacts) -> bool:
-    return any(period.covers(message.sent_at) for period in place.shared_periods(message.room))
+def _all_were_members(message: MessageFacts, destination: DestinationFacts) -> bool:
+    return any(period.covers(message.sent_at) for period in destination.shared_periods(message.room))
 
 
 def _can_access(message: MessageFacts, viewer: ViewerFacts) -> bool:
@@ -365,7 +366,7 @@ def _can_access(message: MessageFacts, viewer: ViewerFacts) -> bool:
 
 
 def _was_present(message: MessageFacts, viewer: ViewerFacts) -> bool:
-    if viewer.place is not None and not _all_were_members(message, viewer.place):
+    if viewer.destination is not None and not _all_were_members(message, viewer.destination):
         return False
     return (
         viewer.reads_as_operator or _was_member(message, viewer) or viewer.is_one_of(message.prior_speakers)
