@@ -1,9 +1,11 @@
 """Every declared operation does the same on every surface: the App is the truth for HTTP, client, MCP and command line."""
 
+from collections.abc import Sequence
+
 import psycopg
 import pytest
 
-from conformance.calls import CALLS, TOOLS_OF_OTHER_METHODS
+from conformance.calls import CALLS, TOOLS_OF_OTHER_METHODS, Call
 from conformance.conftest import MakeOrg
 from conformance.ways import (
     DERIVED,
@@ -41,13 +43,37 @@ async def done_in(org: Org, admin: psycopg.AsyncConnection) -> set[str]:
     return {f"{what} {how} {org.settled(sorted(map(str, ids or [])))}" for what, how, _, _, ids in lines}
 
 
-@pytest.mark.parametrize("name", CALLS)
+def first_calls(calls: Sequence[Call]) -> list[Call]:
+    """Return the first call that succeeds, and the first that is refused."""
+    done, refused = (
+        next((one for one in calls if bool(one.error) is failed), None) for failed in (False, True)
+    )
+    return [one for one in (done, refused) if one is not None]
+
+
+FIRST = {name: first_calls(calls) for name, calls in CALLS.items()}
+OTHERS = {
+    name: rest for name, calls in CALLS.items() if (rest := [one for one in calls if one not in FIRST[name]])
+}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(pytest.param(case, id=case[0]) for case in FIRST.items()),
+        *(
+            pytest.param(case, id=f"{case[0]}, other calls", marks=pytest.mark.slow)
+            for case in OTHERS.items()
+        ),
+    ],
+)
 async def test_an_operation_does_the_same_on_every_surface(
-    name: str, make_org: MakeOrg, elsewhere: Elsewhere, admin: psycopg.AsyncConnection
+    case: tuple[str, Sequence[Call]], make_org: MakeOrg, elsewhere: Elsewhere, admin: psycopg.AsyncConnection
 ) -> None:
-    people = {call.who for call in CALLS[name]}
+    name, calls = case
+    people = {call.who for call in calls}
     shared = await make_org(people)
-    for call in CALLS[name]:
+    for call in calls:
         is_apart = call.error is None and is_change(OPERATIONS[name])
         org = await make_org(people) if is_apart else shared
         truth, result = await as_app(org, name, call)
