@@ -158,7 +158,7 @@ class DatabaseGraph:
     async def conversation_authors(
         self, conversation_id: ConversationId, *, limit: int
     ) -> list[ParticipantCount]:
-        """Return who wrote in a conversation, the most messages first; empty unless the viewer sees all of it."""
+        """Return who wrote in a conversation, most messages first; empty unless the viewer sees all its messages."""
         params = self._params((), limit) | {"conversation_id": conversation_id}
         return await QUERIES.all(self.conn, "participants_of", ParticipantCount, params)
 

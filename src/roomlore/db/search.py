@@ -36,7 +36,7 @@ class SearchFilter:
     answered: bool | None = None
     since: datetime | None = None
     until: datetime | None = None
-    #: Nothing after this position in its room.
+    #: Only messages up to this position in their room.
     last: Position | None = None
 
     @property
@@ -82,7 +82,7 @@ class LexicalMatches:
 
     #: Stems, without stop words.
     lexemes: Sequence[str]
-    #: How rare each is, ln(1 + n / df).
+    #: The rarity of each lexeme, ln(1 + n / df).
     rarities: Sequence[float]
     #: Best first.
     message_ids: Sequence[MessageId]
@@ -99,7 +99,7 @@ class ContextMessage:
     follows: bool
     #: The number of different words.
     size: int
-    #: How often it has each lexeme of the question; None if it has none of them.
+    #: How often the message has each lexeme of the question; None if it has none of the lexemes.
     counts: Sequence[int] | None
     #: Cosine between question and message; None without a vector.
     similarity: float | None
@@ -112,7 +112,7 @@ class ThreadMessage:
     """A message of a thread with its position and its parent."""
 
     member_id: MessageId
-    #: None if it has no visible parent.
+    #: The message that this message answers; None if there is no such message, or the viewer may not see it.
     parent_id: MessageId | None
     method: ReplyMethod | None
     #: 1.0 if the platform states the reply; None without a parent.

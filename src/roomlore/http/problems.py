@@ -42,7 +42,7 @@ from roomlore.domain.errors import (
 
 LOG = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
-#: The most characters of a detail; a longer one quotes input.
+#: The maximum number of characters of a detail; a longer one quotes input.
 LONGEST_DETAIL = 500
 #: Validation errors that one problem lists.
 MAX_FAULTS = 10

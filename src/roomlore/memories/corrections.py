@@ -11,7 +11,7 @@ from roomlore.memories.patterns import CORRECTION_PREFIX, is_disfluent
 from roomlore.memories.rendering import cleaned, quoted_statement, title_of
 from roomlore.text.recognisers import STOP_WORDS, phrase_pattern
 
-#: The most messages between a correction and the corrected message.
+#: The maximum number of messages between a correction and the corrected message.
 _MAX_DISTANCE = 8
 _FEW_WORDS = 3
 _LONGEST_CORRECTED, _LONGEST_RIGHT = 120, 160

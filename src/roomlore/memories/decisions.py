@@ -19,7 +19,7 @@ from roomlore.memories.rendering import cleaned, name_list, needs_context, quote
 from roomlore.text.mentions import without_address
 from roomlore.text.recognisers import ends_in_question_mark, phrase_pattern
 
-#: The most messages between a proposal and an agreement.
+#: The maximum number of messages between a proposal and an agreement.
 _MAX_DISTANCE = 5
 _MOST_CONFIDENT = 0.9
 _LONGEST_AGREEMENT = 80

@@ -168,7 +168,7 @@ def is_unresolved_reference(words: str) -> bool:
 _ANNOUNCES = sentence_pattern(
     r"(?i)\b(?:something|a secret|some (?:news|things?)|this next|the next|what i (?:say|tell|am about))\b|:\s*$"
 )
-#: The most messages between a retraction or request for confidentiality and the message that it is about.
+#: The maximum number of messages between a retraction or request for confidentiality and the message that it is about.
 _MAX_DISTANCE = 8
 #: The number of following messages, by the author of a request for confidentiality, that are confidential too.
 _CONFIDENTIAL_NEXT = 3

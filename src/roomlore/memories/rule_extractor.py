@@ -43,7 +43,7 @@ _OTHER_CONFIDENCE, _AGENT_CONFIDENCE = 0.6, 0.4
 #: others.
 _AGENT_KINDS = frozenset({"preference", "fact", "context"})
 _LONGEST_BODY = 20_000
-#: The most messages between two messages that are related by their distance.
+#: The maximum number of messages between two messages that are related by their distance.
 _NEAR = 10
 _APOSTROPHES = ("'", "\u2019")
 

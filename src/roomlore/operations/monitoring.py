@@ -35,7 +35,7 @@ from roomlore.search import lookup
 SAMPLE_SIZE, MIN_SAMPLE = 20_000, 20
 #: The newest reads measured.
 READS = 10_000
-#: The most workers and failures listed, and the most tables.
+#: The maximum number of workers and failures listed, and of tables.
 MAX_FAILURES, TABLES = 20, 8
 
 
@@ -49,7 +49,7 @@ class Coverage:
     waiting: int
     #: Items that failed too often and are not retried by themselves.
     dead_lettered: int
-    #: Since when the oldest item waits; a long time means that no worker runs.
+    #: When the oldest waiting item began to wait. If that is long ago, no worker runs.
     oldest_at: datetime | None
 
 
@@ -64,7 +64,7 @@ class ProjectionCoverage:
     waiting: int
     #: Messages that the server rejected.
     dead_lettered: int
-    #: Since when the oldest message waits.
+    #: When the oldest waiting message began to wait.
     oldest_at: datetime | None
 
 
@@ -120,7 +120,7 @@ class OrgStatistics:
 
     at: datetime
     counts: RoomCounts
-    #: The most messages first.
+    #: The room with the most messages comes first.
     rooms: Sequence[RoomStatistics]
     #: Durations of the newest reads.
     latencies: Sequence[Latency]
@@ -143,7 +143,7 @@ class JobState:
     at: datetime
     #: Newest first, without workers that ended in order.
     workers: Sequence[Heartbeat]
-    #: The most frequent first.
+    #: The most frequent failure comes first.
     failures: Sequence[DeadLetters]
     #: The database and its largest tables; None for callers with a key, because they include other orgs.
     sizes: Sequence[Size] | None

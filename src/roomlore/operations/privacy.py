@@ -23,7 +23,7 @@ from roomlore.privacy import enforcement, storage
 from roomlore.search import lookup
 from roomlore.search.records import Answer, Hit, RestrictedResult
 
-#: The most hidden messages that one call reports.
+#: The maximum number of hidden messages that one call reports.
 MOST_TOLD = 200
 
 
@@ -112,7 +112,7 @@ class PrivacyRequestView:
     #: `proposed`: uncertain, and without effect until its author or an operator accepts it; `active`: in effect;
     #: `dismissed`: the author or an operator rejected it.
     status: RequestStatus
-    #: Why it is uncertain; empty if it is not.
+    #: Why the meaning of the request is uncertain; empty if it is certain.
     review_reason: str
     room_id: RoomId
     room_name: str
@@ -165,7 +165,7 @@ class PrivacyRequests:
             viewer: The viewer.
             room: Only requests written in this room.
             status: Only requests with this status.
-            limit: The most requests.
+            limit: The maximum number of requests.
         """
         check_limit(limit)
         if status is not None and status not in get_args(RequestStatus):
