@@ -71,7 +71,7 @@ class SourceAudience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantRef:
-    """A participant, and the person whose account it is."""
+    """A participant, and the person to whom this account belongs."""
 
     id: ParticipantId
     person_id: UUID

@@ -103,7 +103,7 @@ class ContextMessage:
     counts: Sequence[int] | None
     #: Cosine between question and message; None without a vector.
     similarity: float | None
-    #: Whether it is in the scope; other messages are returned only as context.
+    #: Whether the message is in the scope; other messages are returned only as context.
     fits: bool
 
 

@@ -1,4 +1,4 @@
-"""Writes changes to projection indexes on other servers, and builds new indexes beside the ones in use.
+"""Writes changes to projection indexes on other servers, and builds new indexes beside those that are in use.
 
 For every change, the current state of the subject is written at least once, and never by two workers at once. So all
 indexes become equal to the database in time, even if workers are killed.

@@ -67,7 +67,7 @@ def _corrected_message(
 
 
 def _candidates(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the messages that may be corrected: the one that is replied to, then earlier ones, newest first."""
+    """Yield the messages that may be corrected: the message that is replied to, then earlier messages, newest first."""
     answers = said[place].answers
     before = said[max(0, place - _MAX_DISTANCE) : place]
     yield from (one for one in before if one.message_id == answers)

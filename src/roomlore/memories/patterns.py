@@ -238,7 +238,7 @@ def _previous(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
 
 
 def _answered_by_laugh(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the message that a laugh answers: the one it replies to, or else the last one if others wrote it."""
+    """Yield the message that a laugh answers: the message it replies to, or the last message if others wrote that."""
     message = said[place]
     before = [one for one in said[:place] if one.message_id == message.answers] or said[
         max(0, place - 1) : place

@@ -53,7 +53,7 @@ class ExtractedClaim:
     """A claim, and the statement that it replaces or corrects."""
 
     claim: Claim
-    #: Whether it replaces the author's earlier value of the same attribute.
+    #: Whether the claim replaces the author's earlier value of the same attribute.
     replaces: bool = False
     #: The message that it corrects.
     corrected: SourceText | None = None

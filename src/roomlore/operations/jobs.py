@@ -236,7 +236,7 @@ class Extraction:
     settings: Settings
 
     async def extract(self, where: str | None = None) -> ExtractionResult:
-        """Extract memories from conversations, open ones too. Unchanged conversations give nothing new.
+        """Extract memories from conversations, including open conversations. Unchanged conversations give nothing new.
 
         Messages that wait for it are assigned to conversations first.
 

@@ -106,10 +106,10 @@ class RoomStatistics:
     embedding_policy: EmbeddingPolicy
     #: The retention period; None is forever.
     retention_period: timedelta | None
-    #: When it begins; until then `current_retention_period` applies. None if it applies already.
+    #: When the retention period begins; until then `current_retention_period` applies. None if it has begun.
     retention_starts_at: datetime | None
     current_retention_period: timedelta | None
-    #: The number of messages that go then.
+    #: The number of messages that the worker will erase when the period begins.
     expiring_messages: int | None
     counts: RoomCounts
 

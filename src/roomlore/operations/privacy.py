@@ -125,7 +125,7 @@ class PrivacyRequestView:
     said_at: datetime | None
     #: "rules", or the name of a language model.
     detected_by: str
-    #: The participants it hides messages from; None is everybody but the exempt ones.
+    #: The participants from whom the request hides messages; None is everybody except the exempt participants.
     restricted_names: Sequence[str] | None
     exempt_names: Sequence[str]
     #: It also covers future messages; then the allowed or the denied topics.

@@ -60,7 +60,7 @@ def convert(kind: type[Record], record: object, **changed: Any) -> Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMessage(Message):
-    """A message of a thread that was found, and why it matched; None if it did not match itself."""
+    """A message of a thread that was found, and why the message matched; None if only other messages matched."""
 
     why: MatchReason | None
 

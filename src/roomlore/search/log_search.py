@@ -76,7 +76,7 @@ class ReadBudget:
     deadline: float
     clock: Callable[[], float]
     stop: threading.Event = field(default_factory=threading.Event)
-    #: Why reading ended early; empty if it read everything.
+    #: Why reading ended early; empty if everything was read.
     cut_short: str = ""
 
     def take(self, size: int) -> bool:

@@ -67,7 +67,7 @@ class MonitoringPage:
     proposed: Sequence[PrivacyRequestView]
     mode: RequestMode
     modes: Sequence[RequestMode]
-    #: How the server's clock disagrees with other clocks; empty if it does not.
+    #: How the server's clock disagrees with other clocks; empty if all clocks agree.
     clock: Sequence[str]
     notice: str
 
