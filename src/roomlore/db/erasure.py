@@ -257,8 +257,8 @@ async def clear_labels(conn: Connection, org_id: OrgId, ids: Sequence[Conversati
 async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> Counts:
     """Remove memories and everything that belongs to them; return how many, and how many vectors.
 
-    If a removed memory superseded another memory, its own successor supersedes that memory now. Without a successor, that
-    memory is active again.
+    If a removed memory superseded another memory, its own successor supersedes that memory now. Without a successor,
+    that memory is active again.
     """
     if not ids:
         return {}
