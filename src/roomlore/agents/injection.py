@@ -30,9 +30,9 @@ from roomlore.jobs.scheduler import orgs
 PLATFORM = ACCOUNT = AUTHOR = "roomlore"
 #: The pause after a delivery to an agent in a room.
 COOLDOWN = timedelta(minutes=1)
-#: The most memories, and the most tokens, of one delivery.
+#: The maximum number of memories, and of tokens, in one delivery.
 MAX_INJECTED, BUDGET = 3, 300
-#: The most characters of one memory.
+#: The maximum number of characters of one memory.
 MAX_LINE_LENGTH = 600
 _SWEEP_BATCH = 1_000
 

@@ -78,7 +78,7 @@ def _is_only_question(reply: str) -> bool:
     return bool(sentences) and all(sentence.endswith("?") for sentence in sentences)
 
 
-#: The most characters quoted of the question, and of the answer.
+#: The maximum number of characters quoted of the question, and of the answer.
 _MAX_ASKED_LENGTH, _MAX_ANSWERED_LENGTH = 160, 240
 #: The importance of an exchange with the lowest stored score, and what is added for the highest score.
 _LEAST_IMPORTANCE, _IMPORTANCE_RANGE = 2.5, 0.5

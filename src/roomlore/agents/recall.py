@@ -53,7 +53,7 @@ async def recall(
     ]
 
 
-#: The lowest relevance of a memory, and the fewest words that it must share with the message.
+#: The minimum relevance of a memory, and the minimum number of words that it must share with the message.
 RELEVANCE_THRESHOLD, FEWEST_WORDS = 0.4, 2
 #: Memories from messages of this age are left out: readers of the room know these messages anyway.
 RECENT_MESSAGES = timedelta(minutes=30)

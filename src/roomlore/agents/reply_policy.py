@@ -36,7 +36,7 @@ from roomlore.domain.records import Message
 from roomlore.text.mentions import addressed_by_name
 from roomlore.text.recognisers import contains_question, is_small_talk
 
-#: The most memories that a reason cites.
+#: The maximum number of memories that a reason cites.
 _MAX_REASON_MEMORIES = 3
 
 
@@ -47,11 +47,12 @@ Count = Annotated[int, Meta(ge=0, le=1_000)]
 class ReplyPolicy:
     """The limits of an agent's answers."""
 
-    #: The most messages in a row by agents.
+    #: The maximum number of messages in a row by agents.
     max_agent_run: Count = 8
-    #: The most rounds between the agent and other agents without a human.
+    #: The maximum number of rounds between the agent and other agents without a human.
     max_agent_rounds: Count = 2
-    #: The number of newest messages among which the agent's own messages are counted, and the most of these.
+    #: The number of newest messages among which the agent's own messages are counted, and the maximum
+    #: number of these.
     window: Count = 10
     max_own: Count = 5
     #: The lowest relevance that a memory must have to a question.
@@ -173,7 +174,7 @@ def _loop_guard(situation: Situation, trigger: SaidMessage, policy: ReplyPolicy)
 
 
 def _resets(said: SaidMessage, situation: Situation) -> bool:
-    """Return whether a message is a human's to all or to an agent, which resets the counts of the loop guard."""
+    """Return whether a message resets the counts of the loop guard: a human wrote it to all or to an agent."""
     if not said.is_human:
         return False
     agents = {one.author_id for one in situation.before if not one.is_human} | situation.own_ids

@@ -19,9 +19,9 @@ from roomlore.domain.records import Viewer
 
 #: The lifetime of a cached section.
 CACHE_DURATION = timedelta(minutes=5)
-#: The most sections in the cache, of all agents and rooms together.
+#: The maximum number of sections in the cache, of all agents and rooms together.
 MAX_CACHED = 1_000
-#: The most memories of each kind that are read for a section.
+#: The maximum number of memories of each kind that are read for a section.
 MAX_TASK_MEMORIES = 10
 
 

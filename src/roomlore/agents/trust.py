@@ -21,7 +21,7 @@ HALF_LIFE = timedelta(days=90)
 #: Trust before any interaction, in humans and in agents, and the weight of that value against interactions.
 OF_HUMANS, OF_AGENTS, PRIOR = 0.5, 0.3, 4.0
 PER_CONVERSATION, PER_EXCHANGE, PER_OPINION = 0.25, 0.1, 1.0
-#: The most that familiarity adds to the weighted sum.
+#: The maximum that familiarity adds to the weighted sum.
 MOST_FAMILIAR = 4.0
 
 

@@ -33,7 +33,7 @@ class ReadLimits:
     fetch: FetchLimits = field(default_factory=FetchLimits)
     #: The time limit of the extraction.
     parse_seconds: float = 5.0
-    #: The most characters of an article; the rest is dropped.
+    #: The maximum number of characters of an article; the rest is dropped.
     characters: int = 50_000
     #: Pages read at the same time.
     concurrency: int = 4

@@ -36,7 +36,7 @@ from roomlore.articles.links import (
 MEDIA_TYPES = frozenset({"text/html", "application/xhtml+xml", "text/plain"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OK = 200
-#: The most addresses of a name that are tried.
+#: The maximum number of addresses of a name that are tried.
 _MOST_ADDRESSES = 4
 _GZIP_ONLY = 31  # zlib's code for a gzip header
 

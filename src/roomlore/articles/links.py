@@ -81,7 +81,7 @@ class FetchLimits:
     seconds: float = 8.0
     #: The time limit of connecting to one address, before the next is tried.
     connect_seconds: float = 3.0
-    #: The most bytes of the body, both compressed and unpacked.
+    #: The maximum number of bytes of the body, both compressed and unpacked.
     bytes: int = 2 * 1024 * 1024
     redirects: int = 5
 

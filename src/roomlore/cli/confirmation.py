@@ -21,7 +21,8 @@ class DestructiveAction(Generic[Seen, Result]):
 
     #: The dry run; changes nothing.
     preview: Callable[[App], Awaitable[Seen]]
-    #: Gets what the dry run showed, if there was one, so that it removes exactly that.
+    #: The function that removes. It gets the result of the dry run, so that it removes exactly what the dry run showed;
+    #: None if there was no dry run.
     execute: Callable[[App, Seen | None], Awaitable[Result]]
     #: The text of what the dry run showed.
     lines: Callable[[Seen], Sequence[str]]
@@ -50,7 +51,10 @@ def check_answerable(*, dry_run: bool, yes: bool) -> None:
 async def run_destructive(
     app: App, action: DestructiveAction[Seen, Result], *, dry_run: bool, yes: bool
 ) -> Seen | Result:
-    """Execute an action, after a preview and a question unless `yes`; on a dry run return the preview."""
+    """Execute an action and return its result. Unless `yes`, show a preview and ask first.
+
+    On a dry run, only return the preview.
+    """
     if yes and not dry_run:
         return await action.execute(app, None)
     seen = await action.preview(app)

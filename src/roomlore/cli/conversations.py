@@ -15,9 +15,9 @@ from roomlore.domain.rendering import as_one_line, render_message, safe_body, sa
 from roomlore.operations import App
 
 NO_LABEL = "(no label)"
-#: So many participants are named in a list.
+#: The maximum number of participants that a list names.
 MAX_TALKERS = 3
-#: How a reply was found where the platform does not say it.
+#: The methods by which a reply was found if the platform does not state it.
 INFERRED_METHODS = frozenset({"mention", "inferred"})
 SPLIT_REASONS = {
     "first": "the first of its room",

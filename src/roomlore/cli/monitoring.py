@@ -35,7 +35,7 @@ HEADINGS = (
     "room", "embeds", "messages", "in threads", "size", "legacy", "vectors", "saved", "to embed", "assigned",
     "failed", "oldest pending",
 )  # fmt: skip
-#: So many ids of a difference are shown.
+#: The maximum number of ids that are shown for a difference.
 SHOWN = 10
 #: What an index holds.
 INDEXED_ITEMS: Mapping[Target, str] = {"qdrant": "message", "neo4j": "node"}

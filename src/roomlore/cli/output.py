@@ -45,7 +45,7 @@ ROOM_MARK_NOTE = (
     "Messages marked (room) are not from the conversation of the last message and may be off topic."
 )
 LONGEST_CELL = 40
-#: How many skipped records are named before the rest is counted.
+#: The number of skipped records that are named; further records are only counted.
 NAMED_SKIPPED = 10
 
 

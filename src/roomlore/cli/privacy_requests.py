@@ -20,7 +20,7 @@ MODE_TEXTS: Mapping[RequestMode, str] = {
     "propose": "requests are proposed, and applied only when somebody accepts them",
     "off": "no request is detected, and nothing is hidden",
 }
-#: So many of the messages that a request covers are shown.
+#: The maximum number of covered messages that are shown for a request.
 SHOWN = 5
 
 

@@ -30,11 +30,11 @@ class Session:
     viewer: str | None
 
     async def viewer_in(self, app: App) -> Viewer:
-        """Return the viewer that --as names, or the one of the key."""
+        """Return the viewer that --as names; without --as, the viewer of the key."""
         return app.access.principal if self.viewer is None else await app.viewer(self.viewer)
 
     async def impersonate(self, app: App) -> App:
-        """Return the App that acts as the viewer that --as names, or as the one of the key."""
+        """Return an App that acts as the viewer that --as names; without --as, as the viewer of the key."""
         return app if self.viewer is None else app.impersonate(await app.viewer(self.viewer))
 
 

@@ -25,7 +25,7 @@ from roomlore.domain.rendering import as_one_line
 PROBLEM_PREFIX = "urn:roomlore:problem:"
 MEDIA_TYPE = "application/problem+json"
 ADDRESS_HINT = "is the address right, and are client and server of the same version?"
-#: The most characters of a server's text that an error contains.
+#: The maximum number of characters of a server's text that an error contains.
 MAX_LENGTH = 2_000
 
 

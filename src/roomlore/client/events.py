@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 #: Seconds without data after which a connection is considered lost; a server sends a heartbeat every fifteen seconds.
 SILENCE = 45.0
-#: The most consecutive attempts to reconnect, about five minutes including the pauses between them.
+#: The maximum number of consecutive attempts to reconnect, about five minutes including the pauses between them.
 MAX_RECONNECTS = 15
 #: Seconds; a longer Retry-After ends the stream.
 LONGEST_REST = 300.0
 MEDIA_TYPE = "text/event-stream"
-#: The most bytes of one event.
+#: The maximum number of bytes of one event.
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 #: The number of events that are remembered, so that none is delivered twice.
 REMEMBERED = 1_000

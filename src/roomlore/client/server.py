@@ -18,11 +18,11 @@ class Server:
     key: str = field(repr=False)
     #: The time limit of one attempt, from connecting to the last byte. An answer by a language model may take long.
     seconds: float = 120.0
-    #: The most concurrent requests; others wait. Each stream of events has one additional connection.
+    #: The maximum number of concurrent requests; others wait. Each stream of events has one additional connection.
     connections: int = 20
     #: The number of attempts after which a request fails.
     attempts: int = 4
-    #: The most bytes of one response.
+    #: The maximum number of bytes of one response.
     largest: int = 64 * 1024 * 1024
     #: Whether to allow plain HTTP to another machine. Others on the network can then read the key and all messages.
     in_the_clear: bool = False

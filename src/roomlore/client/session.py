@@ -17,7 +17,7 @@ from roomlore.operations.registry import Method
 
 Record = TypeVar("Record")
 Item = TypeVar("Item")
-#: The most records that one request may list.
+#: The maximum number of records that one request may list.
 PAGE = 1_000
 
 

@@ -20,7 +20,7 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import Article, ArticleReader, FetchFailure
 from roomlore.domain.rendering import as_one_line, safe_text
 
-#: Links read per message; a message with more is a list of links.
+#: The number of links read per message. A message with more links is taken for a list of links.
 LINKS_PER_MESSAGE = 10
 #: An article is left out if fewer of its characters fit.
 _FEWEST_CHARACTERS = 200
@@ -59,7 +59,7 @@ class LinkLimits:
     """Limits for the links of one context."""
 
     articles: int = 3
-    #: The most links that are read, including links that cannot be read.
+    #: The maximum number of links that are read, including links that cannot be read.
     attempts: int = 6
     #: The time limit of all links together; articles that were read by then are used.
     seconds: float = 10.0

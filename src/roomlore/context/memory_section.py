@@ -103,7 +103,7 @@ class Focus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedMemory:
-    """A candidate, in or out, with the reason."""
+    """A memory that was considered for the section, whether the section shows it, and why."""
 
     memory_id: MemoryId
     included: bool

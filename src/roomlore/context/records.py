@@ -44,7 +44,7 @@ class ContextLine(Reached):
     #: The body, sanitised, with a marker where it is cut.
     text: str
     characters_cut: int
-    #: Label of the message that it answers according to the platform; None if that is not in the context.
+    #: Label of the message that this message answers, as the platform states it; None if that message is not shown.
     reply_to: str | None
     #: Whether it is the first of its day; its text then begins with the date.
     is_dated: bool

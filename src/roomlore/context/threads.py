@@ -65,7 +65,7 @@ class _ThreadCollector:
         self.frontier: list[MessageId] = sorted(self._members)
 
     async def expand(self) -> None:
-        """Add the messages that are one edge away from the newest ones."""
+        """Add the messages that are one edge away from the messages that the previous call added."""
         self._steps += 1
         frontier, limit = self.frontier, self._limits.max_messages * self._limits.max_replies
         edges = (await self._source.replies(frontier, limit))[:limit]

@@ -60,7 +60,7 @@ class Assignment:
 
     link: ReplyLink
     conversation_id: ConversationId
-    #: Why the message starts the conversation; None if it continues one.
+    #: Why the message starts the conversation; None if the message continues a conversation.
     split_reason: SplitReason | None
     #: The silence after the message that ends the conversation.
     idle_timeout: timedelta
@@ -285,7 +285,7 @@ def conversation_id_for(message_id: MessageId) -> ConversationId:
 
 
 def _boundary(said: ConversationMessage, linked: ReplyLink, stream: _Stream) -> SplitReason | None:
-    """Return why a message without a known parent starts a conversation; None if it continues the last one."""
+    """Return why a message without a known parent starts a conversation; None if it continues the last conversation."""
     if not stream.earlier:
         return stream.initial_boundary
     if stream.was_silent(said):
@@ -298,7 +298,7 @@ def _boundary(said: ConversationMessage, linked: ReplyLink, stream: _Stream) -> 
 
 
 def _platform_link(said: ConversationMessage) -> ReplyLink | None:
-    """Return the parent of a message that the platform states; None if it states none."""
+    """Return the parent of a message as the platform states it; None if the platform states no parent."""
     parent_id = said.reply_to or said.thread_root
     if parent_id is None or parent_id == said.id:
         return None

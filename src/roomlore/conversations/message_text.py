@@ -25,7 +25,7 @@ BUCKETS = 1 << 14
 _MASK = BUCKETS - 1
 #: A word with a higher rarity (log of one over the share of messages with it) may show the topic.
 RARE_WORD_RARITY = 4.2
-#: The most rare words of a message that are compared; a pasted log has more.
+#: The maximum number of rare words of a message that are compared; a pasted log has more.
 MAX_RARE_WORDS = 24
 CHARACTERS_READ = 2000
 #: The weight of a URL that two messages share, in place of the rarity of a word.
@@ -275,7 +275,7 @@ def _shows_code(body: str) -> bool:
 
 #: Words of a label.
 LABEL_WORDS = 3
-#: The highest rarity that is used, that of an unknown word.
+#: The rarity of an unknown word; no rarity is higher.
 MAX_RARITY = 8.0
 #: More frequent words than this show no topic.
 MIN_RARITY = 3.6

@@ -31,7 +31,8 @@ class ReplyModel:
     bias: Array
     #: (hidden,): takes the place of the pair features for the option that the message starts a conversation.
     start_vector: Array
-    #: (hidden, hidden 2), (hidden 2,), (hidden 2,): the weights of the second and the last layer.
+    #: (second, hidden), (second,), (second,): the weights and the bias of the second layer (`second` is its number of
+    #: units), and the weights of the last layer.
     second_weights: Array
     second_bias: Array
     last_weights: Array

@@ -10,7 +10,7 @@ from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import MemoryKind, Message, Sensitivity
 
 QUERIES = Queries("agents")
-#: The most participants of a conversation or room that are read.
+#: The maximum number of participants of a conversation or room that are read.
 MAX_PARTICIPANTS = 50
 
 

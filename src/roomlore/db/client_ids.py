@@ -72,7 +72,7 @@ async def unmatched(
 
 @QUERIES.query
 async def adopt_platform_ids(conn: Connection, org_id: OrgId, message_ids: Sequence[MessageId]) -> None:
-    """Make the client ids of messages their platform ids."""
+    """Store the client id of each message as its external id."""
     ...
 
 

@@ -103,7 +103,7 @@ class StaleSession(psycopg.OperationalError):
 async def reset_session(conn: Connection) -> bool:
     """Reset the session settings stored for the application role; return whether there were any.
 
-    It needs that role: each role may change its own.
+    The connection must use the application role, because each role may change only its own settings.
     """
     rows = await (await conn.execute(ROLE_SETTINGS)).fetchall()
     for (database,) in rows:

@@ -15,7 +15,7 @@ from roomlore.domain.ids import ConversationId, MessageId, OrgId
 QUERIES = Queries("conversation_titles")
 #: A conversation with fewer messages that have text gets no title.
 MIN_MESSAGES = 3
-#: The most conversations that are skipped at once.
+#: The maximum number of conversations that are skipped at once.
 SKIPPED_AT_ONCE = 1_000
 
 

@@ -217,7 +217,7 @@ def clear_dead_server(home: DataDir) -> None:
         file.unlink(missing_ok=True)
     else:
         _, newline, rest = file.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")
-        # In one step: a write in place would leave it empty on a full disk.
+        # Replace the file in one step: on a full disk, a write in place would leave the file empty.
         write_private(file, f"{_NO_PROCESS}{newline}{rest}")
     if _is_private(sockets):
         _clear(sockets)

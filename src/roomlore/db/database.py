@@ -57,7 +57,7 @@ class CommitTracker:
 
 
 _COMMIT_TRACKER: ContextVar[CommitTracker | None] = ContextVar("_COMMIT_TRACKER", default=None)
-#: The most seconds for each statement of a read.
+#: The maximum number of seconds for each statement of a read.
 _STATEMENT_TIMEOUT: ContextVar[float | None] = ContextVar("_STATEMENT_TIMEOUT", default=None)
 
 

@@ -275,11 +275,12 @@ async def clear_labels(conn: Connection, org_id: OrgId, ids: Sequence[Conversati
 async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> Counts:
     """Remove memories and everything that belongs to them; return how many, and how many vectors.
 
-    A memory that one of them superseded is superseded by the next one, or active again if there is none.
+    If a removed memory superseded another memory, its own successor supersedes that memory now. Without a successor,
+    that memory is active again.
     """
     if not ids:
         return {}
-    # While the sources are known: other messages may state the same.
+    # Do this while the sources are known, because other messages may state the same.
     await extraction_state.reextract_sources(conn, org_id, ids)
     await memory_writes.lock(conn, org_id)
     await injections.revoke(conn, org_id, ids)

@@ -14,13 +14,13 @@ QUERIES = Queries("idempotency")
 RESPONSE_TTL = timedelta(hours=24)
 #: A claim without a response after this time belongs to a process that died.
 CLAIM_TTL = timedelta(minutes=10)
-#: The most claims of one caller; the oldest are dropped.
+#: The maximum number of claims of one caller; the oldest are dropped.
 MAX_CLAIMS = 100_000
-#: One claim in this many, at random, counts the claims of its caller.
+#: On average, one claim in this many counts the claims of its caller; the claim is chosen at random.
 COUNT_INTERVAL = 256
-#: How many expired claims each claim drops.
+#: The number of expired claims that each new claim drops.
 CLEANUP_INTERVAL = 10
-#: The first bytes of a digest are the same for all claims of one caller.
+#: The number of bytes at the start of a digest that are the same for all claims of one caller.
 _CALLER_DIGEST_BYTES = 16
 
 

@@ -150,7 +150,10 @@ async def forget_agents(
 async def forget_messages(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> set[MessageId]:
-    """Delete the injections that these messages triggered or inject; return the injected messages."""
+    """Delete the injections that these messages triggered, or of which they are the injected messages.
+
+    Return the injected messages.
+    """
     ...
 
 

@@ -111,7 +111,7 @@ async def lexical_matches(conn: Connection, question: str, *, wanted: int) -> li
 
 @QUERIES.query
 async def matching_question(conn: Connection, question: str, *, wanted: int) -> list[LexicalMatch]:
-    """Return the visible memories that share words with a storable text."""
+    """Return the visible memories that share words with a question; `query_text` has prepared the question."""
     ...
 
 
@@ -124,7 +124,7 @@ async def successors(
 
 
 async def predecessors(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> list[Memory]:
-    """Return the visible memories that one superseded, directly or not, newest first."""
+    """Return the visible memories that this memory superseded, directly or not, newest first."""
     return await _page(conn, org_id, await predecessor_ids(conn, org_id, memory_id))
 
 
@@ -236,7 +236,7 @@ def _memory(row: MemoryRow, names: Mapping[ParticipantId, str]) -> Memory:
     return convert(Memory, row, audience=audience, sources=sources, participants=participants)
 
 
-#: So many of the newest memories are compared with a text.
+#: The number of newest memories that are compared with a text.
 MAX_SCANNED = 2_000
 
 

@@ -71,7 +71,7 @@ class SourceAudience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantRef:
-    """A participant, and the person whose account it is."""
+    """A participant, and the person to whom this account belongs."""
 
     id: ParticipantId
     person_id: UUID
@@ -315,7 +315,7 @@ async def supersession_overrides(
 async def set_successors(
     conn: Connection, org_id: OrgId, successors: Mapping[MemoryId, MemoryId | None]
 ) -> None:
-    """Set what superseded memories; None makes them active."""
+    """Set the successor of each memory; a memory with the successor None becomes active."""
     await set_superseded_by(conn, org_id, successors.items())
     await append(conn, org_id, "memory.changed", successors)
 

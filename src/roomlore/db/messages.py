@@ -116,7 +116,7 @@ class PlatformMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalAuthorName:
-    """The name of an author when they sent a message."""
+    """The name that an author had when a message was sent."""
 
     message_id: MessageId
     author_name: str

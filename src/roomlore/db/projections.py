@@ -40,7 +40,7 @@ class Projection:
     next_since: datetime | None
     #: The fencing token.
     fencing_token: int
-    #: Since when the server fails, and the kind of error.
+    #: When the server began to fail, and the kind of error; None while the server works.
     failing_since: datetime | None
     error: str | None
 
@@ -65,9 +65,9 @@ class BacklogRow:
     """The changes that are still to be written to a projection."""
 
     waiting: int
-    #: How many of them the server refused.
+    #: The number of these changes that the server refused.
     dead_lettered: int
-    #: How long the oldest waits.
+    #: How long the oldest change has waited.
     lag_seconds: float
 
 

@@ -28,7 +28,7 @@ class RoomPolicies:
     #: When a new retention period starts; until then the old one holds and the change can be undone. None if it started.
     retention_starts_at: datetime | None
     current_retention_period: timedelta | None
-    #: How many messages expire then; None if it started.
+    #: The number of messages that expire at that time; None if the new period has started.
     expiring_messages: int | None
 
 
@@ -55,7 +55,7 @@ class QueueBacklog:
     queue: QueueName
     waiting: int
     dead_lettered: int
-    #: Since when the oldest work waits; None if no work waits.
+    #: When the oldest waiting item began to wait; None if nothing waits.
     oldest_at: datetime | None
 
 
@@ -69,7 +69,7 @@ class ProjectionBacklog:
     dead_lettered: int
     #: How many of these messages still exist; the others only have to be deleted from the projection.
     still_there: int
-    #: Since when the oldest message waits; None if none waits.
+    #: When the oldest waiting message began to wait; None if no message waits.
     oldest_at: datetime | None
 
 

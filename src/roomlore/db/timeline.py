@@ -15,7 +15,7 @@ QUERIES = Queries("timeline")
 MAX_ID = UUID(int=2**128 - 1)
 MIN_ID = UUID(int=0)
 MAX_ORDER = 2**63 - 1
-#: So many messages of a room are scanned for its authors.
+#: The maximum number of messages of a room that are scanned for its authors.
 MAX_SCANNED = 20_000
 
 

@@ -301,7 +301,7 @@ class Conversation:
     split_reason: SplitReason | None
     opened_at: datetime
     last_at: datetime
-    #: The idle timeout, by the pace of the room; None for the same viewers as `boundary`.
+    #: The idle timeout, by the pace of the room; None for the same viewers as `split_reason`.
     idle_timeout: timedelta | None
     message_count: int
     #: Most active first.
@@ -310,7 +310,7 @@ class Conversation:
     closed_at: datetime | None = None
 
     def is_open_at(self, now: datetime) -> bool:
-        """Return whether it may still continue."""
+        """Return whether new messages may still join the conversation."""
         if self.closed_at is not None and self.closed_at >= self.last_at:
             return False
         return now < self.last_at + (self.idle_timeout or DEFAULT_IDLE_TIMEOUT)

@@ -56,7 +56,7 @@ class ValueRole(Enum):
 
     #: The whole of a structured field: an object here is the message itself, not a person in it.
     WHOLE = auto()
-    #: Not about people.
+    #: The value is not about people.
     ELSEWHERE = auto()
     PERSON = auto()
     PEOPLE = auto()
@@ -119,7 +119,7 @@ class Redactor:
     """Redacts one person from one message."""
 
     aliases: PersonAliases
-    #: Whether the platform's own data say that the message mentions them.
+    #: Whether the platform's own data say that the message mentions this person.
     mentions_them: bool = False
     #: Whether it is a system notice.
     is_notice: bool = False

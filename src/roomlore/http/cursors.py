@@ -76,7 +76,7 @@ class CursorCodec:
 class Page:
     """The requested page of a listing."""
 
-    #: The message before which the page ends; None if it ends with the newest message.
+    #: The message before which the page ends; None if the page ends with the newest message.
     before: PositionLike
     limit: int
     cursors: CursorCodec

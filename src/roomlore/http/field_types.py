@@ -13,7 +13,7 @@ ShortText = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_WO
 #: A message or a question.
 LongText = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, pattern=NO_NUL)]
 ShortTexts = Annotated[list[ShortText], Field(max_length=MOST_WORDS)]
-#: The most records in a list.
+#: The maximum number of records in a list.
 Limit = Annotated[int, Query(ge=1, le=1_000)]
 #: A number of tokens.
 Budget = Annotated[int, Query(ge=1, le=1_000_000)]

@@ -37,23 +37,23 @@ AUTHENTICATED_KEY = "key"
 class RequestLimits:
     """Limits of requests."""
 
-    #: The most concurrent requests.
+    #: The maximum number of concurrent requests.
     in_flight: int = 64
     #: The share of the concurrent requests that one key may have.
     max_key_share: float = 0.5
-    #: The most open streams, of all keys and of one key.
+    #: The maximum number of open streams, of all keys and of one key.
     streams: int = 256
     max_streams_per_key: int = 16
-    #: The most requests of one key: per second, and at once after a pause.
+    #: The maximum number of requests of one key: per second, and at once after a pause.
     rate: float = 50.0
     burst: int = 200
-    #: The most bytes of a body that contains messages.
+    #: The maximum number of bytes of a body that contains messages.
     body: int = 8 * 1024 * 1024
-    #: The most bytes of any other body.
+    #: The maximum number of bytes of any other body.
     max_query_body_bytes: int = 256 * 1024
-    #: The most seconds until a body has arrived.
+    #: The maximum number of seconds until a body has arrived.
     body_timeout_seconds: float = 20.0
-    #: The most invalid keys from one address: per second, and at once after a pause.
+    #: The maximum number of invalid keys from one address: per second, and at once after a pause.
     failed_auth_rate: float = 0.5
     failed_auth_burst: int = 30
 

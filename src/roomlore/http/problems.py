@@ -42,9 +42,9 @@ from roomlore.domain.errors import (
 
 LOG = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
-#: The most characters of a detail; a longer one quotes input.
+#: The maximum number of characters of a detail; a longer one quotes input.
 LONGEST_DETAIL = 500
-#: Validation errors that one problem lists.
+#: The maximum number of validation errors that one problem lists.
 MAX_FAULTS = 10
 RETRY_HEADERS = {"retry-after": "1"}
 #: The timeout of each database query, in seconds.

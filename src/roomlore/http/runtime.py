@@ -28,15 +28,15 @@ except ImportError:
 SHUTDOWN_TIMEOUT = 10
 #: The number of connections that the system accepts before the process does.
 BACKLOG = 64
-#: The most seconds until the headers of a request have arrived.
+#: The maximum number of seconds until the headers of a request have arrived.
 HEADER_TIMEOUT = 10.0
 #: Seconds after which a client that does not read is disconnected.
 SEND_TIMEOUT = 10.0
-#: The most bytes of a connection that the system buffers, and the socket option for it, if there is one.
+#: The maximum number of bytes of a connection that the system buffers, and the socket option for it, if there is one.
 SEND_BUFFER = 64 * 1024
 TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
-#: The most open connections; fewer if the system allows fewer open files.
+#: The maximum number of open connections; fewer if the system allows fewer open files.
 CONNECTIONS = 1024
 #: The number of files reserved for everything else, such as connections to the database.
 RESERVED_FILES = 96 + BACKLOG
@@ -155,7 +155,7 @@ class _TimeoutProtocol(H11Protocol):
             self._watch.cancel()
 
     def _check_write_progress(self) -> None:
-        # `close` would wait for the reader.
+        # `close` would wait until the client has read everything.
         if self.transport.get_write_buffer_size() >= self._waiting:
             self.transport.abort()
         else:

@@ -149,7 +149,7 @@ class IrcLine:
     nick: str = ""
     #: None for a line without a time.
     reading: ClockReading | None = None
-    #: The wall-clock time of a mark; None if it has no readable day.
+    #: The wall-clock time of a mark; None if the mark has no readable day.
     moment: datetime | None = None
     #: Whether a mark names a day, readable or not.
     names_day: bool = False

@@ -207,7 +207,7 @@ def _empty(event: str) -> Any:
 
 
 def walk_file(source: ExportFiles, file: str, spine: JsonShape) -> Iterator[JsonStep]:
-    """Walk a file of an export; one that cannot be opened is a fault."""
+    """Walk a file of an export. A file that cannot be opened is reported as a fault."""
     try:
         with source.open(file) as stream:
             yield from walk(stream, spine)

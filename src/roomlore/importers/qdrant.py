@@ -468,7 +468,7 @@ def _points(steps: Iterator[JsonStep]) -> Iterator[tuple[JsonStep | None, Any]]:
 
 
 def _flatten(value: Any) -> Iterator[Any]:
-    """Yield the points of a page inside a list; other values unchanged."""
+    """Yield the points of a page that is an item of a list; yield any other value unchanged."""
     fields = as_object(value)
     if fields is None or "payload" in fields:
         yield value

@@ -212,7 +212,7 @@ def unlisted_room(space: Workspace, folder: str) -> IncomingRoom:
 
 
 def record_integration(space: Workspace, fields: Fields) -> None:
-    """Record the name of a bot from its arrival message; old exports state it nowhere else."""
+    """Record the name of a bot from its arrival message; old exports state the name nowhere else."""
     match = _INTEGRATION.search(first_text(fields, "text"))
     if match and match["bot"] == first_text(fields, "bot_id"):
         space.apps.setdefault(match["bot"], match["name"])

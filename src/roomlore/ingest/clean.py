@@ -180,7 +180,7 @@ class ValueCleaner:
             return [self.value(item, depth + 1) for item in cast("list[Any]", value)]
         if value is None or isinstance(value, int | float):
             return _storable_number(value)
-        # Not JSON: some other type of time or number.
+        # The value has a type that JSON does not have, such as a time or another kind of number.
         return self.text(str(value))
 
     def _key(self, key: Any) -> str:

@@ -67,7 +67,7 @@ class ImportReport:
     #: All messages, including system messages.
     messages: int
     system: int
-    #: Distinct authors by kind, without the platform itself.
+    #: The number of distinct authors by kind; the platform itself is not counted.
     authors: dict[str, int]
     #: Replies with a parent in this export.
     resolved: int

@@ -162,7 +162,7 @@ def _is_known_text(message: IncomingMessage, known: Mapping[datetime, str]) -> b
 def _first_name(
     stored: StoredVersion, incoming: Sequence[IncomingMessage], known: Mapping[datetime, str]
 ) -> str | None:
-    """Return the author's name in the first version, if only later ones were known."""
+    """Return the author's name in the first version, if only later versions were known."""
     said = [message for message in incoming if not message.deleted]
     first = min(said, key=lambda message: message.edited_at or message.sent_at, default=None)
     # A removed message does not tell which version it was.

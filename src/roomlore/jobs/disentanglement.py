@@ -43,7 +43,7 @@ from roomlore.text.recognisers import asks_for_confidentiality
 
 #: Messages per chunk; large enough that reading the window before it costs little.
 CHUNK_SIZE = 1_000
-#: The most messages from which a label is made.
+#: The maximum number of messages from which a label is made.
 LABELLED = 200
 NEVER = datetime.max.replace(tzinfo=UTC)
 TICK = timedelta(microseconds=1)

@@ -103,7 +103,7 @@ def text_to_embed(text: TextToEmbed) -> str:
 
 #: The pause before a model that is down is tried again.
 BACKOFF_SECONDS = 30.0
-#: How often to probe models that are down and to switch to complete versions.
+#: The pause between two rounds. A round probes models that are down, and switches to versions that are complete.
 POLL_SECONDS = 5.0
 #: The number of unused vectors that one transaction removes.
 CHUNK_SIZE = 5_000

@@ -72,7 +72,7 @@ class WriteResult:
     conversations: int = 0
     messages: int = 0
     added: int = 0
-    #: The number of memories that their sources no longer state.
+    #: The number of memories that were dropped because no message states them any longer.
     released: int = 0
     #: New privacy requests.
     privacy_requests: int = 0

@@ -57,7 +57,7 @@ class LanguageModelWorker(OrgWorker[str]):
 
     language_model: LanguageModel
     purpose: Purpose
-    #: The most calls per org and day (in UTC).
+    #: The maximum number of calls per org and day (in UTC).
     calls: int
     task_name: str = "language model"
     interval: float = POLL_SECONDS

@@ -55,11 +55,11 @@ class LanguageModelExtractionWorker(LanguageModelWorker):
     """Asks a language model for the claims in conversations."""
 
     purpose: Purpose = "statements"
-    #: The most calls per room and day.
+    #: The maximum number of calls per room and day.
     calls_of_room: int
 
     async def next(self, org_id: OrgId, *, now: datetime, stop: asyncio.Event | None = None) -> Outcome:
-        """Process the next conversation of an org that is finished at `now`, if a call is allowed."""
+        """Process the next conversation of an org, if a call is allowed. The conversation must be finished at `now`."""
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
             if await llm_quota.is_blocked(conn, org_id, self.purpose, now=now, daily_limit=self.calls):
                 return "nothing"

@@ -1,4 +1,4 @@
-"""Writes changes to projection indexes on other servers, and builds new indexes beside the ones in use.
+"""Writes changes to projection indexes on other servers, and builds new indexes beside those that are in use.
 
 For every change, the current state of the subject is written at least once, and never by two workers at once. So all
 indexes become equal to the database in time, even if workers are killed.
@@ -30,7 +30,7 @@ TIMEOUT_SECONDS = 60.0
 NUMBER_DIGITS, TIME_DIGITS = 20, 12
 #: Younger indexes are never treated as abandoned.
 MIN_INDEX_AGE_SECONDS = 600.0
-#: How often unfinished builds are advanced.
+#: The pause between two steps of unfinished builds.
 POLL_SECONDS = 5.0
 #: The number of subjects of a new index enqueued per transaction.
 CHUNK_SIZE = 10_000
@@ -116,8 +116,8 @@ class ProjectionWorker(runner.QueueWorker):
         self, conn: Connection, org_id: OrgId, tasks: Sequence[Task], removed: Sequence[UUID]
     ) -> None:
         await projections.finish(conn, org_id, self.queue, tasks)
-        # Only conversations can appear again. Removing a node also removes edges that messages own, so the messages are
-        # enqueued again.
+        # Of all removed subjects, only conversations can exist again. Removing a node also removes edges that messages
+        # own, so the messages of the conversations are enqueued to be written again.
         await projections.enqueue_conversations(conn, org_id, [ConversationId(each) for each in removed])
         await projections.record_recovery(conn, org_id, self.queue)
 

@@ -79,7 +79,7 @@ class QueueWorker(ABC):
 
     @abstractmethod
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Do the tasks and write the result; return the number of messages, raise if any of them failed."""
+        """Do the tasks and write the result; return the number of messages done. Raise if any task failed."""
 
     async def begin(self, only_org: OrgId | None) -> None:  # noqa: B027  optional
         """Enqueue missing tasks of one org or of all; called before the first batch."""
@@ -354,7 +354,7 @@ async def _run_concurrently(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[
 
 
 async def _until_first(*waits: Awaitable[object]) -> None:
-    """Return when the first one ends, raising its error if it failed; cancel the others."""
+    """Wait until the first of these ends, and cancel the others; raise the error of the first one if it failed."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

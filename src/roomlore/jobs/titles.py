@@ -85,7 +85,7 @@ def prompt(messages: Sequence[TitleMessage]) -> str:
 
 
 def title_in(answer: str, *, authors: Collection[str]) -> str | None:
-    """Return the title in an answer, or None if it has none that may be shown.
+    """Return the title in an answer, or None if the answer has no title that may be shown.
 
     The answer is JSON, perhaps with text around it. A title must not contain the name of an author of the messages.
     """

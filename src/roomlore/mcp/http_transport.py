@@ -82,7 +82,7 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 def _is_allowed_origin(origins: list[str]) -> bool:
-    """Whether a request is not from a web page, or from one of this machine.
+    """Return whether a request comes from a program, or from a web page of this machine.
 
     Browsers send the origin of every POST, programs send none. The name of a host proves nothing, since any name may
     resolve to this machine.

@@ -61,7 +61,7 @@ class CitedMemory:
 
 @dataclass(slots=True, kw_only=True)
 class Transcript:
-    """Lines, and the ids of their labels."""
+    """The lines of a transcript, and the id that each label stands for."""
 
     budget: int
     #: Characters of one message that are shown.

@@ -1,4 +1,4 @@
-"""Stores claims as memories: as new ones, as sources of equal ones, or as successors of older values.
+"""Stores claims: as new memories, as further sources of equal memories, or as successors of older values.
 
 Only memories of the same *dedup scope* can be equal or supersede each other. A scope is: the same subjects, the same
 observer and the same audience.

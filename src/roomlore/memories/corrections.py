@@ -11,7 +11,7 @@ from roomlore.memories.patterns import CORRECTION_PREFIX, is_disfluent
 from roomlore.memories.rendering import cleaned, quoted_statement, title_of
 from roomlore.text.recognisers import STOP_WORDS, phrase_pattern
 
-#: The most messages between a correction and the corrected message.
+#: The maximum number of messages between a correction and the corrected message.
 _MAX_DISTANCE = 8
 _FEW_WORDS = 3
 _LONGEST_CORRECTED, _LONGEST_RIGHT = 120, 160
@@ -67,7 +67,7 @@ def _corrected_message(
 
 
 def _candidates(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the messages that may be corrected: the one that is replied to, then earlier ones, newest first."""
+    """Yield the messages that may be corrected: the message that is replied to, then earlier messages, newest first."""
     answers = said[place].answers
     before = said[max(0, place - _MAX_DISTANCE) : place]
     yield from (one for one in before if one.message_id == answers)

@@ -19,7 +19,7 @@ from roomlore.memories.rendering import cleaned, name_list, needs_context, quote
 from roomlore.text.mentions import without_address
 from roomlore.text.recognisers import ends_in_question_mark, phrase_pattern
 
-#: The most messages between a proposal and an agreement.
+#: The maximum number of messages between a proposal and an agreement.
 _MAX_DISTANCE = 5
 _MOST_CONFIDENT = 0.9
 _LONGEST_AGREEMENT = 80
@@ -39,7 +39,7 @@ class DecisionProposal:
     #: Whether the clause only names a choice ("X it is"). It is then a decision only if alternatives were discussed
     #: before.
     names_choice: bool
-    #: Whether it is a question; a bare "yes" may then be only an answer and no agreement.
+    #: Whether the proposal is a question; a bare "yes" may then be only an answer and no agreement.
     is_question: bool = False
 
 
@@ -138,7 +138,7 @@ _REFUSES = sentence_pattern(
 
 
 def match_proposal(clause: Clause, said: SourceText) -> DecisionProposal | None:
-    """Return the decision or proposal in a clause; None if it has neither."""
+    """Return the decision or proposal in a clause; None if the clause has neither."""
     asked = clause.rest.rstrip().endswith("?")
     for confidence, is_proposal, pattern in _FORMS:
         match = pattern.match(clause.rest)

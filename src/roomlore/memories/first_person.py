@@ -35,7 +35,7 @@ class FirstPersonForm:
     tag: str | None
     #: Tells from the named groups of a match whether it is a valid statement.
     check: Callable[[TextMatch], bool]
-    #: Whether it states an event. Other forms state something that may be temporary and is then rejected.
+    #: Whether the form states an event. Other forms state something that may be temporary and is then rejected.
     is_event: bool
 
     def matches(self, match: TextMatch) -> bool:

@@ -145,7 +145,7 @@ _LABELS = {"lesson": "Lesson", "pattern": "Rule", "anti_pattern": "Rule"}
 
 
 def match_lesson(clause: Clause, said: SourceText) -> Claim | None:
-    """Return the lesson, rule, promise or outcome that a clause states; None if it states none."""
+    """Return the lesson, rule, promise or outcome that a clause states; None if the clause states none."""
     rest = clause.rest
     if not _PREFILTER.search(rest):
         return None

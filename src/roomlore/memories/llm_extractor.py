@@ -222,7 +222,7 @@ def _build_chunk(
 
 
 def memory_label(one: ExistingMemory) -> str:
-    """Return the label of a memory; it stays the same, because an answer may be validated again later."""
+    """Return the label of a memory. The label never changes, because an answer may be validated again later."""
     return f"k{one.id.hex[-8:]}"
 
 

@@ -138,7 +138,7 @@ def mismatch(
     author: NamedParticipant,
     agreeing: Collection[NamedParticipant] = (),
 ) -> str:
-    """Return why a sentence does not say the same as its author's clauses; empty if it does.
+    """Return why a sentence says something other than the clauses of its author; empty if both say the same.
 
     The sentence may replace "I" with a name and change the verb to match. Any other change is a mismatch: other words,
     another order, tense, number, negation or limit. `agreeing` are the people who agreed to a decision.

@@ -168,7 +168,7 @@ def is_unresolved_reference(words: str) -> bool:
 _ANNOUNCES = sentence_pattern(
     r"(?i)\b(?:something|a secret|some (?:news|things?)|this next|the next|what i (?:say|tell|am about))\b|:\s*$"
 )
-#: The most messages between a retraction or request for confidentiality and the message that it is about.
+#: The maximum number of messages between a retraction or request for confidentiality and the message that it is about.
 _MAX_DISTANCE = 8
 #: The number of following messages, by the author of a request for confidentiality, that are confidential too.
 _CONFIDENTIAL_NEXT = 3
@@ -238,7 +238,7 @@ def _previous(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
 
 
 def _answered_by_laugh(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the message that a laugh answers: the one it replies to, or else the last one if others wrote it."""
+    """Yield the message that a laugh answers: the message it replies to, or the last message if others wrote that."""
     message = said[place]
     before = [one for one in said[:place] if one.message_id == message.answers] or said[
         max(0, place - 1) : place

@@ -43,7 +43,7 @@ _OTHER_CONFIDENCE, _AGENT_CONFIDENCE = 0.6, 0.4
 #: others.
 _AGENT_KINDS = frozenset({"preference", "fact", "context"})
 _LONGEST_BODY = 20_000
-#: The most messages between two messages that are related by their distance.
+#: The maximum number of messages between two messages that are related by their distance.
 _NEAR = 10
 _APOSTROPHES = ("'", "\u2019")
 
@@ -53,7 +53,7 @@ class ExtractedClaim:
     """A claim, and the statement that it replaces or corrects."""
 
     claim: Claim
-    #: Whether it replaces the author's earlier value of the same attribute.
+    #: Whether the claim replaces the author's earlier value of the same attribute.
     replaces: bool = False
     #: The message that it corrects.
     corrected: SourceText | None = None

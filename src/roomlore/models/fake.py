@@ -13,7 +13,7 @@ from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 _WORD = lazy_pattern(r"\w+")
 #: The number of dimensions that one word changes. As there are several, two words rarely change the same ones.
 _MARKS = 8
-#: The most words of a text that get a token vector.
+#: The maximum number of words of a text that get a token vector.
 _MOST_TOKENS = 128
 
 

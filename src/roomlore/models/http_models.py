@@ -25,13 +25,13 @@ from roomlore.domain.vectors import Vectors
 if TYPE_CHECKING:
     import httpx2
 
-#: The most texts, and characters, of one request; servers refuse more.
+#: The maximum number of texts, and characters, of one request; servers refuse more.
 MOST_TEXTS, MOST_CHARACTERS = 128, 100_000
 #: Characters. Longer texts are cut, because models read no more than some thousand tokens.
 LONGEST_TEXT = 8_000
 #: No model has longer vectors.
 MOST_DIMENSIONS = 16_000
-#: The most bytes of a response: a full batch of vectors of 8,000 numbers, and a chat completion.
+#: The maximum number of bytes of a response: a full batch of vectors of 8,000 numbers, and a chat completion.
 _LARGEST_EMBEDDINGS, _LARGEST_COMPLETION = 32 * 1024 * 1024, 256 * 1024
 _CONNECT_SECONDS = 10.0
 #: Seconds. A longer pause between attempts would block a thread.
@@ -39,7 +39,7 @@ LONGEST_PAUSE = 10.0
 _FIRST_PAUSE = 0.5
 #: Token counts above this are ignored as implausible.
 _MOST_TOKENS = 100_000_000
-#: The most tokens of a title; twenty are usually enough.
+#: The maximum number of tokens of a title; twenty are usually enough.
 MAX_TITLE_TOKENS = 100
 _OK, _NOT_FOUND, _TOO_MANY = 200, 404, 429
 _REFUSING = frozenset({401, 403})

@@ -40,19 +40,19 @@ _VOCABULARY_CURE = "reinstall roomlore"
 #: model, so the id is a different one.
 _MODEL_ID = "all-MiniLM-L6-v2/int8-w"
 
-#: The most tokens of a text by default, as in all-MiniLM-L6-v2.
+#: The maximum number of tokens of a text by default, as in all-MiniLM-L6-v2.
 _MAX_TOKENS = 256
 #: The shortest tokenised text: one token between the two marks.
 _FEWEST_TOKENS = 3
-#: The most token vectors that are kept of a text: 6 kB.
+#: The maximum number of token vectors that are kept of a text: 6 kB.
 _MOST_TOKENS_KEPT = 128
 #: Longer texts are cut before tokenisation, which would take seconds for megabytes; 256 tokens are some 1,200 characters.
 _MAX_CHARACTERS = 8192
-#: The most tokens, with padding, in one run; the fastest of 256, 512 and 1,024 on two cores.
+#: The maximum number of tokens, with padding, in one run; the fastest of 256, 512 and 1,024 on two cores.
 _BATCH_TOKENS = 512
 #: The number of texts that are sorted together, which limits memory.
 _WINDOW = 4096
-#: The most threads; more would only take processor time from the database.
+#: The maximum number of threads; more would only take processor time from the database.
 _MOST_THREADS = 4
 
 _KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})

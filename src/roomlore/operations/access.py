@@ -16,7 +16,7 @@ from roomlore.domain.records import RIGHTS, AuditOutcome, Right, Viewer
 
 Result = TypeVar("Result")
 
-#: The most items that one call lists.
+#: The maximum number of items that one call lists.
 MAX_LISTED = 1_000_000
 
 

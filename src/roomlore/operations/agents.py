@@ -119,7 +119,7 @@ class Agents:
             agent: Name, account or id.
             topic: The topic of the conversation, in plain words.
             present: Only interactions with these participants; with all by default.
-            limit: The most memories of each kind.
+            limit: The maximum number of memories of each kind.
         """
         check_limit(limit)
         now = datetime.now(UTC)

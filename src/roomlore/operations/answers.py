@@ -42,7 +42,7 @@ from roomlore.settings import DEFAULT_ORG, Settings
 
 #: The user waits for it, so it is longer than for a title.
 MODEL_TIMEOUT_SECONDS = 30.0
-#: The most tokens of an answer; four sentences with labels need about two hundred.
+#: The maximum number of tokens of an answer; four sentences with labels need about two hundred.
 TOKENS = 600
 RAW_LINES_NOT_SENT = "lines of raw logs are never sent to a language model"
 SENSITIVE = "what is cited is or may be sensitive, which is never sent to a language model"

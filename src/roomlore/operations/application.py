@@ -363,7 +363,7 @@ class App:
         return await self._history.rooms(viewer)
 
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
-        """Return the participants the viewer knows, or those of one room, the most messages first."""
+        """Return the participants the viewer knows, or those of one room, those with the most messages first."""
         return await self._history.participants(viewer, room=room)
 
     async def messages(
@@ -439,8 +439,8 @@ class App:
             room: Search this room, and return only what everybody there may read.
             as_of: Search as if this message of the room were the last.
             filters: More filters.
-            limit: The most threads.
-            private: Return all that the viewer may read; it may not be posted.
+            limit: The maximum number of threads.
+            private: Return everything that the viewer may read; do not post the result.
         """
         from roomlore.operations.destination import Destination
 

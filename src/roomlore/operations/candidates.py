@@ -30,7 +30,7 @@ from roomlore.settings import Settings
 TIMEOUT_SECONDS = 2.0
 #: An index does not know the order of a room, so with `as_of` some candidates are too late.
 OVERFETCH = 2
-#: How long a server is not asked after a failure.
+#: The time after a failure in which a server is not asked.
 BREAKER_SECONDS = 30.0
 #: The index is not used if it lacks more changes: PostgreSQL searches each of them.
 MAX_UNINDEXED = 1_000
@@ -144,7 +144,7 @@ class CandidateSource:
                 pending = await database.pending_in_projection(conn, org_id, QDRANT, limit=MAX_UNINDEXED + 1)
                 if len(pending) <= MAX_UNINDEXED:
                     return ReadableIndex(projection=projection, unindexed_ids=pending), ()
-        # A failing server lags and is not asked, but the result still says so.
+        # A failing server may lack changes, so it is not asked. The result still says that it is unavailable.
         return None, (() if projection.failing_since is None else (UNAVAILABLE,))
 
     async def build_query(self, conn: Connection, question: SearchQuery, index: ReadableIndex) -> IndexQuery:

@@ -31,7 +31,7 @@ from roomlore.search import lookup
 
 #: In characters.
 LONGEST_LABEL = 100
-#: The most messages that one call splits off.
+#: The maximum number of messages that one call splits off.
 MOST_NAMED = 200
 SENSITIVITIES = get_args(Sensitivity)
 CHANGED = "was changed meanwhile; look at it and try again"
@@ -233,8 +233,8 @@ class Conversations:
     async def set_sensitivity(self, conversation: str, sensitivity: Sensitivity) -> Conversation:
         """Set the sensitivity of a conversation and return it.
 
-        Operators and everybody who wrote in it may do so, but only an operator changes what an operator set. Whoever
-        wrote in it still sees it.
+        Operators and everybody who wrote in the conversation may do this. If an operator set the sensitivity, only an
+        operator may change it. Everybody who wrote in the conversation before still sees it.
         """
         if sensitivity not in SENSITIVITIES:
             raise BadInput(f"sensitivity {sensitivity!r}", f"must be one of {', '.join(SENSITIVITIES)}")

@@ -34,7 +34,7 @@ class EmbeddingVersionStatus:
     #: The number waiting for a vector, and of failures; 0 for the previous model.
     waiting: int
     dead_lettered: int
-    #: Since when the worker gets no vectors, and why.
+    #: When the model began to fail, and the error; None while the worker gets vectors.
     failing_since: datetime | None
     error: str | None
 
@@ -45,9 +45,9 @@ class ModelSwitch:
 
     #: The next model; None if the switch was cancelled.
     provider: str | None
-    #: Searches use this model alone.
+    #: Whether searches already use only this model.
     is_done: bool
-    #: The number of messages and memories to embed before that.
+    #: The number of messages and memories to embed before the switch is done.
     waiting: int
 
 
@@ -71,7 +71,7 @@ class EmbeddingVersions:
             return await self._statuses(conn, versions, spaces)
 
     async def known_status(self, conn: Connection) -> list[EmbeddingVersionStatus]:
-        """Return the same without a check of rights and without loading a model."""
+        """Return the same as `status`, without a check of rights and without loading a model."""
         versions = self._with_default(await embedding_versions.all_versions(conn, self.access.org_id))
         spaces = {
             version.provider: self.models.known_space(version.provider)

@@ -34,7 +34,7 @@ FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
 COALESCE_SECONDS = 0.15
 #: The number of streams of a process that read at once, so that connections are left for others.
 READERS = 2
-#: The most changes, and the most subjects, in one read; a read ends at the end of a transaction.
+#: The maximum number of changes, and of subjects, in one read; a read ends at the end of a transaction.
 BATCH, MOST_SUBJECTS = 100, 10_000
 #: A stream that resumes after an unknown event begins that much before it, because older transactions may commit later.
 OVERLAP = timedelta(minutes=1)

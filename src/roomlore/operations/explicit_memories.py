@@ -36,7 +36,7 @@ from roomlore.text.sentences import Sentence, own_sentences_of
 LONGEST_CONTENT, LONGEST_NAME, LONGEST_METADATA = 10_000, 200, 10_000
 #: The tolerated difference of two clocks.
 _SKEW = timedelta(minutes=5)
-#: The most sources, participants and tags: the visibility of a memory checks each of them.
+#: The maximum number of sources, participants and tags: the visibility of a memory checks each of them.
 MOST_NAMED = 100
 Content = Annotated[str, Meta(min_length=1, max_length=LONGEST_CONTENT, pattern=NO_NUL)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]

@@ -142,7 +142,7 @@ class GraphQueries:
     async def participants_of(
         self, viewer: Viewer, conversation: str, *, limit: int = 50
     ) -> GraphAnswer[Counterpart]:
-        """Return who wrote in a conversation, the most messages first."""
+        """Return who wrote in a conversation, most messages first."""
         check_limit(limit)
         async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             conversation_id = await lookup.conversation(reading.conn, self.access.org_id, conversation)

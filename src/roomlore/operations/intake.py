@@ -34,7 +34,7 @@ from roomlore.search import lookup
 
 #: The number of messages before the first ANALYZE, and the growth before the next.
 FIRST, GROWTH_FACTOR = 1_000, 4
-#: The most records in one call; import larger files.
+#: The maximum number of records in one call; import larger files.
 MOST_RECORDS = 1_000
 #: Objects of `roomlore.message/1`, the format of imported JSON lines.
 Records = Annotated[
@@ -165,17 +165,17 @@ class Intake:
     ) -> MessageId:
         """Write a message as the calling agent and return its id.
 
-        A reply to a whisper without `to` is a whisper to everybody else who heard it. A message with the `external_id`,
-        text and recipients of an earlier one is not stored again.
+        A reply to a whisper without `to` is a whisper to everybody else who heard it. A message with the
+        same `external_id`, text and recipients as an earlier message is not stored again.
 
         Args:
             room: Name, external id or id. In a closed room only current members may write.
             text: The text.
-            reply_to: The message it answers.
+            reply_to: The message that this message answers.
             to: The recipients of a whisper; the whole room by default.
             external_id: The platform's id of the message, so that a retry or an import does not duplicate it. A record with
                 this id is the same message if it has the same author, kind and recipients.
-            metadata: Any JSON object to keep with it.
+            metadata: Any JSON object to keep with the message.
 
         Raises:
             BadInput: a whisper has no recipient, or the id belongs to another or a removed message of the caller.

@@ -32,7 +32,7 @@ from roomlore.operations.projection_service import ProjectionRefresher
 from roomlore.search import lookup
 from roomlore.settings import LanguageModelSettings, Settings
 
-#: The most tokens of one extraction answer; one claim needs about a hundred.
+#: The maximum number of tokens of one extraction answer; one claim needs about a hundred.
 MAX_CLAIM_TOKENS = 1_500
 #: A small machine needs a while for so many tokens.
 CLAIM_TIMEOUT_SECONDS = 120.0
@@ -236,7 +236,7 @@ class Extraction:
     settings: Settings
 
     async def extract(self, where: str | None = None) -> ExtractionResult:
-        """Extract memories from conversations, open ones too. Unchanged conversations give nothing new.
+        """Extract memories from conversations, including open conversations. Unchanged conversations give nothing new.
 
         Messages that wait for it are assigned to conversations first.
 
@@ -273,7 +273,7 @@ class Extraction:
 
         Args:
             where: A conversation, or `message:` and a message in it.
-            limit: The most calls, if no conversation is named.
+            limit: The maximum number of calls, if no conversation is named.
 
         Raises:
             NotFound: there is no such conversation.

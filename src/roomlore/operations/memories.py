@@ -94,9 +94,9 @@ class Memories:
     async def remember(self, content: Content, **details: Unpack[MemoryDetails]) -> Memory:
         """Store a memory and return it, or the equal memory that exists already, with the sources of both.
 
-        The asserter need not be the author. If the sources contain the words and have one author, that is the author of
-        the memory; otherwise the asserter is, and the authors of the sources are involved. An agent that asserts a memory
-        is also its observer. Secrets are removed.
+        The asserter need not be the author. If the sources contain the words and have one author, this person is the
+        author of the memory. Otherwise the asserter is the author, and the authors of the sources are involved. An
+        agent that asserts a memory is also its observer. Secrets are removed.
 
         A memory without sources is for the whole org if an operator asserts it, otherwise for its asserter alone, unless
         `audience` says otherwise.
@@ -368,7 +368,7 @@ FACET_OF_ROLE: Mapping[MemoryRole, Facet] = {"subject": "about", "author": "by"}
 COUNTED = 100
 #: Cursors count from here.
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: The most readers that are named.
+#: The maximum number of readers that are named.
 NAMED = 50
 
 

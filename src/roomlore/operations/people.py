@@ -192,7 +192,7 @@ def _check_mergeable(one: str, other: str, accounts: Sequence[ParticipantKey]) -
 class PeoplePage:
     """A page of people and their accounts."""
 
-    #: The most messages first.
+    #: The person with the most messages comes first.
     people: Sequence[Participant]
     accounts: Sequence[Account]
     #: The number of people on all pages.

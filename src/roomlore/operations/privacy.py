@@ -27,7 +27,7 @@ from roomlore.privacy import enforcement, storage
 from roomlore.search import lookup
 from roomlore.search.records import Answer, Hit, RestrictedResult
 
-#: The most hidden messages that one call reports.
+#: The maximum number of hidden messages that one call reports.
 MOST_TOLD = 200
 
 
@@ -116,7 +116,7 @@ class PrivacyRequestView:
     #: `proposed`: uncertain, and without effect until its author or an operator accepts it; `active`: in effect;
     #: `dismissed`: the author or an operator rejected it.
     status: RequestStatus
-    #: Why it is uncertain; empty if it is not.
+    #: Why the meaning of the request is uncertain; empty if it is certain.
     review_reason: str
     room_id: RoomId
     room_name: str
@@ -129,7 +129,7 @@ class PrivacyRequestView:
     said_at: datetime | None
     #: "rules", or the name of a language model.
     detected_by: str
-    #: The participants it hides messages from; None is everybody but the exempt ones.
+    #: The participants from whom the request hides messages; None is everybody except the exempt participants.
     restricted_names: Sequence[str] | None
     exempt_names: Sequence[str]
     #: It also covers future messages; then the allowed or the denied topics.
@@ -169,7 +169,7 @@ class PrivacyRequests:
             viewer: The viewer.
             room: Only requests written in this room.
             status: Only requests with this status.
-            limit: The most requests.
+            limit: The maximum number of requests.
         """
         check_limit(limit)
         if status is not None and status not in get_args(RequestStatus):

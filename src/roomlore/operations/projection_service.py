@@ -32,9 +32,9 @@ from roomlore.settings import Settings
 PAGE = 1_000
 #: The timeout of one request when nobody waits.
 TIMEOUT_SECONDS = 30.0
-#: How long an org is left alone after its server failed.
+#: The time in which nothing is written for an org after its server failed.
 RETRY_SECONDS = 5.0
-#: How often the worker checks whether an index has the vectors of the current model.
+#: The pause between two checks whether an index has the vectors of the current model.
 REFRESH_SECONDS = 30.0
 
 LOG = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class ProjectionStatus:
     """The state of an org's index in one server."""
 
     target: Target
-    #: The current index is complete; until then only the database is read.
+    #: Whether the current index is complete; until then, reads use only the database.
     is_ready: bool
     #: The next index is being built.
     is_building: bool
@@ -61,7 +61,7 @@ class ProjectionStatus:
     dead_lettered: int
     #: The age of the oldest waiting change.
     lag_seconds: float
-    #: Since when the server fails, and how.
+    #: When the server began to fail, and the error; None while the server works.
     failing_since: datetime | None
     error: str | None
 

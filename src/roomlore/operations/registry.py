@@ -58,10 +58,10 @@ class Declaration(TypedDict, total=False):
     name: str
     #: None: the operation takes no Idempotency-Key, as a GET.
     replay: Replay | None
-    #: A second run changes nothing, so one that failed may run again under its key.
+    #: Whether a second run changes nothing, so that a failed run may be repeated with the same key.
     is_repeatable: bool
     status: int
-    #: The result is a plain value: JSON shows it as the one field of an object, by this name.
+    #: For a result that is a plain value: the name of the only field of the JSON object that shows the result.
     result_key: str
 
 

@@ -52,7 +52,7 @@ from roomlore.search.records import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMessage(Message):
-    """A message of a thread that was found, and why it matched; None if it did not match itself."""
+    """A message of a thread that was found, and why the message matched; None if only other messages matched."""
 
     why: MatchReason | None
 
@@ -70,7 +70,7 @@ class FoundThread:
     replies: Sequence[Reply]
 
     def hit(self) -> Hit:
-        """Return it as the search returned it."""
+        """Return the thread in the form in which the search returned it."""
         return Hit(
             messages=[convert(Message, one) for one in self.messages],
             replies=self.replies,
@@ -86,7 +86,7 @@ class SearchResponse:
     """The threads that a search found, best first, and the filters that it read from the question."""
 
     hits: Sequence[FoundThread]
-    #: How certain it is that the answer is among them, 0..1.
+    #: The probability that the answer is among these threads, 0..1.
     confidence: float | None
     degraded: Sequence[SearchDegradation]
     applied_filters: AppliedFilters | None
@@ -95,7 +95,7 @@ class SearchResponse:
     postable: Postable
 
     def result(self) -> SearchResult:
-        """Return it as the search returned it."""
+        """Return the result in the form in which the search returned it."""
         return convert(SearchResult, self, hits=[one.hit() for one in self.hits])
 
 

@@ -64,13 +64,13 @@ ONE_MODEL_UNAVAILABLE: SearchDegradation = "one of two embedding models is unava
 BEHIND: SearchDegradation = "not everything is embedded yet"
 
 
-#: The most threads of an answer that lists the newest.
+#: The maximum number of threads of an answer that lists the newest.
 MAX_LISTED_MESSAGES = 10
 #: The shortest time between two messages.
 INSTANT = timedelta(microseconds=1)
 #: The number of threads searched for questions.
 MIN_CANDIDATES = 100
-#: The most threads that one search returns: each is read whole.
+#: The maximum number of threads that one search returns: each is read whole.
 MOST_FOUND = 1_000
 #: In characters; PostgreSQL cannot index much longer texts.
 LONGEST_QUESTION = 10_000

@@ -19,7 +19,7 @@ from roomlore.settings import DEFAULT_ORG, Settings, from_environment
 if TYPE_CHECKING:
     from roomlore.domain.ports import Embedder
 
-#: How often the embedded server is checked.
+#: The pause between two checks of the embedded server.
 WATCH_SECONDS = 2.0
 LOG = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ async def prepare(settings: Settings) -> list[str]:
 
 
 async def _restart(settings: Settings) -> None:
-    # This process holds another lease on the server, so closing this one does not stop it.
+    # This process holds another lease on the server, so closing this lease does not stop the server.
     cluster = await start_cluster(settings.data, binaries=settings.binaries)
     await cluster.close()
 

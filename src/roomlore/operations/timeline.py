@@ -38,19 +38,20 @@ from roomlore.search import lookup
 from roomlore.search.records import Thread
 from roomlore.search.threads import newest_thread_previews
 
-#: The most messages in one window.
+#: The maximum number of messages in one window.
 MAX_LINES = 200
-#: The most characters of a message in a window, of a parent, of an earlier version, and of a message in a thread.
+#: The maximum number of characters of a message in a window, of a parent, of an earlier version, and of a message in
+#: a thread.
 MAX_SCANNED, MAX_ANSWERED_LENGTH, MAX_VERSION_LENGTH, MAX_THREAD_MESSAGE_LENGTH = 4_000, 200, 400, 1_000
-#: The most characters on one page of a single message.
+#: The maximum number of characters on one page of a single message.
 MAX_PART_LENGTH = 50_000
-#: The most earlier versions and attachments of a message.
+#: The maximum number of earlier versions and attachments of a message.
 MOST_VERSIONS, MOST_ATTACHED = 20, 10
 #: The number of conversations shown before a conversation, and after it.
 NEIGHBOURS = 10
-#: The most speakers that are named, beside the authors of the messages shown.
+#: The maximum number of speakers that are named, beside the authors of the messages shown.
 MOST_VOICES = 200
-#: How long, and for how many rooms, the speakers are cached.
+#: The time for which the speakers of a room are cached, and the number of rooms in this cache.
 CACHE_SECONDS, MOST_KEPT = 10.0, 200
 
 Attached = TypeVar("Attached", AttachmentName, WhisperRecipient, EarlierVersion, MessageMemory)
@@ -560,7 +561,7 @@ class _RoomSpeakers:
         )
 
 
-#: The authors of rooms per viewer, with the time of the read: counting a large room is slow.
+#: A cache of the authors of rooms per viewer, with the time when they were read. Counting a large room is slow.
 _AUTHORS: OrderedDict[
     tuple[OrgId, ParticipantId | None, RoomId], tuple[float, Sequence[SpeakerCount], bool]
 ] = OrderedDict()

@@ -42,7 +42,7 @@ from roomlore.privacy import enforcement, erasure_receipts, redaction
 from roomlore.privacy.erasure_receipts import ErasureRequest
 from roomlore.privacy.redaction import IdentifiersByPlatform
 
-#: The most messages that one statement removes.
+#: The maximum number of messages that one statement removes.
 BATCH_SIZE = 10_000
 _END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 

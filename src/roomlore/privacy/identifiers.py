@@ -12,7 +12,7 @@ from zlib import crc32
 from roomlore.domain.patterns import lazy_pattern
 
 TOKEN = lazy_pattern(r"[^\W_]+")
-#: The most tokens of a quotation or a name.
+#: The maximum number of tokens of a quotation or a name.
 MAX_TOKENS = 8
 
 _QUOTED = lazy_pattern(
@@ -78,7 +78,7 @@ _IS_KEY = lazy_pattern(
     re.IGNORECASE,
     most=120,
 )
-#: The most characters between such a phrase and the value.
+#: The maximum number of characters between such a phrase and the value.
 _CALLING = 120
 #: The number of characters before a name that are read as its context.
 _LOOKED_BACK = 200

@@ -103,7 +103,7 @@ def mentioned_ids(text: str, name_index: NameIndex) -> frozenset[ParticipantId]:
 
 
 def unknown_names(text: str, name_index: NameIndex, *, besides: ParticipantId) -> tuple[str, ...]:
-    """Return the capitalised names in a text that belong to no participant, or only to `besides`."""
+    """Return the capitalised names in a text that belong to no participant other than `besides`."""
     names = (match[0] for match in _NAME.finditer(text))
     found = (
         name

@@ -76,7 +76,7 @@ _SAYS_IT_AGAIN = lazy_pattern(
     re.IGNORECASE,
 )
 
-#: The most values of a request: first those that it names, then the most recent ones.
+#: The maximum number of values of a request: first those that it names, then the most recent ones.
 MAX_VALUES = 32
 
 
@@ -280,7 +280,7 @@ def _hideable_values(
     *,
     common: Collection[str],
 ) -> list[str]:
-    """Return the values that these owners may hide in everybody's messages, and the parts that reveal the values."""
+    """Return the values that these owners may hide in everybody's messages, and the parts that reveal such a value."""
     hideable: list[str] = []
     for value in values:
         holders = _messages_saying(value, before)

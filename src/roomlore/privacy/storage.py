@@ -162,7 +162,7 @@ def _topics(names: Iterable[str]) -> frozenset[Topic]:
 
 #: If a distinctive value occurs in more messages than this, no further messages are searched for it.
 MAX_OCCURRENCES = 200
-#: The most earlier messages that a restriction covers.
+#: The maximum number of earlier messages that a restriction covers.
 MAX_MESSAGES_BACK = 1_000
 
 

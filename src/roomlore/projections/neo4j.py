@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Nodes and edges per transaction; a node with more edges has a transaction of its own.
 BATCH = 1_000
 BATCH_EDGES = 5_000
-#: The most edges that one transaction deletes; more might not fit into the server's memory.
+#: The maximum number of edges that one transaction deletes; more might not fit into the server's memory.
 MAX_DELETED_EDGES = 10_000
 #: Properties of nodes and edges that Roomlore uses itself.
 RESERVED_PROPERTIES = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})

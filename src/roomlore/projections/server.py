@@ -12,7 +12,7 @@ from roomlore.domain.projections import Node, Point
 Subject = TypeVar("Subject", Point, Node)
 Item = TypeVar("Item")
 
-#: The most subjects that an error names.
+#: The maximum number of subjects that an error names.
 MAX_NAMED = 10
 
 

@@ -65,7 +65,7 @@ class LogRecord:
     is_own_format: bool = False
     #: Whether the line says that the message was deleted; the message itself may be in an earlier line.
     is_deleted: bool = False
-    #: Whether it is an ordinary message to everybody: no other kind, no addressees.
+    #: Whether the message is an ordinary message to everybody: no other kind, no addressees.
     is_for_all: bool = True
 
     @property
@@ -184,7 +184,7 @@ def _is_empty(value: object) -> bool:
 
 
 def _room(fields: Mapping[str, Any]) -> str:
-    """Return the room that the line states; empty if it states none."""
+    """Return the room that the line states; empty if the line states no room."""
     stated = next((fields[key] for key in _ROOMS if not _is_empty(fields.get(key))), None)
     if stated is None:
         return ""

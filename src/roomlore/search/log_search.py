@@ -44,19 +44,19 @@ SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 LONGEST_LINE = 2**20
 MOST_BYTES = 200_000_000
 MOST_SECONDS = 5.0
-#: The most words of a question that are searched for.
+#: The maximum number of words of a question that are searched for.
 MOST_WORDS = 32
 #: Candidates kept while reading; if there are more, the worse half is dropped.
 MAX_KEPT = 2_000
 #: Lines checked in the database at once.
 CHECK_BATCH = 200
-#: The most lines that are shown; once there are so many, no more lines are checked.
+#: The maximum number of lines that are shown; once there are so many, no more lines are checked.
 MAX_MATCHES = 100
-#: The most characters of a line that are shown.
+#: The maximum number of characters of a line that are shown.
 LONGEST_TEXT = 2_000
-#: The most folders and files that a note names.
+#: The maximum number of folders and files that a note names.
 MOST_NAMED = 3
-#: The most ids of deleted messages that are remembered while reading.
+#: The maximum number of ids of deleted messages that are remembered while reading.
 MOST_DELETED = 1_000_000
 #: Errors of links and of files that have just disappeared.
 _NO_FILE = frozenset({errno.ELOOP, errno.ENOENT})
@@ -72,11 +72,11 @@ class ReadBudget:
     """The bytes that may still be read, and the time when reading must end."""
 
     bytes_left: int
-    #: A time of `clock`.
+    #: When to stop reading, as a time of `clock`.
     deadline: float
     clock: Callable[[], float]
     stop: threading.Event = field(default_factory=threading.Event)
-    #: Why reading ended early; empty if it read everything.
+    #: Why reading ended early; empty if everything was read.
     cut_short: str = ""
 
     def take(self, size: int) -> bool:

@@ -16,7 +16,7 @@ from roomlore.search.confidence import relevance
 from roomlore.search.message_search import QueryVector, SearchQuery
 from roomlore.search.records import MatchedMemory, MatchReason
 
-#: The most candidates by words, and by each vector.
+#: The maximum number of candidates by words, and by each vector.
 MAX_CANDIDATES = 10
 #: The relevance of a memory found by similarity alone is this share of the cosine, so a cosine of 0.7 reaches the
 #: threshold for words and similarity. docs/decisions/memories-are-embedded-like-messages.md says how it was measured.
@@ -58,7 +58,7 @@ async def search_memories(
 ) -> MemorySearchResult:
     """Return the visible memories that match a question, best first.
 
-    `similarities` holds those of memories without a vector.
+    `similarities` holds the similarities of memories that have no stored vector.
     """
     candidates = await _candidates(conn, org_id, question, vectors=[question.vector, question.second_vector])
     found = {

@@ -33,7 +33,7 @@ from roomlore.search.threads import build_threads, load_threads, max_shown, visi
 
 #: The number of candidates by words and by vectors; their neighbours are added to these.
 LEXICAL_CANDIDATES, DENSE_CANDIDATES = 40, 20
-#: The most candidates by words, and by vectors, however many threads are wanted.
+#: The maximum number of candidates by words, and by vectors, however many threads are wanted.
 MOST_PROPOSED = 1_000
 #: The number of best messages that are compared with the question token by token.
 RERANKED = 50
@@ -50,7 +50,7 @@ class SearchQuery:
 
     text: str
     vector: QueryVector
-    #: (tokens, bytes) of the question; None if the embedding model has no token vectors.
+    #: The token vectors of the question, shape (tokens, bytes); None if the embedding model has no token vectors.
     tokens: NDArray[np.int8] | None = None
     #: For some filters, the nearest messages according to an index. For other filters the database finds them.
     dense: Sequence[tuple[SearchFilter, Sequence[MessageId]]] = ()

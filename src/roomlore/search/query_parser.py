@@ -226,7 +226,8 @@ _FIRST = rf"({TIME_PHRASE})[, ]+(?=\w)"
 _SOON = rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything|something) )?({TIME_PHRASE})"
 _SOON_TO = rf" \w+ ({TIME_PHRASE})"
 _LATE = rf"(?P<topic> .+?)[ ,]+(?P<when>{PAST_PHRASE})\W*"
-#: Words after which a time may belong to the topic.
+#: Words in the topic of a question. If the topic contains one of them, a time after the topic is not read as a filter,
+#: because the time may belong to the topic.
 _CLAUSE = sentence_pattern(
     r"\b(?:what|when|where|who|why|how|that|if|whether|will|would|should|could|can|might|may|must|did|does|do|was|were"
     r"|is|are|be|been|has|have|had|going|doing|to|after|before|during|next|tomorrow|happen\w*|\w+'(?:ll|d|re|ve|m))\b"

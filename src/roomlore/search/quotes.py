@@ -14,7 +14,7 @@ from roomlore.search.records import Hit, LogMatch, MatchedMemory
 from roomlore.search.threads import answers_lookup
 from roomlore.text.recognisers import ends_in_question_mark
 
-#: The most answers that are quoted with a message.
+#: The maximum number of answers that are quoted with a message.
 MAX_ANSWERS = 3
 QUOTABLE_KINDS = frozenset[MessageKind]({"message", "whisper"})
 

@@ -33,7 +33,7 @@ class MatchReason:
     score: float
     #: Cosine between question and message; None if the message was not among the nearest.
     similarity: float | None
-    #: Share of the question's words that the message contains, weighted by rarity; None if it contains none.
+    #: Share of the question's words that the message contains, weighted by rarity; None if it contains no such word.
     coverage: float | None
     #: The shared words as stems, rarest first.
     terms: Sequence[str]
@@ -133,7 +133,7 @@ class LogMatch:
     #: Name of the configured folder, and the path of the file in it; it does not reveal where the folder is.
     file: str
     number: int
-    #: The author's name as the line states it; empty if it states none.
+    #: The author's name as the line states it; empty if the line names no author.
     author_name: str
     text: str
     sent_at: datetime | None
@@ -175,7 +175,8 @@ class Answer:
     written_by: str = WRITTEN_BY_QUOTING
     #: What each label in the text cites: the id of a message or memory, or the position of a log line.
     citations: Mapping[str, UUID | str] = field(default_factory=dict[str, UUID | str])
-    #: Why the configured language model did not write the answer; empty if it did or if none is configured.
+    #: Why the configured language model did not write the answer; empty if the model wrote it, or if no model is
+    #: configured.
     note: str = ""
     degraded: Sequence[SearchDegradation] = ()
     #: The filters read from the question, and unknown names in it, both also stated in the text; None if it has

@@ -19,8 +19,8 @@ from roomlore.domain.paging import TRUNCATED_LENGTH, BoundedPage, truncated
 from roomlore.domain.records import Message, Reply
 from roomlore.search.records import Thread
 
-#: The most messages shown of one thread. If many threads are shown, the limit of each is lower, but at least
-#: `MIN_MEMBERS`.
+#: The maximum number of messages shown of one thread. If many threads are shown, the limit of each is lower, but at
+#: least `MIN_MEMBERS`.
 MAX_MEMBERS, MIN_MEMBERS = 200, 50
 #: About how many messages are shown of all threads together.
 MAX_MEMBERS_TOGETHER = 10_000
@@ -69,7 +69,7 @@ def build_threads(members: Iterable[ThreadMessage], *, last: Position | None = N
 
 
 def max_shown(limit: int) -> int:
-    """Return the most messages to show of each thread, if up to `limit` threads are shown."""
+    """Return the maximum number of messages to show of each thread, if up to `limit` threads are shown."""
     return max(MIN_MEMBERS, min(MAX_MEMBERS, MAX_MEMBERS_TOGETHER // limit))
 
 

@@ -18,10 +18,10 @@ from roomlore.text.sentences import without_quoted_lines
 SHORTEST_PLAIN = 3
 SHORTEST_ABBREVIATION = 4
 LONGEST_NAME = 40
-#: The most words and characters of a message that are read.
+#: The maximum number of words and characters of a message that are read.
 WORDS_READ = 60
 CHARACTERS_READ = 2000
-#: The most names that may be addressed at the beginning of a message ("ann, bob: look").
+#: The maximum number of names that may be addressed at the beginning of a message ("ann, bob: look").
 MAX_OPENING_NAMES = 4
 
 _AROUND = "@(<>\"',:;!?.)*…"
@@ -38,7 +38,7 @@ class MentionWords:
     __slots__ = ("loud", "opening", "plain")
 
     def __init__(self, loud: tuple[str, ...], plain: tuple[str, ...], *, opening: int) -> None:
-        #: How many words at the beginning do nothing but address somebody.
+        #: The number of words at the beginning that only address somebody.
         self.opening = opening
         #: Words that clearly address somebody: at the beginning before a colon or comma, or after an at sign.
         self.loud = loud
@@ -85,7 +85,7 @@ def _add_word(words: dict[str, None], word: str) -> None:
 
 
 def aliases(name: str, is_common: Callable[[str], bool]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the aliases of a name in lower case: those recognised in loud places only, and those anywhere.
+    """Return two groups of lower-case aliases of a name: for loud places only, and for any place.
 
     A place is loud if it clearly addresses somebody (`MentionWords.loud`). Common words, very short words and
     abbreviations are only recognised there. The aliases of a display name of several words are its first word, and the

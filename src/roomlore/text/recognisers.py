@@ -52,7 +52,7 @@ def _as_typed(match: re.Match[str]) -> str:
 
 # Questions
 
-#: The most characters of a text that are read.
+#: The maximum number of characters of a text that are read.
 _MAX_READ = 4_000
 _QUESTION_END = sentence_pattern(r"\?[^\w]*$|,\s(?:right|huh|eh|isn'?t it)\W*$", re.IGNORECASE)
 _ASKING = phrase_pattern(

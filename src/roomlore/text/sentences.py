@@ -29,7 +29,7 @@ class Sentence:
         return self.start + len(self.text)
 
 
-#: The most characters that `sentences_of` reads.
+#: The maximum number of characters that `sentences_of` reads.
 MAX_CHARACTERS = 20_000
 _SIMPLE_SENTENCE = lazy_pattern(r"[^.!?;\n]+(?:[.!?;](?!\s|$)[^.!?;\n]+)*[.!?;]*")
 _TITLE = lazy_pattern(r"\b(Dr|Mr|Mrs|Ms|Prof)\.\s")

@@ -38,7 +38,7 @@ STATIC = "/static/"
 AUTHENTICATED, REJECTED = "let_in", "guessed"
 FORM = "application/x-www-form-urlencoded"
 MAX_FORM_BYTES = 64 * 1024
-#: The most bytes of the address to return to after sign-in.
+#: The maximum number of bytes of the address to return to after sign-in.
 LONGEST_WAY = 4096
 SAFE = frozenset({"GET", "HEAD"})
 #: The local names of this machine.

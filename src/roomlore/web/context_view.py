@@ -15,7 +15,7 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import ReplyMethod, convert
 from roomlore.domain.rendering import as_one_line, removal_notice, with_mention_names
 
-#: The most characters of a message in the table, and in the drawing.
+#: The maximum number of characters of a message in the table, and in the drawing.
 GLANCE, DRAWN_GLANCE = 140, 124
 #: A label of a memory where a line of the memory section begins.
 CITATION = lazy_pattern(r"(?P<before>- |Current focus: )#(?P<label>k\d+)(?=\s|$)")
@@ -32,7 +32,7 @@ PART_NAMES: Mapping[str, str] = {
 ROW, DOT, WIDTH = 26, 112, 1180
 #: In pixels: how far an arc over one row extends to the left, what each further row adds, and the maximum.
 MIN_ARC_DEPTH, ARC_DEPTH_STEP, MAX_ARC_DEPTH = 16, 9, 132
-#: The most messages in a drawing; messages in the context are drawn first.
+#: The maximum number of messages in a drawing; messages in the context are drawn first.
 MAX_DOTS = 80
 
 #: How a message or memory was reached.

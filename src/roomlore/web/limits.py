@@ -39,7 +39,7 @@ from roomlore.web.authentication import (
 )
 from roomlore.web.errors import handle_error, problem_page
 
-#: The most concurrent requests: in total, of one user, and of all whose key is not known yet.
+#: The maximum number of concurrent requests: in total, of one user, and of all whose key is not known yet.
 IN_FLIGHT, MAX_PER_KEY, UNKNOWN = 32, 8, 8
 STREAM = lazy_pattern(r"/r/[^/]+/events")
 

@@ -10,10 +10,10 @@ from roomlore.web.rendering import beginning
 from roomlore.web.rows import INFERRED_METHODS, Row
 
 MAX_NODES = 60
-#: The most branches side by side; further branches share the last lane.
+#: The maximum number of branches side by side; further branches share the last lane.
 LANES = 10
 WIDTH, ROW, LANE, EDGE = 400, 26, 16, 12
-#: The most characters of the label of a node: name and beginning of the text.
+#: The maximum number of characters of the label of a node: name and beginning of the text.
 LABEL = 38
 
 

@@ -41,7 +41,7 @@ class Row:
     band: int | None
     entrance: ConversationStart
     is_new_day: bool
-    #: Whether it continues the turn of the row above.
+    #: Whether this row continues the turn of the row above.
     is_more: bool
 
 

@@ -18,9 +18,9 @@ from roomlore.http.responses import json_response
 ROUTER = APIRouter(prefix="/health", tags=["health"])
 #: The timeout of each check, in seconds.
 PATIENCE = 2.0
-#: The least seconds between two checks of the database, whoever asks.
+#: The minimum number of seconds between two checks of the database, whoever asks.
 KNOWN_FOR = 1.0
-#: The least seconds between two comparisons of the clocks.
+#: The minimum number of seconds between two comparisons of the clocks.
 CLOCK_KNOWN_FOR = 300.0
 
 

@@ -30,7 +30,7 @@ from roomlore.web.rows import colours
 
 PAGES = PageRoutes()
 MOST_TOKENS = 200_000
-#: The most names that a form offers.
+#: The maximum number of names that a form offers.
 MOST_NAMES = 200
 OPERATOR, YOU = "the operator", "you"
 

@@ -24,13 +24,13 @@ from roomlore.web.request_context import RequestContext, at_path
 PAGES = PageRoutes()
 #: Memories on a page.
 SHOWN = 40
-#: The most values shown of a facet; they are the most frequent ones.
+#: The maximum number of values shown of a facet; they are the most frequent ones.
 MOST_VALUES = 10
-#: The most values of a facet that may be chosen together.
+#: The maximum number of values of a facet that may be chosen together.
 MOST_CHOSEN = 20
-#: The most characters before and after a quote, and of a message without a quote.
+#: The maximum number of characters before and after a quote, and of a message without a quote.
 QUOTE_CONTEXT, MAX_LENGTH = 300, 1_200
-#: The most sources on a page.
+#: The maximum number of sources on a page.
 MOST_SOURCES = 100
 #: The number of newest privacy requests that are checked.
 MOST_WISHES = 200

@@ -19,7 +19,7 @@ from roomlore.web.request_context import RequestContext
 PAGES = PageRoutes()
 #: Rooms on a page, and the highest page number.
 SHOWN, MOST_PAGES = 50, 100_000
-#: The most proposed requests on the page.
+#: The maximum number of proposed requests on the page.
 MOST_PROPOSED = 20
 #: A worker whose last heartbeat is older than this has crashed or is stuck.
 HEARTBEAT_TIMEOUT = timedelta(minutes=1)
@@ -67,7 +67,7 @@ class MonitoringPage:
     proposed: Sequence[PrivacyRequestView]
     mode: RequestMode
     modes: Sequence[RequestMode]
-    #: How the server's clock disagrees with other clocks; empty if it does not.
+    #: How the server's clock disagrees with other clocks; empty if all clocks agree.
     clock: Sequence[str]
     notice: str
 

@@ -18,7 +18,7 @@ PAGES = PageRoutes()
 SHOWN, MOST_PAGES = 50, 100_000
 #: The number of newest privacy requests that are checked.
 MOST_WISHES = 200
-#: The most agents whose opinions are shown.
+#: The maximum number of agents whose opinions are shown.
 MOST_AGENTS = 10
 KINDS = ("human", "agent", "system")
 NOTICES: Mapping[str, str] = {

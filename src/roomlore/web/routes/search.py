@@ -27,9 +27,9 @@ from roomlore.web.rows import colours
 PAGES = PageRoutes()
 #: Threads on a page: by default, and at most.
 SHOWN, MOST = 10, 50
-#: The most characters of a matching message, and of its neighbours; a little more than the page shows.
+#: The maximum number of characters of a matching message, and of its neighbours; a little more than the page shows.
 MAX_LENGTH, MAX_NEIGHBOUR_LENGTH = 1_600, 700
-#: The most rooms that the form offers.
+#: The maximum number of rooms that the form offers.
 MOST_ROOMS = 200
 KINDS = get_args(ParticipantKind)
 ANSWERED_CHOICES: Mapping[str, bool | None] = {"": None, "yes": True, "no": False}

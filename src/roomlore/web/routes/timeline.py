@@ -30,7 +30,7 @@ KINDS: Mapping[str, tuple[ParticipantKind, ...] | None] = {
     "humans": ("human",),
     "agents": ("agent",),
 }
-#: The most levels by which replies are indented.
+#: The maximum number of levels by which replies are indented.
 MAX_DEPTH = 4
 VIEWS = ("messages", "threads")
 
@@ -93,7 +93,7 @@ class RoomPage:
     #: The authors of the messages, by first appearance.
     speakers: Sequence[Speaker]
     rows: Sequence[Row]
-    #: In the view of threads, the threads in place of rows, newest first.
+    #: The threads, newest first, if the page shows threads; then `rows` is empty.
     threads: Sequence[ThreadView]
     #: The message that the address of the page names.
     target: MessageId | None
