@@ -35,8 +35,9 @@ autodoc_typehints = "signature"
 nitpick_ignore_regex = [
     ("py:.*", r"(asyncio|collections|contextlib|datetime|numpy|pathlib|typing|uuid|zoneinfo)(\..+)?"),
     ("py:class", r"(Path|UUID|date|datetime|timedelta|int|bool|str|float|bytes|ndarray|float32|Any)"),
-    # What an answer holds, of whatever kind it is.
+    # Variables for the type of an answer's items, and of a record.
     ("py:class", r"roomlore\.operations\.graph\.Found"),
+    ("py:class", r"roomlore\.domain\.records\.Record"),
     # Limits of arguments, and aliases in annotations that are not evaluated.
     (
         "py:class",

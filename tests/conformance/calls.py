@@ -125,6 +125,9 @@ CALLS: Mapping[str, list[Call]] = {
         says(conversation="message:m1", other="$apart"),
         says(BadInput, conversation="message:m1", other="message:m1"),
         says(NotFound, "ana", conversation="message:m1", other="message:m7"),
+        says(NotFound, "ana", conversation="message:zzz", other="message:m1"),
+        says(BadInput, conversation="message:m1", other="message:m4"),
+        says(BadInput, conversation="message:m4", other="message:m8"),
     ],
     "conversations.rename": [
         says(conversation="message:m4", label="The roof"),

@@ -40,7 +40,9 @@ async def make_org(open_app: OpenApp, copies: Copies, admin, address: str) -> Ma
         app = await open_app("told")
         named = copies.put(everything, app.org_id)
         ids = await (await admin.execute(WITHOUT_TIME, {"org": app.org_id})).fetchall()
-        since = datetime.now(UTC)
+        # Ids have the time in milliseconds.
+        now = datetime.now(UTC)
+        since = now.replace(microsecond=now.microsecond // 1000 * 1000)
         operator = await app.keys.create("operator", name="operator")
         keys = {"operator": operator.key}
         for name in set(names) - {"operator"}:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from graph.liar import Liar, LyingServers
 from ingest.stories import at, author, message
+from roomlore.db.search import SearchFilter
 from roomlore.domain.errors import BackendUnavailable, BadInput, IndexUnavailable
 from roomlore.domain.ids import OrgId, uuid7
+from roomlore.domain.projections import QueryFilter
 from roomlore.operations import App
 from roomlore.operations.candidates import BREAKER_SECONDS, CircuitBreaker, ProjectionClients
 from roomlore.settings import Neo4jSettings, QdrantSettings
@@ -268,3 +270,9 @@ async def test_a_copy_that_lags_is_not_searched_and_of_a_server_that_fails_it_is
     assert found.hits
     assert found.degraded == (("qdrant is unavailable",) if is_failing else ())
     assert server.asked == []
+
+
+def test_an_index_gets_every_filter_that_it_knows():
+    # A field with another name would be left out, which widens the filter.
+    known, given = ({one.name for one in fields(kind)} for kind in (QueryFilter, SearchFilter))
+    assert known <= given

@@ -123,7 +123,7 @@ async def persons_of_accounts(
 
 @QUERIES.query
 async def tombstones(
-    conn: Connection, org_id: OrgId, places: Sequence[tuple[str, str, str]]
+    conn: Connection, org_id: OrgId, names: Sequence[tuple[str, str, str]]
 ) -> set[tuple[str, str, str, bytes]]:
-    """Return (platform, room, client id, author's digest) of those of these places whose message was erased."""
+    """Return (platform, room, client id, author's digest) of those of these names whose message was erased."""
     ...

@@ -158,7 +158,7 @@ async def erased_ranges(conn: Connection, org_id: OrgId, rooms: Collection[RoomN
 
 
 @QUERIES.query
-async def tombstones(conn: Connection, org_id: OrgId, places: Collection[MessageName]) -> set[MessageName]:
+async def tombstones(conn: Connection, org_id: OrgId, names: Collection[MessageName]) -> set[MessageName]:
     """Return those of these messages that are tombstones."""
     ...
 

@@ -17,7 +17,7 @@ The statement begins with `-- name: revoke`. The argument types say what it take
 | `keys: Collection[Record]` | one array for each field of the record |
 | `pair: tuple[A, B]` | `%(pair_1)s` and `%(pair_2)s` |
 | `pairs: Collection[tuple[A, B]]` | two arrays, `%(pairs_1)s` and `%(pairs_2)s` |
-| `scope: Composite` | `%(scope)s`, one value of a composite type |
+| `search_filter: Composite` | `%(search_filter)s`, one value of a composite type |
 | `facts: Mapping[str, Any]` | `%(facts)s`, as jsonb |
 
 The result type says how rows are read:

@@ -2590,8 +2590,8 @@ begin
   $create$, format(picked, fits), walks);
 
   -- Lexical search: the words of the question with their rarity, ln(1 + n / df), where n is the sum of all df among
-  -- what the viewer may read, and the messages that share most of them. If the filter matches very many messages, only a sample is counted,
-  -- and common words count only together.
+  -- what the viewer may read, and the messages that share most of them. If the rooms have very many messages and there
+  -- is no other filter, only a sample is counted, and common words count only together.
   execute format($create$
     create function lexical_candidates(question text, filters search_filter, is_large boolean, wanted integer)
       returns table (lexemes text[], rarities double precision[], message_ids uuid[])

@@ -59,9 +59,9 @@ class SearchFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterSize:
-    """The facts about a filter that decide how to search."""
+    """The facts about the rooms of a filter that decide how to search."""
 
-    #: The number of messages in it, visible or not; never show it.
+    #: The number of messages in its rooms, visible or not; never show it.
     message_count: int
     #: The lengths of vectors that have an approximate index.
     indexed_lengths: Sequence[int]
@@ -156,7 +156,7 @@ async def dense_candidates(
     measure: FilterSize,
     wanted: int,
 ) -> list[DenseMatch]:
-    """Return the visible messages nearest to a vector of a model; exactly if the filter matches few, else through the index."""
+    """Return the visible messages nearest to a vector of a model; exactly if its rooms have few messages, else through the index."""
     is_exact = measure.message_count <= MAX_EXACT_SCAN or len(vector[1]) not in measure.indexed_lengths
     return await (dense_candidates_exact if is_exact else dense_candidates_indexed)(
         conn, vector, search_filter=search_filter, wanted=wanted

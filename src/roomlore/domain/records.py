@@ -467,6 +467,5 @@ def field_values(record: Any) -> dict[str, Any]:
 
 def convert(kind: type[Record], record: object, **changed: Any) -> Record:
     """Return a record made from the fields that another one shares with it, and from those that are named."""
-    assert isinstance(kind, type)
     shared = {one.name for one in fields(kind)} - set(changed)  # type: ignore[arg-type]
     return kind(**{name: getattr(record, name) for name in shared if hasattr(record, name)}, **changed)

@@ -129,9 +129,9 @@ async def _load_filter(
             ranges[each.platform, each.room].append(each)
         erasures = replace(erasures, ranges=ranges)
     if removals.retention:
-        keeping = await room_retention.rooms_with_retention(conn, org_id, now=now)
+        limited = await room_retention.rooms_with_retention(conn, org_id, now=now)
         erasures = replace(
-            erasures, kept_since={(each.platform, each.room): each.kept_since for each in keeping}
+            erasures, kept_since={(each.platform, each.room): each.kept_since for each in limited}
         )
     if removals.accounts:
         names = set(_batch_accounts(batch))

@@ -107,7 +107,7 @@ where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
 -- name: tombstones
 -- Uses index: messages_as_stated
 select rooms.platform, rooms.external_id as room, messages.stated_id, messages.stated_by
-from unnest(%(places_1)s::text[], %(places_2)s::text[], %(places_3)s::text[])
+from unnest(%(names_1)s::text[], %(names_2)s::text[], %(names_3)s::text[])
   as asked (platform, room, stated_id)
 join rooms
   on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.room

@@ -49,7 +49,7 @@ join erased_ranges on erased_ranges.org_id = %(org_id)s and erased_ranges.room_i
 -- An index lookup per message: the planner, who does not know how many tombstones there are, might scan all of them each
 -- time.
 select asked.platform, asked.room, asked.external_id
-from unnest(%(places_1)s::text[], %(places_2)s::text[], %(places_3)s::text[])
+from unnest(%(names_1)s::text[], %(names_2)s::text[], %(names_3)s::text[])
   as asked (platform, room, external_id)
 join rooms
   on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.room

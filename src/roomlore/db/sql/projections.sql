@@ -216,7 +216,8 @@ select
   array(select open.room_id from open_rooms_of_viewer as open) as open_room_ids;
 
 -- name: viewer_memberships
-select room_id, nullif(joined_at, '-infinity') as joined_at, left_at from memberships_of_viewer;
+select room_id, nullif(joined_at, '-infinity') as joined_at, nullif(left_at, 'infinity') as left_at
+from memberships_of_viewer;
 
 -- name: pending_ids
 select subject_id

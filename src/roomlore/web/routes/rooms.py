@@ -63,7 +63,7 @@ class RoomManagementPage:
     opening: RoomOpening | None
     members: Sequence[RoomMember]
     #: The retention period, and the current one until that takes effect.
-    keeping: RetentionPolicy
+    policy: RetentionPolicy
     #: What the retention period removes.
     retention: RetentionChange
     #: What the retention period in the address of the page would remove.
@@ -81,17 +81,15 @@ async def management_page(visit: RequestContext, room: str) -> RoomManagementPag
     _check_operator(visit)
     manage = visit.app.room_admin
     place = await RoomDirectory(access=visit.app.access).one(visit.viewer, room)
-    keeping = await RoomDirectory(access=visit.app.access).retention(visit.viewer, place.id)
+    policy = await RoomDirectory(access=visit.app.access).retention(visit.viewer, place.id)
     proposed = visit.word("keep")
     can_open = place.visibility != "open" and place.kind not in DIRECT_KINDS
     return RoomManagementPage(
         room=place,
         opening=await manage.open(str(place.id), dry_run=True) if can_open else None,
         members=await manage.members(str(place.id)),
-        keeping=keeping,
-        retention=await visit.app.erasure.set_retention(
-            str(place.id), keeping.retention_period, dry_run=True
-        ),
+        policy=policy,
+        retention=await visit.app.erasure.set_retention(str(place.id), policy.retention_period, dry_run=True),
         proposed=None
         if proposed is None
         else await visit.app.erasure.set_retention(str(place.id), _span(proposed), dry_run=True),
@@ -166,10 +164,10 @@ async def keep_back(visit: RequestContext, form: Form, room: str) -> str:
     del form
     _check_operator(visit)
     place = await RoomDirectory(access=visit.app.access).one(visit.viewer, room)
-    keeping = await RoomDirectory(access=visit.app.access).retention(visit.viewer, place.id)
-    if keeping.starts_at is None:
+    policy = await RoomDirectory(access=visit.app.access).retention(visit.viewer, place.id)
+    if policy.starts_at is None:
         raise BadInput("retention", "has started; set a new retention period")
-    await visit.app.erasure.set_retention(str(place.id), keeping.before)
+    await visit.app.erasure.set_retention(str(place.id), policy.before)
     return _page_address(visit, room, "back")
 
 
