@@ -17,7 +17,7 @@ from typing import IO, Any
 
 _MEMORY = 1024**3
 _CPU_SECONDS = 20
-#: A page states its charset within so many of its first bytes.
+#: The number of bytes at the beginning of a page in which its charset is looked for.
 _CHARSET_BYTES = 4096
 _META = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))

@@ -158,7 +158,7 @@ async def _speakers(
 async def message_ids(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
 ) -> set[MessageId]:
-    """Return the messages of conversations, as far as these are visible."""
+    """Return the visible messages of these conversations."""
     ...
 
 

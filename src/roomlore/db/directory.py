@@ -90,7 +90,7 @@ class NewRoom:
     name: str
     kind: RoomKind
     visibility: Visibility
-    #: Whether its platform says that it is closed; otherwise that is an assumption.
+    #: Whether the platform says that the room is closed. A room may also be closed because nothing is known of it.
     is_stated_closed: bool
     topic: str
     workspace: str

@@ -50,7 +50,7 @@ class RoomMessage:
     sequence: int
     #: The audience of a whisper, including its author; None if everybody in the room may read the message.
     recipients: Sequence[ParticipantId] | None
-    #: The effective parent by the platform's own data.
+    #: The message that this one replies to, according to the platform.
     stated_parent: MessageId | None
     stated_method: ReplyMethod | None
     found_parent: MessageId | None
@@ -187,7 +187,7 @@ async def messages_before(
     limit: int,
     whispered_since: datetime,
 ) -> list[RoomMessage]:
-    """Return the last `limit` messages of a room before `since` and the whispers since `whispered_since`, in order."""
+    """Return what came before `since`, in order: the last `limit` messages, and whispers from `whispered_since` on."""
     ids = await _ids_before(conn, org_id, room_id, since=since, limit=limit, whispered_since=whispered_since)
     return await _room_messages(conn, org_id, ids) if ids else []
 

@@ -389,7 +389,7 @@ async def memories_containing(
     *,
     participant_ids: Collection[ParticipantId],
 ) -> list[MemoryText]:
-    """Return the memories that contain one of these strings, in any case, and whether they involve participants."""
+    """Return the memories that contain one of these strings, ignoring case; each says if it involves a participant."""
     ...
 
 

@@ -33,7 +33,7 @@ class MemoryCursor:
 
     @property
     def position(self) -> tuple[datetime, MemoryId]:
-        """The position among memories, comparable."""
+        """The key by which memories are ordered."""
         return (self.valid_from, self.id)
 
 

@@ -76,7 +76,7 @@ async def append_added_messages(conn: Connection, org_id: OrgId, *, most: int) -
 async def append(
     conn: Connection, org_id: OrgId, kind: ChangeKind, ids: Collection[MessageId | MemoryId | ConversationId]
 ) -> None:
-    """Append a kind of change of messages, memories or conversations, and enqueue these subjects for projections."""
+    """Append a change of messages, memories or conversations to the outbox, and enqueue them for projections."""
     if not ids:
         return
     enqueue = projections.enqueue_replies if kind.startswith("message.") else projections.enqueue_nodes

@@ -258,7 +258,7 @@ async def drop_requests(conn: Connection, org_id: OrgId, source_ids: Collection[
 
 
 async def drop_with_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> tuple[int, int]:
-    """Delete the restrictions on messages and the requests in these messages; return (requests, tombstones among them).
+    """Delete the restrictions on messages and the requests in them; return the number of requests, and of tombstones.
 
     A request that restricts other people's messages leaves a tombstone without content, so that they stay restricted.
     """

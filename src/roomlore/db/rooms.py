@@ -112,7 +112,7 @@ async def add_member(
 async def confirm_member(
     conn: Connection, org_id: OrgId, room_id: RoomId, participant_id: ParticipantId, *, since: datetime | None
 ) -> ParticipantId | None:
-    """Confirm a current membership, so that member lists do not end it; None if there is none that began by `since`."""
+    """Confirm a membership, so that no member list ends it; return the member, or None if none joined by `since`."""
     ...
 
 

@@ -52,7 +52,7 @@ _CONTROLS = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 2
 
 
 class JsonStep(NamedTuple):
-    """A step of the walk."""
+    """An event while a document is read: a container opened, a value read, or a fault found."""
 
     kind: Literal["opened", "value", "fault"]
     #: The path of the opened container, or of the container of the value.

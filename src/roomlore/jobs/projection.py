@@ -44,7 +44,7 @@ class ProjectionWorker(runner.QueueWorker):
 
     queue: Target
     batch: int = 512
-    #: The index server, which takes points or nodes, in the form in which `read_subjects` returns them for the queue.
+    #: The index server. It takes points or nodes as `read_subjects` returns them.
     projection: Projection[Any]
     chunk_size: int = CHUNK_SIZE
     #: Seconds for which an org whose index failed has to wait, so that others are served.

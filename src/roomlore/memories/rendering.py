@@ -67,7 +67,7 @@ _AFTERTHOUGHT = sentence_pattern(
     r"(?<![\s,])[\s,]++(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|if|when|which|then)$",
     re.IGNORECASE,
 )
-#: Pronouns that somebody uses, such as "she/her"; they refer to nobody.
+#: Stated pronouns such as "she/her", which are not references to a person.
 _RESOLVED = sentence_pattern(r"\b(?:he|she|they)/\w+(?:/\w+)?", re.IGNORECASE)
 
 

@@ -173,8 +173,8 @@ class Intake:
             text: The text.
             reply_to: The message that this message answers.
             to: The recipients of a whisper; the whole room by default.
-            external_id: The platform's id of the message, so that a retry or an import does not duplicate it. A record with
-                this id is the same message if it has the same author, kind and recipients.
+            external_id: The platform's id of the message, so that a retry or an import does not duplicate it. A later
+                import of this id is the same message if author, kind and recipients are the same.
             metadata: Any JSON object to keep with the message.
 
         Raises:

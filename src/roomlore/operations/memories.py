@@ -83,9 +83,10 @@ class MemoryOptions(TypedDict, total=False):
 class Memories:
     """The memories of an org. You see a memory if you may read all of its sources.
 
-    A memory is named by its id or the beginning of it. Every method raises NotFound if the caller sees nothing by a name,
-    BadInput if a name is ambiguous or an argument is invalid, and NotAllowed if the caller may not change the memory.
-    Operators, authors, subjects, observers and the asserter may change a memory.
+    A memory is named by its id or the beginning of it. Every method raises NotFound if the caller can see nothing with a
+    given name or id, BadInput if a name is ambiguous or an argument is invalid, and NotAllowed if the caller may not change
+    the memory.
+    A memory may be changed by operators, its author, its subjects, its observer, and whoever stored it.
     """
 
     access: Access

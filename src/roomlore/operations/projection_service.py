@@ -112,12 +112,12 @@ class Projections:
         again: bool = False,
         waiting: Callable[[], None] | None = None,
     ) -> ProjectionStatus:
-        """Build a new index beside the current one, and return when it has replaced it. Repeat it after an outage.
+        """Build a new index beside the current one, and return when it has replaced it. After an outage, call it again.
 
         Args:
             target: The server.
             progress: Called after each batch.
-            again: Only if the org still has an index there.
+            again: Whether the org must have an index there already.
             waiting: Called once if it must wait for older transactions.
 
         Raises:

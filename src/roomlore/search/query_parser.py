@@ -125,7 +125,7 @@ class ParsedQuery:
         return bool(self.names or self.is_own or self.kinds)
 
     def time_range(self, now: datetime) -> TimeRange | None:
-        """Return the time range, by the clock of `now`; None if the question has no time, or an impossible one."""
+        """Return the time range, relative to `now`; None if the question has none, or one that is empty or in the future."""
         found = None if self.time_phrase is None else parse_time_range(self.time_phrase, now)
         if found is None or (found.since is not None and found.since > now):
             return None
