@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -182,9 +183,17 @@ async def test_a_worker_that_hangs_is_abandoned_when_told_to_stop(app: App, db: 
             begun.set()
             await asyncio.Event().wait()
 
+    release = work_queue.release
+
+    async def slow_release(*args: Any, **kwargs: Any) -> None:
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        await release(*args, **kwargs)
+
     await app.ingest(message("1", "never embedded"))
     begun, stop = asyncio.Event(), asyncio.Event()
     monkeypatch.setattr(runner, "SHUTDOWN_TIMEOUT", 0.1)
+    monkeypatch.setattr(work_queue, "release", slow_release)
     worker = asyncio.create_task(runner.run(Hanging(db=db, embedder=FakeEmbedder()), stop=stop, policy=QUICK))
     await begun.wait()
     stop.set()

@@ -349,7 +349,9 @@ async def _run_concurrently(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[
         return await asyncio.gather(*tasks)
     finally:
         for task in tasks:
-            task.cancel()
+            # A second cancellation would end a lane while it releases its tasks.
+            if not task.cancelling():
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
