@@ -26,7 +26,7 @@ from evaluation.loading import incoming
 from roomlore import operations as composition
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.records import Memory
-from roomlore.jobs import extraction
+from roomlore.jobs import runner
 from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
 from roomlore.memories.normalisation import normalised
 from roomlore.operations import App
@@ -74,7 +74,7 @@ async def shown(app: App, memory: Memory) -> dict[str, object]:
     return {
         "kind": memory.kind,
         "content": memory.content,
-        "slot": memory.slot,
+        "attribute": memory.attribute,
         "confidence": memory.confidence,
         "people": people,
         "said": around,
@@ -89,9 +89,9 @@ async def measured(data: Path, path: Path, sample: int) -> tuple[dict[str, objec
         await app.disentangle()
         worker = ExtractionWorker(db=app.db, extractor=RuleExtractor())
         began = time.perf_counter()
-        drawn = await extraction.drain(worker, only_org=app.org_id)
+        drawn = await runner.drain(worker, only_org=app.org_id)
         took = time.perf_counter() - began
-        again = await extraction.drain(worker, only_org=app.org_id)
+        again = await runner.drain(worker, only_org=app.org_id)
         standing = await app.memories.all(app.operator, limit=MOST)
         history = await app.memories.all(app.operator, limit=MOST, statuses=["deprecated"])
         chosen = random.Random(0).sample(standing, min(sample, len(standing)))

@@ -177,7 +177,7 @@ async def copying_alone(app: App, stop: asyncio.Event) -> None:
     """Embed and copy what comes in, and do nothing else: no conversations, no memories."""
     embedding = EmbeddingVersionWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
     chores = [embedding.watch, partial(projection_service.follow_changes, app.db, app.settings)]
-    await runner.run(app.db, embedding, stop=stop, tasks=chores)
+    await runner.run(embedding, stop=stop, tasks=chores)
 
 
 WORK: dict[str, Callable[[App, asyncio.Event], Awaitable[None]]] = {

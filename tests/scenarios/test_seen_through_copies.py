@@ -182,7 +182,7 @@ async def proposed(app: App, viewer: Viewer, text: str) -> SearchQuery:
     async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
         seen = await proposing.build_query(conn, question, copy)
     question, degraded = await proposing.add_candidates(
-        question, copy, query=seen, scopes=[SearchFilter()], limit=20
+        question, copy, query=seen, search_filters=[SearchFilter()], limit=20
     )
     assert degraded == ()
     return question

@@ -248,7 +248,7 @@ async def interrupted(command: list[str], settings: Settings, room: str) -> subp
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         while all(one.name != room for one in await app.rooms(app.operator)):
-            pass
+            await asyncio.sleep(0.05)
         process.send_signal(signal.SIGINT)
     return process
 
