@@ -247,7 +247,7 @@ async def interrupted(command: list[str], settings: Settings, room: str) -> subp
         process = subprocess.Popen(  # noqa: ASYNC220  nobody else waits for this loop
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        while all(one.name != room for one in await app.rooms(app.operator)):
+        while all(one.name != room for one in await app.rooms(app.operator)):  # noqa: ASYNC110  another process stores it
             await asyncio.sleep(0.05)
         process.send_signal(signal.SIGINT)
     return process
