@@ -20,7 +20,7 @@ _START_STEPS, _START_RATE = 400, 0.02
 
 @dataclass(frozen=True, slots=True)
 class TextProjections:
-    """What the model needs of the vector of a text."""
+    """The learned arrays that project the vector of a text to the features of the model."""
 
     #: (dimensions, RANK) each: a text continues another if the product of both projections is large.
     before: Array

@@ -29,6 +29,7 @@ from roomlore.domain.vectors import Vectors
 from roomlore.models.local_embedding import LocalEmbedder
 from training import mixing, network, text_projections, written_rooms
 from training.conversation_model import ConversationModel, Step, empty_labels, load_from, settle
+from training.corpora import HELD_OUT
 from training.mixing import Line
 from training.open_conversations import (
     CANDIDATES,
@@ -41,8 +42,6 @@ from training.open_conversations import (
 )
 from training.text_projections import TextProjections
 
-#: Corpora and rooms that only measure.
-MEASURED = ("daily", "meld")
 MIXED_ROOMS, PROJECTION_ROOMS, MEASURED_ROOMS = 700, 250, 100
 #: How often a message is put into a wrong conversation while the network learns, in rooms with such errors.
 ERRORS = (0.0, 0.08, 0.16)
@@ -267,7 +266,7 @@ def main() -> None:
     options = parser.parse_args()
 
     conversations = list(_lines_of(options.conversations))
-    learnt = [one for one in conversations if one["corpus"] not in MEASURED]
+    learnt = [one for one in conversations if one["corpus"] not in HELD_OUT]
     halves = [[one for one in learnt if int(_digest(one["id"]), 16) % 2 == half] for half in (0, 1)]
     for_projections = mixing.rooms(halves[0], PROJECTION_ROOMS, seed=11)
     mixed = mixing.rooms(halves[1], MIXED_ROOMS, seed=12)
@@ -278,7 +277,7 @@ def main() -> None:
         for room in written_rooms.rooms_of(name)
     ]
     held: dict[str, Rooms] = {name: written_rooms.rooms_of(name) for name in options.hold}
-    for corpus in MEASURED:
+    for corpus in sorted(HELD_OUT):
         own = [one for one in conversations if one["corpus"] == corpus]
         held |= {corpus: mixing.rooms(own, MEASURED_ROOMS, seed=13)} if own else {}
     held |= {folder.name: rooms_of_set(folder) for folder in options.measure}

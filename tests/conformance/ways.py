@@ -99,7 +99,7 @@ class Org:
             return text
         if moment.tzinfo is None or moment < self.since:
             return text
-        # What is due in a day is due a moment later in the next org.
+        # Each org is made a moment after the one before, so its due times are a moment later.
         return f"now + {round((moment - self.since) / timedelta(minutes=10))}"
 
     def _is_new(self, key: UUID) -> bool:
@@ -173,7 +173,7 @@ def sent(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """What HTTP and the command line need besides an org."""
+    """The HTTP client, the API description and the database options that all orgs share."""
 
     http: httpx2.AsyncClient
     described: Described

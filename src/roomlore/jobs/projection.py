@@ -116,7 +116,7 @@ class ProjectionWorker(runner.QueueWorker):
         self, conn: Connection, org_id: OrgId, tasks: Sequence[Task], removed: Sequence[UUID]
     ) -> None:
         await projections.finish(conn, org_id, self.queue, tasks)
-        # Of all removed subjects, only conversations can exist again. Removing a node also removes edges that messages
+        # A removed conversation can exist again; other subjects cannot. Removing a node also removes edges that messages
         # own, so the messages of the conversations are enqueued to be written again.
         await projections.enqueue_conversations(conn, org_id, [ConversationId(each) for each in removed])
         await projections.record_recovery(conn, org_id, self.queue)
