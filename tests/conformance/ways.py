@@ -110,7 +110,7 @@ class Org:
 
 
 #: How long things took, and how large they are on disk.
-MEASURED = {"latencies", "database_bytes", "size", "seconds"}
+MEASURED = {"latencies", "database_bytes", "size"}
 
 
 def failed(error: RoomloreError) -> Any:
