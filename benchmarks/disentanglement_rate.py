@@ -12,7 +12,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from roomlore.conversations.disentangler import ReplyLinker
+from roomlore.conversations.reply_linker import ReplyLinker
 from roomlore.conversations.window import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
 

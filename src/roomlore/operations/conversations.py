@@ -121,7 +121,7 @@ class Conversations:
     async def move(self, message: str, to: str) -> Conversation:
         """Move a message and its replies into another conversation of the room, and return that conversation.
 
-        The message then stays there. Replies that somebody moved before stay where they are.
+        The message and its replies then stay there. Replies that somebody moved before stay where they are.
 
         Raises:
             BadInput: the conversation is in another room or has another audience, or the message cannot be in a
@@ -136,7 +136,9 @@ class Conversations:
             org_id = self.access.org_id
             sources = await self._source_conversations(conn, scope, beside=target.id)
             await conversations.pin(conn, org_id, [moved.id], to=target.id)
-            return target.id, sources | await disentanglement.assign_replies(conn, org_id, [moved.id])
+            return target.id, sources | await disentanglement.assign_replies(
+                conn, org_id, [moved.id], pin=True
+            )
 
         return await self._change("move message", scope, change)
 
@@ -173,7 +175,7 @@ class Conversations:
             sources = await self._source_conversations(conn, scope)
             await conversations.open_manually(conn, org_id, new_id, scope.room_id, label=name, out_of=sources)
             await conversations.pin(conn, org_id, ids, to=new_id)
-            return new_id, sources | await disentanglement.assign_replies(conn, org_id, ids)
+            return new_id, sources | await disentanglement.assign_replies(conn, org_id, ids, pin=True)
 
         return await self._change("split conversation", scope, change)
 
@@ -203,7 +205,9 @@ class Conversations:
             own = await conversations.roots(conn, org_id, target.id)
             await conversations.move_all(conn, org_id, source.id, to=target.id)
             await conversations.pin(conn, org_id, [*moved, *own], to=target.id)
-            return target.id, {source.id} | await disentanglement.assign_replies(conn, org_id, moved)
+            return target.id, {source.id} | await disentanglement.assign_replies(
+                conn, org_id, moved, pin=True
+            )
 
         return await self._change("merge conversations", scope, change)
 
