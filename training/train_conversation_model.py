@@ -42,13 +42,13 @@ from training.corpora import HELD_OUT
 from training.mixing import Line
 
 MIXED_ROOMS, PROJECTION_ROOMS, MEASURED_ROOMS = 700, 250, 100
-#: The most rooms of each data set of real rooms.
-REAL_ROOMS = 40
+#: The most rooms of each data set of real rooms, and the weight of their messages.
+REAL_ROOMS, REAL_WEIGHT = 80, 4.0
 #: How often a message is put into a wrong conversation while the network learns, in rooms with such errors.
 ERRORS = (0.0, 0.08, 0.16)
 #: Written rooms are seen several times, with other errors each time, and weigh more than mixed ones.
 WRITTEN_PASSES, WRITTEN_WEIGHT = 3, 4.0
-PLAN = network.Plan(epochs=4, width=CANDIDATES, hidden=96, second=32, rate=2e-3, decay=0.2)
+PLAN = network.Plan(epochs=6, width=CANDIDATES, hidden=96, second=32, rate=2e-3, decay=0.2)
 #: Made rooms begin at zero seconds.
 _EPOCH = 1_700_000_000
 _FIRST_REAL_TIME = 1e9
@@ -184,9 +184,12 @@ def joined(parts: Sequence[network.Examples]) -> network.Examples:
     )
 
 
-def train(mixed: Sequence[Seen], written: Sequence[Seen], projections: TextProjections) -> dict[str, Array]:
+def train(
+    mixed: Sequence[Seen], real: Sequence[Seen], written: Sequence[Seen], *, projections: TextProjections
+) -> dict[str, Array]:
     """Return the arrays of a weights file."""
     parts = [examples_of(mixed, seed=0, weight=1.0)]
+    parts += [examples_of(real, seed=0, weight=REAL_WEIGHT)] if real else []
     passes = range(1, WRITTEN_PASSES + 1) if written else ()
     parts += [examples_of(written, seed=number, weight=WRITTEN_WEIGHT) for number in passes]
     examples = joined(parts)
@@ -258,9 +261,10 @@ def main() -> None:
         if name not in options.hold
         for room in written_rooms.rooms_of(name)
     ]
+    real_rooms: Rooms = []
     for folder in options.learn:
         real = rooms_of_set(folder)
-        mixed += random.Random(14).sample(real, min(REAL_ROOMS, len(real)))  # noqa: S311  not a secret
+        real_rooms += random.Random(14).sample(real, min(REAL_ROOMS, len(real)))  # noqa: S311  not a secret
     held: dict[str, Rooms] = {name: written_rooms.rooms_of(name) for name in options.hold}
     for corpus in sorted(HELD_OUT):
         own = [one for one in conversations if one["corpus"] == corpus]
@@ -268,13 +272,21 @@ def main() -> None:
     held |= {folder.name: rooms_of_set(folder) for folder in options.measure}
 
     embeddings = Embeddings(options.out.with_suffix(".vectors.npz"))
-    embeddings.add([*for_projections, *mixed, *written, *(room for rooms in held.values() for room in rooms)])
+    embeddings.add(
+        [
+            *for_projections,
+            *mixed,
+            *real_rooms,
+            *written,
+            *(room for rooms in held.values() for room in rooms),
+        ]
+    )
     projections = text_projections.train(for_projections, [embeddings.of(room) for room in for_projections])
 
     def seen(rooms: Rooms) -> list[Seen]:
         return [see(room, embeddings.of(room), projections) for room in rooms]
 
-    np.savez(options.out, **train(seen(mixed), seen(written), projections))
+    np.savez(options.out, **train(seen(mixed), seen(real_rooms), seen(written), projections=projections))
     model = load_from(options.out)
     for name, rooms in held.items():
         _say(f"{name}: {measure(model, seen(rooms))}")

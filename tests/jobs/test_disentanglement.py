@@ -14,7 +14,6 @@ from jobs.rooms import busy_room, disentangled
 from roomlore.conversations.window import WINDOW
 from roomlore.db import disentanglement
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.domain.records import Viewer
 from roomlore.jobs import runner
 from roomlore.jobs.disentanglement import DisentanglementWorker
 from roomlore.operations import App
@@ -192,36 +191,15 @@ async def test_two_people_start_a_new_conversation_after_a_long_silence(app: App
 async def test_what_a_person_placed_stays_and_what_answers_it_comes_along(app: App, admin):
     said = busy_room(13, 40, whispers=False)
     await come_in(app, [said])
-    elsewhere = await admin.execute(
-        "insert into conversations (org_id, id, room_id, split_reason, opened_at, last_at, idle_timeout)"
-        " select org_id, gen_random_uuid(), room_id, 'person', sent_at, sent_at, '30 minutes' from messages"
-        " where org_id = %s and external_id = 'm5' returning id",
-        [app.org_id],
-    )
-    [(conversation_id,)] = await elsewhere.fetchall()
-    await admin.execute(
-        "update conversation_messages set conversation_id = %s, is_manual = true where message_id ="
-        " (select id from messages where org_id = %s and external_id = 'm5')",
-        [conversation_id, app.org_id],
-    )
-    async with app.db.read_transaction(Viewer.operator(app.org_id)) as conn:
-        [(message_id,)] = await (
-            await conn.execute("select id from messages where external_id = 'm5'")
-        ).fetchall()
-    answer = message("late", "to that", author=author("eli"), sent_at=at(9_000), order=99, reply_to="m5")
-
-    async def change(conn):
-        await disentanglement.mark_messages_dirty(conn, app.org_id, [message_id])
-        await disentanglement.assign_replies(conn, app.org_id, [message_id], pin=True)
-
-    await app.db.change(app.org_id, change)
+    made = await app.conversations.split(["m5"])
     at_once = await conversation_messages(admin, app)
-    placed = {key for key, value in at_once.items() if value == conversation_id}
+    placed = {key for key, value in at_once.items() if value == made.id}
     assert len(placed) > 1
     await disentangle(app)
+    answer = message("late", "to that", author=author("eli"), sent_at=at(9_000), order=99, reply_to="m5")
     await come_in(app, [[answer]])
     found = await conversation_messages(admin, app)
-    assert {found[key] for key in (*placed, "late")} == {conversation_id}
+    assert {found[key] for key in (*placed, "late")} == {made.id}
 
 
 async def test_work_that_a_dead_worker_had_taken_is_done_by_the_next(app: App, admin):

@@ -231,12 +231,6 @@ async def message_states(
     ...
 
 
-@QUERIES.query
-async def roots(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> list[MessageId]:
-    """Return the messages of a conversation whose parent is not in it."""
-    ...
-
-
 async def open_manually(
     conn: Connection,
     org_id: OrgId,
@@ -275,15 +269,17 @@ async def _pin(
 ) -> None: ...
 
 
-async def move_all(conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId) -> None:
-    """Assign all messages of one conversation to another."""
-    await _move_all(conn, org_id, other, to=to)
+async def pin_all(
+    conn: Connection, org_id: OrgId, conversation_ids: Sequence[ConversationId], *, to: ConversationId
+) -> None:
+    """Assign all messages of conversations to one of them manually."""
+    await _pin_all(conn, org_id, conversation_ids, to=to)
     await projections.enqueue_conversations(conn, org_id, [to])
 
 
 @QUERIES.query
-async def _move_all(
-    conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId
+async def _pin_all(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId], *, to: ConversationId
 ) -> None: ...
 
 

@@ -276,20 +276,25 @@ async def _assign(conn: Connection, org_id: OrgId, assigned: Sequence[Conversati
 
 
 async def assign_replies(
-    conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, pin: bool
+    conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, out_of: Collection[ConversationId] = ()
 ) -> set[ConversationId]:
     """Assign the replies of messages, and their replies, to the same conversations; return all that changed.
 
-    Manual assignments stay. With `pin`, the new assignments are manual ones.
+    Args:
+        conn: Writes for the operator.
+        org_id: Whose.
+        ids: The messages, which have moved already.
+        out_of: The conversations out of which a person moved the messages. Then the assignments of the replies are
+            manual, too. Manual assignments to other conversations stay.
     """
-    moved = await _assign_replies(conn, org_id, ids, pin=pin)
+    moved = await _assign_replies(conn, org_id, ids, out_of=out_of)
     await projections.enqueue_conversations(conn, org_id, moved)
     return moved
 
 
 @QUERIES.query
 async def _assign_replies(
-    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId], *, pin: bool
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId], *, out_of: Collection[ConversationId]
 ) -> set[ConversationId]: ...
 
 

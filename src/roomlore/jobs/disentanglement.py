@@ -316,7 +316,7 @@ async def _write_results(
         await disentanglement.assign(conn, org_id, placed)
     if changed:
         again = [one.id for one, _ in moved if one.conversation_id is not None]
-        changed |= await disentanglement.assign_replies(conn, org_id, again, pin=False)
+        changed |= await disentanglement.assign_replies(conn, org_id, again)
         await _preserve_manual_changes(conn, org_id, moved)
         await conversations.clear_labels(conn, org_id, changed)
     touched |= changed

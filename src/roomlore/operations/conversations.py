@@ -121,7 +121,7 @@ class Conversations:
     async def move(self, message: str, to: str) -> Conversation:
         """Move a message and its replies into another conversation of the room, and return that conversation.
 
-        The message and its replies then stay there. Replies that somebody moved before stay where they are.
+        The message and its replies then stay there. Replies that are in another conversation stay where they are.
 
         Raises:
             BadInput: the conversation is in another room or has another audience, or the message cannot be in a
@@ -137,7 +137,7 @@ class Conversations:
             sources = await self._source_conversations(conn, scope, beside=target.id)
             await conversations.pin(conn, org_id, [moved.id], to=target.id)
             return target.id, sources | await disentanglement.assign_replies(
-                conn, org_id, [moved.id], pin=True
+                conn, org_id, [moved.id], out_of=sources
             )
 
         return await self._change("move message", scope, change)
@@ -175,7 +175,7 @@ class Conversations:
             sources = await self._source_conversations(conn, scope)
             await conversations.open_manually(conn, org_id, new_id, scope.room_id, label=name, out_of=sources)
             await conversations.pin(conn, org_id, ids, to=new_id)
-            return new_id, sources | await disentanglement.assign_replies(conn, org_id, ids, pin=True)
+            return new_id, sources | await disentanglement.assign_replies(conn, org_id, ids, out_of=sources)
 
         return await self._change("split conversation", scope, change)
 
@@ -200,14 +200,9 @@ class Conversations:
         async def change(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
             org_id = self.access.org_id
             await self._check_same_audience(conn, [], [target.id, source.id])
-            moved = await conversations.roots(conn, org_id, source.id)
-            # Pin the roots of both, so that later assignments keep the conversation together.
-            own = await conversations.roots(conn, org_id, target.id)
-            await conversations.move_all(conn, org_id, source.id, to=target.id)
-            await conversations.pin(conn, org_id, [*moved, *own], to=target.id)
-            return target.id, {source.id} | await disentanglement.assign_replies(
-                conn, org_id, moved, pin=True
-            )
+            # All messages are pinned, so that later assignments keep the conversation together.
+            await conversations.pin_all(conn, org_id, [source.id, target.id], to=target.id)
+            return target.id, {source.id}
 
         return await self._change("merge conversations", scope, change)
 

@@ -260,14 +260,14 @@ with recursive below as (
     select held.message_id
     from replies
     cross join lateral (
-      select placed.message_id, placed.is_manual
+      select placed.message_id, placed.is_manual, placed.conversation_id
       from conversation_messages as placed
       where placed.org_id = replies.org_id and placed.message_id = replies.child_id
       limit 1
     ) as held
     where replies.org_id = %(org_id)s
       and replies.parent_id = below.message_id
-      and not held.is_manual
+      and (not held.is_manual or held.conversation_id = any (%(out_of)s))
       and replies.method = (
         select answers.method
         from answers
@@ -286,7 +286,7 @@ stale as (
 ),
 moved as (
   update conversation_messages
-  set conversation_id = stale.conversation_id, is_manual = conversation_messages.is_manual or %(pin)s
+  set conversation_id = stale.conversation_id, is_manual = conversation_messages.is_manual or cardinality(%(out_of)s::uuid[]) > 0
   from stale
   where conversation_messages.org_id = %(org_id)s and conversation_messages.message_id = stale.message_id
 )

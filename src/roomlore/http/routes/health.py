@@ -77,8 +77,9 @@ class ClockCheck:
         """Compare the clocks, unless the last comparison is recent."""
         now = asyncio.get_running_loop().time()
         if self.checked_at is None or now - self.checked_at >= CLOCK_KNOWN_FOR:
-            self.checked_at = now
             self.agrees = (await check_clock(db)).is_well
+            # Only now: a comparison that took too long is repeated by the next check.
+            self.checked_at = now
 
 
 async def _check(db: Database, clock: ClockCheck) -> Ready:
