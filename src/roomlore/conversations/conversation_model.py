@@ -1,8 +1,8 @@
 """Decides for each message which open conversation it continues, or that it starts one.
 
 A small network scores each open conversation and the option of a start, from features that follow from how the messages
-before it are grouped. The choice for a message waits for the next LOOKAHEAD - 1 messages: a beam of hypotheses goes on with
-each of the best options, and the most probable one decides.
+before it are grouped. Unless one option is certain, the choice for a message waits for the next LOOKAHEAD - 1 messages: a
+beam of hypotheses goes on with each of the best options, and the most probable one decides.
 
 `training.train_conversation_model` makes the weights.
 """
@@ -29,6 +29,8 @@ WEIGHTS = Path(__file__).with_name("conversationmodel.npz")
 #: Messages that are read before the first of them is decided, and hypotheses that are kept meanwhile.
 LOOKAHEAD = 5
 BEAM = 4
+#: A first option that is at least this probable is taken without a look at later messages.
+CERTAIN = 0.98
 #: The options of each hypothesis that are followed.
 _BRANCHES = 3
 _NEVER = np.float32(-1e9)
@@ -119,6 +121,8 @@ def _settle_first(model: ConversationModel, known: Sequence[int], steps: Sequenc
             continue
         beam, chances, origins = _extended(model, beam, chances, step)
         firsts = beam[:, -1] if place == 0 else firsts[origins]
+        if place == 0 and (surest := float(np.exp(chances.max()))) >= CERTAIN:
+            return Settled(int(firsts[chances.argmax()]), min(surest, 1.0))
     shares = np.exp(chances - chances.max())
     best = int(firsts[chances.argmax()])
     return Settled(best, min(float(shares[firsts == best].sum() / shares.sum()), 1.0))
