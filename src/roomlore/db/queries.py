@@ -76,7 +76,7 @@ class Composite(Protocol):
     """A record that a statement takes as one value."""
 
     def composite(self) -> tuple[Any, ...]:
-        """Return the fields of the value in the order of its type in the database."""
+        """Return the fields of the value, in the order of its type in the database."""
         ...
 
 
@@ -131,7 +131,7 @@ class Queries:
             return cursor.rowcount
 
     async def copy(self, conn: Connection, name: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Send rows to a table, by far the fastest way in."""
+        """Send rows to a table. This is by far the fastest way to add rows."""
         async with conn.cursor() as cursor, cursor.copy(self.by_name[name]) as copy:
             for row in rows:
                 await copy.write_row(row)
@@ -203,7 +203,7 @@ class DeclaredQuery:
             return await _fetch_page(conn, text, item, params)
         factory = cast(Any, class_row(row_factory(item)) if is_dataclass(item) else tuple_row)
         async with conn.cursor(row_factory=factory) as cursor:
-            # Prepared at its first use: rewriting a statement under the policies takes longer than running it.
+            # The statement is prepared at its first use: rewriting it under the policies takes longer than running it.
             await cursor.execute(text, params, prepare=True)
             if kind in {"none", "count"}:
                 return cursor.rowcount if kind == "count" else None

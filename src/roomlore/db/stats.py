@@ -79,9 +79,9 @@ class RoomSample:
 
     room_id: RoomId
     sampled: int
-    #: Those with a parent or a reply.
+    #: Messages with a parent or a reply.
     in_threads: int
-    #: Those with a reply and no parent.
+    #: Messages with a reply and no parent.
     threads: int
     #: Messages that need no vector because the vector of another message covers them.
     carried: int
@@ -95,7 +95,7 @@ class Latency:
 
     #: search, ask or context.
     action: str
-    #: What the room embeds, `message` or `thread`; `several` if the read was in several rooms.
+    #: What the room embeds, `message` or `thread`; `several` if the read covered several rooms.
     format: str
     reads: int
     p50_ms: float
@@ -104,7 +104,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """Work that failed at its last attempt, of one kind."""
+    """Work of one kind that failed at its last attempt."""
 
     queue: str
     #: The kind of error, never its text, which may quote messages.
@@ -154,7 +154,7 @@ async def projection_backlogs(conn: Connection, org_id: OrgId) -> list[Projectio
 
 @QUERIES.query
 async def rebuild_backlogs(conn: Connection, org_id: OrgId) -> dict[Target, int | None]:
-    """Return how much is still to be written to indexes that are being built; None until everything is enqueued."""
+    """Return how much is still to be written to indexes that are being built; None until all of it is enqueued."""
     ...
 
 
@@ -189,7 +189,7 @@ async def sizes(conn: Connection, *, limit: int) -> list[Size]:
 
 @QUERIES.query
 async def table_sizes(conn: Connection, *, limit: int) -> list[Size]:
-    """Return the sizes of the largest tables with all their partitions."""
+    """Return the sizes of the largest tables. The size of a table includes all its partitions."""
     ...
 
 
