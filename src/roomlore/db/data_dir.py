@@ -224,7 +224,7 @@ def clear_dead_server(home: DataDir) -> None:
 
 
 def is_server_of(pid: int, pgdata: Path) -> bool:
-    """Return whether a process may be the server of a directory: it lives, and works there as far as is known."""
+    """Return whether a process may be the server of a directory: it lives and, if this is known, works there."""
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == pgdata
     except PermissionError:

@@ -361,7 +361,7 @@ async def update_member_list_times(conn: Connection, org_id: OrgId, lists: Seque
 
 
 async def add_implied_memberships(conn: Connection, org_id: OrgId, activity: Sequence[NewActivity]) -> None:
-    """Give authors without a stated membership an implied one that begins with their first message."""
+    """Give each author without a stated membership an implied one. It begins with the author's first message."""
     await projections.enqueue_nodes(conn, org_id, await _add_implied_memberships(conn, org_id, activity))
 
 
@@ -385,7 +385,10 @@ async def room_names(conn: Connection, org_id: OrgId, room_ids: Collection[RoomI
 
 @QUERIES.query
 async def find_rooms(conn: Connection, org_id: OrgId, word: str) -> list[RoomKey]:
-    """Return the rooms that a word may mean. The word is an id or its beginning, an external id, or a name."""
+    """Return the rooms that a word may mean.
+
+    The word is an id or its beginning, an external id, or a name with or without workspace.
+    """
     ...
 
 
@@ -393,7 +396,7 @@ async def find_rooms(conn: Connection, org_id: OrgId, word: str) -> list[RoomKey
 async def find_participants(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
     """Return the participants that a word may mean.
 
-    The word is an id or its beginning, an account id, or a known name.
+    The word is an id or its beginning, an account id, or a name that the viewer knows.
     """
     ...
 

@@ -1,4 +1,4 @@
-"""Embedding versions of an org: the current model, the next one while its vectors are made, the previous one."""
+"""Embedding versions of an org: the current model, the next one while its vectors are made, and the previous one."""
 
 from __future__ import annotations
 
@@ -176,7 +176,10 @@ async def is_behind(conn: Connection, org_id: OrgId, model: str) -> bool:
 
 @QUERIES.query
 async def progress(conn: Connection, org_id: OrgId, model: str | None, *, queue: str) -> EmbeddingProgress:
-    """Return how many messages and memories need a vector and have one of a model, and the work left in a queue."""
+    """Return how many messages and memories need a vector, and how many have a vector of a model.
+
+    Also return the work left in a queue.
+    """
     ...
 
 

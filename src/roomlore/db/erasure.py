@@ -442,7 +442,7 @@ async def keys_containing(conn: Connection, org_id: OrgId, strings: Collection[s
 async def messages_containing(
     conn: Connection, org_id: OrgId, platform: str, *, strings: Sequence[str]
 ) -> list[MessageId]:
-    """Return the messages of a platform that contain one of these strings, in any case, in a text or a structured field."""
+    """Return the messages of a platform with one of these strings in a text or a structured field, in any case."""
     ...
 
 

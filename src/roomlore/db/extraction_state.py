@@ -67,7 +67,7 @@ async def pending(conn: Connection, org_id: OrgId, *, now: datetime, limit: int)
 async def requested(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
 ) -> list[PendingConversation]:
-    """Return these conversations, even if they have not ended or were extracted from before."""
+    """Return these conversations, even if they have not ended or if memories were extracted from them before."""
     ...
 
 

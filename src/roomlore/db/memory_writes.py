@@ -171,7 +171,7 @@ async def is_sensitive(conn: Connection, org_id: OrgId, ids: Collection[MessageI
 
 
 async def find_inactive_match(conn: Connection, org_id: OrgId, place: DedupKey) -> MatchingMemory | None:
-    """Return the inactive memory with the text of a claim, or one that another extractor found in the same words."""
+    """Return the inactive memory with the text of a claim, or what another extractor found in the same words."""
     draft = place.draft
     if not draft.sources:
         return None
@@ -190,7 +190,10 @@ async def inactive_match(
     kind: MemoryKind,
     extractor: str | None,
 ) -> MatchingMemory | None:
-    """Return a memory from the first source of a claim: the inactive one with its text, or another extractor's."""
+    """Return a memory from the first source of a claim.
+
+    It is the inactive memory with the text of the claim, or a memory of another extractor.
+    """
     ...
 
 
@@ -308,7 +311,10 @@ async def attribute_values(
 async def supersession_overrides(
     conn: Connection, org_id: OrgId, ids: Collection[MemoryId]
 ) -> set[tuple[MemoryId, str]]:
-    """Return the memories that a person keeps beside others: pairs of a memory and the digest of the other's text."""
+    """Return which memories a person keeps beside others.
+
+    Each pair is a memory and the digest of the other memory's text.
+    """
     ...
 
 

@@ -267,9 +267,10 @@ async def drop_requests(conn: Connection, org_id: OrgId, source_ids: Collection[
 
 
 async def drop_with_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> tuple[int, int]:
-    """Delete the restrictions on messages and the requests in them; return the number of requests, and of tombstones.
+    """Delete the restrictions on messages, and the requests in them; return the number of requests, and of tombstones.
 
-    A request that restricts other people's messages leaves a tombstone without content, so that they stay restricted.
+    If a request restricts other people's messages, a tombstone without content stays, so that these messages stay
+    restricted.
     """
     await drop_restrictions(conn, org_id, ids)
     tombstones = await leave_tombstones(conn, org_id, ids)

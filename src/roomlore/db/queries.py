@@ -246,7 +246,10 @@ class DeclaredQuery:
         return {name: _plain(value)}
 
     def _item_of(self, name: str) -> Any:
-        """Return the record or tuple type of an argument or of the items of its list; else the argument's own type."""
+        """Return the type of the records or tuples that an argument holds.
+
+        If an argument is a list, this is the type of its items; otherwise it is the argument's own type.
+        """
         kind = self.types[name]
         parts = [part for part in get_args(kind) if part is not NoneType]
         item = parts[0] if len(parts) == 1 else kind

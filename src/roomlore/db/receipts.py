@@ -148,7 +148,7 @@ async def left_in_tombstones(conn: Connection, org_id: OrgId) -> list[Residual]:
 
 
 async def accounts_still_mentioned(conn: Connection, org_id: OrgId, *, at: datetime) -> int:
-    """Return how many of the accounts erased at a time are mentioned in messages from before it."""
+    """Of the accounts erased at the time `at`, return how many are still mentioned in messages received up to then."""
     digests = await erased_digests(conn, org_id, at=at)
     mentioned = await mentioned_accounts(conn, org_id, at=at)
     return sum(account_digest(org_id, (*account, "")) in digests for account in mentioned)

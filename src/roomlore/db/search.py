@@ -17,10 +17,11 @@ from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vector
 
 QUERIES = Queries("search")
 
-#: In filters of up to this many messages, an exact scan is as fast as the index and finds every match.
+#: If the rooms of a filter have at most this many messages, an exact scan is as fast as the index and finds every
+#: match.
 MAX_EXACT_SCAN = 20_000
 
-#: In filters of up to this many messages, all matches of each word are counted.
+#: If the rooms of a filter have at most this many messages, all matches of each word are counted.
 MAX_COUNTED = 20_000
 
 

@@ -25,7 +25,8 @@ class RoomPolicies:
     embedding_policy: EmbeddingPolicy
     #: The retention period; None is forever.
     retention_period: timedelta | None
-    #: When a new retention period starts; until then the old one holds and the change can be undone. None if it started.
+    #: When a new retention period starts. Until then, the old period applies and the change can be undone. None if the
+    #: new period has started.
     retention_starts_at: datetime | None
     current_retention_period: timedelta | None
     #: The number of messages that expire at that time; None if the new period has started.

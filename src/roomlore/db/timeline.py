@@ -286,7 +286,7 @@ async def of_conversation(
     limit: int,
     most: int,
 ) -> list[Message]:
-    """Return the messages of a conversation just before a position, newest first; up to `most` characters each."""
+    """Return the messages of a conversation just before a position, newest first, with up to `most` characters each."""
     ...
 
 
@@ -415,7 +415,7 @@ async def conversation_titles(
 async def conversations_around(
     conn: Connection, org_id: OrgId, room_id: RoomId, conversation: ConversationTitle, *, limit: int
 ) -> tuple[list[ConversationTitle], list[ConversationTitle]]:
-    """Return the visible conversations of a room that ended before and after a conversation, each nearest first."""
+    """Return the visible conversations of a room that ended before a conversation, and after it, each nearest first."""
     return (
         await earlier_conversations(conn, org_id, room_id, conversation, limit=limit),
         await later_conversations(conn, org_id, room_id, conversation, limit=limit),
