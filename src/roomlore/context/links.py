@@ -152,7 +152,7 @@ def attach(
 
 
 def escape_embeddings(text: str) -> str:
-    """Return the text with the `<` of each `<embedding` tag replaced by a full-width `＜`.
+    """Return the text with the `<` of each `<embedding` tag replaced by a full-width bracket.
 
     So a message cannot imitate such a tag.
     """
