@@ -2,6 +2,7 @@
 -- Each message has one effective reply. A message in a thread does not count as a reply to the root of the thread.
 -- Agreement and correction count only if the platform states which message they answer, or if a name was recognised
 -- with high confidence.
+-- Uses indexes: conversation_messages_in, replies_from
 with said as materialized (
   select conversation_messages.conversation_id, messages.id, messages.author_id, messages.author_kind, messages.sent_at, messages.body
   from conversation_messages

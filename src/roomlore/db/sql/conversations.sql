@@ -91,6 +91,7 @@ where held.conversation_id is not null;
 
 -- name: room_assignments
 -- The visibility rule runs once for each conversation of that time, not once for each message.
+-- Uses index: conversations_of_room
 select held.message_id, around.id
 from (
   select id

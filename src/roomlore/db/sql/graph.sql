@@ -47,6 +47,7 @@ limit %(limit)s;
 
 -- name: conversation_partners
 -- Only the first parent of each message is counted.
+-- Uses index: messages_by_author, replies_from, replies_to
 with said as materialized (
   select messages.id, messages.sent_at
   from messages

@@ -133,6 +133,7 @@ where org_id = %(org_id)s and queue = %(target)s;
 
 -- name: is_behind
 -- A projection is behind if some work has waited for more than half a minute, or if the server refused a subject.
+-- Uses index: work_asked
 select exists (
   select from work_queue
   where org_id = %(org_id)s

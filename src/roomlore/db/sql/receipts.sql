@@ -316,6 +316,7 @@ select digest from erased_accounts where org_id = %(org_id)s and erased_at = %(a
 -- name: pending_removals
 -- Work that is still queued. Clocks may differ by a minute. For a viewer's own receipt, only subjects with the viewer's
 -- own ids count, because other subjects may be hidden from the viewer.
+-- Uses index: work_asked
 select
   projection.target as store, projection.failing_since, projection.error,
   count(work_left.id) filter (where work_left.is_gone) as to_remove,

@@ -71,6 +71,7 @@ from context_window(
 -- name: thread_messages
 -- The walk goes up first, then down. Each reply is walked once, so threads are trees that never overlap. Each table is
 -- read row by row through an index, whatever the planner believes about its size.
+-- Uses indexes: replies_from, replies_to
 with recursive up as (
   select hit.id as member_id, edge.parent_id, edge.method, edge.confidence
   from unnest(%(ids)s::uuid[]) as hit (id)
@@ -148,6 +149,7 @@ select message_id, tokens from token_vectors(%(model)s, %(ids)s);
 
 -- name: newest_by_authors
 -- First the newest messages of each author are read, then the newest of these, so that no more is read than needed.
+-- Uses index: messages_by_author
 select message.id as message_id
 from (select (%(search_filter)s::search_filter).*) as filters
 cross join lateral (
@@ -205,6 +207,7 @@ limit %(limit)s;
 
 -- name: newest_in_rooms
 -- First the newest messages of each room are read, then the newest of these, so that no more is read than needed.
+-- Uses index: messages_in_order
 select message.id as message_id
 from (select (%(search_filter)s::search_filter).*) as filters
 cross join rooms

@@ -146,6 +146,7 @@ group by room_id;
 
 -- name: latencies
 -- `several` stands for reads that covered more than one room.
+-- Uses index: activity_log_timed
 select
   timed.action, coalesce(rooms.embedding_policy, 'several') as format,
   count(*) as reads,
