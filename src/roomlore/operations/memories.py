@@ -481,7 +481,7 @@ class MemoryBrowser:
     async def list_page(
         self, viewer: Viewer, *, limit: int = 50, before: str | None = None, **options: Unpack[MemoryOptions]
     ) -> MemoryListPage:
-        """Return the newest memories that the viewer may see, with facets; or the next ones, after the cursor `before`."""
+        """Return the newest memories that the viewer may see, or the ones after the cursor `before`, with facets."""
         reject_unknown_keywords("shelf", options, MemoryOptions)
         check_limit(limit)
         _check_options(options)
