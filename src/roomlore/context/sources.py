@@ -17,9 +17,9 @@ from roomlore.domain.records import Message, Reply
 class ListSource:
     """A `MessageSource` over messages and reply edges in memory, all of which are visible.
 
-    The messages may be in any order. If a message is given twice, a redacted copy is used, else the latest edit.
-    `Message.reply_to` is a stated edge, so it need not be among `replies`. If an edge is given twice, the one with the
-    higher confidence is used.
+    The messages may be in any order. If a message is given twice, a redacted copy is used; without a redacted copy, the
+    latest edit is used. `Message.reply_to` is a stated edge, so it need not be among `replies`. If an edge is given
+    twice, the edge with the higher confidence is used.
     """
 
     def __init__(self, messages: Iterable[Message], replies: Iterable[Reply] = ()) -> None:
@@ -94,7 +94,10 @@ class ListSource:
         return [self._by_id[key] for key in dict.fromkeys(ids) if key in self._by_id]
 
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
-        """Return reply edges with one of the ids at either end, the most confident first, then the newest."""
+        """Return reply edges with one of the ids at either end.
+
+        The most confident edges come first, then the newest.
+        """
         found = {(edge.child_id, edge.parent_id): edge for key in ids for edge in self._edges.get(key, ())}
         newest_first = sorted(found.values(), key=self._sort_key, reverse=True)
         return sorted(newest_first, key=lambda edge: -edge.confidence)[:limit]

@@ -323,9 +323,9 @@ async def close(conn: Connection, org_id: OrgId, conversation_id: ConversationId
 async def inherit_sensitivity(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, others: Collection[ConversationId]
 ) -> None:
-    """Make a conversation sensitive if it received messages from another that a person marked as sensitive.
+    """Make a conversation sensitive if it received messages from a conversation that a person marked as sensitive.
 
-    The participants of the other conversation who also wrote in this one still see it.
+    Participants of the marked conversation who also wrote in this conversation can still see it.
     """
     ...
 
@@ -334,7 +334,7 @@ async def inherit_sensitivity(
 async def inherit_label(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, others: Collection[ConversationId]
 ) -> None:
-    """Give a conversation the name that a person gave to another conversation, which it has absorbed."""
+    """Give a conversation the name that a person gave to another conversation, if it has absorbed that conversation."""
     ...
 
 

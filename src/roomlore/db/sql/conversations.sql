@@ -51,7 +51,7 @@ from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 cross join lateral messages_in(asked.id) as held (message_id)
 join messages as said on said.org_id = %(org_id)s and said.id = held.message_id
 group by asked.id, said.author_id
--- Not ordered by the first message of a participant: that may be a whisper.
+-- The order is not that of a participant's first message, because the first message may be a whisper.
 order by asked.id, count(*) desc, min(said.sent_at), min(said.sequence), said.author_id;
 
 -- name: message_ids
@@ -90,7 +90,7 @@ cross join lateral (select conversation_of(asked.id) as conversation_id offset 0
 where held.conversation_id is not null;
 
 -- name: room_assignments
--- The visibility rule runs once per conversation of that time, not once per message.
+-- The visibility rule runs once for each conversation of that time, not once for each message.
 -- Uses index: conversations_of_room
 select held.message_id, around.id
 from (
