@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from roomlore.conversations.open_conversations import (
     ARRIVAL_FEATURES,
@@ -29,6 +30,8 @@ WEIGHTS = Path(__file__).with_name("conversationmodel.npz")
 #: Messages that are read before the first of them is decided, and hypotheses that are kept meanwhile.
 LOOKAHEAD = 5
 BEAM = 4
+#: The longest pause in a conversation, in seconds: two weeks. Longer ones are rare even in slow rooms.
+LONGEST_PAUSE = 14 * 86_400
 #: A first option that is at least this probable is taken without a look at later messages.
 CERTAIN = 0.98
 #: The options of each hypothesis that are followed.
@@ -144,6 +147,7 @@ def _extended(
 ) -> tuple[Places, Array, Places]:
     """Return the best hypotheses with one more message: their labels, log probabilities and origins."""
     candidates = candidates_of(beam)
+    candidates[~_are_recent(step.arrival, beam, candidates)] = NO_LABEL
     pairs, own = features_of(step.arrival, beam, candidates)
     worth = model.log_probabilities(pairs, own, candidates) + chances[:, None]
     options = np.concatenate([candidates, np.full((len(beam), 1), step.number)], axis=1)
@@ -154,6 +158,12 @@ def _extended(
     kept = kept[values[kept] > _NEVER / 2]
     origins, chosen = rows[kept], best.ravel()[kept]
     return _with_label(beam[origins], options[origins, chosen]), values[kept], origins
+
+
+def _are_recent(seen: Arrival, beam: Places, candidates: Places) -> npt.NDArray[np.bool_]:
+    """Return (hypotheses, CANDIDATES): whether a message of each candidate is at most LONGEST_PAUSE old."""
+    recent = beam[:, seen.times >= seen.time - LONGEST_PAUSE]
+    return (candidates[:, :, None] == recent[:, None, :]).any(axis=2)
 
 
 def _with_label(beam: Places, labels: Places) -> Places:
