@@ -241,7 +241,7 @@ def fetcher(
         trigger: The message to answer. Default: at each call, the newest message that everybody in the room may read.
         budget: The maximum number of tokens.
         articles: Also read linked pages, over the network.
-        private: Whether to use everything that the viewer may read. The context may then not be posted.
+        private: Whether to use everything that the viewer may read. The context must then not be posted.
     """
 
     async def fetch() -> Context:

@@ -34,7 +34,7 @@ class ContextThread:
 async def complete_threads(
     source: MessageSource, expansion: Expansion, trigger: Message, *, limits: ExpansionLimits
 ) -> list[ContextThread]:
-    """Return the threads of all selected messages, including messages that the walk did not reach.
+    """Return the complete thread of each selected message, which may be larger than the expansion.
 
     It makes at most 2·M source calls, with M = `limits.max_messages`. Each call that returns something adds to a
     thread, and a thread with more than M messages is not followed further.

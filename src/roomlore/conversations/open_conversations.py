@@ -142,7 +142,7 @@ class TextProjections:
 
 @dataclass(frozen=True, slots=True)
 class ProjectedTexts:
-    """The vectors of the messages of a room, in order, with their projections."""
+    """The text vectors of the messages of a room, in order, and what the learned projections make of them."""
 
     vectors: Vectors
     before: Array

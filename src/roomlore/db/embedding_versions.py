@@ -136,7 +136,10 @@ async def has_pending(conn: Connection, org_id: OrgId) -> bool:
 async def record_reached(
     conn: Connection, org_id: OrgId, provider: str, *, model: str, dimensions: int
 ) -> None:
-    """Record that a provider works, and its model. Nothing is stored for a default provider that nobody chose."""
+    """Record that a provider works, and which model it has.
+
+    Nothing is stored for the default provider, unless the org switched to it.
+    """
     await _drop_unchosen(conn, org_id, provider)
     await _record_reached(conn, org_id, provider, model=model, dimensions=dimensions)
 

@@ -251,7 +251,7 @@ async def retry_changed(conn: Connection, org_id: OrgId, target: Target, tasks: 
 async def start_rebuild(
     conn: Connection, org_id: OrgId, target: Target, planned: NewIndex, *, is_lost: bool = False
 ) -> None:
-    """Start to build an index beside the index that searches read, or in place of a lost index."""
+    """Start to build a new index next to the current index, or instead of it if it is lost."""
     await begin_rebuild(conn, org_id, target, planned, is_lost=is_lost)
     await work_queue.wake(conn, target)
 

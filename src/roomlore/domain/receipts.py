@@ -37,7 +37,7 @@ class RetainedCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationCheck:
-    """How much of one thing the verification found. Any number but 0 is a fault."""
+    """How many items of one kind, such as messages, the verification still found. Any number but 0 is a fault."""
 
     store: StoreName
     what: str

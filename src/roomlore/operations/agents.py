@@ -183,7 +183,7 @@ class Agents:
             topic: The topic. Default: the label of the conversation.
             present: The participants. Default: the participants of the conversation.
             budget: The maximum number of tokens.
-            private: Include everything that the agent may see. The section may then not be posted.
+            private: Include everything that the agent may see. The section must then not be posted.
 
         Raises:
             BadInput: the viewer is not an agent, the budget is below 1, or some readers of the answer may not read the

@@ -418,7 +418,7 @@ class App:
             budget: The maximum number of tokens.
             limits: How far to search.
             articles: Also read linked pages, over the network.
-            private: Include everything that the viewer may read. The result may then not be posted.
+            private: Include everything that the viewer may read. The result must not be posted in a room.
         """
         from roomlore.operations.contexts import ContextOptions, Contexts
 
@@ -439,9 +439,9 @@ class App:
     ) -> SearchResult:
         """Return up to `limit` threads that match a question, best first, with the reasons.
 
-        Of large threads, return a part.
+        A large thread is returned only in part.
 
-        Authors and times that the question names filter the results, unless `filters` gives other ones.
+        If the question names an author or a time, the results are filtered by it, unless `filters` names another one.
 
         Args:
             viewer: Who searches.
@@ -450,7 +450,7 @@ class App:
             as_of: Search as if this message of the room were the last.
             filters: More filters.
             limit: The maximum number of threads.
-            private: Return everything that the viewer may read. The result may then not be posted.
+            private: Return everything that the viewer may read. The result must not be posted in a room.
         """
         from roomlore.operations.destination import Destination
 

@@ -28,7 +28,7 @@ class ContextOptions:
     limits: ExpansionLimits = DEFAULT_LIMITS
     #: Also read linked pages, over the network.
     articles: bool = False
-    #: Include everything that the viewer may read. The result may then not be posted.
+    #: Include everything that the viewer may read. The result must then not be posted.
     private: bool = False
 
 

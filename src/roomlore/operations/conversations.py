@@ -1,7 +1,7 @@
 """Conversations: reading them, and correcting which messages belong to which.
 
-A caller may change a conversation only if they see every message that the change involves, and the result shows them
-nothing new.
+A caller may change a conversation only if they see every message that the change involves, and if the change would show
+them no further message.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Imports of exports. Only this module knows every format."""
+"""Imports chat exports into the database. Only this module knows every format."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -1,6 +1,6 @@
 """Search and answers for a viewer, filtered by arguments and by what the question itself says.
 
-Modules that only answers or indexes need are imported late, so that a search starts quickly.
+Some modules are needed only for answers or for indexes. They are imported late, so that a search starts quickly.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def _add_memories(
 ) -> FallbackResult:
     """Return the result with its answer from the memories or from the history.
 
-    The history answers if it has quotes, and if it either fits better than the memories or no memory answers.
+    The history answers if it has quotes, and either no memory answers or its quotes fit better.
     """
     cited = [match for match in found if match.strength >= threshold][:MAX_CITATIONS]
     by_messages = max((quote.relevance for quote in history.cited), default=0.0)

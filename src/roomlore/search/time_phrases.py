@@ -182,7 +182,7 @@ def _month(fields: Fields, now: datetime) -> TimeRange:
 
 
 def _last_month(fields: Fields, now: datetime) -> TimeRange:
-    """Return the range of "last March", which is never the current month."""
+    """Return the range of a phrase such as "last March" or "this March". "last" never means the current month."""
     number, this = _month_number(fields["month"]), _unit_start("month", now, 0)
     year = this.year - (number > this.month if fields["which"] == "this" else number >= this.month)
     begin = this.replace(year=year, month=number)

@@ -46,7 +46,7 @@ class MemorySectionRequest(RequestBody):
     present: ShortTexts = Field(default_factory=list)
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_SECTION_BUDGET
     explain: bool = False
-    #: Whether the section may contain everything that the agent remembers. The section may then not be posted.
+    #: Whether the section may contain everything that the agent remembers. The section must then not be posted.
     private: bool = False
 
 

@@ -34,7 +34,7 @@ class QuestionRequest(RoomBody):
 
     question: Question
     #: Whether to use everything that the viewer may read, rather than only what everybody in the room may read. The
-    #: result may then not be posted in the room.
+    #: result must then not be posted in the room.
     private: bool = False
 
 
@@ -98,7 +98,7 @@ class ContextRequest(RequestBody):
     trigger: ShortText = LAST
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_BUDGET
     limits: ExpansionBody = Field(default_factory=ExpansionBody)
-    #: Whether to use everything that the viewer may read. The context may then not be posted.
+    #: Whether to use everything that the viewer may read. The context must then not be posted.
     private: bool = False
 
 
