@@ -60,10 +60,10 @@ def write(weights: Mapping[str, Array], path: Path, *, told: Mapping[str, str]) 
     hidden = graph.add("Mul", graph.add("Sub", "mask", one), far)
     hidden = graph.add("Unsqueeze", hidden, sizes["near"])
     for layer in LAYERS[:-1]:
-        rows = _layer(graph, weights, layer, rows, rows, hidden, sizes)
+        rows = _layer(graph, weights, layer, asking=rows, rows=rows, hidden=hidden, sizes=sizes)
     first = graph.add("Slice", rows, sizes["start"], sizes["end"], sizes["second"])
     asking = graph.add("Add", first, graph.keep("queries", weights["queries"]))
-    read = _layer(graph, weights, LAYERS[-1], asking, rows, hidden, sizes)
+    read = _layer(graph, weights, LAYERS[-1], asking=asking, rows=rows, hidden=hidden, sizes=sizes)
     chosen = graph.add("Gather", read, graph.keep("query_of", QUERY_OF.astype(np.int64)), axis=1)
     weighed = graph.add("Mul", chosen, graph.keep("heads/weight", weights["heads/weight"]))
     last = graph.keep("last", np.array([2], np.int64))
@@ -90,6 +90,7 @@ def _layer(
     graph: _Graph,
     weights: Mapping[str, Array],
     layer: int,
+    *,
     asking: str,
     rows: str,
     hidden: str,

@@ -14,7 +14,6 @@ NONE = INTENTS.index("none")
 PRECISION = 0.95
 #: One false alarm in this many ordinary messages is the most.
 ORDINARY = 5_000
-FEWEST = 20
 _ENDS = np.cumsum([len(ACTS), KEEP, len(INTENTS), len(SCOPES), len(RELATIONS)])
 
 
@@ -55,15 +54,6 @@ def threshold_of(scores: Array, labels: Array, precision: float = PRECISION) -> 
     return float(scores[order][np.flatnonzero(reached)[-1]]) if reached.any() else float("inf")
 
 
-def best_f1(scores: Array, labels: Array) -> tuple[float, float]:
-    """Return the best F1 and its threshold."""
-    order = np.argsort(-scores, kind="stable")
-    right = np.cumsum(labels[order])
-    values = 2 * right / (np.arange(1, len(order) + 1) + labels.sum())
-    best = int(values.argmax())
-    return float(values[best]), float(scores[order][best])
-
-
 def interval(figure: Callable[[Array], float], count: int) -> tuple[float, float]:
     """Return the interval with 95 % of the figures of 300 samples with repetition."""
     random = np.random.default_rng(3)
@@ -91,124 +81,115 @@ def alarm_threshold(ordinary: Array) -> float:
 
 def report(examples: Sequence[Example], outputs: Array, ordinary: Array | None = None) -> list[str]:
     """Return lines with the figures of examples; `ordinary` are scores of ordinary messages as requests."""
-    acts, keep, intent, scope, relation, answer = parts_of(outputs)
     found: list[str] = []
-
-    def rows_of(source: str, lang: str | None = None) -> Array:
-        return np.array(
-            [
-                place
-                for place, one in enumerate(examples)
-                if one.source == source and (lang is None or (one.lang == "en") == (lang == "en"))
-            ],
-            dtype=int,
-        )
-
-    rows = rows_of("requests")
-    if len(rows):
-        found += _requests(examples, rows, intent, scope, asks(outputs), ordinary)
-        for lang in ("en", "other"):
-            own = rows_of("requests", lang)
-            labels = np.array([examples[row].intent != NONE for row in own])
-            found.append(f"requests {lang}: AUC {auc(asks(outputs)[own], labels):.3f} n={len(own)}")
-    for source in ("acts", "rooms"):
-        rows = rows_of(source)
-        if len(rows):
-            found += _acts(examples, rows, acts, keep, source)
-    for lang in (None, "en", "other"):
-        rows = rows_of("pairs", lang)
-        if len(rows):
-            labels = np.array([examples[row].relation for row in rows])
-            chosen, surely = relation[rows].argmax(1), shares(relation[rows])[:, 0]
-            name = f"pairs {lang or 'all'}:"
-            found += [
-                _said(
-                    f"{name} replaces or not",
-                    lambda at, c=chosen, t=labels: float(((c == 0) == (t == 0))[at].mean()),
-                    len(rows),
-                ),
-                f"{name} of four {float((chosen == labels).mean()):.3f}, AUC replaces {auc(surely, labels == 0):.3f}",
-            ]
-    for source, lang in (("answers", None), ("answers", "en"), ("answers", "other"), ("room answers", None)):
-        rows = rows_of(source, lang)
-        if len(rows):
-            labels = np.array([examples[row].answer == 1 for row in rows])
-            scores = answer[rows, 0]
-            found.append(
-                _said(
-                    f"{source} {lang or 'all'}: AUC",
-                    lambda at, s=scores, t=labels: auc(s[at], t[at]),
-                    len(rows),
-                )
-            )
-            found.append(f"{source} {lang or 'all'}: right {float(((scores > 0) == labels).mean()):.3f}")
+    for source, read in (
+        ("requests", _requests),
+        ("acts", _acts),
+        ("rooms", _acts),
+        ("pairs", _pairs),
+        ("answers", _answers),
+        ("room answers", _answers),
+    ):
+        rows = [place for place, one in enumerate(examples) if one.source == source]
+        if not rows:
+            continue
+        own = [examples[row] for row in rows]
+        found += [f"{source}: {line}" for line in read(own, outputs[rows])]
+        if source == "requests" and ordinary is not None:
+            found += [f"requests: {line}" for line in _rare(own, outputs[rows], ordinary)]
+        if source in {"requests", "pairs", "answers"}:
+            for name, english in (("English", True), ("other languages", False)):
+                part = [place for place in rows if (examples[place].lang == "en") == english]
+                lines = read([examples[row] for row in part], outputs[part])
+                found.append(f"{source}, {name}: {lines[0]}")
     return found
 
 
-def _requests(
-    examples: Sequence[Example],
-    rows: Array,
-    intent: Array,
-    scope: Array,
-    surely: Array,
-    ordinary: Array | None,
-) -> list[str]:
-    labels = np.array([examples[row].intent for row in rows])
+def _requests(examples: Sequence[Example], outputs: Array) -> list[str]:
+    _, _, intent, scope, *_ = parts_of(outputs)
+    labels = np.array([one.intent for one in examples])
     real = labels != NONE
-    scores = surely[rows]
+    scores = asks(outputs)
     threshold = threshold_of(scores, real)
 
     def recall(at: Array) -> float:
         own = threshold_of(scores[at], real[at])
         return float((scores[at][real[at]] >= own).mean())
 
-    right = intent[rows][:, :NONE].argmax(1) == labels
-    scopes = np.array([examples[row].scope for row in rows])
+    right = intent[:, :NONE].argmax(1) == labels
+    scopes = np.array([one.scope for one in examples])
     known = scopes != UNKNOWN
-    found = [
-        f"requests: AUC {auc(scores, real):.3f}, threshold for precision {PRECISION}: {threshold:.4f}",
-        _said("requests: recall at precision .95", recall, len(rows)),
-        f"requests: intent right among requests {right[real].mean():.3f}",
-        f"requests: scope right {(scope[rows].argmax(1) == scopes)[known].mean():.3f}",
+    return [
+        f"AUC {auc(scores, real):.3f} n={len(examples)}",
+        _said(f"recall at precision {PRECISION} (threshold {threshold:.4f})", recall, len(examples)),
+        f"intent right among requests {right[real].mean():.3f}",
+        f"scope right {(scope.argmax(1) == scopes)[known].mean():.3f}",
     ]
-    if ordinary is not None:
-        alarm = alarm_threshold(ordinary)
-        above = scores >= alarm
-        found += [
-            f"ordinary messages: {int((ordinary >= threshold).sum())} of {len(ordinary)} above the threshold for precision",
-            f"requests: threshold with < 1 alarm in {ORDINARY} {alarm:.4f}",
-            _said(
-                "requests: recall at it",
-                lambda at: float(above[at][real[at]].mean()),
-                len(rows),
-            ),
-            f"requests: precision at it {real[above].mean():.3f}",
-        ]
-        for number, name in enumerate(INTENTS[:NONE]):
-            own = labels == number
-            found.append(f"requests: recall of {name} at it {above[own].mean():.3f} n={own.sum()}")
-    return found
 
 
-def _acts(examples: Sequence[Example], rows: Array, acts: Array, keep: Array, source: str) -> list[str]:
+def _rare(examples: Sequence[Example], outputs: Array, ordinary: Array) -> list[str]:
+    """Return what the threshold with few alarms among ordinary messages leaves of requests."""
+    labels = np.array([one.intent for one in examples])
+    real = labels != NONE
+    scores = asks(outputs)
+    usual = threshold_of(scores, real)
+    alarm = alarm_threshold(ordinary)
+    above = scores >= alarm
+
+    def recall(at: Array) -> float:
+        return float(above[at][real[at]].mean())
+
+    return [
+        f"{int((ordinary >= usual).sum())} of {len(ordinary)} ordinary messages above the threshold for precision",
+        _said(f"recall with < 1 alarm in {ORDINARY} (threshold {alarm:.4f})", recall, len(examples)),
+        f"precision at it {real[above].mean():.3f}",
+        *(
+            f"recall of {name} at it {above[labels == number].mean():.3f} n={int((labels == number).sum())}"
+            for number, name in enumerate(INTENTS[:NONE])
+        ),
+    ]
+
+
+def _pairs(examples: Sequence[Example], outputs: Array) -> list[str]:
+    relation = parts_of(outputs)[4]
+    labels = np.array([one.relation for one in examples])
+    chosen = relation.argmax(1)
+    right = (chosen == 0) == (labels == 0)
+    return [
+        _said("replaces or not, right", lambda at: float(right[at].mean()), len(examples)),
+        f"of four, right {float((chosen == labels).mean()):.3f}",
+        f"AUC of replaces {auc(shares(relation)[:, 0], labels == 0):.3f}",
+    ]
+
+
+def _answers(examples: Sequence[Example], outputs: Array) -> list[str]:
+    scores = parts_of(outputs)[5][:, 0]
+    labels = np.array([one.answer == 1 for one in examples])
+    return [
+        _said("AUC", lambda at: auc(scores[at], labels[at]), len(examples)),
+        f"right {float(((scores > 0) == labels).mean()):.3f}",
+    ]
+
+
+def _acts(examples: Sequence[Example], outputs: Array) -> list[str]:
+    acts, keep, *_ = parts_of(outputs)
     found: list[str] = []
-    labels = np.array([examples[row].acts for row in rows]) == 1
+    labels = np.array([one.acts for one in examples]) == 1
     areas: list[float] = []
-    best: list[float] = []
+    shared: list[float] = []
     for number, name in enumerate(ACTS):
         own = labels[:, number]
-        if own.sum() == 0:
+        if not own.any():
             continue
-        scores = acts[rows, number]
-        half = 2 * float((own & (scores > 0)).sum()) / max(1, int((scores > 0).sum() + own.sum()))
-        areas.append(auc(scores, own))
-        best.append(half)
-        found.append(f"{source}: {name} AUC {areas[-1]:.3f} F1 {half:.3f} n={own.sum()}")
-    kept = np.array([examples[row].keep for row in rows])
-    expected = shares(keep[rows]) @ np.arange(KEEP)
-    found += [
-        f"{source}: mean AUC {np.mean(areas):.3f}, mean F1 {np.mean(best):.3f} n={len(rows)}",
-        f"{source}: keep AUC of 2 and more {auc(expected, kept >= 2):.3f},"  # noqa: PLR2004  worth keeping
-        f" correlation {np.corrcoef(expected, kept)[0, 1]:.3f}, exact {(keep[rows].argmax(1) == kept).mean():.3f}",
+        chosen = acts[:, number] > 0
+        areas.append(auc(acts[:, number], own))
+        shared.append(2 * float((own & chosen).sum()) / max(1, int(chosen.sum() + own.sum())))
+        found.append(f"{name} AUC {areas[-1]:.3f} F1 {shared[-1]:.3f} n={int(own.sum())}")
+    kept = np.array([one.keep for one in examples])
+    expected = shares(keep) @ np.arange(KEEP)
+    return [
+        f"mean AUC {np.mean(areas):.3f}, mean F1 {np.mean(shared):.3f} n={len(examples)}",
+        *found,
+        f"keep: AUC of 2 and more {auc(expected, kept > 1):.3f}",
+        f"keep: correlation {np.corrcoef(expected, kept)[0, 1]:.3f}",
     ]
-    return found

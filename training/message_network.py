@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
-import jax
-import jax.numpy as jnp
+import jax as jax_library
 import numpy as np
-import onnx
-import optax
+import onnx as onnx_library
+import optax as optax_library
 
 from roomlore.models.local_embedding import open_session, with_output
 from roomlore.models.message_model import (
@@ -24,7 +22,9 @@ from roomlore.models.message_model import (
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
-#: JAX has partial types.
+#: The libraries have partial types, so their objects are untyped here.
+jax, optax, onnx = cast("Any", jax_library), cast("Any", optax_library), cast("Any", onnx_library)
+jnp = jax.numpy
 Weights = dict[str, Any]
 
 WIDTH, ATTENTION_HEADS = 384, 12
@@ -53,6 +53,8 @@ class Plan:
     """How the network learns."""
 
     steps: int
+    #: The mean number of examples of a batch.
+    mean_size: float
     rate: float = 2e-4
     head_rate: float = 1e-3
     decay: float = 0.02
@@ -70,7 +72,8 @@ class Plan:
     smoothing: float = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Batch:
     """Examples of about the same length, padded."""
 
@@ -138,7 +141,7 @@ def _drop(rows: Any, key: Any, share: float) -> Any:
     return jnp.where(kept, rows / (1 - share), 0.0)
 
 
-def _layer(weights: Weights, layer: int, asking: Any, rows: Any, far: Any, key: Any, share: float) -> Any:
+def _layer(weights: Weights, layer: int, *, asking: Any, rows: Any, far: Any, key: Any, share: float) -> Any:
     def split(part: str, of: Any) -> Any:
         made = _linear(weights, f"{layer}/{part}", of)
         return made.reshape(*made.shape[:2], ATTENTION_HEADS, -1)
@@ -155,15 +158,15 @@ def _layer(weights: Weights, layer: int, asking: Any, rows: Any, far: Any, key: 
     return _norm(weights, f"{layer}/norm_2", asking + inner)
 
 
-def forward(weights: Weights, states: Any, segments: Any, mask: Any, key: Any, share: float) -> Any:
+def forward(weights: Weights, batch: Batch, key: Any, share: float) -> Any:
     """Return the outputs for each example; the first token of the first text asks."""
-    rows = states + weights["segments"][segments]
-    far = (1 - mask) * _FAR
+    rows = batch.states.astype(jnp.float32) + weights["segments"][batch.segments]
+    far = (1 - batch.mask) * _FAR
     keys = jax.random.split(key, len(LAYERS) + 1)
     for layer, one in zip(LAYERS[:-1], keys, strict=False):
-        rows = _layer(weights, layer, rows, rows, far, one, share)
+        rows = _layer(weights, layer, asking=rows, rows=rows, far=far, key=one, share=share)
     asking = rows[:, :1] + weights["queries"]
-    read = _layer(weights, LAYERS[-1], asking, rows, far, keys[-2], share)
+    read = _layer(weights, LAYERS[-1], asking=asking, rows=rows, far=far, key=keys[-2], share=share)
     read = _drop(read, keys[-1], share)
     return jnp.einsum("bow,ow->bo", read[:, QUERY_OF], weights["heads/weight"]) + weights["heads/bias"]
 
@@ -174,9 +177,9 @@ def _choice(logits: Any, label: Any, smoothing: float) -> Any:
     return jnp.where(label >= 0, -(1 - smoothing) * right - smoothing * logs.mean(-1), 0.0)
 
 
-def _loss(weights: Weights, batch: Any, key: Any, plan: Plan, mean_size: float) -> Any:
-    states, segments, mask, acts, labels, weight = batch
-    out = forward(weights, states.astype(jnp.float32), segments, mask, key, plan.dropout)
+def _loss(weights: Weights, batch: Batch, key: Any, plan: Plan) -> Any:
+    acts, labels = batch.acts, batch.labels
+    out = forward(weights, batch, key, plan.dropout)
     ends = np.cumsum([len(ACTS), KEEP, len(INTENTS), len(SCOPES), len(RELATIONS)])
     for_acts, for_keep, for_intent, for_scope, for_relation, for_answer = jnp.split(out, ends, axis=1)
     smooth = plan.smoothing
@@ -191,20 +194,20 @@ def _loss(weights: Weights, batch: Any, key: Any, plan: Plan, mean_size: float) 
     loss += plan.answer * jnp.where(
         answer >= 0, optax.sigmoid_binary_cross_entropy(for_answer[:, 0], soft), 0.0
     )
-    return (loss * weight).sum() / mean_size
+    return (loss * batch.weight).sum() / plan.mean_size
 
 
 class Trainer:
     """Weights that learn from batches, and their running mean."""
 
-    def __init__(self, plan: Plan, mean_size: float, start: Weights | None = None) -> None:
+    def __init__(self, plan: Plan, start: Weights | None = None) -> None:
         self._plan = plan
         self.steps = plan.steps
-        self.weights = first_weights() if start is None else start
+        self.weights = first_weights() if start is None else jax.tree.map(jnp.copy, start)
         self.step = 0
         head = {name: name.split("/")[0] in {"heads", "queries", "segments"} for name in self.weights}
 
-        def rate(peak: float) -> optax.Schedule:
+        def rate(peak: float) -> Any:
             return optax.warmup_cosine_decay_schedule(0.0, peak, plan.warm_steps, plan.steps, peak / 20)
 
         self._rule = optax.chain(
@@ -217,27 +220,24 @@ class Trainer:
                 head,
             ),
         )
-        self._state = self._rule.init(self.weights)
-        self._update = jax.jit(partial(self._updated, mean_size=mean_size), donate_argnums=(0, 1, 2))
-        self.mean = jax.tree.map(jnp.copy, self.weights)
+        self._state: Any = self._rule.init(self.weights)
+        self._update = jax.jit(self._updated, donate_argnums=0)
+        self.mean: Weights = jax.tree.map(jnp.copy, self.weights)
 
-    def _updated(
-        self, weights: Weights, state: Any, mean: Weights, batch: Any, key: Any, mean_size: float
-    ) -> Any:
-        loss, slopes = jax.value_and_grad(_loss)(weights, batch, key, self._plan, mean_size)
+    def _updated(self, learnt: Any, batch: Batch, key: Any) -> Any:
+        weights, state, mean = learnt
+        loss, slopes = jax.value_and_grad(_loss)(weights, batch, key, self._plan)
         change, state = self._rule.update(slopes, state, weights)
         weights = optax.apply_updates(weights, change)
         share = self._plan.averaging
-        mean = jax.tree.map(lambda old, new: share * old + (1 - share) * new, mean, weights)
-        return weights, state, mean, loss
+        mean = {name: share * mean[name] + (1 - share) * new for name, new in weights.items()}
+        return (weights, state, mean), loss
 
     def learn(self, batch: Batch) -> float:
         """Take one step; return the loss."""
         key = jax.random.fold_in(jax.random.key(7), self.step)
-        parts = (batch.states, batch.segments, batch.mask, batch.acts, batch.labels, batch.weight)
-        self.weights, self._state, self.mean, loss = self._update(
-            self.weights, self._state, self.mean, parts, key
-        )
+        learnt, loss = self._update((self.weights, self._state, self.mean), batch, key)
+        self.weights, self._state, self.mean = learnt
         self.step += 1
         return float(loss)
 
@@ -255,11 +255,9 @@ class Trainer:
 
 
 _KEY = jax.random.key(0)
-_forward = jax.jit(forward, static_argnums=5)
+_forward = jax.jit(forward, static_argnums=3)
 
 
 def outputs(weights: Weights, batch: Batch) -> Array:
     """Return the outputs of a batch without dropout."""
-    return np.asarray(
-        _forward(weights, batch.states.astype(np.float32), batch.segments, batch.mask, _KEY, 0.0)
-    )
+    return np.asarray(_forward(weights, batch, _KEY, 0.0))

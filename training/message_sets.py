@@ -45,6 +45,8 @@ MINED = {"irc": 6_000, "sgd": 2_500, "tm4": 2_500, "topical": 3_000, "qmsum": 2_
 REAL_REQUESTS: frozenset[str] = frozenset()
 #: The data sets that only measure false alarms, and how many messages of each.
 MEASURED = {"irc-dev": 9_000, "friendsqa-scene-dev": 3_000, "locomo-dev": 3_000, "qmsum-val": 6_000}
+#: How much of the variants have other names, no punctuation, a slip of the keyboard.
+RENAMED, UNPUNCTUATED, MISTYPED = 0.5, 0.4, 0.4
 LONGEST_WORDS, FEWEST_CHARACTERS = 80, 2
 _PUNCTUATION = re.compile(r"[.,!?;:'\"…¿¡]+")
 _NAME = re.compile(r"\b[^\W\d_][\w'-]+\b")
@@ -88,7 +90,7 @@ def examples_of(author: str, held: Collection[str] = ()) -> list[Example]:
     if author in held:
         return []
     messages = [] if f"messages/{author}" in held else of_messages(SETS / author)
-    rooms = [] if f"rooms/{author}" in held else _of_rooms(author)
+    rooms = [] if f"rooms/{author}" in held else list(_of_rooms(author))
     return [*messages, *rooms]
 
 
@@ -301,11 +303,11 @@ def _plain(text: str) -> str:
 def varied(example: Example, pool: Sequence[str], chance: random.Random) -> Example:
     """Return an example with other names, a slip of the keyboard, or without punctuation."""
     texts = list(example.texts)
-    if chance.random() < 0.5 and example.source != "rooms":
+    if chance.random() < RENAMED and example.source != "rooms":
         texts = _renamed(texts, example.names, pool, chance)
-    if chance.random() < 0.4:
+    if chance.random() < UNPUNCTUATED:
         texts = [_PUNCTUATION.sub("", text) or text for text in texts]
-    if chance.random() < 0.4:
+    if chance.random() < MISTYPED:
         texts = [_mistyped(text, chance) for text in texts]
     return replace(example, texts=tuple(texts))
 

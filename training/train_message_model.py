@@ -11,13 +11,13 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
-import jax
 import numpy as np
 
 from training import corpora, message_export, message_measures, message_sets
 from training.message_batches import batches
-from training.message_network import Array, Plan, Trainer, Weights, outputs
+from training.message_network import Array, Plan, Trainer, Weights, jax, outputs
 from training.message_sets import Example
 from training.message_states import States
 
@@ -112,27 +112,29 @@ def steps_of(passes: Sequence[Sequence[Example]], states: States) -> int:
     return sum(1 for number, one in enumerate(passes) for _ in batches(one, states, seed=number))
 
 
-def part(
-    passes: Sequence[Sequence[Example]],
-    states: States,
-    work: Path,
-    name: str,
-    start: Weights | None,
-    rate: float,
-) -> Weights:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of the training; its checkpoint is named after it."""
+
+    name: str
+    rate: float
+    passes: Sequence[Sequence[Example]]
+    start: Weights | None = None
+
+
+def train(part: Part, states: States, work: Path) -> Weights:
     """Return the averaged weights after one part of the training."""
-    steps = steps_of(passes, states)
-    mean_size = sum(map(len, passes)) / steps
-    plan = Plan(steps=steps, rate=rate)
-    trainer = Trainer(plan, mean_size, start)
-    _say(f"{name}: {len(passes[0])} examples a pass, {steps} steps")
-    learn(trainer, passes, states, work / f"{name}.npz")
+    steps = steps_of(part.passes, states)
+    plan = Plan(steps=steps, mean_size=sum(map(len, part.passes)) / steps, rate=part.rate)
+    trainer = Trainer(plan, part.start)
+    _say(f"{part.name}: {len(part.passes[0])} examples a pass, {steps} steps")
+    learn(trainer, part.passes, states, work / f"{part.name}.npz")
     return trainer.mean
 
 
 def second_passes(learnt: Learnt, ordinary: Sequence[Example], scores: Array) -> list[list[Example]]:
     """Return the passes of the second part, with the false alarms of the first among ordinary messages."""
-    order = np.argsort(-scores)
+    order = _highest(scores)
     alarms = [ordinary[row] for row in order[:FALSE_ALARMS]]
     rest = [ordinary[row] for row in order[FALSE_ALARMS:]]
     chance = random.Random(5)  # noqa: S311  not a secret
@@ -142,9 +144,13 @@ def second_passes(learnt: Learnt, ordinary: Sequence[Example], scores: Array) ->
     ]
 
 
+def _highest(scores: Array) -> list[int]:
+    return [int(row) for row in np.argsort(-scores, kind="stable")]
+
+
 def _show(examples: Sequence[Example], scores: Array, path: Path) -> None:
     """Write the ordinary messages that look most like requests, for people to read."""
-    rows = np.argsort(-scores)[:SHOWN]
+    rows = _highest(scores)[:SHOWN]
     told = [
         {
             "score": round(float(scores[row]), 4),
@@ -184,7 +190,7 @@ def main() -> None:
     held_first = message_sets.held_examples(not_first)
     states.add(_texts([*learnt.examples, *learnt.variants, *held_first]))
     passes = [one_pass(learnt, number) for number in range(FIRST_PASSES)]
-    first = part(passes, states, options.work, "first", None, FIRST_RATE)
+    first = train(Part(name="first", rate=FIRST_RATE, passes=passes), states, options.work)
     if held_first:
         _tell(
             "after the first part", message_measures.report(held_first, outputs_of(first, held_first, states))
@@ -198,8 +204,10 @@ def main() -> None:
     learnt = learnt_of(options.hold)
     states.add(_texts([*learnt.examples, *learnt.variants]))
     passes = second_passes(learnt, ordinary, scores)
-    weights = part(passes, states, options.work, "second", first, SECOND_RATE)
-    np.savez(options.work / "weights.npz", **{name: np.asarray(value) for name, value in weights.items()})
+    second = Part(name="second", rate=SECOND_RATE, passes=passes, start=first)
+    weights = train(second, states, options.work)
+    shipped: dict[str, Array] = {name: np.asarray(value) for name, value in weights.items()}
+    np.savez(options.work / "weights.npz", **cast("dict[str, Any]", shipped))
 
     measured = message_sets.measured(options.bench)
     states.add(_texts(measured))
@@ -211,7 +219,7 @@ def main() -> None:
         _tell("at the end", message_measures.report(held, found, alarms))
         threshold = max(threshold, message_measures.request_threshold(held, found))
     message_export.write(
-        {name: np.asarray(value) for name, value in weights.items()},
+        shipped,
         options.out,
         told={"request_threshold": f"{threshold:.6f}"},
     )
