@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from roomlore.models.message_model import ACTS, INTENTS, KEEP, RELATIONS, SCOPES
 from training.message_sets import UNKNOWN, Example
@@ -35,12 +36,7 @@ def asks(outputs: Array) -> Array:
 
 def auc(scores: Array, labels: Array) -> float:
     """Return how often a right one scores above a wrong one."""
-    order = np.argsort(scores, kind="stable")
-    ranks = np.empty(len(scores))
-    ranks[order] = np.arange(1, len(scores) + 1)
-    for value in np.unique(scores):
-        same = scores == value
-        ranks[same] = ranks[same].mean()
+    ranks: Array = np.asarray(rankdata(scores))
     right = int(labels.sum())
     wrong = len(labels) - right
     return float((ranks[labels].sum() - right * (right + 1) / 2) / max(1, right * wrong))

@@ -224,19 +224,20 @@ class Trainer:
         self._update = jax.jit(self._updated, donate_argnums=0)
         self.mean: Weights = jax.tree.map(jnp.copy, self.weights)
 
-    def _updated(self, learnt: Any, batch: Batch, key: Any) -> Any:
+    def _updated(self, learnt: Any, batch: Batch, step: Any) -> Any:
         weights, state, mean = learnt
+        key = jax.random.fold_in(jax.random.key(7), step)
         loss, slopes = jax.value_and_grad(_loss)(weights, batch, key, self._plan)
         change, state = self._rule.update(slopes, state, weights)
         weights = optax.apply_updates(weights, change)
-        share = self._plan.averaging
+        # The mean begins short, so that the first weights do not stay in it.
+        share = jnp.minimum(self._plan.averaging, (1 + step) / (10 + step))
         mean = {name: share * mean[name] + (1 - share) * new for name, new in weights.items()}
         return (weights, state, mean), loss
 
     def learn(self, batch: Batch) -> float:
         """Take one step; return the loss."""
-        key = jax.random.fold_in(jax.random.key(7), self.step)
-        learnt, loss = self._update((self.weights, self._state, self.mean), batch, key)
+        learnt, loss = self._update((self.weights, self._state, self.mean), batch, np.int32(self.step))
         self.weights, self._state, self.mean = learnt
         self.step += 1
         return float(loss)

@@ -28,7 +28,7 @@ VARIED, ALONE = 0.4, 0.15
 FIRST_PASSES, SECOND_PASSES = 3, 3
 #: The ordinary messages that look most like requests, and some others, go into every pass of the second part.
 FALSE_ALARMS, OTHERS = 1_200, 800
-FIRST_RATE, SECOND_RATE = 2e-4, 1.5e-4
+FIRST_RATE, SECOND_RATE = 2e-4, 2.5e-4
 #: How many of the ordinary messages that look most like requests are written down.
 SHOWN = 300
 
@@ -122,14 +122,14 @@ class Part:
     start: Weights | None = None
 
 
-def train(part: Part, states: States, work: Path) -> Weights:
-    """Return the averaged weights after one part of the training."""
+def train(part: Part, states: States, work: Path) -> Trainer:
+    """Return the network after one part of the training."""
     steps = steps_of(part.passes, states)
     plan = Plan(steps=steps, mean_size=sum(map(len, part.passes)) / steps, rate=part.rate)
     trainer = Trainer(plan, part.start)
     _say(f"{part.name}: {len(part.passes[0])} examples a pass, {steps} steps")
     learn(trainer, part.passes, states, work / f"{part.name}.npz")
-    return trainer.mean
+    return trainer
 
 
 def second_passes(learnt: Learnt, ordinary: Sequence[Example], scores: Array) -> list[list[Example]]:
@@ -190,7 +190,7 @@ def main() -> None:
     held_first = message_sets.held_examples(not_first)
     states.add(_texts([*learnt.examples, *learnt.variants, *held_first]))
     passes = [one_pass(learnt, number) for number in range(FIRST_PASSES)]
-    first = train(Part(name="first", rate=FIRST_RATE, passes=passes), states, options.work)
+    first = train(Part(name="first", rate=FIRST_RATE, passes=passes), states, options.work).weights
     if held_first:
         _tell(
             "after the first part", message_measures.report(held_first, outputs_of(first, held_first, states))
@@ -205,7 +205,7 @@ def main() -> None:
     states.add(_texts([*learnt.examples, *learnt.variants]))
     passes = second_passes(learnt, ordinary, scores)
     second = Part(name="second", rate=SECOND_RATE, passes=passes, start=first)
-    weights = train(second, states, options.work)
+    weights = train(second, states, options.work).mean
     shipped: dict[str, Array] = {name: np.asarray(value) for name, value in weights.items()}
     np.savez(options.work / "weights.npz", **cast("dict[str, Any]", shipped))
 
