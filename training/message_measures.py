@@ -15,6 +15,8 @@ NONE = INTENTS.index("none")
 PRECISION = 0.95
 #: One false alarm in this many ordinary messages is the most.
 ORDINARY = 5_000
+#: An F1 that is this much below the best is as good.
+NEARLY = 0.01
 _ENDS = np.cumsum([len(ACTS), KEEP, len(INTENTS), len(SCOPES), len(RELATIONS)])
 
 
@@ -67,6 +69,23 @@ def request_threshold(examples: Sequence[Example], outputs: Array) -> float:
     rows = [place for place, one in enumerate(examples) if one.source == "requests"]
     real = np.array([examples[row].intent != NONE for row in rows])
     return threshold_of(asks(outputs)[rows], real)
+
+
+def act_thresholds(examples: Sequence[Example], outputs: Array) -> dict[str, float]:
+    """Return for each act the probability with the best F1 on examples of acts."""
+    rows = [place for place, one in enumerate(examples) if one.source == "acts"]
+    labels = np.array([examples[row].acts for row in rows]) == 1
+    scores = 1 / (1 + np.exp(-parts_of(outputs[rows])[0]))
+    return {name: _best(scores[:, number], labels[:, number]) for number, name in enumerate(ACTS)}
+
+
+def _best(scores: Array, labels: Array) -> float:
+    """Return the threshold with the best F1: the middle of those that are nearly as good, which few labels shift less."""
+    order = np.argsort(-scores, kind="stable")
+    right = np.cumsum(labels[order])
+    shared = 2 * right / (np.arange(1, len(order) + 1) + labels.sum())
+    good = scores[order][shared >= shared.max() - NEARLY]
+    return float(good.max() + good.min()) / 2
 
 
 def alarm_threshold(ordinary: Array) -> float:
@@ -177,14 +196,15 @@ def _acts(examples: Sequence[Example], outputs: Array) -> list[str]:
         own = labels[:, number]
         if not own.any():
             continue
-        chosen = acts[:, number] > 0
+        best = _best(acts[:, number], own)
+        chosen = acts[:, number] >= best
         areas.append(auc(acts[:, number], own))
         shared.append(2 * float((own & chosen).sum()) / max(1, int(chosen.sum() + own.sum())))
-        found.append(f"{name} AUC {areas[-1]:.3f} F1 {shared[-1]:.3f} n={int(own.sum())}")
+        found.append(f"{name} AUC {areas[-1]:.3f} best F1 {shared[-1]:.3f} n={int(own.sum())}")
     kept = np.array([one.keep for one in examples])
     expected = shares(keep) @ np.arange(KEEP)
     return [
-        f"mean AUC {np.mean(areas):.3f}, mean F1 {np.mean(shared):.3f} n={len(examples)}",
+        f"mean AUC {np.mean(areas):.3f}, mean best F1 {np.mean(shared):.3f} n={len(examples)}",
         *found,
         f"keep: AUC of 2 and more {auc(expected, kept > 1):.3f}",
         f"keep: correlation {np.corrcoef(expected, kept)[0, 1]:.3f}",

@@ -213,15 +213,16 @@ def main() -> None:
     states.add(_texts(measured))
     alarms = message_measures.asks(outputs_of(weights, measured, states))
     _show(measured, alarms, options.work / "measured.jsonl")
-    threshold = message_measures.alarm_threshold(alarms)
+    told = {"request_threshold": message_measures.alarm_threshold(alarms)}
     if held:
         found = outputs_of(weights, held, states)
         _tell("at the end", message_measures.report(held, found, alarms))
-        threshold = max(threshold, message_measures.request_threshold(held, found))
+        needed = message_measures.request_threshold(held, found)
+        told["request_threshold"] = max(told["request_threshold"], needed)
+        thresholds = message_measures.act_thresholds(held, found)
+        told |= {f"act_threshold/{name}": threshold for name, threshold in thresholds.items()}
     message_export.write(
-        shipped,
-        options.out,
-        told={"request_threshold": f"{threshold:.6f}"},
+        shipped, options.out, told={name: f"{threshold:.6f}" for name, threshold in told.items()}
     )
 
 

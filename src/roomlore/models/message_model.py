@@ -84,6 +84,8 @@ class MessageReading:
 
     #: For each of `ACTS`; a message can have several.
     acts: dict[str, float]
+    #: The acts that are likely enough, the likeliest first; can be empty.
+    does: tuple[str, ...]
     #: How much it is worth remembering, 0 to 3: the expected value.
     keep: float
     #: For each of `INTENTS`; they sum to 1.
@@ -126,6 +128,7 @@ class MessageModel:
         if told.get("version") != _VERSION:
             raise ModelUnavailable(f"{_FILE.name} is of another version than this program", cure=_CURE)
         self._threshold = float(told["request_threshold"])
+        self._act_thresholds = {act: float(told.get(f"act_threshold/{act}", 0.5)) for act in ACTS}
         self._digest = told["digest"]
 
     @classmethod
@@ -182,6 +185,7 @@ class MessageModel:
         return [
             MessageReading(
                 acts=_named(ACTS, acts[row]),
+                does=self._does(_named(ACTS, acts[row])),
                 keep=float(expected[row]),
                 intents=_named(INTENTS, intents[row]),
                 scopes=_named(SCOPES, scopes[row]),
@@ -210,6 +214,10 @@ class MessageModel:
             for pair in pairs
         ]
         return _softmax(_parts(self._outputs(items, states or {}))[4])
+
+    def _does(self, acts: Mapping[str, float]) -> tuple[str, ...]:
+        likely = [act for act in ACTS if acts[act] >= self._act_thresholds[act]]
+        return tuple(sorted(likely, key=acts.__getitem__, reverse=True))
 
     def _request(self, intents: Array) -> str | None:
         if 1 - intents[_NO_REQUEST] < self._threshold:
