@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from roomlore.models.message_model import BOT_MESSAGE, CONTEXT_TOKENS, MESSAGE, TEXT_TOKENS
+from roomlore.models.message_model import TextsTogether
 from training.message_network import WIDTH, Array, Batch
 from training.message_sets import Example
 from training.message_states import States
@@ -15,16 +15,11 @@ from training.message_states import States
 LENGTHS = (12, 18, 26, 38, 64, 192)
 #: Tokens of a batch, with padding.
 BATCH_TOKENS = 1_024
-_MESSAGES = (MESSAGE, BOT_MESSAGE)
-
-
-def limit(segments: Sequence[int], place: int) -> int:
-    """Return how many tokens of a text are read."""
-    return CONTEXT_TOKENS if place and segments[0] in _MESSAGES else TEXT_TOKENS
 
 
 def _parts(example: Example, states: States) -> list[Array]:
-    return [states.of(text)[: limit(example.segments, place)] for place, text in enumerate(example.texts)]
+    together = TextsTogether(texts=example.texts, segments=example.segments)
+    return [states.of(text)[: together.limit(place)] for place, text in enumerate(example.texts)]
 
 
 def batches(

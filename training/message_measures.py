@@ -1,6 +1,6 @@
 """Figures of the message model: how well its outputs separate what is labelled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,25 +144,54 @@ def _requests(examples: Sequence[Example], outputs: Array) -> list[str]:
 
 def _rare(examples: Sequence[Example], outputs: Array, ordinary: Array) -> list[str]:
     """Return what the threshold with few alarms among ordinary messages leaves of requests."""
-    labels = np.array([one.intent for one in examples])
-    real = labels != NONE
-    scores = asks(outputs)
-    usual = threshold_of(scores, real)
+    real = np.array([one.intent != NONE for one in examples])
+    usual = threshold_of(asks(outputs), real)
     alarm = alarm_threshold(ordinary)
-    above = scores >= alarm
+    alarms = int((ordinary >= usual).sum())
+    return [
+        f"{alarms} of {len(ordinary)} ordinary messages above the threshold for precision",
+        f"threshold with < 1 alarm in {ORDINARY}: {alarm:.4f}",
+        *at_threshold(examples, outputs, alarm),
+    ]
+
+
+def at_threshold(examples: Sequence[Example], outputs: Array, threshold: float) -> list[str]:
+    """Return what a threshold finds of the requests among examples."""
+    rows = [place for place, one in enumerate(examples) if one.source == "requests"]
+    if not rows:
+        return []
+    labels = np.array([examples[row].intent for row in rows])
+    real = labels != NONE
+    above = asks(outputs)[rows] >= threshold
 
     def recall(at: Array) -> float:
         return float(above[at][real[at]].mean())
 
     return [
-        f"{int((ordinary >= usual).sum())} of {len(ordinary)} ordinary messages above the threshold for precision",
-        _said(f"recall with < 1 alarm in {ORDINARY} (threshold {alarm:.4f})", recall, len(examples)),
+        _said(f"recall at {threshold:.4f}", recall, len(rows)),
         f"precision at it {real[above].mean():.3f}",
         *(
             f"recall of {name} at it {above[labels == number].mean():.3f} n={int((labels == number).sum())}"
             for number, name in enumerate(INTENTS[:NONE])
         ),
     ]
+
+
+def acts_at(examples: Sequence[Example], outputs: Array, thresholds: Mapping[str, float]) -> list[str]:
+    """Return the F1 of each act with the thresholds, and how often a message got one of its acts as the likeliest."""
+    rows = [place for place, one in enumerate(examples) if one.source == "acts"]
+    if not rows:
+        return []
+    labels = np.array([examples[row].acts for row in rows]) == 1
+    likely = 1 / (1 + np.exp(-parts_of(outputs[rows])[0]))
+    found: list[str] = []
+    shared: list[float] = []
+    for number, name in enumerate(ACTS):
+        own, chosen = labels[:, number], likely[:, number] >= thresholds[name]
+        shared.append(2 * float((own & chosen).sum()) / max(1, int(chosen.sum() + own.sum())))
+        found.append(f"acts: {name} F1 with its threshold {shared[-1]:.3f}")
+    first = labels[np.arange(len(rows)), likely.argmax(1)]
+    return [f"acts: mean F1 {np.mean(shared):.3f}, likeliest act right {first.mean():.3f}", *found]
 
 
 def _pairs(examples: Sequence[Example], outputs: Array) -> list[str]:

@@ -43,6 +43,7 @@ OUTPUTS = len(ACTS) + KEEP + len(INTENTS) + len(SCOPES) + len(RELATIONS) + 1
 MESSAGE, BOT_MESSAGE, OWN_BEFORE, OTHER_BEFORE, OWN_EARLIER, OTHER_EARLIER = range(6)
 LATER, EARLIER_OWN, EARLIER_OTHER, ANSWER, QUESTION = range(6, 11)
 SEGMENTS = 11
+_MESSAGES = (MESSAGE, BOT_MESSAGE)
 
 #: A request is one if the probability of all intents but `none` is above the threshold of the weights file.
 _NO_REQUEST = INTENTS.index("none")
@@ -106,13 +107,16 @@ class StatementPair:
     same_author: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """What is read in one go: texts, and the segment and the longest length of each."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextsTogether:
+    """Texts that are read in one go, first the one that is read, and the segment of each."""
 
     texts: tuple[str, ...]
     segments: tuple[int, ...]
-    limits: tuple[int, ...]
+
+    def limit(self, place: int) -> int:
+        """Return how many tokens of a text are read."""
+        return CONTEXT_TOKENS if place and self.segments[0] in _MESSAGES else TEXT_TOKENS
 
 
 class MessageModel:
@@ -128,7 +132,9 @@ class MessageModel:
         if told.get("version") != _VERSION:
             raise ModelUnavailable(f"{_FILE.name} is of another version than this program", cure=_CURE)
         self._threshold = float(told["request_threshold"])
-        self._act_thresholds = {act: float(told.get(f"act_threshold/{act}", 0.5)) for act in ACTS}
+        self._act_thresholds: dict[str, float] = {
+            act: float(told.get(f"act_threshold/{act}", 0.5)) for act in ACTS
+        }
         self._digest = told["digest"]
 
     @classmethod
@@ -162,6 +168,11 @@ class MessageModel:
         """The probability from which on a message counts as a request."""
         return self._threshold
 
+    @property
+    def act_thresholds(self) -> Mapping[str, float]:
+        """The probability from which on a message does each of `ACTS`."""
+        return self._act_thresholds
+
     def read(
         self, messages: Sequence[MessageInContext], *, states: Mapping[str, Vectors] | None = None
     ) -> list[MessageReading]:
@@ -172,14 +183,13 @@ class MessageModel:
             states: What `LocalEmbedder.embed_with_states` returned for texts that are embedded already.
         """
         items = [
-            _Item(
-                (message.text, *(text for text, _ in message.before[:CONTEXT])),
-                segments_of(message),
-                (TEXT_TOKENS, CONTEXT_TOKENS, CONTEXT_TOKENS),
+            TextsTogether(
+                texts=(message.text, *(text for text, _ in message.before[:CONTEXT])),
+                segments=segments_of(message),
             )
             for message in messages
         ]
-        acts, keep, intents, scopes, *_ = _parts(self._outputs(items, states or {}))
+        acts, keep, intents, scopes, *_ = _parts(self.outputs(items, states=states))
         acts, keep, intents, scopes = _sigmoid(acts), _softmax(keep), _softmax(intents), _softmax(scopes)
         expected = keep @ np.arange(KEEP)
         return [
@@ -198,22 +208,23 @@ class MessageModel:
         self, pairs: Sequence[tuple[str, str]], *, states: Mapping[str, Vectors] | None = None
     ) -> Array:
         """Return for each pair of a question and a text the probability that the text answers it."""
-        items = [_Item((text, question), (ANSWER, QUESTION), (TEXT_TOKENS,) * 2) for question, text in pairs]
-        return _sigmoid(_parts(self._outputs(items, states or {}))[5][:, 0])
+        items = [
+            TextsTogether(texts=(text, question), segments=(ANSWER, QUESTION)) for question, text in pairs
+        ]
+        return _sigmoid(_parts(self.outputs(items, states=states))[5][:, 0])
 
     def relations(
         self, pairs: Sequence[StatementPair], *, states: Mapping[str, Vectors] | None = None
     ) -> Array:
         """Return for each pair the probabilities of `RELATIONS`: what the later text does to the earlier one."""
         items = [
-            _Item(
-                (pair.later, pair.earlier),
-                (LATER, EARLIER_OWN if pair.same_author else EARLIER_OTHER),
-                (TEXT_TOKENS,) * 2,
+            TextsTogether(
+                texts=(pair.later, pair.earlier),
+                segments=(LATER, EARLIER_OWN if pair.same_author else EARLIER_OTHER),
             )
             for pair in pairs
         ]
-        return _softmax(_parts(self._outputs(items, states or {}))[4])
+        return _softmax(_parts(self.outputs(items, states=states))[4])
 
     def _does(self, acts: Mapping[str, float]) -> tuple[str, ...]:
         likely = [act for act in ACTS if acts[act] >= self._act_thresholds[act]]
@@ -224,15 +235,17 @@ class MessageModel:
             return None
         return INTENTS[int(np.delete(intents, _NO_REQUEST).argmax())]
 
-    def _outputs(self, items: Sequence[_Item], known: Mapping[str, Vectors]) -> Array:
+    def outputs(
+        self, items: Sequence[TextsTogether], *, states: Mapping[str, Vectors] | None = None
+    ) -> Array:
+        """Return the outputs of the network as they are, one row per item."""
+        known = states or {}
         missing = list(dict.fromkeys(text for item in items for text in item.texts if text not in known))
-        found = dict(known) | dict(
-            zip(missing, self._embedder.embed_with_states(missing).states if missing else [], strict=True)
-        )
+        new = self._embedder.embed_with_states(missing).states if missing else []
+        found = {**known, **dict(zip(missing, new, strict=True))}
         outputs = np.empty((len(items), OUTPUTS), np.float32)
         parts = [
-            [found[text][:limit] for text, limit in zip(item.texts, item.limits, strict=False)]
-            for item in items
+            [found[text][: item.limit(place)] for place, text in enumerate(item.texts)] for item in items
         ]
         for rows in _batches([sum(map(len, each)) for each in parts]):
             outputs[rows] = self._run([items[row].segments for row in rows], [parts[row] for row in rows])
