@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from roomlore.conversations.disentangler import link_all
 from roomlore.conversations.features import FeatureExtractor
+from roomlore.conversations.reply_linker import link_all
 from roomlore.conversations.reply_model import ReplyModel
 from roomlore.conversations.window import WINDOW, Window
 from roomlore.domain.ids import MessageId

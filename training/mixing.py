@@ -43,6 +43,8 @@ _REACTIONS = (
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LONGEST_SILENCE = 4 * 86_400
+#: Between two conversations of a room that sleeps: up to three months.
+_LONGEST_SLEEP = 90 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class _Room:
         self.says_turn = chance.choice((0, 0.05, 0.1, 0.4))
         self.splits = chance.choice((0, 0.2, 0.6))
         self.bot = chance.choice(_BOT_NAMES) if chance.random() < 0.5 else None
+        #: How often the room sleeps between two conversations.
+        self.sleeps = random.Random(self.pace)  # noqa: S311  not a secret
         self.lower = {name: chance.random() < 0.4 for name in (*_NAMES, *_BOT_NAMES)}
 
     def spread(self, middle: float, spread: float) -> float:
@@ -185,6 +189,8 @@ def _room(chance: random.Random, sources: Sequence[dict[str, Any]]) -> list[Line
 
     def silence() -> float:
         far = max(room.spread(max(2_400, room.pace * 20), 0.9), room.pace * 4)
+        if room.sleeps.random() < 0.4:
+            return min(far * room.sleeps.choice((5, 20, 100, 500)), _LONGEST_SLEEP)
         return min(far, _LONGEST_SILENCE)
 
     def breath() -> float:

@@ -1,10 +1,10 @@
 """Learns from vectors of texts how well a text starts a conversation, and how well it continues another text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from roomlore.conversations.open_conversations import TextProjections
 from roomlore.conversations.window import Array
 from roomlore.domain.vectors import Vectors
 from training.mixing import Line
@@ -16,17 +16,6 @@ _COSINE = np.float32(5.0)
 _CHOICES, _OPEN = 8, 5
 _EPOCHS, _BATCH, _RATE = 30, 256, 0.003
 _START_STEPS, _START_RATE = 400, 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class TextProjections:
-    """The learned arrays that project the vector of a text to the features of the model."""
-
-    #: (dimensions, RANK) each: a text continues another if the product of both projections is large.
-    before: Array
-    after: Array
-    #: (dimensions,)
-    start: Array
 
 
 class _Adam:

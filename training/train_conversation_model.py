@@ -6,6 +6,7 @@ set in the format of `python -m evaluation`. A conversation teaches either the t
 """
 
 import argparse
+import gzip
 import hashlib
 import json
 import random
@@ -21,33 +22,33 @@ import numpy as np
 
 from evaluation.clustering import Assignment, score_conversations
 from evaluation.datasets import GoldConversation
-from roomlore.conversations import reply_model
-from roomlore.conversations.features import FeatureExtractor
-from roomlore.conversations.window import WINDOW, Array, ConversationMessage, Window
-from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.domain.vectors import Vectors
-from roomlore.models.local_embedding import LocalEmbedder
-from training import mixing, network, text_projections, written_rooms
-from training.conversation_model import ConversationModel, Step, empty_labels, load_from, settle
-from training.corpora import HELD_OUT
-from training.mixing import Line
-from training.open_conversations import (
+from roomlore.conversations.conversation_model import ConversationModel, Step, load_from, settle, window_of
+from roomlore.conversations.open_conversations import (
     CANDIDATES,
     NO_LABEL,
     Arrival,
-    TextRelations,
+    TextProjections,
     arrival,
     candidates_of,
     features_of,
 )
-from training.text_projections import TextProjections
+from roomlore.conversations.reply_linker import ReplyLinker
+from roomlore.conversations.window import Array, ConversationMessage
+from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.domain.vectors import Vectors
+from roomlore.models.local_embedding import LocalEmbedder
+from training import mixing, network, text_projections, written_rooms
+from training.corpora import HELD_OUT
+from training.mixing import Line
 
 MIXED_ROOMS, PROJECTION_ROOMS, MEASURED_ROOMS = 700, 250, 100
+#: The most rooms of each data set of real rooms, and the weight of their messages.
+REAL_ROOMS, REAL_WEIGHT = 80, 4.0
 #: How often a message is put into a wrong conversation while the network learns, in rooms with such errors.
 ERRORS = (0.0, 0.08, 0.16)
 #: Written rooms are seen several times, with other errors each time, and weigh more than mixed ones.
 WRITTEN_PASSES, WRITTEN_WEIGHT = 3, 4.0
-PLAN = network.Plan(epochs=4, width=CANDIDATES, hidden=96, second=32, rate=2e-3, decay=0.2)
+PLAN = network.Plan(epochs=6, width=CANDIDATES, hidden=96, second=32, rate=2e-3, decay=0.2)
 #: Made rooms begin at zero seconds.
 _EPOCH = 1_700_000_000
 _FIRST_REAL_TIME = 1e9
@@ -102,33 +103,11 @@ def _say(text: str) -> None:
 
 def see(lines: Sequence[Line], vectors: Vectors, projections: TextProjections) -> Seen:
     """Return what the model sees of the messages of a room, in order."""
-    model = reply_model.load()
-    window = Window(model.lexicon)
-    extractor = FeatureExtractor(window)
-    before, after = vectors @ projections.before, vectors @ projections.after
-    starts = vectors @ projections.start
+    linker, texts = ReplyLinker(), projections.project(vectors)
     found: list[Arrival] = []
     for place, line in enumerate(lines):
-        heard = window.parse(_message(line, place))
-        seen = extractor.extract(heard)
-        scores = model.scores(seen)
-        parent = model.choose(scores, seen.conversations)
-        count, rows = window.count, window.rows()
-        text = TextRelations.without_any(float(starts[place]))
-        if count:
-            text.similarity[-count:] = vectors[place - count : place] @ vectors[place]
-            text.continues[-count:] = before[place - count : place] @ after[place]
-        found.append(
-            arrival(
-                seen,
-                slots=window.slots[rows],
-                times=window.times[rows],
-                time=heard.time,
-                probabilities=model.probabilities(scores),
-                text=text,
-            )
-        )
-        window.add(heard, None if parent == WINDOW else window.at(parent).message.id)
+        evidence = linker.link_with_evidence(_message(line, place))
+        found.append(arrival(evidence, texts.relations(place, evidence.seen.count)))
     return Seen(lines, found)
 
 
@@ -171,7 +150,7 @@ def examples_of(rooms: Sequence[Seen], *, seed: int, weight: float) -> network.E
 
 
 def _collect(room: Seen, chance: random.Random, found: _Collected) -> None:
-    labels, errors = empty_labels(), chance.choice(ERRORS)
+    labels, errors = window_of(()), chance.choice(ERRORS)
     #: The true conversation of each label.
     truth: dict[int, int] = {}
     for number, (line, seen) in enumerate(zip(room.lines, room.arrivals, strict=True)):
@@ -205,9 +184,12 @@ def joined(parts: Sequence[network.Examples]) -> network.Examples:
     )
 
 
-def train(mixed: Sequence[Seen], written: Sequence[Seen], projections: TextProjections) -> dict[str, Array]:
+def train(
+    mixed: Sequence[Seen], real: Sequence[Seen], written: Sequence[Seen], *, projections: TextProjections
+) -> dict[str, Array]:
     """Return the arrays of a weights file."""
     parts = [examples_of(mixed, seed=0, weight=1.0)]
+    parts += [examples_of(real, seed=0, weight=REAL_WEIGHT)] if real else []
     passes = range(1, WRITTEN_PASSES + 1) if written else ()
     parts += [examples_of(written, seed=number, weight=WRITTEN_WEIGHT) for number in passes]
     examples = joined(parts)
@@ -230,29 +212,31 @@ def measure(model: ConversationModel, rooms: Sequence[Seen]) -> str:
     for number, room in enumerate(rooms):
         members: dict[int, list[str]] = defaultdict(list)
         steps = [Step(seen, place) for place, seen in enumerate(room.arrivals)]
-        for place, (line, label) in enumerate(
-            zip(room.lines, settle(model, empty_labels(), steps), strict=True)
-        ):
+        settled = settle(model, (), steps, len(steps))
+        for place, (line, one) in enumerate(zip(room.lines, settled, strict=True)):
             members[line.conversation].append(f"{number}/{place}")
-            predicted.append(Assignment(message_id=f"{number}/{place}", conversation=f"{number}/{label}"))
+            predicted.append(Assignment(message_id=f"{number}/{place}", conversation=f"{number}/{one.label}"))
         gold += [GoldConversation(room=str(number), message_ids=ids) for ids in members.values()]
     figures = score_conversations(gold, predicted=predicted)
     return json.dumps({key: value for key, value in figures.items() if not isinstance(value, dict)})
 
 
 def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    yield from (json.loads(line) for line in path.read_text().split("\n") if line)
+    text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
+    yield from (json.loads(line) for line in text.split("\n") if line)
 
 
 def rooms_of_set(folder: Path) -> Rooms:
-    """Return the rooms of a data set of `python -m evaluation`."""
+    """Return the rooms of a data set of `python -m evaluation`: their messages with a known conversation."""
     conversation_of: dict[str, int] = {}
-    for number, line in enumerate(_lines_of(folder / "conversations.jsonl")):
+    for number, line in enumerate(_lines_of(next(folder.glob("conversations.jsonl*")))):
         conversation_of.update(dict.fromkeys(line["message_ids"], number))
     rooms: dict[str, list[Line]] = defaultdict(list)
-    for one in _lines_of(folder / "messages.jsonl"):
-        seconds = datetime.fromisoformat(one["timestamp"]).timestamp()
-        rooms[one["room"]].append(Line(seconds, one["author_name"], conversation_of[one["id"]], one["text"]))
+    for one in _lines_of(next(folder.glob("messages.jsonl*"))):
+        if one["id"] in conversation_of:
+            seconds = datetime.fromisoformat(one["timestamp"]).replace(tzinfo=UTC).timestamp()
+            line = Line(seconds, one["author_name"], conversation_of[one["id"]], one["text"])
+            rooms[one["room"]].append(line)
     return list(rooms.values())
 
 
@@ -262,6 +246,7 @@ def main() -> None:
     parser.add_argument("conversations", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--hold", action="append", default=[], choices=written_rooms.authors())
+    parser.add_argument("--learn", action="append", default=[], type=Path, help="a data set of real rooms")
     parser.add_argument("--measure", action="append", default=[], type=Path, help="a data set")
     options = parser.parse_args()
 
@@ -276,6 +261,10 @@ def main() -> None:
         if name not in options.hold
         for room in written_rooms.rooms_of(name)
     ]
+    real_rooms: Rooms = []
+    for folder in options.learn:
+        real = rooms_of_set(folder)
+        real_rooms += random.Random(14).sample(real, min(REAL_ROOMS, len(real)))  # noqa: S311  not a secret
     held: dict[str, Rooms] = {name: written_rooms.rooms_of(name) for name in options.hold}
     for corpus in sorted(HELD_OUT):
         own = [one for one in conversations if one["corpus"] == corpus]
@@ -283,13 +272,21 @@ def main() -> None:
     held |= {folder.name: rooms_of_set(folder) for folder in options.measure}
 
     embeddings = Embeddings(options.out.with_suffix(".vectors.npz"))
-    embeddings.add([*for_projections, *mixed, *written, *(room for rooms in held.values() for room in rooms)])
+    embeddings.add(
+        [
+            *for_projections,
+            *mixed,
+            *real_rooms,
+            *written,
+            *(room for rooms in held.values() for room in rooms),
+        ]
+    )
     projections = text_projections.train(for_projections, [embeddings.of(room) for room in for_projections])
 
     def seen(rooms: Rooms) -> list[Seen]:
         return [see(room, embeddings.of(room), projections) for room in rooms]
 
-    np.savez(options.out, **train(seen(mixed), seen(written), projections))
+    np.savez(options.out, **train(seen(mixed), seen(real_rooms), seen(written), projections=projections))
     model = load_from(options.out)
     for name, rooms in held.items():
         _say(f"{name}: {measure(model, seen(rooms))}")

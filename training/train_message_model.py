@@ -27,7 +27,7 @@ SHARES = {"rooms": 0.25, "room answers": 0.4}
 VARIED, ALONE = 0.4, 0.15
 FIRST_PASSES, SECOND_PASSES = 3, 3
 #: The ordinary messages that look most like requests, and some others, go into every pass of the second part.
-FALSE_ALARMS, OTHERS = 1_200, 800
+FALSE_ALARMS, OTHERS = 2_000, 2_500
 FIRST_RATE, SECOND_RATE = 2e-4, 2.5e-4
 #: How many of the ordinary messages that look most like requests are written down.
 SHOWN = 300

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 else:
     from roomlore.domain.lazy_loading import loads
 
-    #: The same names for the interpreter, which loads each of them when it is first used.
+    #: The same names for the interpreter. It loads each of them when it is first used.
     __getattr__ = loads(
         __name__,
         {

@@ -28,7 +28,7 @@ from roomlore.operations.embedding_models import load_embedder
 from roomlore.settings import DEFAULT_EMBEDDING, Settings
 
 OLDEST_PGVECTOR = (0, 8)
-#: For each request to a server or an embedding model.
+#: The timeout of each request to a server or an embedding model.
 CONNECT_TIMEOUT = 5.0
 
 
@@ -39,7 +39,7 @@ class CheckResult:
     name: str
     is_well: bool
     detail: str
-    #: What to do; empty if nothing.
+    #: What to do; empty if nothing needs to be done.
     cure: str = ""
 
 
@@ -66,14 +66,14 @@ class _ServerCheck:
     """A server for indexes, and the indexes it has."""
 
     target: Target
-    #: None if it is not configured.
+    #: None if the server is not configured.
     result: CheckResult | None = None
-    #: None if it is unavailable.
+    #: None if the server is unavailable.
     copies: frozenset[str] | None = None
 
 
 async def run_checks(settings: Settings) -> list[CheckResult]:
-    """Run all checks. The embedded database is started, and stopped again if nobody else uses it."""
+    """Run all checks. The embedded database is started. Afterwards it is stopped again, if nobody else uses it."""
     models = [
         await _check_model(settings, name) for name in [DEFAULT_EMBEDDING, *sorted(settings.embeddings)]
     ]
@@ -179,7 +179,7 @@ async def check_clock(db: Database) -> CheckResult:
 
 
 async def _check_vectors(db: Database, models: Sequence[_ModelCheck]) -> list[CheckResult]:
-    """Find stored vectors with another length than their model gives, and models that are not configured."""
+    """Find stored vectors whose length differs from their model's vectors, and models that are not configured."""
     lengths = {model.model_id: model.dimensions for model in models if model.model_id is not None}
     names = {model.name for model in models}
     unlike, unnamed = Counter[str](), Counter[str]()
@@ -213,7 +213,7 @@ async def _check_vectors(db: Database, models: Sequence[_ModelCheck]) -> list[Ch
 
 
 async def _check_projections(db: Database, server: _ServerCheck) -> CheckResult | None:
-    """Return the result of a server with the state of the orgs' indexes in it."""
+    """Return the result of a server, with the state of the indexes of all orgs in it."""
     target, found = server.target, Counter[str]()
     for org_id in await _org_ids(db):
         async with db.read_transaction(Viewer.operator(org_id)) as conn:

@@ -1,4 +1,4 @@
-"""The settings. The App reads them once and passes them down."""
+"""The settings. The App reads them once and passes them on."""
 
 import json
 import os
@@ -29,7 +29,7 @@ _API_URL = "https://host/v1"
 class LanguageModelSettings:
     """A language model on a server, and how often it may be called."""
 
-    #: The base URL of an API that speaks OpenAI's chat completions, like https://host/v1.
+    #: The base URL of an API that speaks OpenAI's chat completions, for example https://host/v1.
     url: str
     name: str
     key: str | None = field(default=None, repr=False)
@@ -52,11 +52,11 @@ class LanguageModelSettings:
 class EmbeddingSettings:
     """An embedding model on a server, which gets every message and memory."""
 
-    #: The base URL of an API that speaks OpenAI's embeddings, like https://host/v1.
+    #: The base URL of an API that speaks OpenAI's embeddings, for example https://host/v1.
     url: str
     name: str
     key: str | None = field(default=None, repr=False)
-    #: The length of vectors to request; None takes the server's.
+    #: The length of vectors to request. None means the server's default.
     dimensions: int | None = None
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class EmbeddingSettings:
 class QdrantSettings:
     """A Qdrant server for indexes."""
 
-    #: Like http://host:6333.
+    #: For example http://host:6333.
     url: str
     key: str | None = field(default=None, repr=False)
 
@@ -85,11 +85,11 @@ class QdrantSettings:
 class Neo4jSettings:
     """A Neo4j server for indexes."""
 
-    #: Like bolt://host:7687, or neo4j+s://host.
+    #: For example bolt://host:7687, or neo4j+s://host.
     url: str
     user: str = "neo4j"
     password: str = field(repr=False)
-    #: None is the user's default.
+    #: None means the user's default.
     database: str | None = None
 
     def __post_init__(self) -> None:
@@ -106,9 +106,9 @@ class Settings:
 
     #: The folder of the embedded database, if no other database is set.
     data: Path = DEFAULT_DATA
-    #: The URL of PostgreSQL 16 or newer with pgvector; None starts the embedded one.
+    #: The URL of PostgreSQL 16 or newer with pgvector. None starts the embedded database.
     database: str | None = None
-    #: None is the org of the key, or the default org without a key.
+    #: None means the org of the key. Without a key, it means the default org.
     org: str | None = None
     #: A folder with an embedding model: model.onnx and tokenizer.json.
     model: Path | None = None
@@ -118,20 +118,22 @@ class Settings:
     embeddings: Mapping[str, EmbeddingSettings | Path] = field(
         default_factory=dict[str, EmbeddingSettings | Path]
     )
-    #: A folder with other PostgreSQL binaries than the bundled ones.
+    #: A folder with PostgreSQL binaries to use instead of the bundled ones.
     binaries: Path | None = None
-    #: A key names the org and the viewer; None is the operator.
+    #: A key names the org and the viewer. Without a key, the viewer is the operator.
     key: str | None = None
-    #: Writes titles and answers and extracts memories; None uses rules, and nothing leaves this machine.
+    #: The language model that writes titles and answers and extracts memories. None uses rules, and nothing leaves this
+    #: machine.
     language_model: LanguageModelSettings | None = None
     qdrant: QdrantSettings | None = None
     neo4j: Neo4jSettings | None = None
-    #: Folders of JSON lines that were not imported. Answers are searched there last, for operators.
+    #: Folders of JSON lines that were not imported. Answers are searched there last. By default, only operators get
+    #: answers from them.
     raw_logs: Sequence[Path] = ()
     #: The rooms of such files, as `platform/external id`, by patterns of file names such as `logs/general-*.jsonl`. The
     #: readers of a room get answers from its files, too.
     raw_log_rooms: Mapping[str, str] = field(default_factory=dict[str, str])
-    #: Memory sections are built and logged, but not added to contexts.
+    #: Whether memory sections are built and logged, but not added to contexts.
     shadow_memory_sections: bool = False
 
     def __post_init__(self) -> None:
@@ -183,7 +185,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         embedding=_embedding(env),
         embeddings=_embeddings(_path(env, "ROOMLORE_EMBEDDINGS"), env),
         binaries=_path(env, "ROOMLORE_PG_BIN"),
-        # An empty key, perhaps a missing secret, must be refused and not become the operator.
+        # An empty key is perhaps a missing secret. It must be refused, and must not become the operator.
         key=env.get("ROOMLORE_KEY"),
         language_model=_language_model(env),
         qdrant=QdrantSettings(url=url, key=env.get("ROOMLORE_QDRANT_KEY") or None)
@@ -263,7 +265,7 @@ def _embedding(env: Mapping[str, str]) -> EmbeddingSettings | None:
 
 
 def _embeddings(file: Path | None, env: Mapping[str, str]) -> Mapping[str, EmbeddingSettings | Path]:
-    """Return the embedding models in a file; the environment holds their keys."""
+    """Return the embedding models in a file. The environment holds their keys."""
     if file is None:
         return {}
     what = f"ROOMLORE_EMBEDDINGS {str(file)!r}"
@@ -296,7 +298,7 @@ def _named_embedding(what: str, value: object, env: Mapping[str, str]) -> Embedd
     # An empty key would be sent as no key.
     key = env.get(variable) or None if isinstance(variable, str) else None
     if variable is not None and not _VARIABLE.fullmatch(cast(str, variable)):
-        # It may be the key itself, so it is not shown.
+        # The value may be the key itself, so it is not shown.
         raise BadInput(what, "key_from must be the name of an environment variable, like EMBEDDING_KEY")
     if variable is not None and key is None:
         raise BadInput(what, f"its key is to come from {variable}, which the environment does not have")

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations.telling import message, person, rooms, said, told
-from roomlore.conversations.disentangler import WINDOW, ReplyLinker, link_all
-from roomlore.conversations.window import ConversationMessage
+from roomlore.conversations.reply_linker import ReplyLinker, link_all
+from roomlore.conversations.window import WINDOW, ConversationMessage
 
 
 def parents(*lines: tuple[str, str]) -> list[int | None]:

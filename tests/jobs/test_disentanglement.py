@@ -14,7 +14,6 @@ from jobs.rooms import busy_room, disentangled
 from roomlore.conversations.window import WINDOW
 from roomlore.db import disentanglement
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.domain.records import Viewer
 from roomlore.jobs import runner
 from roomlore.jobs.disentanglement import DisentanglementWorker
 from roomlore.operations import App
@@ -73,7 +72,8 @@ async def test_a_room_comes_out_the_same_in_whatever_order_it_came_in(open_app, 
 
 @pytest.mark.slow
 async def test_what_comes_late_changes_what_it_would_have_changed(open_app, admin):
-    said = busy_room(7, 4 * WINDOW)
+    # What replies to a message of long ago moves with it; the messages around it are not decided again.
+    said = [replace(one, reply_to=None, thread_root=None) for one in busy_room(7, 4 * WINDOW)]
     late = [one for number, one in enumerate(said) if number in {20, 21, 150}]
     once, later = await open_app("once"), await open_app("later")
     await come_in(once, [said])
@@ -164,16 +164,24 @@ async def test_system_lines_and_injections_are_in_no_conversation(app: App, admi
     assert set(await conversation_messages(admin, app)) == {"1"}
 
 
-async def test_two_people_have_one_conversation_until_a_long_silence(app: App, admin):
+async def test_two_people_start_a_new_conversation_after_a_long_silence(app: App, admin):
     dm = room("dm", kind="dm", visibility="members")
-    said = [
-        replace(one, room=dm, reply_to=None, thread_root=None, sent_at=at(number))
-        for number, one in enumerate(busy_room(12, 30, people=2, whispers=False))
+    lines = [
+        (0, "ana", "hi bo, did the new printer arrive?"),
+        (1, "bo", "yes, it is in the box next to the copier"),
+        (2, "ana", "great, can you connect it to the network?"),
+        (3, "bo", "the printer is connected now"),
+        (1_500, "bo", "who brings the cake for the farewell party on friday?"),
+        (1_501, "ana", "I can bake an apple cake for the party"),
     ]
-    said += [replace(one, external_id=f"later{n}", sent_at=at(2_000 + n)) for n, one in enumerate(said[:10])]
+    said = [
+        message(f"{place}", text, author=author(who), sent_at=at(minutes), order=place, room=dm)
+        for place, (minutes, who, text) in enumerate(lines)
+    ]
     await come_in(app, [said])
-    found = (await conversation_messages(admin, app)).values()
-    assert len(set(found)) == 2
+    found = await conversation_messages(admin, app)
+    assert len({found[f"{place}"] for place in range(4)}) == 1
+    assert found["4"] == found["5"] != found["0"]
     boundaries = await admin.execute(
         "select split_reason from conversations where org_id = %s order by opened_at", [app.org_id]
     )
@@ -183,36 +191,15 @@ async def test_two_people_have_one_conversation_until_a_long_silence(app: App, a
 async def test_what_a_person_placed_stays_and_what_answers_it_comes_along(app: App, admin):
     said = busy_room(13, 40, whispers=False)
     await come_in(app, [said])
-    elsewhere = await admin.execute(
-        "insert into conversations (org_id, id, room_id, split_reason, opened_at, last_at, idle_timeout)"
-        " select org_id, gen_random_uuid(), room_id, 'person', sent_at, sent_at, '30 minutes' from messages"
-        " where org_id = %s and external_id = 'm5' returning id",
-        [app.org_id],
-    )
-    [(conversation_id,)] = await elsewhere.fetchall()
-    await admin.execute(
-        "update conversation_messages set conversation_id = %s, is_manual = true where message_id ="
-        " (select id from messages where org_id = %s and external_id = 'm5')",
-        [conversation_id, app.org_id],
-    )
-    async with app.db.read_transaction(Viewer.operator(app.org_id)) as conn:
-        [(message_id,)] = await (
-            await conn.execute("select id from messages where external_id = 'm5'")
-        ).fetchall()
-    answer = message("late", "to that", author=author("eli"), sent_at=at(9_000), order=99, reply_to="m5")
-
-    async def change(conn):
-        await disentanglement.mark_messages_dirty(conn, app.org_id, [message_id])
-        await disentanglement.assign_replies(conn, app.org_id, [message_id])
-
-    await app.db.change(app.org_id, change)
+    made = await app.conversations.split(["m5"])
     at_once = await conversation_messages(admin, app)
+    placed = {key for key, value in at_once.items() if value == made.id}
+    assert len(placed) > 1
     await disentangle(app)
-    assert await conversation_messages(admin, app) == at_once
+    answer = message("late", "to that", author=author("eli"), sent_at=at(9_000), order=99, reply_to="m5")
     await come_in(app, [[answer]])
     found = await conversation_messages(admin, app)
-    assert found["m5"] == found["late"] == conversation_id
-    assert {key: value for key, value in found.items() if key != "late"} == at_once
+    assert {found[key] for key in (*placed, "late")} == {made.id}
 
 
 async def test_work_that_a_dead_worker_had_taken_is_done_by_the_next(app: App, admin):

@@ -226,7 +226,7 @@ async def test_moving_a_message_takes_along_what_answers_it_but_not_what_a_perso
     assert (moved.opened_at, moved.last_at) == (at(2), at(5))
     held = await standing(admin, app)
     assert held["2"] == (talks["apples"], True)
-    assert held["5"] == (talks["apples"], False)
+    assert held["5"] == (talks["apples"], True)
     assert held["1"] == (talks["ferry"], False)
     assert (held["11"], held["12"]) == ((more, True), (more, False))
     left, _ = await app.conversations.read(app.operator, talks["ferry"])
@@ -270,8 +270,8 @@ async def test_a_split_makes_a_conversation_of_messages_of_several(app: App, tal
         "1": (talks["ferry"], False),
         "2": (str(made.id), True),
         "3": (str(made.id), True),
-        "4": (str(made.id), False),
-        "5": (str(made.id), False),
+        "4": (str(made.id), True),
+        "5": (str(made.id), True),
     }
     with pytest.raises(NotFound):
         await app.conversations.read(app.operator, talks["apples"])
@@ -288,8 +288,8 @@ async def test_a_merge_puts_all_of_one_into_the_other(app: App, talks: Ids, admi
     # Whatever answers nothing in it holds the rest.
     assert {key: held[key] for key in "345"} == {
         "3": (talks["ferry"], True),
-        "4": (talks["ferry"], False),
-        "5": (talks["ferry"], False),
+        "4": (talks["ferry"], True),
+        "5": (talks["ferry"], True),
     }
     with pytest.raises(NotFound):
         await app.conversations.read(app.operator, talks["apples"])

@@ -1,10 +1,10 @@
 """Delivers relevant memories to agents as messages arrive, each as an injected message for one agent.
 
-A memory is delivered under three conditions: it shares words with the triggering message; the agent and every reader of
-the agent's answer may see it; and the agent did not get it in this room since the last compaction. Deliveries are few,
-with a cooldown. An injected message is placed just before its trigger. It is no statement: nothing is extracted from
-it, and it is neither embedded nor searched. When its memory becomes inactive, it is hidden at once and removed at the
-next sweep.
+A memory is delivered under three conditions. It shares words with the triggering message. The agent and every reader of
+the agent's answer may see it. The agent did not get it in this room since its context was last reset. Deliveries are
+few, with a pause after each. An injected message is placed just before its trigger. It is no statement of anybody:
+nothing is extracted from it, and it is neither embedded nor searched. When its memory becomes inactive, it is hidden at
+once and removed at the next sweep.
 """
 
 from collections.abc import Callable, Sequence
@@ -92,7 +92,7 @@ class InjectionWorker(QueueWorker):
         await erasure_guard.lock_shared(conn, org_id)
         author = await _author(conn, org_id)
         await directory.lock_rooms(conn, [target.room_id])
-        # Checked again, because another worker may have delivered meanwhile.
+        # Check this again, because another worker may have delivered meanwhile.
         agent = {"agent_id": target.agent_id}
         if not await injections.is_cooled_down(
             conn, org_id, target.room_id, since=now - self.cooldown, **agent
@@ -123,7 +123,7 @@ class InjectionWorker(QueueWorker):
 
 
 def injected_memories(matches: Sequence[Memory]) -> list[InjectedMemory]:
-    """Return as many of the first memories as fit into one delivery, as messages."""
+    """Return the first memories as messages, as many as fit into one delivery."""
     injected: list[InjectedMemory] = []
     left = BUDGET
     for memory in matches:

@@ -1,9 +1,9 @@
 """Scores exchanges between an agent and somebody by rules, and stores the salient ones as memories.
 
-The score, 0..1, is a sum of named parts. Up to half of it is for content words on both sides. The rest is for an
-answered question; a decision, promise, correction or lesson; words addressed to the agent; and a first meeting. Small
-talk and messages of agents lower it. A short exchange reaches the threshold only with one of the parts other than
-content words.
+The score, 0..1, is a sum of named parts. Content words of both messages add up to half of the score. An answered
+question, a decision, promise, correction or lesson, words addressed to the agent, and a first meeting add to it, too.
+Small talk and messages of agents lower it. A short exchange reaches the threshold only if one of the parts other than
+content words adds to it.
 """
 
 import re
@@ -29,9 +29,9 @@ from roomlore.memories.consolidation import upsert
 from roomlore.text.recognisers import CHAT_STOP_WORDS, contains_question, is_small_talk
 from roomlore.text.sentences import sentences_of
 
-#: The lowest score of a stored exchange.
+#: The lowest score at which an exchange is stored.
 SALIENCE_THRESHOLD = 0.6
-#: The number of content words on both sides at which their part of the score is full.
+#: The number of content words in both messages at which their part of the score is full.
 _SATURATION_WORDS = 16
 _SUBSTANCE, _ANSWERED, _DECISIVE, _ADDRESSED, _FIRST_MEETING = 0.5, 0.2, 0.25, 0.1, 0.1
 _SMALL_TALK, _AGENT = -0.3, -0.2
@@ -80,7 +80,7 @@ def _is_only_question(reply: str) -> bool:
 
 #: The maximum number of characters quoted of the question, and of the answer.
 _MAX_ASKED_LENGTH, _MAX_ANSWERED_LENGTH = 160, 240
-#: The importance of an exchange with the lowest stored score, and what is added for the highest score.
+#: The importance of an exchange with the lowest stored score, and how much more an exchange with the highest score has.
 _LEAST_IMPORTANCE, _IMPORTANCE_RANGE = 2.5, 0.5
 
 
@@ -93,7 +93,7 @@ class InteractionWorker(QueueWorker):
     now: Callable[[], datetime] = utc_now
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Store the salient answers; return how many were scored."""
+        """Store the salient answers; return how many answers were scored."""
         await self.db.change(org_id, partial(self._remember, org_id=org_id, tasks=tasks))
         return len(tasks)
 

@@ -20,8 +20,8 @@ def for_conversation(
 ) -> ExperienceFilter:
     """Return the filter of one kind of memory for a conversation.
 
-    Interactions are filtered by the people present, observations by age, all other kinds by topic. None as `topic` or
-    `people` means no such filter.
+    Interactions are filtered by the people present, observations by age and topic, and all other kinds by topic. If
+    `topic` or `people` is None, there is no filter by it.
     """
     if kind == "interaction":
         return ExperienceFilter(kinds=[kind], people=people)
@@ -41,7 +41,7 @@ async def recall(
 ) -> list[RankedMemory]:
     """Return the active experiences of an agent, under all its accounts, that the viewer may see.
 
-    Their age, on which their weight depends, is computed at the time `at`.
+    Their weight depends on their age at the time `at`.
     """
     found = await agents.weighted_memories(conn, agent_ids, memory_filter, at=at, limit=limit)
     read = await memories.memories_by_id(conn, org_id, [one.memory_id for one in found])
@@ -55,7 +55,8 @@ async def recall(
 
 #: The minimum relevance of a memory, and the minimum number of words that it must share with the message.
 RELEVANCE_THRESHOLD, FEWEST_WORDS = 0.4, 2
-#: Memories from messages of this age are left out: readers of the room know these messages anyway.
+#: If all sources of a memory are messages of the room that are younger than this, the memory is left out, because
+#: readers of the room know these messages anyway.
 RECENT_MESSAGES = timedelta(minutes=30)
 _MAX_CANDIDATES = 10
 
@@ -65,7 +66,7 @@ class MemoryMatch:
     """A memory that is relevant to a message."""
 
     memory: Memory
-    #: The share of the message's words that the memory has, weighted by rarity, 0..1.
+    #: The share of the message's words that the memory has, 0..1. Rare words count more.
     relevance: float
 
 
@@ -78,7 +79,7 @@ async def matching_memories(
     sent_at: datetime,
     threshold: float = RELEVANCE_THRESHOLD,
 ) -> list[MemoryMatch]:
-    """Return the active memories relevant to a message that the viewer may see, the best first.
+    """Return the active memories relevant to a message that the viewer may see, best first.
 
     A memory whose only sources are recent messages of the same room is left out.
     """
@@ -98,7 +99,7 @@ async def matching_memories(
 async def _known_before(
     conn: Connection, org_id: OrgId, active: Sequence[Memory], *, room_id: RoomId, since: datetime
 ) -> list[Memory]:
-    """Return those memories that have a source other than messages of this room since the time `since`."""
+    """Return the memories that have a source other than messages of this room since the time `since`."""
     sources = {source for memory in active for source in memory.source_ids}
     fresh = {
         said.id

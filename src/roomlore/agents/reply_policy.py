@@ -51,8 +51,8 @@ class ReplyPolicy:
     max_agent_run: Count = 8
     #: The maximum number of rounds between the agent and other agents without a human.
     max_agent_rounds: Count = 2
-    #: The number of newest messages among which the agent's own messages are counted, and the maximum
-    #: number of these.
+    #: The number of newest messages among which the agent's own messages are counted, and the maximum number of its own
+    #: messages among them.
     window: Count = 10
     max_own: Count = 5
     #: The lowest relevance that a memory must have to a question.
@@ -71,7 +71,7 @@ class SaidMessage:
     author_kind: ParticipantKind
     #: The text, without the names of its addressees.
     body: str
-    #: The participants it is addressed to; empty for a message to all.
+    #: The participants that the message is addressed to; empty for a message to all.
     addressee_ids: frozenset[ParticipantId] = frozenset()
     #: The message that it replies to, according to the platform.
     reply_to: MessageId | None = None
@@ -84,7 +84,7 @@ class SaidMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A message, the messages around it and relevant memories, as far as the agent may see them."""
+    """A message, the messages around it and relevant memories. It holds only what the agent may see."""
 
     #: All accounts of the agent.
     own_ids: frozenset[ParticipantId]
@@ -112,7 +112,7 @@ class Decision:
     """Whether an agent should answer."""
 
     answer: bool
-    #: 1 for a message to the agent; for a question to all the best relevance of a memory; otherwise 0.
+    #: 1 for a message to the agent. For a question to all, the relevance of the best memory. Otherwise 0.
     score: float
     reason: DecisionReason
 
@@ -134,7 +134,10 @@ def decide(situation: Situation, *, policy: ReplyPolicy = DEFAULT_POLICY) -> Dec
 
 
 def _unaddressed(situation: Situation, trigger: SaidMessage) -> Decision | None:
-    """Return the decision not to answer a message that is not to the agent; None for an unanswered question."""
+    """Return the decision not to answer a message that is not addressed to the agent.
+
+    Return None if the message is an unanswered question to all.
+    """
     if trigger.addressee_ids:
         return _no("it is said to somebody else", trigger)
     if is_small_talk(trigger.body):
@@ -146,9 +149,9 @@ def _unaddressed(situation: Situation, trigger: SaidMessage) -> Decision | None:
 
 
 def _loop_guard(situation: Situation, trigger: SaidMessage, policy: ReplyPolicy) -> Decision | None:
-    """Return the decision not to answer a message of another agent, so that agents stop.
+    """Return the decision not to answer a message of another agent; None if no limit is reached.
 
-    Return None if no limit is reached.
+    The limits make conversations between agents end.
     """
     if is_small_talk(trigger.body):
         return _no("it is small talk of an agent", trigger)
@@ -174,7 +177,10 @@ def _loop_guard(situation: Situation, trigger: SaidMessage, policy: ReplyPolicy)
 
 
 def _resets(said: SaidMessage, situation: Situation) -> bool:
-    """Return whether a message resets the counts of the loop guard: a human wrote it to all or to an agent."""
+    """Return whether a message resets the counts of the loop guard.
+
+    It does if a human wrote it to all or to an agent.
+    """
     if not said.is_human:
         return False
     agents = {one.author_id for one in situation.before if not one.is_human} | situation.own_ids
@@ -204,12 +210,15 @@ def _no(what: str, *said: SaidMessage) -> Decision:
     return Decision(answer=False, score=0.0, reason=_reason(what, *said))
 
 
-#: The number of messages that are read: up to and including the trigger, and after it.
+#: The number of messages that are read: up to and including the trigger, and after the trigger.
 _BEFORE, _AFTER = 40, 20
 
 
 async def load_situation(conn: Connection, org_id: OrgId, message: Message) -> Situation:
-    """Return the situation of a message, as the connection's viewer (the agent) may see it."""
+    """Return the situation of a message.
+
+    The connection's viewer is the agent, so it holds only what the agent may see.
+    """
     around = await agents.nearby_messages(conn, org_id, message, before=_BEFORE, after=_AFTER)
     own = frozenset((await agents.reader_accounts(conn)).own_ids)
     names = await _names(conn, org_id, message, around)

@@ -1,8 +1,8 @@
 """Caches the memory section of an agent's prompt for some minutes.
 
 A cached section is used only if all its memories are still active, unchanged and visible, and if the agent's set of
-memories is the same. The database is asked each time, so several processes agree, and nothing needs to be invalidated.
-A memory that becomes visible to the agent again appears at the latest when the section expires.
+memories is the same. The database is asked each time. So several processes agree, and nothing needs to be invalidated.
+If a memory becomes visible to the agent again, it appears in the section when the cached section expires, or earlier.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from roomlore.domain.records import Viewer
 
 #: The lifetime of a cached section.
 CACHE_DURATION = timedelta(minutes=5)
-#: The maximum number of sections in the cache, of all agents and rooms together.
+#: The maximum number of sections in the cache, for all agents and rooms together.
 MAX_CACHED = 1_000
 #: The maximum number of memories of each kind that are read for a section.
 MAX_TASK_MEMORIES = 10
@@ -80,7 +80,10 @@ class SectionCache:
     async def section(
         self, conn: Connection, key: SectionKey, *, budget: int, now: datetime
     ) -> MemorySection:
-        """Return the memory section of the connection's viewer, from the cache if that is still valid."""
+        """Return the memory section of the connection's viewer.
+
+        It comes from the cache if the cached section is still valid.
+        """
         self._lookups[key.org_id] += 1
         self._evict(now)
         kept = self._entries.get((key, budget))
@@ -95,7 +98,7 @@ class SectionCache:
         return block
 
     def _evict(self, now: datetime) -> None:
-        """Drop expired sections, and the oldest if there are too many."""
+        """Drop expired sections. If there are too many sections, drop the oldest."""
         while self._entries:
             oldest = next(iter(self._entries))
             if now - self._entries[oldest].made_at < CACHE_DURATION and len(self._entries) < MAX_CACHED:
@@ -123,9 +126,9 @@ async def build_section(conn: Connection, key: SectionKey, *, budget: int, now: 
 async def section_key_of(
     conn: Connection, viewer: Viewer, room_id: RoomId, trigger_id: MessageId
 ) -> SectionKey | None:
-    """Return the section key for answering a message, from its conversation as the viewer sees it.
+    """Return the section key for answering a message; None if the viewer is human.
 
-    Return None if the viewer is human.
+    The key is built from the message's conversation as the viewer sees it.
     """
     scene = await agents.message_scene(conn, viewer.org_id, trigger_id)
     if viewer.participant_id is None or not scene.is_agent:
@@ -143,7 +146,11 @@ async def section_key_of(
 
 
 async def _focus(conn: Connection, key: SectionKey, *, now: datetime) -> Focus | None:
-    """Return the agent's last task as its focus, or else the topic; None if there is neither."""
+    """Return the focus of an agent; None if there is none.
+
+    The focus is the task of the agent's newest memory with a task, unless a source of this memory was edited.
+    Otherwise, it is the topic.
+    """
     wanted = ExperienceFilter(is_of_task=True, is_newest_first=True)
     for last in await recall(conn, key.org_id, key.agent_ids, wanted, at=now, limit=1):
         memory = last.memory

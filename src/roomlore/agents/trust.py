@@ -1,8 +1,8 @@
 """How far an agent may trust somebody, computed from their interactions, with the reasons.
 
 Trust starts at a middle value, which is lower for agents. Shared conversations and answers raise it up to a limit.
-Agreement of other people raises it more, and corrections lower it. After ninety days an interaction has half its
-weight. What agents say never raises the trust in another agent and confirms nobody, so agents cannot raise each other's
+Agreement of other people raises it more, and corrections lower it. After ninety days, an interaction has half its
+weight. What agents say never raises the trust in another agent and confirms nobody. So agents cannot raise each other's
 trust by talking.
 """
 
@@ -18,7 +18,7 @@ from roomlore.domain.records import convert
 
 #: The age at which an interaction has half its weight.
 HALF_LIFE = timedelta(days=90)
-#: Trust before any interaction, in humans and in agents, and the weight of that value against interactions.
+#: Trust before any interaction, in humans and in agents, and the weight of this value against interactions.
 OF_HUMANS, OF_AGENTS, PRIOR = 0.5, 0.3, 4.0
 PER_CONVERSATION, PER_EXCHANGE, PER_OPINION = 0.25, 0.1, 1.0
 #: The maximum that familiarity adds to the weighted sum.
@@ -61,7 +61,10 @@ def relationship(met: InteractionStats) -> Relationship:
 
 
 def trust(met: InteractionStats) -> float:
-    """Return the trust in somebody, 0..1: the share of their statements that were right, smoothed by the prior."""
+    """Return the trust in somebody, 0..1.
+
+    It is the share of their statements that were right, smoothed by the prior.
+    """
     return _trust(met.kind, _familiarity(met), met.confirmed_now, met.corrected_now)
 
 

@@ -17,9 +17,9 @@ from roomlore.articles.links import FetchLimits, NetworkPolicy, Page, Resolver, 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import Article, FetchFailure
 
-#: The program is run as another process, and never imported here, so that the parser is in that process.
+#: The program runs as another process and is never imported here. So the parser is in that other process.
 _EXTRACTION = Path(__file__).with_name("extraction.py")
-#: Variables for the system's loader; all others are kept from the extraction.
+#: Variables for the system's loader. The extraction does not get any other variables.
 _PASSED_ON = ("LD_LIBRARY_PATH", "PATH", "SYSTEMROOT")
 _EXTRA = ("anyio", "httpcore2", "idna", "trafilatura")
 #: Returns the page behind a link, or raises UnreadableLink.
@@ -33,16 +33,18 @@ class ReadLimits:
     fetch: FetchLimits = field(default_factory=FetchLimits)
     #: The time limit of the extraction.
     parse_seconds: float = 5.0
-    #: The maximum number of characters of an article; the rest is dropped.
+    #: The maximum number of characters of an article. Further characters are dropped.
     characters: int = 50_000
-    #: Pages read at the same time.
+    #: The maximum number of pages that are read at the same time.
     concurrency: int = 4
 
 
 def open_reader(
     *, reach: NetworkPolicy | None = None, limits: ReadLimits | None = None, resolve: Resolver | None = None
 ) -> "WebArticleReader":
-    """Return a reader of articles; it holds no connection. By default it reaches the open web through the system's resolver.
+    """Return a reader of articles. The reader holds no connection.
+
+    By default, it reaches the open web through the system's resolver.
 
     Raises:
         BadInput: The extra is not installed.
@@ -66,7 +68,7 @@ class WebArticleReader:
         self._places = asyncio.Semaphore(limits.concurrency)
 
     async def read(self, url: str) -> Article | FetchFailure:
-        """Return the article behind a URL, or a failure; only a cancellation is raised."""
+        """Return the article behind a URL, or a failure. Only a cancellation is raised."""
         try:
             async with self._places:
                 return await self._article(url, await self._fetch(url))
@@ -94,7 +96,7 @@ class WebArticleReader:
 
 
 async def _run_extraction(request: bytes, seconds: float) -> bytes:
-    """Return the answer of the extraction process, which never outlives this call."""
+    """Return the answer of the extraction process. The process never outlives this call."""
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-s", str(_EXTRACTION)),

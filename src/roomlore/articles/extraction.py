@@ -1,6 +1,6 @@
 """Extracts the article of a page: a program that runs once per page and is never imported.
 
-Pages come from strangers, and large libraries parse them. This program is a process of its own: a page that loops,
+Pages come from strangers, and large libraries parse them. So this program is a process of its own: a page that loops,
 exhausts memory or crashes the parser ends only this process.
 
 Input: a line of JSON (`media_type`, `charset`, `characters`), then the page. Output: JSON with `title` and `text`,
@@ -17,11 +17,11 @@ from typing import IO, Any
 
 _MEMORY = 1024**3
 _CPU_SECONDS = 20
-#: The number of bytes at the beginning of a page in which its charset is looked for.
+#: The charset is searched for in this number of bytes at the beginning of a page.
 _CHARSET_BYTES = 4096
 _META = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-#: Codecs of Python that are not used by pages; some take quadratic time.
+#: Codecs of Python that no page uses. Some of them take quadratic time.
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "utf-7"})
 #: Charsets that pages mean when they state these names.
 _CHARSET_ALIASES = {"iso8859-1": "cp1252", "ascii": "cp1252"}
@@ -51,7 +51,8 @@ def article_of(page: IO[bytes], media_type: str, *, charset: str, characters: in
 def decode_page(body: bytes, charset: str) -> str:
     """Return the text of a page.
 
-    The charset is that of its byte order mark, the server's, the page's own, or found by trial.
+    The charset is the one of the byte order mark, the one that the server states, or the one that the page states. If
+    none of them is known, it is found by trial.
     """
     stated = _META.search(body[:_CHARSET_BYTES])
     marked = next((name for mark, name in _MARKS if body.startswith(mark)), "")
@@ -68,7 +69,7 @@ def _charset(name: str) -> str:
     """Return Python's name of a charset; empty for a name that pages do not use."""
     try:
         known = codecs.lookup(name).name if name else ""
-        b"a".decode(known or "utf-8", "replace")  # refuses codecs that are no charset, like zip
+        b"a".decode(known or "utf-8", "replace")  # Refuses codecs that are no charset, such as zip.
     except (LookupError, ValueError):
         return ""
     return "" if known.replace("_", "-") in _NO_CHARSETS else _CHARSET_ALIASES.get(known, known)
@@ -78,12 +79,12 @@ def _extracted(written: str) -> Any:
     import trafilatura  # noqa: PLC0415  only once memory is bounded, and not for plain text
 
     logging.getLogger("trafilatura").disabled = True
-    # Given as text: bytes that look compressed would be unpacked without a limit.
+    # The page is passed as text, because bytes that look compressed would be unpacked without a limit.
     return trafilatura.bare_extraction(written, include_comments=False, with_metadata=True)
 
 
 def _limit_resources() -> None:
-    """Limit memory and processor time, where the system can."""
+    """Limit memory and processor time, if the system supports it."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource  # noqa: PLC0415  Windows has none
 

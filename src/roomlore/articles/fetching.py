@@ -1,8 +1,8 @@
 """Fetches linked pages from the open web, within limits.
 
-The name in a link is resolved once, every address is checked, and the connection goes to one of the checked addresses,
-so a changing DNS answer has no effect. The certificate is checked, and the Host header sent, for the host of the link.
-Redirects are checked like links.
+The name in a link is resolved once, every address is checked, and the connection goes to one of the checked addresses.
+So a changing DNS answer has no effect. The certificate is checked for the host of the link, and the Host header names
+this host. Redirects are checked like links.
 
 The client uses no proxy from the environment, sends no cookies, referrer or credentials, and keeps nothing between
 pages.
@@ -82,7 +82,7 @@ class Fetcher:
         self._trust = trust or httpcore2.default_ssl_context()
 
     async def fetch(self, url: str) -> Page:
-        """Return the page behind a link; raise UnreadableLink if it is forbidden, no text page, or over the limits."""
+        """Return the page behind a link. Raise UnreadableLink if it is forbidden, no text page, or over the limits."""
         try:
             async with asyncio.timeout(self._limits.seconds), self._pool() as pool:
                 return await self._follow(url, pool)
@@ -121,7 +121,7 @@ class Fetcher:
         return Page(media_type=media_type, charset=charset, body=await self._body(response))
 
     async def _body(self, response: httpcore2.Response) -> bytes:
-        """Return the unpacked body; never hold more of it than the limit."""
+        """Return the unpacked body. Never hold more of it than the limit."""
         limit = self._limits.bytes
         unpacker = _decoder_for(_header(response, "content-encoding"))
         body, received = bytearray(), 0
@@ -190,7 +190,7 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
         await self._inner.sleep(seconds)
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
-        """Return the addresses of a name; raise UnreadableLink if one of them is forbidden."""
+        """Return the addresses of a name. Raise UnreadableLink if one of them is forbidden."""
         try:
             found = await self._resolve(host, port)
         except (OSError, UnicodeError):
@@ -210,7 +210,7 @@ def _redirect_target(response: httpcore2.Response, target: Target) -> str:
 
 
 def _header(response: httpcore2.Response, name: str) -> str:
-    """Return the first header of a name; empty if there is none."""
+    """Return the first header with a name; empty if there is none."""
     wanted = name.encode("ascii")
     for key, value in response.headers:
         if key.lower() == wanted:

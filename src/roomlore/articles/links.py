@@ -1,8 +1,8 @@
 """Checks which links may be read, and which addresses may be connected to.
 
-The author of a message chooses the link, and its name may stand for any machine that this one can reach: a router, a
-database, a cloud's key service. So a link must be spelt in the usual way, and every address of its name must be public
-unless a network is allowed explicitly.
+The author of a message chooses the link. The name in the link may stand for any machine that this machine can reach: a
+router, a database, a cloud's key service. So a link must be spelt in the usual way. Every address of its name must be
+public, unless its network is allowed explicitly.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -22,12 +22,12 @@ _NOT_PLAIN = "not a plainly spelt address"
 _LONGEST_URL = 2048
 _LONGEST_HOST = 253
 
-#: Characters that no ordinary URL has; some parsers read a backslash as a slash.
+#: Characters that no ordinary URL has. Some parsers read a backslash as a slash.
 _ODD = lazy_pattern(
     r"[\x00-\x20\x7f-\xa0<>\"\\^`{|}\s\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 _NAME = lazy_pattern(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
-#: A host's last part in old spellings of addresses, which resolvers still accept: 2130706433, 0x7f.1, 0177.0.0.1.
+#: The last part of a host in old spellings of addresses, which resolvers still accept: 2130706433, 0x7f.1, 0177.0.0.1.
 _NUMBER = lazy_pattern(r"[0-9]+|0x[0-9a-f]*")
 #: An IPv6 address in brackets, and a port.
 _IN_BRACKETS = lazy_pattern(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\](:[0-9]*)?")
@@ -50,9 +50,9 @@ _SPECIAL: tuple[Network, ...] = tuple(
         "3fff::/20",
     )
 )
-#: IPv6 ranges that contain an IPv4 address; a connection reaches that IPv4 address.
+#: IPv6 ranges that contain an IPv4 address. A connection reaches this IPv4 address.
 _IPV4_IN_IPV6 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-#: ISATAP addresses contain an IPv4 address too, after any prefix.
+#: ISATAP addresses also contain an IPv4 address, after any prefix.
 _ISATAP, _ISATAP_MASK = 0x5EFE, 0xFCFFFFFF
 
 
@@ -79,7 +79,7 @@ class FetchLimits:
 
     #: The time limit of everything: names, redirects and the body.
     seconds: float = 8.0
-    #: The time limit of connecting to one address, before the next is tried.
+    #: The time limit of connecting to one address. After it, the next address is tried.
     connect_seconds: float = 3.0
     #: The maximum number of bytes of the body, both compressed and unpacked.
     bytes: int = 2 * 1024 * 1024
@@ -91,7 +91,7 @@ class Page:
     """A fetched page."""
 
     media_type: str
-    #: The charset that the server states; may be empty.
+    #: The charset that the server states; it may be empty.
     charset: str
     body: bytes
 
@@ -145,7 +145,7 @@ def parse_link(url: str, ports: Collection[int]) -> Target:
 
 
 def check_address(text: str, allowed: Collection[Network] = ()) -> Address:
-    """Return an address if it is public or in an allowed network; raise UnreadableLink otherwise."""
+    """Return an address if it is public or in an allowed network. Raise UnreadableLink otherwise."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -204,7 +204,7 @@ def _is_dotted(host: str) -> bool:
 
 
 def _embedded_ipv4(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address contains, or else the address itself."""
+    """Return the IPv4 address that an IPv6 address contains; otherwise the address itself."""
     if isinstance(address, IPv6Address) and any(address in network for network in _IPV4_IN_IPV6):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address

@@ -1,1 +1,1 @@
-"""The command line: for people on a terminal, JSON for programs; it uses the App and nothing else."""
+"""The command line: text for people on a terminal, JSON for programs. It uses only the App."""

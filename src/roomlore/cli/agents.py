@@ -91,7 +91,7 @@ def decide(session: Session, agent: str, room: str, trigger: str) -> None:
 @click.argument("reply")
 @click.pass_obj
 def record_reply(session: Session, *, agent: str, room: str, trigger: str, reply: str) -> None:
-    """Record that AGENT answered TRIGGER with REPLY in ROOM; a worker makes a memory of it if it is worth one."""
+    """Record that AGENT answered TRIGGER with REPLY in ROOM. A worker may make a memory of the exchange."""
 
     async def use(app: App) -> None:
         acting = await session.impersonate(app)
@@ -149,7 +149,7 @@ def show_decision(output: Output, decision: Decision) -> None:
 
 
 def show_memory_section(output: Output, section: MemorySection, *, explain: bool) -> None:
-    """Print a memory section, and with `explain` why each memory is in or out."""
+    """Print a memory section. With `explain`, also print why each memory is in or out."""
     if output.as_json:
         from roomlore.operations.responses import memory_section_response  # noqa: PLC0415  text output does not need it
 

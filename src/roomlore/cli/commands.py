@@ -1,4 +1,7 @@
-"""The list of verbs: the help text and the location of each. A verb's module is imported when the verb is called."""
+"""The list of verbs: the help text and the location of each verb.
+
+A verb's module is imported when the verb is called.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ class Verb:
 
     #: module:name, in this package.
     location: str
-    #: The first sentence of its help.
+    #: The first sentence of the verb's help.
     help: str
 
 

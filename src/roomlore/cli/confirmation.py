@@ -1,4 +1,4 @@
-"""Destructive verbs: they show what would be removed and ask, or do what --yes or --dry-run says."""
+"""Destructive verbs. They show what would be removed and ask, unless --yes or --dry-run is given."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,9 +17,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestructiveAction(Generic[Seen, Result]):
-    """An action that cannot be undone, or only for a while."""
+    """An action that cannot be undone, or that can be undone only for a while."""
 
-    #: The dry run; changes nothing.
+    #: The dry run. It changes nothing.
     preview: Callable[[App], Awaitable[Seen]]
     #: The function that removes. It gets the result of the dry run, so that it removes exactly what the dry run showed;
     #: None if there was no dry run.
@@ -27,7 +27,7 @@ class DestructiveAction(Generic[Seen, Result]):
     #: The text of what the dry run showed.
     lines: Callable[[Seen], Sequence[str]]
     question: str = "This cannot be undone. Erase?"
-    #: Printed if you answer no.
+    #: Printed if the answer is no.
     refusal: str = "nothing was erased"
 
 
@@ -51,9 +51,9 @@ def check_answerable(*, dry_run: bool, yes: bool) -> None:
 async def run_destructive(
     app: App, action: DestructiveAction[Seen, Result], *, dry_run: bool, yes: bool
 ) -> Seen | Result:
-    """Execute an action and return its result. Unless `yes`, show a preview and ask first.
+    """Execute an action and return its result. Unless `yes` is set, show a preview and ask first.
 
-    On a dry run, only return the preview.
+    For a dry run, only return the preview.
     """
     if yes and not dry_run:
         return await action.execute(app, None)

@@ -17,7 +17,7 @@ from roomlore.operations import App
 NO_LABEL = "(no label)"
 #: The maximum number of participants that a list names.
 MAX_TALKERS = 3
-#: The methods by which a reply was found if the platform does not state it.
+#: The methods that find a reply if the platform does not state it.
 INFERRED_METHODS = frozenset({"mention", "inferred"})
 SPLIT_REASONS = {
     "first": "the first of its room",
@@ -131,7 +131,7 @@ def show_conversation(output: Output, found: Conversation, messages: Sequence[As
 
 
 def show_heading(output: Output, one: Conversation) -> None:
-    """Print the facts of a conversation; its id comes first, so that no label can imitate it."""
+    """Print the facts of a conversation. Its id comes first, so that no label can imitate the id."""
     output.text(f"{short_id(one.id)} {_label(one)}", style="bold")
     span = f"{minute(one.opened_at)} to {minute(one.last_at)}, {_state(one, datetime.now(UTC))}"
     sensitive = ", sensitive" if one.sensitivity == "sensitive" else ""

@@ -1,6 +1,7 @@
-"""Verbs derived from operations: the signature of a service's method gives their arguments, options, limits and help.
+"""Verbs that are derived from operations.
 
-The service is imported when the verb is called, or when somebody asks for its help.
+The signature of a service's method gives their arguments, options, limits and help. The service is imported when the
+verb is called, or when somebody asks for its help.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from roomlore.operations import App
 if TYPE_CHECKING:
     from roomlore.operations.registry import Operation, Parameter, Signature
 
-#: The services by the properties of the App that hold them.
+#: The services, by the properties of the App that hold them.
 SERVICES: Mapping[str, str] = {
     "agents": "agents:Agents",
     "conversations": "conversations:Conversations",
@@ -34,9 +35,9 @@ SERVICES: Mapping[str, str] = {
     "room_admin": "rooms:RoomManagement",
     "privacy_requests": "privacy:PrivacyRequests",
 }
-#: Help of options that no docstring explains.
+#: The help of options that no docstring explains.
 COMMON_HELP = {"limit": "How many at most.", "room": "The room of the message."}
-#: The metavars of options that take more than any text.
+#: The metavars of options that accept more than plain text.
 METAVARS = {
     **dict.fromkeys(("about", "by", "involving", "participant", "present", "to"), "NAME"),
     **dict.fromkeys(("reply_to", "sources", "trigger"), "MESSAGE"),
@@ -52,9 +53,9 @@ class DerivedCommand(click.Command):
     """A verb that takes the arguments of an operation.
 
     Args:
-        operation: A property of the App and a method, like `keys.revoke`.
-        spellings: How arguments are called instead, by the names in the signature: an option begins with `--`, and the
-            name of an argument is written in capitals.
+        operation: A property of the App and a method, for example `keys.revoke`.
+        spellings: Other spellings of arguments, by the names in the signature. The spelling of an option begins with
+            `--`; the spelling of an argument is in capitals.
         omit: Arguments that the verb does not take.
     """
 
@@ -99,10 +100,10 @@ class DerivedCommand(click.Command):
 
 
 class OperationCommand(DerivedCommand):
-    """A verb that calls one operation; its function prints the result as text.
+    """A verb that calls one operation. The verb's function prints the result as text.
 
     Args:
-        create_org: Whether the org is made if there is none.
+        create_org: Whether the org is created if it is missing.
     """
 
     def __init__(self, *args: Any, create_org: bool = False, **attrs: Any) -> None:
@@ -136,7 +137,7 @@ class OperationCommand(DerivedCommand):
 
 
 def given_arguments(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call without those that were left out."""
+    """Return the arguments of a call, without the arguments that were left out."""
     return {name: value for name, value in params.items() if value is not None and value != ()}
 
 

@@ -27,7 +27,7 @@ from roomlore.operations.responses import receipt_response
 FOREVER = "forever"
 #: What an index holds.
 STORE_ITEMS: Mapping[StoreName, str] = {"qdrant": "point", "neo4j": "node"}
-#: Erases, or on a dry run only counts.
+#: Erases. On a dry run, it only counts.
 EraseCall = Callable[[App, bool], Awaitable[Receipt]]
 
 room_option = click.option("--room", metavar="ROOM", help="The room of the message.")
@@ -43,7 +43,7 @@ def redact(session: Session, message: str, room: str | None, **options: bool) ->
     check_answerable(**options)
 
     async def look(app: App) -> Message:
-        # The dry run checks that the caller may redact the message before it is shown.
+        # The dry run checks that the caller may redact the message before the message is shown.
         found = await app.erasure.redact(message, room=room, dry_run=True)
         browser = MemoryBrowser(access=app.access)
         return (await browser.message(app.access.principal, str(found))).message
@@ -216,7 +216,7 @@ def receipts(session: Session, receipt: str | None, *, verify: bool, limit: int)
 
 
 def _erase_confirmed(session: Session, erase: EraseCall, **options: bool) -> None:
-    """Erase and show the receipt; without --yes, first show what would be erased and ask."""
+    """Erase and show the receipt. Without --yes, first show what would be erased, and ask."""
     check_answerable(**options)
 
     async def look(app: App) -> Receipt:
@@ -235,7 +235,7 @@ def _erase_confirmed(session: Session, erase: EraseCall, **options: bool) -> Non
 
 
 async def _erase_previewed(app: App, preview: Receipt) -> Receipt:
-    """Erase what a dry run showed, by its ids: names may mean something else by now."""
+    """Erase what a dry run showed, by its ids, because names may mean something else by now."""
     room = str(preview.room_id)
     match preview.kind:
         case "message":
@@ -249,7 +249,7 @@ async def _erase_previewed(app: App, preview: Receipt) -> Receipt:
 
 
 def exit_unless_verified(receipt: Receipt | None) -> None:
-    """Exit with 1 if something is left of an erasure."""
+    """Exit with 1 if an erasure left something."""
     if receipt is not None and not (receipt.is_dry_run or receipt.is_clean):
         raise click.exceptions.Exit(1)
 
@@ -276,7 +276,7 @@ def show_receipts(output: Output, found: Sequence[Receipt]) -> None:
 
 
 def receipt_lines(receipt: Receipt) -> list[str]:
-    """Return a receipt in lines: the subject, what was removed, what stays and why, and what verification found."""
+    """Return a receipt in lines: the subject, what was removed, what stays and why, and what the verification found."""
     head = (
         "dry run, nothing was erased"
         if receipt.is_dry_run
@@ -291,7 +291,10 @@ def receipt_lines(receipt: Receipt) -> list[str]:
 
 
 def _pending_line(one: PendingRemoval, *, is_own: bool) -> str:
-    """Return what an index may still hold; to the author of an own erasure, never more than that receipt counts."""
+    """Return what an index may still hold.
+
+    The author of an own erasure gets no larger number than the receipt counts.
+    """
     if one.is_done and is_own:
         return f"  index {one.store}: the messages and accounts are removed; what was derived is not counted here"
     if one.is_done:
@@ -309,7 +312,7 @@ def _pending_line(one: PendingRemoval, *, is_own: bool) -> str:
 
 
 def _subject_lines(receipt: Receipt) -> list[tuple[str, object]]:
-    """Return the subject of an erasure by ids and times, since a receipt holds no names."""
+    """Return the subject of an erasure by ids and times, because a receipt contains no names."""
     about = [
         ("what", receipt.kind),
         ("room", receipt.room_id),

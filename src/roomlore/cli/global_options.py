@@ -12,7 +12,7 @@ from roomlore.cli.commands import Verb
 if TYPE_CHECKING:
     from roomlore.cli.session import Session
 
-#: Key of `click.Context.meta` for the values so far; a later option wins.
+#: The key of `click.Context.meta` for the values so far. A later option replaces an earlier one.
 OPTIONS_KEY = "roomlore.global_options"
 
 _OPTIONS: tuple[Callable[..., Any], ...] = (
@@ -43,7 +43,7 @@ def global_options(*, hidden: bool) -> list[click.Option]:
 
 
 class GlobalOptionsGroup(click.Group):
-    """The group of all verbs: they take its options too, and are imported when they are called."""
+    """The group of all verbs. Verbs also take the options of the group, and are imported when they are called."""
 
     def __init__(self, *args: Any, verbs: Mapping[str, Verb], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -55,7 +55,7 @@ class GlobalOptionsGroup(click.Group):
         return sorted(self.verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a verb, after importing it; None if there is no such verb."""
+        """Import a verb and return it; None if there is no such verb."""
         if cmd_name not in self.commands and cmd_name in self.verbs:
             module, _, name = self.verbs[cmd_name].location.partition(":")
             self.add_command(getattr(import_module(f"roomlore.cli.{module}"), name), cmd_name)
@@ -67,7 +67,7 @@ class GlobalOptionsGroup(click.Group):
         click.Group(commands=listed).format_commands(ctx, formatter)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a verb, and the global options to it and to its subcommands."""
+        """Add a verb. Add the global options to the verb and to its subcommands."""
         _add_options(cmd)
         super().add_command(cmd, name)
 
@@ -82,7 +82,7 @@ def _add_options(command: click.Command) -> None:
 
 
 def _store_option(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Store the value of a global option, and replace the session by one with all options so far."""
+    """Store the value of a global option, and replace the session by a session with all options so far."""
     given: dict[str, Any] = ctx.meta.setdefault(OPTIONS_KEY, {})
     is_given = value is not None and bool(param.name)
     if is_given:
@@ -93,7 +93,7 @@ def _store_option(ctx: click.Context, param: click.Parameter, value: Any) -> Any
 
 
 def _session(given: dict[str, Any]) -> "Session":
-    # `--help` does not need these.
+    # `--help` does not need these options.
     from dataclasses import replace  # noqa: PLC0415
 
     from roomlore.cli.output import Output  # noqa: PLC0415

@@ -52,7 +52,7 @@ def _by_kind(output: Output, found: Sequence[MemoriesOfKind]) -> None:
         _memories(output, of.memories)
 
 
-#: Name of the verb, method, how its items look, help.
+#: The name of the verb, the method, the format of its items, and the help.
 _QUERIES: Sequence[tuple[str, str, Callable[[Output, Any], None], str]] = (
     ("messages-by-agents", "messages_by_agents", _messages, "List messages by agents, newest first."),
     ("messages-by", "said_by", _messages, "List messages by WHO, newest first."),

@@ -40,7 +40,10 @@ EVIDENCE_NAMES: dict[VisibilityBasis, str] = {
 
 
 def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Sequence[Path]:
-    """Return the paths; refuse an empty one, which would mean the current folder (an unset variable, perhaps)."""
+    """Return the paths.
+
+    Refuse an empty path, which would mean the current folder (perhaps because a variable is unset).
+    """
     if not all(value):
         raise click.BadParameter("must not be empty")
     return [Path(one) for one in value]
@@ -120,7 +123,7 @@ def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
 
 
 class ImportRun:
-    """Imports one export after the other; an error in one does not stop the next."""
+    """Imports one export after the other. An error in one export does not stop the next."""
 
     def __init__(self, output: Output, paths: Sequence[Path], options: ImportOptions) -> None:
         self.output = output
@@ -130,7 +133,10 @@ class ImportRun:
         self.failed = 0
 
     async def run(self, app: App | None) -> None:
-        """Import every path and show each report; without an App, only preview. Raises the error of a single path."""
+        """Import every path and show a report for each. Without an App, only preview.
+
+        If there is only one path, its error is raised.
+        """
         for path in self.paths:
             try:
                 report = await self._one(app, path)

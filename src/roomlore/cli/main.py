@@ -14,7 +14,7 @@ INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
 
 
 def run() -> None:
-    """Run the command line; errors end in one readable line, not in a traceback."""
+    """Run the command line. Errors end in one readable line, not in a traceback."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  None if the parent process closed it
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  ends with the process
     try:
@@ -30,14 +30,14 @@ def run() -> None:
         click.echo(f"roomlore: {printable(str(error))}", err=True)
         sys.exit(1)
     except BrokenPipeError:
-        # The reader of our output has gone; discard the rest.
+        # The reader of our output has gone. Discard the rest of the output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BROKEN_PIPE)
     except OSError as error:
         click.echo(f"roomlore: {error.strerror or type(error).__name__}", err=True)
         sys.exit(1)
     except Exception as error:
-        # A bug. Its text may quote messages, so only its type is shown.
+        # This is a bug. Its text may quote messages, so only its type is shown.
         if os.environ.get("ROOMLORE_TRACEBACK"):
             raise
         click.echo(

@@ -150,7 +150,7 @@ def llm_calls(session: Session, conversation: str | None, limit: int) -> None:
 
 
 def show_llm_calls(output: Output, found: Sequence[LlmCall], *, whole: bool) -> None:
-    """Print calls: one line each, or the whole prompt and its results."""
+    """Print calls: one line for each call, or one whole prompt with its results."""
     if output.as_json:
         return output.json(found)
     if not found:
@@ -227,7 +227,7 @@ def _asserted(provenance: Provenance) -> str:
 
 
 def show_memory(output: Output, memory: Memory) -> None:
-    """Print a memory; its id and status come first, so that its content cannot imitate them."""
+    """Print a memory. Its id and status come first, so that its content cannot imitate them."""
     marks = [memory.kind.replace("_", " ")]
     marks += ["sensitive"] if memory.sensitivity == "sensitive" else []
     marks += ["superseded"] if memory.status == "deprecated" else []

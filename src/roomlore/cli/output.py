@@ -1,6 +1,7 @@
 """Output: JSON for programs, text for people.
 
-Imports that only some results need stand where these are printed, so that `roomlore rooms` starts fast.
+Some imports are needed for only a few kinds of results. They stand in the functions that print these results, so that
+`roomlore rooms` starts quickly.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ ROOM_MARK_NOTE = (
     "Messages marked (room) are not from the conversation of the last message and may be off topic."
 )
 LONGEST_CELL = 40
-#: The number of skipped records that are named; further records are only counted.
+#: The number of skipped records that are named. Further records are only counted.
 NAMED_SKIPPED = 10
 
 
@@ -136,7 +137,7 @@ class Output:
         return None
 
     def context(self, context: Context, *, explain: bool) -> None:
-        """Print a context, and with `explain` why each message is in or out."""
+        """Print a context. With `explain`, also print why each message is in or out."""
         if self.as_json:
             return self.json(context_json(context, explain=explain))
         from roomlore.context.render import to_text
@@ -178,7 +179,7 @@ class Output:
         return self.degraded(found.degraded)
 
     def postable_note(self, postable: Postable, *, room: str | None) -> None:
-        """Print where you must not post the result, if a room was named."""
+        """Print where the result must not be posted, if a room was named."""
         if room is None or self.as_json:
             return
         from roomlore.context.render import POSTABLE
@@ -187,7 +188,7 @@ class Output:
             self.text(POSTABLE[postable], style="yellow")
 
     def interpretation(self, read: AppliedFilters | None, *, is_found: bool) -> None:
-        """Print how a question was understood, and how to avoid that if nothing was found."""
+        """Print how a question was understood. If nothing was found, also print how to avoid this reading."""
         if read is not None and read.summary():
             self.text(f"searched: {read.summary()}", style="dim")
             if not is_found:
@@ -297,7 +298,7 @@ class Output:
         return None
 
     def restrictions(self, restricted: Sequence[RestrictedResult]) -> None:
-        """Print what privacy requests withhold; only operators get this list."""
+        """Print what privacy requests withhold. Only operators get this list."""
         for line in restriction_lines(restricted):
             self.chatter.print(escape(line), style="yellow", soft_wrap=True)
 
@@ -308,7 +309,7 @@ class Output:
 
 
 def plain(value: Any) -> Any:
-    """Return records, ids, times and spans as JSON values; spans are in seconds."""
+    """Return records, ids, times and spans as JSON values. Spans are in seconds."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in public_fields(type(value))}
     if isinstance(value, Mapping):
@@ -339,7 +340,7 @@ def omission_note(hit: Hit) -> str:
 
 
 def retention_text(retention_period: timedelta | None, starts_at: datetime | None) -> str:
-    """Return how long a room keeps messages, and when that begins."""
+    """Return how long a room keeps messages, and from when on."""
     if retention_period is None:
         return "forever"
     begins = "" if starts_at is None else f", starting {minute(starts_at)} UTC"
@@ -358,7 +359,7 @@ def minute(moment: datetime | None) -> str:
 
 
 def context_json(context: Context, *, explain: bool) -> dict[str, Any]:
-    """Return a context as JSON values, and with `explain` the reasons for each message and link."""
+    """Return a context as JSON values. With `explain`, include the reasons for each message and link."""
     from roomlore.operations.responses import context_response
 
     document = plain(context_response(context, explain=explain))
@@ -366,14 +367,14 @@ def context_json(context: Context, *, explain: bool) -> dict[str, Any]:
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """Return a thread as JSON values, each message with the reasons for its rank."""
+    """Return a thread as JSON values. Each message has the reasons for its rank."""
     from roomlore.operations.responses import found_thread
 
     return plain(found_thread(hit))
 
 
 def dated(messages: Iterable[Message]) -> list[str]:
-    """Return messages as lines; the first of each day has the date."""
+    """Return messages as lines. The first message of each day has the date."""
     lines: list[str] = []
     day = None
     for message in messages:
@@ -384,7 +385,7 @@ def dated(messages: Iterable[Message]) -> list[str]:
 
 
 def message_line(message: Message) -> str:
-    """Return a message as a line without its time: author, text, and the id to cite."""
+    """Return a message as a line without its time: author, text, and the id with which to cite it."""
     line = render_message(message, text=" ".join(safe_body(message).split()))
     marks = f"{' (edited)' if message.edited_at else ''}{reactions_text(message)}"
     return f"{line}{marks}  {message.external_id}"
@@ -426,7 +427,7 @@ _REQUEST_NAMES = {"forget": "to be forgotten", "confidential": "off the record",
 
 
 def restriction_lines(restricted: Sequence[RestrictedResult]) -> list[str]:
-    """Return how many messages each privacy request withholds, one line per request."""
+    """Return how many messages each privacy request withholds, one line for each request."""
     by_request: dict[UUID, list[RestrictedResult]] = defaultdict(list)
     for one in restricted:
         by_request[one.request_id].append(one)

@@ -15,7 +15,7 @@ _TIME = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%
 
 
 class TimeType(click.ParamType[datetime]):
-    """A time, in UTC unless it names a zone."""
+    """A time. It is in UTC unless it names a zone."""
 
     name = "time"
 
@@ -28,7 +28,7 @@ class TimeType(click.ParamType[datetime]):
 class SpanType(click.ParamType[timedelta]):
     """A number of minutes, hours, days or weeks.
 
-    Without minutes where something is erased: people write 6m for six months.
+    Where something is erased, minutes are not accepted, because people write 6m for six months.
     """
 
     name = "span"

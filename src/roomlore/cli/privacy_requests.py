@@ -13,7 +13,7 @@ from roomlore.domain.rendering import as_one_line, safe_name
 from roomlore.operations import App
 from roomlore.operations.privacy import PrivacyRequestView, RequestMode
 
-#: What detects most requests; any other detector is named.
+#: What detects most requests. Any other detector is named.
 RULES = "rules"
 MODE_TEXTS: Mapping[RequestMode, str] = {
     "on": "clear requests are applied, the others proposed",

@@ -10,7 +10,7 @@ from roomlore.cli.output import Output
 
 
 class ImportProgress:
-    """A progress bar for an import; it can pause while a question is asked."""
+    """A progress bar for an import. It can pause while a question is asked."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
@@ -52,7 +52,10 @@ def count_progress(output: Output, what: str, *, total: int | None) -> Generator
 def job_progress(
     output: Output, *, waiting: int
 ) -> Generator[tuple[Callable[[int], None], Callable[[int], None]]]:
-    """Show how many messages are disentangled, and how many of those pending are embedded; yields both callbacks."""
+    """Show how many messages are disentangled, and how many of the pending messages are embedded.
+
+    Yields both callbacks.
+    """
     with _counting(output) as bar:
         disentangling = bar.add_task("disentangling", total=None)
         embedding = bar.add_task("embedding", total=waiting or None)

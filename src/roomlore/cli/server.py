@@ -56,7 +56,7 @@ MCP_MISSING = "it needs more packages; run: pip install 'roomlore[mcp]'"
 def serve(session: Session, host: str, port: int, *, workers: bool, rate: float, **more: Any) -> None:
     """Serve the pages and the HTTP API under /v1, and run the workers; clients need a key.
 
-    With --org only for keys of that org, otherwise for every org of the database.
+    With --org, only keys of that org are accepted, otherwise keys of every org of the database.
     """
     if any(find_spec(name) is None for name in REQUIRED_PACKAGES):
         raise BadInput("serve", "it needs more packages; run: pip install 'roomlore[server]'")

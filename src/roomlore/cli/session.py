@@ -26,15 +26,15 @@ class Session:
 
     settings: Settings
     output: Output
-    #: Name, account or id of the participant who reads; None is the operator.
+    #: The name, account or id of the participant who reads. None means the operator.
     viewer: str | None
 
     async def viewer_in(self, app: App) -> Viewer:
-        """Return the viewer that --as names; without --as, the viewer of the key."""
+        """Return the viewer that --as names. Without --as, return the viewer of the key."""
         return app.access.principal if self.viewer is None else await app.viewer(self.viewer)
 
     async def impersonate(self, app: App) -> App:
-        """Return an App that acts as the viewer that --as names; without --as, as the viewer of the key."""
+        """Return an App that acts as the viewer that --as names. Without --as, it acts as the viewer of the key."""
         return app if self.viewer is None else app.impersonate(await app.viewer(self.viewer))
 
 

@@ -36,7 +36,7 @@ def worker(session: Session, *, until_done: bool, retry: bool) -> None:
 async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
     """Do the pending work, with progress bars, and apply retention.
 
-    With `every_org` this includes messages that were never queued, or embedded with another model.
+    With `every_org`, this includes messages that were never queued, or that were embedded with another model.
     """
     rooms = (await app.waiting("disentangle", every_org=every_org)).waiting
     waiting = (await app.waiting(every_org=every_org)).waiting

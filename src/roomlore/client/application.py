@@ -71,7 +71,8 @@ async def sign_in(transport: Transport, key: str) -> "Client":
 class Client:
     """The rooms of one org on a server.
 
-    The methods are those of `App`, which documents what they return and raise. Each may also raise ServerUnavailable.
+    The methods are those of `App`, where it is documented what they return and raise. Each method may also raise
+    ServerUnavailable.
     """
 
     session: Session
@@ -123,12 +124,12 @@ class Client:
 
     @property
     def monitoring(self) -> Monitoring:
-        """The state of the jobs and the embedding policies of rooms; for operators."""
+        """The state of the jobs and the embedding policies of rooms. For operators."""
         return remote(Monitoring, self.session)
 
     @property
     def room_admin(self) -> RoomManagement:
-        """The access, names and members of rooms; for operators."""
+        """The visibility, names and members of rooms. For operators."""
         return remote(RoomManagement, self.session)
 
     @property
@@ -142,21 +143,24 @@ class Client:
         return remote(Intake, self.session)
 
     async def sign_in(self, key: str) -> "Client":
-        """Return a client of the same server on behalf of the holder of another key; closing one closes both."""
+        """Return a client of the same server on behalf of the holder of another key.
+
+        If one client is closed, both are closed.
+        """
         if org_of(key) != self.org_id:
             raise KeyRefused
         return await sign_in(self.session.transport, key)
 
     def impersonate(self, viewer: Viewer) -> "Client":
-        """Return this client on behalf of a viewer that its operator named."""
+        """Return this client on behalf of a viewer. Only an operator's client may do this."""
         return Client(session=self.session.impersonate(viewer))
 
     async def viewer(self, word: str) -> Viewer:
-        """Return the viewer for a participant's name, account, id or beginning of an id; for operators."""
+        """Return the viewer for a participant's name, account, id or beginning of an id. For operators."""
         return await self.session.read(Viewer, f"viewers/{segment('participant', word)}")
 
     async def ingest(self, message: IncomingMessage) -> MessageId:
-        """Store one message, once, and return its id; the message is on the server's disk when this returns."""
+        """Store one message, once, and return its id. When this returns, the message is on the server's disk."""
         accepted = await self.ingest_batch([message])
         if accepted.skipped:
             skipped = accepted.skipped[0]
@@ -164,7 +168,7 @@ class Client:
         return accepted.message_ids[0]
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> IngestResult:
-        """Store a batch of messages in one transaction; the result names those that were skipped."""
+        """Store a batch of messages in one transaction. The result names the messages that were skipped."""
         if len(batch) > MOST_RECORDS:
             raise BadInput("messages", f"over HTTP at most {MOST_RECORDS:,} at a time; send them in parts")
         body = {"messages": list(batch)}
@@ -173,7 +177,10 @@ class Client:
         return convert(IngestResult, response, added=added, room_ids=frozenset(response.room_ids))
 
     async def rooms(self, viewer: Viewer) -> list[Room]:
-        """Return the rooms the viewer may see, most recently active first."""
+        """Return the participants that the viewer may know of, or the participants of one room.
+
+        The most messages come first.
+        """
         return await self.session.read(list[Room], "rooms", viewer=viewer)
 
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
@@ -191,7 +198,7 @@ class Client:
         before: str | None = None,
         apply_restrictions: bool = False,
     ) -> list[Message]:
-        """Return the newest messages of a room, or those before one of them, oldest first."""
+        """Return the newest messages of a room, or the messages before a given message, oldest first."""
         path = f"rooms/{segment('room', room)}/messages"
 
         async def fetch(query: codec.Query) -> tuple[list[Message], str | None]:
@@ -204,7 +211,7 @@ class Client:
     async def threads(
         self, viewer: Viewer, room: str, *, limit: int = 20, before: str | None = None
     ) -> list[Thread]:
-        """Return the newest threads of a room, each whole, newest root first."""
+        """Return the newest threads of a room, newest root first. Each thread is whole."""
         path = f"rooms/{segment('room', room)}/threads"
 
         async def fetch(query: codec.Query) -> tuple[list[Thread], str | None]:
@@ -224,7 +231,7 @@ class Client:
         articles: bool = False,
         private: bool = False,
     ) -> Context:
-        """Return what the viewer should read before answering a message; articles are read from this machine."""
+        """Return what the viewer should read before answering a message. Articles are read from this machine."""
         reader = article_reader() if articles else None
         body = {"trigger": trigger, "budget": budget, "limits": limits, "private": private}
         path = f"rooms/{segment('room', room)}/context"
@@ -244,7 +251,7 @@ class Client:
         limit: int = 10,
         private: bool = False,
     ) -> SearchResult:
-        """Return up to `limit` threads the viewer may see, best first, each with its reasons."""
+        """Return up to `limit` threads that the viewer may see, best first, each with its reasons."""
         body = {"question": question, "room": room, "as_of": as_of, "private": private, "limit": limit}
         body |= _filter_fields(filters)
         return (await self.session.read(SearchResponse, "search", viewer=viewer, body=body)).result()
@@ -273,16 +280,16 @@ class Client:
         quote: bool = False,
         private: bool = False,
     ) -> Answer:
-        """Return the answer to a question, or that none is known; with `quote`, no language model is called."""
+        """Return the answer to a question, or that no answer is known. With `quote`, no language model is called."""
         body = {"question": question, "room": room, "as_of": as_of, "private": private, "quote": quote}
         body |= _filter_fields(filters)
         return (await self.session.read(AnswerResponse, "ask", viewer=viewer, body=body)).to_answer()
 
     def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> Events:
-        """Return the changes that the viewer may see: from now on, or after the event with that id.
+        """Return the changes that the viewer may see, from now on, or after the event with the given id.
 
-        Iterate over the result, and close it when you are done. It reconnects if the server is available again within
-        some minutes.
+        Iterate over the result, and close it when you are done. If the connection is lost, it reconnects when the
+        server is available again within some minutes.
         """
         return EventStream(self.session, viewer=viewer, room=room, after=after).events()
 

@@ -20,7 +20,7 @@ Query = list[tuple[str, str]]
 
 
 def decode(body: bytes, kind: type[Record]) -> Record:
-    """Return the record in a response; unknown fields are ignored.
+    """Return the record in a response. Unknown fields are ignored.
 
     Raises:
         ServerUnavailable: the response holds no such record.
@@ -63,7 +63,7 @@ def segment(what: str, word: str) -> str:
 def query(**parameters: object) -> Query:
     """Return query parameters as pairs.
 
-    None is left out; a list becomes one pair per value; an empty list becomes one empty value.
+    None is left out. A list becomes one pair for each value. An empty list becomes one empty value.
     """
     pairs: Query = []
     for name, value in parameters.items():
@@ -81,7 +81,7 @@ def check_zone(name: str, value: object, *, otherwise: str = "needs a zone") -> 
 
 @lru_cache(maxsize=256)
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    # Not strict, because durations are numbers in JSON.
+    # The validation is not strict, because durations are numbers in JSON.
     return msgspec.json.Decoder(kind, strict=False)
 
 

@@ -41,8 +41,9 @@ def open(  # noqa: A001
     """Give an App on a database, or a Client of a server.
 
     Args:
-        where: Settings of a database, by default those of the environment; or a server, or its address.
-        key: For a server: the caller's key, by default that of the environment. Settings have their own.
+        where: Settings of a database, or a server, or the address of a server. Default: the settings of the
+            environment.
+        key: For a server: the caller's key. Default: the key of the environment. Settings have their own key.
         embedder: For a database: an embedding model other than that of the settings.
         create_org: For a database: create the org if it does not exist.
 
@@ -63,14 +64,14 @@ def open(  # noqa: A001
 
 @asynccontextmanager
 async def connect(server: Server) -> "AsyncGenerator[Client]":
-    """Give a Client of a server; its key is checked first.
+    """Give a Client of a server. The key is checked first.
 
     Raises:
         BadInput: the extra `client` is not installed.
         KeyRefused: the key does not exist, has expired or was revoked.
         ServerUnavailable: the server cannot be reached.
     """
-    # An App on a database does not need them.
+    # An App on a database does not need these packages.
     from roomlore.client.application import sign_in  # noqa: PLC0415
     from roomlore.client.transport import Transport, http_client  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
 """Translates a server's problem documents to the errors that an App would raise.
 
-Other failures are `ServerUnavailable`.
+All other failures are `ServerUnavailable`.
 """
 
 from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ _ERROR_OF_KIND: Mapping[str, Callable[[Problem], RoomloreError | None]] = {
     "conflict": _conflict,
     "took-too-long": lambda _: QueryTimeout(),
     "database-full": lambda _: DatabaseFull(),
-    # The first attempt of a repeated request, whose response was lost, still runs.
+    # The first attempt of a repeated request is still running. Its response was lost.
     "under-way": _conflict,
     "done-already": _conflict,
     "outcome-unknown": _conflict,

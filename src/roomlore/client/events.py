@@ -1,4 +1,4 @@
-"""A stream of events from a server, which resumes after an interruption where it was interrupted."""
+"""A stream of events from a server. After an interruption, it resumes where it was interrupted."""
 
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -20,23 +20,23 @@ from roomlore.operations.events import Event
 if TYPE_CHECKING:
     import httpx2
 
-#: Seconds without data after which a connection is considered lost; a server sends a heartbeat every fifteen seconds.
+#: Seconds without data after which a connection counts as lost. A server sends a heartbeat every fifteen seconds.
 SILENCE = 45.0
-#: The maximum number of consecutive attempts to reconnect, about five minutes including the pauses between them.
+#: The maximum number of consecutive attempts to reconnect. With the pauses between them, they take about five minutes.
 MAX_RECONNECTS = 15
-#: Seconds; a longer Retry-After ends the stream.
+#: Seconds. A longer Retry-After ends the stream.
 LONGEST_REST = 300.0
 MEDIA_TYPE = "text/event-stream"
 #: The maximum number of bytes of one event.
 MAX_EVENT_BYTES = 4 * 1024 * 1024
-#: The number of events that are remembered, so that none is delivered twice.
+#: The number of events that are remembered, so that no event is delivered twice.
 REMEMBERED = 1_000
 #: Version and variant of a UUIDv7.
 UUID7_BITS = 0x7 << 76 | 0x2 << 62
 
 
 class _StreamInterrupted(Exception):
-    """Raised if a stream ends and may be resumed; `error` is None if the server closed it properly."""
+    """Raised if a stream ends and may be resumed. `error` is None if the server closed the stream properly."""
 
     def __init__(self, error: RoomloreError | None) -> None:
         super().__init__()
@@ -72,8 +72,8 @@ class EventStream:
             try:
                 async with aclosing(self._until_interrupted()) as events:
                     async for event in events:
-                        # Events are recognised by id and not by time, because commits may be out of order. An event
-                        # that is sent in parts may be split differently when it is sent again.
+                        # Events are recognised by id and not by time, because commits may be out of order. If an event
+                        # that is sent in parts is sent again, it may be split differently.
                         identity = (event.id, hash(tuple(event.subjects)))
                         if identity not in self._delivered:
                             yield event
@@ -130,7 +130,7 @@ class EventStream:
         now = _date(response.headers.get("date", ""))
         if self._after is None and now is not None:
             # If the stream breaks before its first event, it resumes from this time. The server starts a little
-            # earlier, so some older events may be sent too, but none is missed.
+            # earlier. So some older events may be sent, too, but no event is missed.
             self._after = str(UUID(int=lowest_id_at(now).int | UUID7_BITS))
 
 

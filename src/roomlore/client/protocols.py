@@ -27,21 +27,21 @@ from roomlore.search.records import Answer, SearchResult, Thread
 
 
 class Events(Protocol):
-    """A stream of events that never ends by itself; close it when you are done."""
+    """A stream of events that never ends by itself. Close it when you are done."""
 
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
     def __anext__(self) -> Awaitable[Event]: ...
 
     def aclose(self) -> Awaitable[None]:
-        """Close the stream; a task that is waiting for the next event gets StopAsyncIteration."""
+        """Close the stream. A task that waits for the next event gets StopAsyncIteration."""
         ...
 
 
 class Rooms(Protocol):
     """The rooms of one org."""
 
-    # Declared as properties, so that an implementation may use plain fields.
+    # They are declared as properties, so that an implementation may use plain fields.
 
     @property
     def org_id(self) -> OrgId:
@@ -90,12 +90,12 @@ class Rooms(Protocol):
 
     @property
     def monitoring(self) -> Monitoring:
-        """The state of the jobs and the embedding policies of rooms; for operators."""
+        """The state of the jobs and the embedding policies of rooms. For operators."""
         ...
 
     @property
     def room_admin(self) -> RoomManagement:
-        """The access, names and members of rooms; for operators."""
+        """The visibility, names and members of rooms. For operators."""
         ...
 
     @property
@@ -113,7 +113,7 @@ class Rooms(Protocol):
         ...
 
     def impersonate(self, viewer: Viewer) -> "Rooms":
-        """Return this handle acting for another viewer; only operators may."""
+        """Return this handle on behalf of another viewer. Only operators may do this."""
         ...
 
     async def viewer(self, word: str) -> Viewer:
@@ -121,19 +121,22 @@ class Rooms(Protocol):
         ...
 
     async def ingest(self, message: IncomingMessage) -> MessageId:
-        """Store one message, once, and return its id; the message is on disk when this returns."""
+        """Store one message, once, and return its id. When this returns, the message is on disk."""
         ...
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> IngestResult:
-        """Store a batch of messages in one transaction; the result names those that were skipped."""
+        """Store a batch of messages in one transaction. The result names the messages that were skipped."""
         ...
 
     async def rooms(self, viewer: Viewer) -> list[Room]:
-        """Return the rooms the viewer may see, most recently active first."""
+        """Return the rooms that the viewer may see, the most recently active first."""
         ...
 
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
-        """Return the participants the viewer may know of, or those of one room, most talkative first."""
+        """Return the participants that the viewer may know of, or the participants of one room.
+
+        The most messages come first.
+        """
         ...
 
     async def messages(
@@ -145,13 +148,13 @@ class Rooms(Protocol):
         before: str | None = None,
         apply_restrictions: bool = False,
     ) -> list[Message]:
-        """Return the newest messages of a room, or those before one of them, oldest first."""
+        """Return the newest messages of a room, or the messages before a given message, oldest first."""
         ...
 
     async def threads(
         self, viewer: Viewer, room: str, *, limit: int = 20, before: str | None = None
     ) -> list[Thread]:
-        """Return the newest threads of a room, each whole, newest root first."""
+        """Return the newest threads of a room, newest root first. Each thread is whole."""
         ...
 
     async def context(
@@ -179,7 +182,7 @@ class Rooms(Protocol):
         limit: int = 10,
         private: bool = False,
     ) -> SearchResult:
-        """Return up to `limit` threads the viewer may see, best first, each with its reasons."""
+        """Return up to `limit` threads that the viewer may see, best first, each with its reasons."""
         ...
 
     async def similar(
@@ -205,11 +208,11 @@ class Rooms(Protocol):
         quote: bool = False,
         private: bool = False,
     ) -> Answer:
-        """Return the answer to a question, or that none is known."""
+        """Return the answer to a question, or that no answer is known."""
         ...
 
     def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> Events:
-        """Return the changes that the viewer may see: from now on, or after the event with that id."""
+        """Return the changes that the viewer may see, from now on, or after the event with the given id."""
         ...
 
     async def log(
@@ -235,10 +238,10 @@ def fetcher(
         rooms: An App or a Client.
         viewer: The viewer of the context.
         room: Name, id or external id.
-        trigger: The message to answer; by default the last one of the room at each call.
-        budget: Tokens.
+        trigger: The message to answer. Default: at each call, the newest message that everybody in the room may read.
+        budget: The maximum number of tokens.
         articles: Also read linked pages, over the network.
-        private: Whether to use everything that the viewer may read; nothing of it may be posted then.
+        private: Whether to use everything that the viewer may read. The context may then not be posted.
     """
 
     async def fetch() -> Context:

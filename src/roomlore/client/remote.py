@@ -1,4 +1,4 @@
-"""Services on a server: each declared operation is a method with the signature of the service's own method."""
+"""Services on a server. Each declared operation is a method with the signature of the service's own method."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Service = TypeVar("Service")
 
 
 def remote(service: type[Service], session: Session, *, by_hand: object = None) -> Service:
-    """Return a service that runs on a server; `by_hand` has the methods that no declaration describes."""
+    """Return a service that runs on a server. `by_hand` has the methods that no declaration describes."""
     return cast("Service", Remote(service, session, by_hand))
 
 
@@ -79,7 +79,7 @@ class ConversationPages:
     async def read(
         self, viewer: Viewer, word: str, *, limit: int = 1_000, before: str | None = None
     ) -> tuple[Conversation, list[AssignedMessage]]:
-        """Return a conversation and its newest messages, or those before a message, oldest first."""
+        """Return a conversation and its newest messages, or the messages before a given message, oldest first."""
         path = f"conversations/{segment('conversation', word)}"
         heads: list[ConversationResponse] = []
 
@@ -94,7 +94,7 @@ class ConversationPages:
     async def timeline(
         self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None
     ) -> list[AssignedMessage]:
-        """Return the newest messages of a room, or those before one of them, oldest first."""
+        """Return the newest messages of a room, or the messages before a given message, oldest first."""
         path = f"rooms/{segment('room', room)}/timeline"
 
         async def fetch(query: codec.Query) -> tuple[list[AssignedMessage], str | None]:
@@ -111,7 +111,7 @@ class RemoteErasures:
     session: Session
 
     async def message(self, word: str, *, room: str | None = None, dry_run: bool = False) -> Receipt:
-        """Erase a message and leave a tombstone in its place; return the receipt."""
+        """Erase a message and leave a tombstone in its place. Return the receipt."""
         return await self._erase("message", message=word, room=room, dry_run=dry_run)
 
     async def range(
@@ -122,7 +122,7 @@ class RemoteErasures:
         until: datetime | None = None,
         dry_run: bool = False,
     ) -> Receipt:
-        """Erase the messages of a room that were sent in a time range, without tombstones; return the receipt."""
+        """Erase the messages of a room that were sent in a time range, without tombstones. Return the receipt."""
         codec.check_zone("time", since)
         codec.check_zone("time", until)
         everything = since is None and until is None
@@ -131,11 +131,11 @@ class RemoteErasures:
         )
 
     async def room(self, room: str, *, dry_run: bool = False) -> Receipt:
-        """Erase a room: its messages, everything derived from them, its members and its name; return the receipt."""
+        """Erase a room: its messages, everything derived from them, its members and its name. Return the receipt."""
         return await self._erase("room", room=room, dry_run=dry_run)
 
     async def person(self, word: str, *, dry_run: bool = False) -> Receipt:
-        """Erase a person: all accounts, all messages, and mentions in messages of others; return the receipt."""
+        """Erase a person: all accounts, all messages, and mentions in other people's messages. Return the receipt."""
         return await self._erase("person", participant=word, dry_run=dry_run)
 
     async def _erase(self, kind: str, **body: Any) -> Receipt:

@@ -12,21 +12,23 @@ from roomlore.domain.errors import BadInput
 class Server:
     """The address and key for a server, and the limits of requests to it."""
 
-    #: The base address, for example https://host:7171: everything before /v1.
+    #: The base address, for example https://host:7171. It is everything before /v1.
     address: str
     #: The key, which is sent to this server only.
     key: str = field(repr=False)
     #: The time limit of one attempt, from connecting to the last byte. An answer by a language model may take long.
     seconds: float = 120.0
-    #: The maximum number of concurrent requests; others wait. Each stream of events has one additional connection.
+    #: The maximum number of concurrent requests. Further requests wait. Each stream of events has one additional
+    #: connection.
     connections: int = 20
     #: The number of attempts after which a request fails.
     attempts: int = 4
     #: The maximum number of bytes of one response.
     largest: int = 64 * 1024 * 1024
-    #: Whether to allow plain HTTP to another machine. Others on the network can then read the key and all messages.
+    #: Whether to allow plain HTTP to another machine. Other people on the network can then read the key and all
+    #: messages.
     in_the_clear: bool = False
-    #: Trusted certificates; by default those of the system.
+    #: Trusted certificates. Default: the certificates of the system.
     tls: ssl.SSLContext | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -42,7 +44,7 @@ class Server:
 
 
 def _host_of(address: str) -> str | None:
-    """Return the host of an address; None if the address is no plain web address."""
+    """Return the host of an address; None if the address is not a plain web address."""
     try:
         parts = urlsplit(address)
         is_web = parts.scheme in {"http", "https"} and parts.port != 0

@@ -29,7 +29,7 @@ class Session:
     org_id: OrgId
     key: str = field(repr=False)
     key_holder: Viewer
-    #: The viewer on whose behalf the key holder, an operator, makes requests; None for the key holder.
+    #: The viewer on whose behalf an operator makes requests; None if the key holder makes them for themselves.
     impersonated: Viewer | None = None
 
     @property
@@ -56,7 +56,9 @@ class Session:
         query: codec.Query | None = None,
         body: Any = None,
     ) -> Record:
-        """Return the record at a path below `/v1` for a viewer, by default the caller; a body makes it a POST.
+        """Return the record at a path below `/v1` for a viewer. Default: for the caller.
+
+        A request with a body is a POST.
 
         Raises:
             NotAllowed: the caller may not read as the viewer.
@@ -123,7 +125,7 @@ FetchPage = Callable[[codec.Query], Awaitable[tuple[list[Item], str | None]]]
 async def fetch_all(fetch: FetchPage[Item], *, limit: int, before: str | None) -> list[Item]:
     """Return up to `limit` items, newest first.
 
-    A page with fewer items than its limit, because texts are large, is the last page that is fetched.
+    If a page has fewer items than its limit, because texts are large, it is the last page that is fetched.
     """
     check_limit(limit)
     size = min(limit, PAGE)

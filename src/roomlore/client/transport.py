@@ -1,4 +1,4 @@
-"""Requests to a server: limited in time and size, and retried where that is safe.
+"""Requests to a server. They are limited in time and size, and retried if that is safe.
 
 The key is sent in one header and never shown. Proxies from the environment, redirects and cookies are not used.
 """
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 #: Seconds until a connection must be open.
 CONNECT_SECONDS = 10.0
-#: Seconds of the first and of the longest pause between attempts. If the server asks for a longer one, the request
+#: Seconds of the first and of the longest pause between attempts. If the server asks for a longer pause, the request
 #: fails.
 MIN_BACKOFF, LONGEST_PAUSE = 0.25, 30.0
-#: Statuses with which a server refuses a request without processing it, so that it is safe to retry.
+#: Statuses with which a server refuses a request without processing it. So it is safe to retry the request.
 RETRY_STATUSES = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 MAY_BE_DONE = "it may have been done: check before you try again"
 
@@ -44,7 +44,7 @@ class ServerRequest:
     body: bytes | None = None
     #: The viewer, percent-encoded; None for the key holder.
     viewer: str | None = None
-    #: Whether the request is not idempotent, so that it is sent with an Idempotency-Key.
+    #: Whether the request is not idempotent. It is then sent with an Idempotency-Key.
     is_change: bool = False
 
 
@@ -60,7 +60,7 @@ class ServerResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FailedAttempt:
-    #: Seconds before the next attempt; None: there is none.
+    #: Seconds before the next attempt. None means that there is no next attempt.
     error: RoomloreError
     pause: float | None
 
@@ -139,7 +139,7 @@ class Transport:
         return ServerUnavailable(why, cure=cure)
 
     async def back_off(self, failures: int, *, at_least: float = 0.0) -> None:
-        """Wait before another attempt, longer after more failures."""
+        """Wait before another attempt. The wait is longer after more failures."""
         await self._sleep(max(at_least, self._backoff(max(1, failures))))
 
     async def _attempt(
@@ -193,7 +193,7 @@ class Transport:
     def _backoff_of(self, response: ServerResponse, request: ServerRequest, attempt: int) -> float | None:
         """Return the seconds before the next attempt of a refused request; None if it must not be repeated."""
         wanted = _seconds(response.retry_after)
-        # An earlier attempt, whose response was lost, may still be running.
+        # An earlier attempt may still be running. Its response was lost.
         is_running = request.is_change and response.status == HTTPStatus.CONFLICT and wanted is not None
         if response.status not in RETRY_STATUSES and not is_running:
             return None
@@ -206,7 +206,7 @@ class Transport:
 
 
 def http_client(server: Server) -> "httpx2.AsyncClient":
-    """Return an HTTP client for a server; the caller has to close it.
+    """Return an HTTP client for a server. The caller has to close it.
 
     Raises:
         BadInput: the extra `client` is not installed.

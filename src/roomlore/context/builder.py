@@ -1,8 +1,9 @@
 """Builds a context: walks from the trigger, then keeps what is most important within the token budget.
 
-A thread is kept or left out as a whole. The order of importance is: the trigger; the message that it answers, the
-message that this one answers, and so on; the rest of the trigger's conversation; the most recent messages; the rest by
-distance. A message that takes more than its share of the budget is cut, with a note of how much was cut.
+A thread is kept or left out as a whole. The order of importance is: the trigger; the message that the trigger answers,
+the message that that message answers, and so on; the rest of the trigger's conversation; the most recent messages; all
+other messages by distance. A message that takes more than its share of the budget is cut, with a note of how much was
+cut.
 """
 
 from dataclasses import replace
@@ -35,8 +36,8 @@ async def build(
 ) -> Context:
     """Return what the viewer should read before answering the trigger, within a token budget.
 
-    Nothing here checks visibility: the source must return only messages that the viewer may see, and that may be
-    repeated where the context is `postable`. The budget is only exceeded if the trigger alone is too long. Add link
+    Nothing here checks visibility. The source must return only messages that the viewer may see and that may be
+    repeated where the context is `postable`. The budget is exceeded only if the trigger alone is too long. Add link
     contents afterwards with `with_articles`, so that no database connection waits for the network.
     """
     if budget < 1:
@@ -73,7 +74,7 @@ async def with_articles(
 ) -> Context:
     """Return the context with the contents of its links, the newest messages first, as far as the budget allows.
 
-    A page never makes it fail. For each other link the context states why its page is not shown.
+    A linked page never makes this call fail. If a page is not shown, the context states the reason.
     """
     bodies = [
         (line.message.id, line.message.body) for line in context.lines if not removal_notice(line.message)

@@ -1,9 +1,9 @@
 """Walks from a trigger message through its room, and states for each message why it was reached.
 
-Two things connect messages: replies, however old, and closeness in time, because people talk within minutes of each
+Two things connect messages: replies of any age, and closeness in time, because people talk within minutes of each
 other. In a busy room, replies lead through the trigger's own conversation, and time leads to everything around it. So
 the walk first follows only replies from the trigger. Then it alternates: one level of replies, then the next neighbour
-in time on each open side. It ends when the limit is reached or nothing is added. A side is closed at a pause that is
+in time on each open side. It ends when the limit is reached or nothing is added. A side is closed when a pause is
 longer than the gap. No message after the trigger is ever included.
 """
 
@@ -20,7 +20,7 @@ from roomlore.domain.ports import MessageSource
 from roomlore.domain.records import Message, Reply
 
 Direction = Literal["before", "after"]
-#: `conversation`: connected to the trigger by replies alone; `room`: the rest.
+#: `conversation`: connected to the trigger by replies alone. `room`: all other messages.
 ContextPart = Literal["conversation", "room"]
 SelectionRule = Literal["trigger", "recent", "reply", "temporal"]
 
@@ -32,9 +32,9 @@ class Reached:
     message: Message
     part: ContextPart
     rule: SelectionRule
-    #: The message from which it was reached; None only for the trigger.
+    #: The message from which this message was reached; None only for the trigger.
     reached_from: MessageId | None
-    #: The reply between the two messages, in either direction; None if it was not reached by a reply.
+    #: The reply between the two messages, in either direction; None if the message was not reached by a reply.
     reply: Reply | None = None
     #: The step of the walk that added it; 0 for the trigger and the most recent messages.
     step: int
@@ -49,12 +49,12 @@ class Selected(Reached):
 
     @property
     def is_reply_parent(self) -> bool:
-        """Whether it is the message that `reached_from` answers."""
+        """Whether the message is the one that `reached_from` answers."""
         return self.reply is not None and self.reply.child_id == self.reached_from
 
     @property
     def is_stated(self) -> bool:
-        """Whether it was reached over a reply that the platform states."""
+        """Whether the message was reached over a reply that the platform states."""
         return self.reply is not None and self.reply.method in {"explicit", "thread"}
 
 
@@ -65,7 +65,7 @@ class TimeBoundary:
     message_id: MessageId
     direction: Direction
     gap: timedelta
-    #: The first message beyond the pause; it is not included.
+    #: The first message beyond the pause. It is not included.
     beyond: MessageId
 
 
@@ -75,7 +75,7 @@ class Expansion:
 
     trigger_id: MessageId
     selected: tuple[Selected, ...]
-    #: Messages that were reached and left out because of the limit.
+    #: Messages that were reached but left out because of the limit.
     over_limit: tuple[Selected, ...]
     boundaries: tuple[TimeBoundary, ...]
     #: The number of steps of the walk.
@@ -83,7 +83,7 @@ class Expansion:
 
 
 DIRECTIONS: tuple[Direction, ...] = ("before", "after")
-#: A silence is long if it is this many times the room's median pause, but within the bounds that follow.
+#: A silence is long if it is this many times the room's median pause, within the bounds that follow.
 SILENCE_FACTOR = 30
 SHORTEST_SILENCE = timedelta(minutes=30)
 LONGEST_SILENCE = timedelta(hours=12)
@@ -92,7 +92,7 @@ _METHODS = ("explicit", "thread", "mention", "inferred")
 
 
 class Neighbourhood:
-    """The part of a room that a walk has fetched: no message after the trigger, none of other rooms."""
+    """The part of a room that a walk has fetched. It has no message after the trigger and none of other rooms."""
 
     def __init__(self, source: MessageSource, trigger: Message, limits: ExpansionLimits) -> None:
         self._source = source
@@ -138,8 +138,8 @@ class Neighbourhood:
     async def replies_of(self, ids: Iterable[MessageId]) -> dict[MessageId, list[tuple[Message, Reply]]]:
         """Return for each message its neighbours by reply, each with the reply, in a fixed order.
 
-        Replies with too little confidence are left out. Of several replies between two messages, the most certain one
-        is returned.
+        Replies with too little confidence are left out. If there are several replies between two messages, the most
+        certain reply is returned.
         """
         keys = sorted(set(ids))
         if unknown := [key for key in keys if key not in self._known_ids]:
@@ -177,7 +177,10 @@ class Neighbourhood:
                 self._add_reply(Reply(child_id=key, parent_id=parent, method="explicit", confidence=1.0))
 
     def _add_reply(self, edge: Reply) -> None:
-        """Add an edge if it has enough confidence; of several edges between two messages keep the most certain."""
+        """Add an edge if it has enough confidence.
+
+        If there are several edges between two messages, keep the most certain edge.
+        """
         child, parent = edge.child_id, edge.parent_id
         if child == parent or edge.confidence < self._limits.min_confidence:
             return
@@ -187,12 +190,12 @@ class Neighbourhood:
             self._edges.setdefault(parent, {})[child] = edge
 
     def _is_sure(self, edge: Reply) -> bool:
-        """Return whether an edge has the confidence required for the time between its messages."""
+        """Return whether an edge has the confidence that is required for the time between its messages."""
         apart = abs(self._messages[edge.child_id].sent_at - self._messages[edge.parent_id].sent_at)
         return apart <= self._silence or edge.confidence >= self._limits.min_confidence_across_silence
 
     async def _fetch_ends(self, keys: Iterable[MessageId]) -> None:
-        """Fetch the messages at the other ends of these messages' edges, together with all others still missing."""
+        """Fetch the messages at the other ends of these messages' edges, together with all other missing messages."""
         if all(
             other in self._messages or other in self._useless
             for key in keys
@@ -254,10 +257,10 @@ async def expand(
 ) -> Expansion:
     """Return the messages that belong to the trigger, in the order of the room, each with its reason.
 
-    The `min_recent` most recent messages are always included. The other places are first given to the trigger's
-    conversation: what the platform states is answered on the path from the trigger, then messages near in time, then
-    those further away. Among these, fewer hops from the trigger come first, then newer messages. The rest of the room
-    gets the remaining places.
+    The `min_recent` most recent messages are always included. The other places first go to the trigger's conversation,
+    in this order: messages on the path from the trigger that the platform states are answered, then messages near in
+    time, then messages further away. Within each of these groups, messages with fewer hops from the trigger come first,
+    then newer messages. The rest of the room gets the remaining places.
 
     The result depends on the messages in the source, not on the order of its rows. With R = min_recent, N = max(near,
     R), M = max_messages, P = page and E = max_replies, one walk makes at most
@@ -281,7 +284,7 @@ async def expand(
 
 
 class _Expander:
-    """The state of one walk: the selected messages, and those from which it still has to continue."""
+    """The state of one walk: the selected messages, and the messages from which it still has to continue."""
 
     def __init__(self, source: MessageSource, trigger: Message, limits: ExpansionLimits) -> None:
         self._neighbourhood = Neighbourhood(source, trigger, limits)
@@ -289,7 +292,7 @@ class _Expander:
         self._limits = limits
         self._selected: dict[MessageId, Selected] = {}
         self._over_limit: dict[MessageId, Selected] = {}
-        #: Messages of the conversation that are not near in time; they are selected after all near ones.
+        #: Messages of the conversation that are not near in time. They are selected after all messages that are near.
         self._waiting: dict[MessageId, Selected] = {}
         self._boundaries: list[TimeBoundary] = []
         self._unfollowed: list[Selected] = []
@@ -316,10 +319,11 @@ class _Expander:
                 self._unfollowed.append(item)
 
     async def _take_conversation(self, trigger: Selected, kept: set[MessageId]) -> None:
-        """Select what replies alone connect to the trigger, level by level; `kept` messages take no place from others.
+        """Select the messages that replies alone connect to the trigger, level by level.
 
-        Messages far away in time wait until all near ones are selected. When no place is free, the edges already
-        fetched are still followed, to find which `kept` messages belong to the conversation.
+        `kept` messages take no place from other messages. Messages far away in time wait until all near messages are
+        selected. When no place is free, the walk still follows the edges that it has fetched, to find which `kept`
+        messages belong to the conversation.
         """
         self._admit(trigger)
         places = self.remaining - len(kept)
@@ -352,7 +356,7 @@ class _Expander:
         self._waiting = {}
 
     def _postponed(self, found: list[Selected], answered: set[MessageId]) -> list[Selected]:
-        """Return the found messages to select now: near ones, and those that the platform states are answered."""
+        """Return the messages to select now: near messages, and messages that the platform states are answered."""
         now: list[Selected] = []
         for item in found:
             key = item.message.id
@@ -363,16 +367,16 @@ class _Expander:
         return now
 
     async def follow_replies(self) -> int:
-        """Select the messages that are one reply away from the newly selected ones; return how many were added."""
+        """Select the messages that are one reply away from the newly selected messages; return how many were added."""
         self._step += 1
         origins, self._unfollowed = self._unfollowed, []
         return self._take(await self._reply_neighbours(origins, "room"))
 
     async def follow_time(self) -> int:
-        """Select the next message on each open side of the newly selected ones, or close the side.
+        """Select the next message on each open side of the newly selected messages, or close the side.
 
-        Return how many were added. Messages nearest to the trigger come first. Nothing is fetched once there are
-        enough.
+        Return how many were added. Messages nearest to the trigger come first. Nothing is fetched once there are enough
+        messages.
         """
         self._step += 1
         origins, self._unscanned = _nearest_first(self._unscanned), []
@@ -403,7 +407,7 @@ class _Expander:
         self._unscanned.append(item)
 
     async def _reply_neighbours(self, origins: Iterable[Selected], part: ContextPart) -> list[Selected]:
-        """Return the new messages that are one reply away from these, each over the shortest path."""
+        """Return the new messages that are one reply away from these messages, each over the shortest path."""
         ordered = _nearest_first(origins)
         ties = await self._neighbourhood.replies_of(origin.message.id for origin in ordered)
         found: dict[MessageId, Selected] = {}
@@ -418,7 +422,7 @@ class _Expander:
         return key in self._selected or key in self._over_limit or key in self._waiting
 
     async def _time_neighbours(self, origin: Selected) -> list[Selected]:
-        """Return the new messages next to this one, and close each side on which a long pause follows."""
+        """Return the new messages next to these messages. Close each side on which a long pause follows."""
         found: list[Selected] = []
         for direction in DIRECTIONS:
             neighbour = await self._neighbourhood.neighbour(origin.message, direction)
@@ -453,9 +457,9 @@ class _Expander:
         )
 
     def _take(self, found: Iterable[Selected]) -> int:
-        """Select candidates while places are free: those nearest to the trigger first, then the newest.
+        """Select candidates while places are free; return how many were selected.
 
-        Return how many were selected.
+        The candidates nearest to the trigger come first, then the newest.
         """
         ranked, space = _nearest_first(found), self.remaining
         for item in ranked[:space]:
@@ -471,6 +475,6 @@ def chronological(items: Iterable[Selected]) -> list[Selected]:
 
 
 def _nearest_first(items: Iterable[Selected]) -> list[Selected]:
-    """Return the items with fewer hops first, and the newest first among equals."""
+    """Return the items with fewer hops first. Among items with equal hops, return the newest first."""
     newest_first = chronological(items)[::-1]
     return sorted(newest_first, key=lambda item: item.hops)

@@ -14,18 +14,18 @@ class ExpansionLimits:
     min_recent: int = 10
     #: The largest number of messages, including the trigger.
     max_messages: int = 30
-    #: A longer pause between neighbours ends the expansion in that direction.
+    #: A pause between neighbours that is longer than this ends the expansion in its direction.
     gap: timedelta = timedelta(minutes=30)
     #: The confidence that an inferred reply needs; stated replies are certain. Measured on annotated IRC (dev): even
     #: the least certain replies mostly stay within one conversation. F1 of a trigger's context is 80.7 up to 0.15, 79.7
     #: with 0.2, 75.6 with 0.3 and 50 with 0.5. Three alternatives were worse, or left fewer starters empty: a threshold
     #: for the product along a path, a limit of hops, and recent messages of the same author.
     min_confidence: float = 0.1
-    #: The confidence that an inferred reply needs across a long silence, where a guess is easily wrong.
+    #: The confidence that an inferred reply needs across a long silence. Such a guess is easily wrong.
     min_confidence_across_silence: float = 0.5
     #: The number of messages before the trigger that are fetched at once, with the replies around them.
     near: int = 100
-    #: The number of messages that one call fetches of neighbours further away.
+    #: The number of neighbours further away that one call fetches.
     page: int = 10
     #: The number of reply edges that one step fetches. The stated parent of a message needs no edge and is never left
     #: out.
@@ -51,12 +51,12 @@ class ExpansionLimits:
 
     @property
     def max_calls(self) -> int:
-        """The most source calls of one expansion."""
+        """The maximum number of source calls of one expansion."""
         return max(1, self.min_recent) + 1 + 6 * self.max_messages
 
     @property
     def max_rows(self) -> int:
-        """The most messages and reply edges that one expansion receives."""
+        """The maximum number of messages and reply edges that one expansion receives."""
         near = max(self.min_recent, self.near)
         edges = self.near_replies + 2 * self.max_messages * self.max_replies
         explicit_parents = near + 1 + 2 * self.max_messages
@@ -64,5 +64,5 @@ class ExpansionLimits:
 
 
 DEFAULT_LIMITS = ExpansionLimits()
-#: In tokens.
+#: The maximum number of tokens.
 DEFAULT_BUDGET = 4000

@@ -1,9 +1,10 @@
 """Reads the pages that a context's messages link to, and formats them as blocks that follow the bodies.
 
-Only links of selected messages are read. A link that cannot be read uses up one attempt, and its reason is kept.
+Only links of selected messages are read. If a link cannot be read, it still uses up one attempt, and the reason is
+kept.
 
-A page is not the statement of anybody in the room. It is sanitised like a body and escaped like an attribute value, so
-a page can neither end its block nor begin a line of its own. `escape_embeddings` makes sure that no message can contain
+A page is not a statement of anybody in the room. It is sanitised like a body and escaped like an attribute value, so a
+page can neither end its block nor begin a line of its own. `escape_embeddings` makes sure that no message can contain
 such a block.
 """
 
@@ -20,9 +21,9 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import Article, ArticleReader, FetchFailure
 from roomlore.domain.rendering import as_one_line, safe_text
 
-#: The number of links read per message. A message with more links is taken for a list of links.
+#: The number of links read per message. A message with more links counts as a list of links.
 LINKS_PER_MESSAGE = 10
-#: An article is left out if fewer of its characters fit.
+#: If fewer characters of an article than this fit, the article is left out.
 _FEWEST_CHARACTERS = 200
 _LONGEST_TITLE = 200
 #: A line end in a rendered body; see `domain/rendering.py`.
@@ -41,7 +42,7 @@ _BACKTICKS = lazy_pattern(r"`+")
 _FENCE = lazy_pattern(r"^[ ]{0,3}(`{3,}|~{3,})", re.MULTILINE)
 _LONGEST_LINK = 2048
 
-#: Ends of links to files without an article; these are not fetched.
+#: Ends of links to files without an article. These files are not fetched.
 _FILE = lazy_pattern(
     r"\.(?:avi|bmp|csv|docx?|exe|gif|gz|heic|ico|jpe?g|kml|m4a|mkv|mov|mp[34]|ogg|pdf|png|pptx?|rar|svg|tar|tiff?"
     r"|wav|webm|webp|xlsx?|zip)(?:\?|$)",
@@ -61,7 +62,7 @@ class LinkLimits:
     articles: int = 3
     #: The maximum number of links that are read, including links that cannot be read.
     attempts: int = 6
-    #: The time limit of all links together; articles that were read by then are used.
+    #: The time limit of all links together. Articles that were read by then are used.
     seconds: float = 10.0
 
 
@@ -78,22 +79,25 @@ class LinkResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleBlocks:
-    """The block that follows each body, and the links without one."""
+    """The block that follows each body, and the links without a block."""
 
     #: The block after each body. Its lines end with a plain line feed; the renderer adds the bars.
     blocks: Mapping[MessageId, str]
-    #: Links without a block, each with a `FetchFailure` as its outcome, also if a page did not fit the budget.
+    #: Links without a block, each with a `FetchFailure` as its outcome. This includes pages that did not fit the
+    #: budget.
     unread_links: tuple[LinkResult, ...]
 
 
 async def read_links(
     lines: Sequence[tuple[MessageId, str]], reader: ArticleReader, *, limits: LinkLimits = DEFAULT_LIMITS
 ) -> list[LinkResult]:
-    """Return the results for the links of messages, those of the newest message first; only a cancellation is raised.
+    """Return the results for the links of messages, the links of the newest message first.
+
+    Only a cancellation is raised.
 
     Args:
         lines: The messages of the context in the order of the room, each with its whole body.
-        reader: Reads one link; any exception of it is a failure of the link.
+        reader: Reads one link. Any exception of the reader counts as a failure of the link.
         limits: Limits of articles, attempts and seconds.
     """
     wanted = _links_to_read(lines)
@@ -120,12 +124,12 @@ def attach(
     characters: int = 4000,
     counter: TokenCounter = estimate_tokens,
 ) -> ArticleBlocks:
-    """Return the articles as blocks, those of newer messages first, as many as the tokens allow.
+    """Return the articles as blocks, the articles of newer messages first, as many as the tokens allow.
 
     Args:
         links: What the links point to.
         tokens: Budget of all blocks together, as they are rendered.
-        characters: The most characters of an article; a note states what is cut.
+        characters: The maximum number of characters of an article. A note states what is cut.
         counter: Counts tokens.
     """
     shown: dict[MessageId, list[str]] = {}
@@ -148,12 +152,15 @@ def attach(
 
 
 def escape_embeddings(text: str) -> str:
-    """Return a body with every typed `<embedding` tag disarmed by a wide angle bracket."""
+    """Return the text with the `<` of each `<embedding` tag replaced by a full-width bracket.
+
+    So a message cannot imitate such a tag.
+    """
     return _TYPED.sub(_WIDE_ANGLE, text)
 
 
 def find_links(body: str) -> tuple[str, ...]:
-    """Return the first links of a body outside of code, each once, without their fragments."""
+    """Return the first links of a body that are outside of code, each link once, without its fragment."""
     found: dict[str, None] = {}
     for prose in _outside_code(body):
         for match in _LINK.finditer(prose):
@@ -221,7 +228,7 @@ def _outside_fences(body: str) -> Iterator[str]:
 
 
 def _outside_spans(text: str) -> Iterator[str]:
-    """Yield the text between code spans; a span closes with as many backticks as it opens with."""
+    """Yield the text between code spans. A span closes with as many backticks as it opens with."""
     runs = list(_BACKTICKS.finditer(text))
     last = {len(run[0]): place for place, run in enumerate(runs)}
     start, opened = 0, 0
@@ -236,7 +243,7 @@ def _outside_spans(text: str) -> Iterator[str]:
 
 
 def _longest(article: Article, characters: int, fits: Callable[[str], bool]) -> str:
-    """Return as much of an article as fits; empty if that is too little."""
+    """Return as much of an article as fits; empty if too little fits."""
     text = safe_text(article.text)
     low, high = min(_FEWEST_CHARACTERS, len(text)), min(characters, len(text))
     if high < low or not fits(_embedding(article, text, low)):

@@ -1,9 +1,9 @@
 """The memory section of a context: what an agent noticed, learned and experienced, as dated lines with citations.
 
-Memories about the topic come first. Among these, and among the others, the order is by weight (importance, reduced by
-age), then newest first. A long memory is cut, with a note of how much was cut. Memories that do not fit into the budget
-are listed as omitted. A memory may repeat what people said, so it is always one line, which cannot look like a heading,
-a citation or another line.
+Memories about the topic come first, then other memories. Within both groups, heavier memories come first, then newer
+ones; the weight is the importance, reduced by age. A long memory is cut, with a note of how much was cut. Memories that
+do not fit into the budget are listed as omitted. A memory may repeat what people said. So it is always one line, which
+cannot look like a heading, a citation or another line.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,9 +17,9 @@ from roomlore.domain.records import Memory, MemoryKind, Postable
 from roomlore.domain.rendering import as_one_line, safe_name
 
 MemoryGroup = Literal["insights", "learnings", "interactions", "observations"]
-#: `section`: more important memories take all lines of its group. `budget`: more important memories took the tokens.
-#: `size`: the memory alone is too long. `edited`: one of its sources was edited. `injected`: it is among the messages
-#: already.
+#: `section`: more important memories take all lines of its group. `budget`: more important memories used the tokens.
+#: `size`: the memory alone is too long. `edited`: one of its sources was edited. `injected`: the memory is already
+#: among the messages.
 OmissionCause = Literal["section", "budget", "size", "edited", "injected"]
 
 #: The groups in their order, each with its heading, its kind of memory and its maximum number of lines.
@@ -31,7 +31,7 @@ MEMORY_GROUPS: Mapping[MemoryGroup, tuple[str, MemoryKind, int]] = {
 }
 _GROUP_OF: Mapping[MemoryKind, MemoryGroup] = {kind: group for group, (_, kind, _) in MEMORY_GROUPS.items()}
 DEFAULT_SECTION_BUDGET = 1000
-#: Characters shown of a memory. `_MIN_CUT`: cutting fewer characters than this saves nothing.
+#: The characters that are shown of a memory. `_MIN_CUT`: cutting fewer characters than this saves nothing.
 LONGEST_LINE, _MIN_CUT = 200, 40
 _LONGEST_FOCUS = 80
 _WHY_IN: Mapping[MemoryGroup, str] = {
@@ -51,16 +51,16 @@ _WHY_OUT: Mapping[OmissionCause, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedMemory:
-    """A candidate with its weight."""
+    """A candidate memory with its weight."""
 
     memory: Memory
     weight: float
-    #: Whether it is about the topic; True if there is no topic.
+    #: Whether the memory is about the topic; True if there is no topic.
     is_on_topic: bool = True
 
     @property
     def group(self) -> MemoryGroup:
-        """The group to which it belongs."""
+        """The group to which the memory belongs."""
         return _GROUP_OF[self.memory.kind]
 
 
@@ -77,7 +77,7 @@ class MemoryLine:
     #: The content, sanitised and on one line, with a marker where it is cut.
     text: str
     weight: float
-    #: Whether it is about the topic.
+    #: Whether the memory is about the topic.
     is_on_topic: bool
 
 
@@ -93,7 +93,7 @@ class OmittedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus:
-    """The current focus of an agent: a task, or else the topic."""
+    """The current focus of an agent: the task of its newest memory with a task, or else the topic."""
 
     text: str
     #: The newest memory of the task, which the focus cites; None if the focus is a topic.
@@ -107,7 +107,7 @@ class ExplainedMemory:
 
     memory_id: MemoryId
     included: bool
-    #: Its label; None if it is not in the section.
+    #: The label of the memory; None if it is not in the section.
     label: str | None
     section: MemoryGroup
     weight: float
@@ -141,7 +141,7 @@ class MemorySection:
         return cited
 
     def explain(self) -> tuple[ExplainedMemory, ...]:
-        """Return every memory that was considered, with the reason; those in the section come first."""
+        """Return every memory that was considered, with the reason. The memories in the section come first."""
         shown = [
             ExplainedMemory(
                 memory_id=line.memory_id,
@@ -200,7 +200,7 @@ def compose(
             omitted.append(_to_omitted(one, "budget" if kept else "size"))
     section = replace(_with_lines(empty, kept), omitted=tuple(omitted))
     is_bare = not kept and focus is not None and focus.memory_id is None
-    # A focus on a topic alone adds nothing to the messages, so the section is then empty.
+    # A focus on a topic alone adds nothing to the messages. So the section is then empty.
     if is_bare or _cost(section, counter) > budget:
         section = replace(section, focus=None)
     return replace(section, tokens=_cost(section, counter))
@@ -209,7 +209,7 @@ def compose(
 def without_injected(
     section: MemorySection, injected: Collection[MemoryId], *, counter: TokenCounter = estimate_tokens
 ) -> MemorySection:
-    """Return the section without the memories that are among the messages already; the focus is kept."""
+    """Return the section without the memories that are already among the messages. The focus stays."""
     lines = [line for line in section.lines if line.memory_id not in injected]
     omitted = [
         OmittedMemory(memory_id=line.memory_id, section=line.section, weight=line.weight, reason="injected")
@@ -234,7 +234,10 @@ def section_text(section: MemorySection) -> str:
 
 
 def _select_lines(memories: Sequence[RankedMemory]) -> tuple[list[RankedMemory], list[OmittedMemory]]:
-    """Return the first memories of each group, as many as the group has lines, and the omitted memories."""
+    """Return the first memories of each group, and the omitted memories.
+
+    A group gets as many memories as it has lines.
+    """
     chosen: list[RankedMemory] = []
     omitted: list[OmittedMemory] = []
     for group, (_, _, max_lines) in MEMORY_GROUPS.items():

@@ -39,18 +39,18 @@ class ContextLine(Reached):
 
     #: The label with which it is cited, unique in the context: "m1", "m2", …
     label: str
-    #: The author's name, sanitised, and unlike the name of any other author.
+    #: The author's name, sanitised. It differs from the name of every other author.
     speaker: str
-    #: The body, sanitised, with a marker where it is cut.
+    #: The body, sanitised, with a marker where the body is cut.
     text: str
     characters_cut: int
-    #: Label of the message that this message answers, as the platform states it; None if that message is not shown.
+    #: The label of the message that this message answers, as the platform states it; None if that message is not shown.
     reply_to: str | None
-    #: Whether it is the first of its day; its text then begins with the date.
+    #: Whether the message is the first of its day. Its text then begins with the date.
     is_dated: bool
     #: The tokens of the line as text, including embeddings.
     tokens: int
-    #: The contents of its links, as one sanitised block; empty unless articles were requested.
+    #: The contents of the message's links, as one sanitised block; empty unless articles were requested.
     embeddings: str = ""
 
 
@@ -67,7 +67,7 @@ class OmittedMessage(Reached):
 class UnreadLink:
     """A link whose page is not shown."""
 
-    #: Label of the newest line with the link.
+    #: The label of the newest line with the link.
     label: str
     url: str
     #: The reason, as one phrase for people.
@@ -76,11 +76,11 @@ class UnreadLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedMessage:
-    """A candidate, in or out, with the reason."""
+    """A message that was considered, whether it is in the context, and why."""
 
     message_id: MessageId
     included: bool
-    #: Its label; None if it is not in the context.
+    #: The label of the message; None if it is not in the context.
     label: str | None
     part: ContextPart
     rule: SelectionRule
@@ -102,22 +102,22 @@ class Context:
     room_id: RoomId
     viewer: Viewer
     trigger_id: MessageId
-    #: The lines in the order of the room; the trigger is the last one.
+    #: The lines in the order of the room. The trigger is the last line.
     lines: tuple[ContextLine, ...]
     omitted: tuple[OmittedMessage, ...]
     boundaries: tuple[TimeBoundary, ...]
-    #: The tokens of the context: at most the budget, unless the trigger alone exceeds it.
+    #: The tokens of the context. They are at most the budget, unless the trigger alone exceeds it.
     tokens: int
     budget: int
     #: Where the answer may be posted without revealing anything to people who may not read it.
     postable: Postable
-    #: Whether the trigger's own thread is incomplete; other threads are always complete.
+    #: Whether the trigger's own thread is incomplete. Other threads are always complete.
     is_partial: bool = False
     #: Links whose pages are not shown, with the reasons; empty unless articles were requested.
     unread_links: tuple[UnreadLink, ...] = ()
-    #: What the agent remembers; its tokens are included in those of the context.
+    #: What the agent remembers. Its tokens are included in the tokens of the context.
     memory_section: MemorySection | None = None
-    #: Messages that privacy requests keep out; for operators only, and not in the rendered text.
+    #: Messages that privacy requests keep out. This is for operators only, and not in the rendered text.
     restrictions: tuple[RestrictedResult, ...] = ()
 
     @property
@@ -136,7 +136,10 @@ class Context:
         }
 
     def explain(self) -> tuple[ExplainedMessage, ...]:
-        """Return every considered message, in the context or not, with the reason, in the order of the room."""
+        """Return every considered message, in the order of the room.
+
+        Each comes with the reason why it is in the context or not.
+        """
         labels = {line.message.id: line.label for line in self.lines}
         items = sorted((*self.lines, *self.omitted), key=lambda item: item.message.position)
         return tuple(_explain(item, labels) for item in items)

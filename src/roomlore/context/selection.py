@@ -1,7 +1,7 @@
-"""Selects what a context shows: whole threads, the most important first, within a token budget and a limit of messages.
+"""Selects what a context shows: whole threads, the most important first, within a token budget and a message limit.
 
-If a thread does not fit, all its messages are shortened; if it still does not fit, it is left out. Only the trigger's
-own thread is shown in part in this case, and the context says so.
+If a thread does not fit, all its messages are shortened. If it still does not fit, it is left out. Only the trigger's
+own thread is then shown in part, and the context says so.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,15 +17,15 @@ from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
 from roomlore.domain.rendering import NO_TEXT_NOTICE, removal_notice, safe_text, with_mention_names
 
-#: A message that takes a larger share of the budget is cut; the trigger may take twice this share.
+#: A message that takes a larger share of the budget is cut. The trigger may take twice this share.
 MAX_MESSAGE_SHARE = 0.25
 #: The number of characters of a body that are always shown.
 _MIN_SHOWN = 200
 #: The number of characters of a body that are always shown in a shortened thread.
 _MIN_SHORTENED = 40
-#: A body is cut only by at least so many characters, because the marker takes space too.
+#: A body is cut only by at least so many characters, because the marker also takes space.
 _MIN_CUT = 40
-#: No tokenizer makes fewer tokens than this of ordinary text. The constant bounds the work on giant bodies.
+#: Every tokenizer makes at least so many tokens of ordinary text. The constant bounds the work on giant bodies.
 _MAX_CHARACTERS_PER_TOKEN = 16
 
 
@@ -63,7 +63,7 @@ class ContextDraft:
     def omitted(
         self, kept: Sequence[Selected], causes: Mapping[MessageId, OmissionCause]
     ) -> tuple[OmittedMessage, ...]:
-        """Return the candidates that are not kept, each with its cause and its tokens."""
+        """Return the candidates that are not kept, each with the cause and its tokens."""
         is_in = {item.message.id for item in kept}
         return tuple(
             OmittedMessage(
@@ -81,7 +81,7 @@ class ContextDraft:
         )
 
     def shorten(self, items: Sequence[Selected], *, tokens: int) -> Callable[[], None]:
-        """Shorten each of these messages to a number of tokens; return a function that undoes it."""
+        """Shorten each of these messages to a number of tokens; return a function that undoes this."""
         before = {item.message.id: self._shown[item.message.id] for item in items}
         for item in items:
             own = self._allowance * 2 if item.rule == "trigger" else min(tokens, self._allowance)
@@ -155,13 +155,13 @@ def _truncated(text: str, length: int, beyond: int) -> tuple[str, int]:
     return f"{start} [… {missing} characters cut]".lstrip(), missing
 
 
-#: A message with fewer tokens is useless, because label, time and author take most of them.
+#: A message with fewer tokens is useless, because label, time and author take most of the tokens.
 _MIN_TOKENS = 24
 
 
 @dataclass(slots=True, kw_only=True)
 class Selection:
-    """The messages to show, and why the others are left out."""
+    """The messages to show, and the reasons why other messages are left out."""
 
     kept: list[Selected] = field(default_factory=list[Selected])
     causes: dict[MessageId, OmissionCause] = field(default_factory=dict[MessageId, OmissionCause])
@@ -186,7 +186,10 @@ class ContextSelector:
         self._is_full = False
 
     def select(self, threads: Sequence[ContextThread]) -> Selection:
-        """Return the messages to show and the reasons why others are left out; `threads` include the trigger's."""
+        """Return the messages to show, and why others are left out.
+
+        `threads` must include the thread of the trigger.
+        """
         own, *others = sorted(threads, key=self._place)
         self._take_trigger_thread(own)
         for one in others:
@@ -202,7 +205,7 @@ class ContextSelector:
             return
         choice = self._choice
         if own.is_complete and len(own.members) == 1:
-            # The trigger is taken even if it exceeds the budget alone.
+            # The trigger is taken even if the trigger alone exceeds the budget.
             choice.kept += own.members
             return
         choice.is_partial, self._budget = True, self._budget - self._notice
@@ -216,7 +219,10 @@ class ContextSelector:
         self._leave([item for item in own.members if item.message.id not in kept], "thread")
 
     def _nearest(self, own: ContextThread) -> list[Selected]:
-        """Return the trigger, the messages answered on the path from it, then the rest by rank after their parents."""
+        """Return the trigger, then the messages answered on the path from it, then all other messages.
+
+        The other messages are ordered by rank; each comes after its parent.
+        """
         items = {item.message.id: item for item in own.members}
         trigger = min(items, key=lambda key: self._places.get(key, len(self._places)))
         order: dict[MessageId, None] = {}
@@ -232,7 +238,7 @@ class ContextSelector:
         return [items[one] for one in order if one in items]
 
     def _take(self, one: ContextThread) -> None:
-        """Take all messages of a thread if they fit, otherwise none."""
+        """Take all messages of a thread if all fit, otherwise none."""
         members = one.members
         if self._is_full:
             return self._leave(members, "budget")
@@ -242,7 +248,7 @@ class ContextSelector:
             return self._leave(members, "limit")
         if self._try_take(members):
             return None
-        # Single messages are taken by rank: if one does not fit, no less important one may take its place.
+        # Single messages are taken by rank: if a message does not fit, no less important message may take its place.
         self._is_full = len(members) == 1
         return self._leave(members, "budget" if self._is_full else "thread")
 
@@ -293,7 +299,7 @@ def _by_rank(found: Expansion) -> list[Selected]:
 
 
 def _answered(found: Expansion) -> set[MessageId]:
-    """Return the selected messages on the path from the trigger to the message it answers, and so on."""
+    """Return the selected messages on the path from the trigger to the message that it answers, and so on."""
     chain = {found.trigger_id}
     for item in sorted(found.selected, key=lambda item: item.hops):
         if item.is_reply_parent and item.reached_from in chain:

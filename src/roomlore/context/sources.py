@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from roomlore.conversations.disentangler import ReplyLinker
+from roomlore.conversations.disentangler import NewMessage, disentangle
 from roomlore.conversations.window import ConversationMessage
 from roomlore.db import messages as store
 from roomlore.db.queries import Connection
@@ -17,9 +17,9 @@ from roomlore.domain.records import Message, Reply
 class ListSource:
     """A `MessageSource` over messages and reply edges in memory, all of which are visible.
 
-    The messages may be in any order. If a message is given twice, a redacted copy is used, else the latest edit.
-    `Message.reply_to` is a stated edge, so it need not be among `replies`. If an edge is given twice, the one with the
-    higher confidence is used.
+    The messages may be in any order. If a message is given twice, a redacted copy is used; without a redacted copy, the
+    latest edit is used. `Message.reply_to` is a stated edge, so it need not be among `replies`. If an edge is given
+    twice, the edge with the higher confidence is used.
     """
 
     def __init__(self, messages: Iterable[Message], replies: Iterable[Reply] = ()) -> None:
@@ -44,7 +44,7 @@ class ListSource:
         """Return a source to which inferred replies are added, found by the same method as in stored rooms.
 
         Only ordinary messages get inferred replies, because a list does not state who received a whisper. A message
-        takes well under a millisecond.
+        takes a few milliseconds.
         """
         stated = list(replies)
         source = cls(messages, stated)
@@ -52,30 +52,29 @@ class ListSource:
         answered = {edge.child_id: edge.parent_id for edge in stated if edge.method == "explicit"}
         found: list[Reply] = []
         for room in source._rooms.values():
-            linker = ReplyLinker()
-            for message in room:
-                if message.kind != "message" or message.redacted_at or message.erased_at:
-                    continue
-                link = linker.link(
-                    ConversationMessage(
-                        id=message.id,
-                        author_id=message.author_id,
-                        author_name=message.author_name,
-                        sent_at=message.sent_at,
-                        body=message.body,
-                        reply_to=message.reply_to or answered.get(message.id),
-                        thread_root=roots.get(message.id),
-                    )
+            said = [
+                ConversationMessage(
+                    id=message.id,
+                    author_id=message.author_id,
+                    author_name=message.author_name,
+                    sent_at=message.sent_at,
+                    body=message.body,
+                    reply_to=message.reply_to or answered.get(message.id),
+                    thread_root=roots.get(message.id),
                 )
-                if link.parent_id is not None and link.method in {"mention", "inferred"}:
-                    found.append(
-                        Reply(
-                            child_id=link.id,
-                            parent_id=link.parent_id,
-                            method=link.method,
-                            confidence=link.confidence,
-                        )
-                    )
+                for message in room
+                if message.kind == "message" and not message.redacted_at and not message.erased_at
+            ]
+            found += [
+                Reply(
+                    child_id=one.message_id,
+                    parent_id=one.parent_id,
+                    method=one.method,
+                    confidence=one.confidence,
+                )
+                for one in disentangle([], [NewMessage(message=each) for each in said])
+                if one.parent_id is not None and one.method in {"mention", "inferred"}
+            ]
         return cls(source._by_id.values(), [*stated, *found])
 
     async def before(self, message: Message, limit: int) -> list[Message]:
@@ -95,7 +94,10 @@ class ListSource:
         return [self._by_id[key] for key in dict.fromkeys(ids) if key in self._by_id]
 
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
-        """Return reply edges with one of the ids at either end, the most confident first, then the newest."""
+        """Return reply edges with one of the ids at either end.
+
+        The most confident edges come first, then the newest.
+        """
         found = {(edge.child_id, edge.parent_id): edge for key in ids for edge in self._edges.get(key, ())}
         newest_first = sorted(found.values(), key=self._sort_key, reverse=True)
         return sorted(newest_first, key=lambda edge: -edge.confidence)[:limit]

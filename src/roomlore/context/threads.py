@@ -1,7 +1,7 @@
 """Completes the threads of a walk, so that an answer is shown with its question and all other answers.
 
 Threads consist of the same edges as elsewhere (view `thread_edges`): stated replies, platform threads, and questions
-that are answered by name, but not inferred replies. A thread has no messages after the trigger.
+that are answered by name. Inferred replies make no threads. A thread has no messages after the trigger.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from roomlore.domain.records import Message, Reply
 
 #: The methods whose edges make threads. If a message has several edges, the first method decides.
 _METHODS = ("explicit", "thread", "mention")
-#: The lowest confidence of a mention that makes a thread.
+#: The lowest confidence with which a mention makes a thread.
 _MIN_CONFIDENCE = 0.8
 
 
@@ -25,9 +25,9 @@ class ContextThread:
     """A thread, or a message without a thread, in the order of the room."""
 
     members: tuple[Selected, ...]
-    #: False if the thread has more messages than a context may have; some of them are then missing here.
+    #: False if the thread has more messages than a context may have. In this case, some of them are missing here.
     is_complete: bool
-    #: The parent of each message of the thread, if the parent is in the thread too.
+    #: The parent of each message of the thread, if the parent is also in the thread.
     parents: dict[MessageId, MessageId]
 
 
@@ -36,7 +36,7 @@ async def complete_threads(
 ) -> list[ContextThread]:
     """Return the threads of all selected messages, including messages that the walk did not reach.
 
-    It makes at most 2·M source calls, with M = `limits.max_messages`: each call that returns something adds to a
+    It makes at most 2·M source calls, with M = `limits.max_messages`. Each call that returns something adds to a
     thread, and a thread with more than M messages is not followed further.
     """
     collector = _ThreadCollector(source, expansion, trigger, limits)
@@ -46,7 +46,7 @@ async def complete_threads(
 
 
 class _ThreadCollector:
-    """The messages of the threads found so far, and the newest of these, whose edges are not yet fetched."""
+    """The messages of the threads found so far. The edges of the newest of these messages are not yet fetched."""
 
     def __init__(
         self, source: MessageSource, found: Expansion, trigger: Message, limits: ExpansionLimits
@@ -117,7 +117,7 @@ class _ThreadCollector:
         return added
 
     def result(self) -> list[ContextThread]:
-        """Return the threads; each message is in exactly one."""
+        """Return the threads. Each message is in exactly one thread."""
         roots, parents = self._roots(), self._parents()
         together: dict[MessageId, list[Selected]] = {}
         for item in sorted(self._members.values(), key=lambda item: item.message.position):
@@ -135,7 +135,7 @@ class _ThreadCollector:
         ]
 
     def _parents(self) -> dict[MessageId, MessageId]:
-        """Return the parent of each message that has one; of several edges the first method decides."""
+        """Return the parent of each message that has one. If a message has several edges, the first method decides."""
         chosen: dict[MessageId, MessageId] = {}
         for child, edges in self._edges.items():
             both = [edge for edge in edges if child in self._members and self._is_within(edge)]

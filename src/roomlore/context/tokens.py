@@ -1,4 +1,7 @@
-"""Estimates the tokens of a text without a tokenizer, rather too many than too few; any other counter can be used."""
+"""Estimates the tokens of a text without a tokenizer. The estimate is high rather than low.
+
+Other counters can be used.
+"""
 
 from collections.abc import Callable
 
@@ -15,9 +18,8 @@ _WIDE = lazy_pattern("[^\u0000-\u07ff]")
 def estimate_tokens(text: str) -> int:
     """Return the approximate number of tokens.
 
-    The estimate is one token for four ASCII characters, and one token for two characters up to U+07FF (accents, Greek,
-    Cyrillic, Hebrew, Arabic). Any other character (Chinese, Japanese, Korean, emoji) is 1.5 tokens, as in the least
-    suited tokenizers.
+    Four ASCII characters are one token. Two characters up to U+07FF (accents, Greek, Cyrillic, Hebrew, Arabic) are one
+    token. Any other character (Chinese, Japanese, Korean, emoji) is 1.5 tokens, as in the least suited tokenizers.
     """
     plain = len(text.encode("ascii", "ignore"))
     wide = sum(1 for _ in _WIDE.finditer(text))
@@ -31,7 +33,7 @@ def message_cost(text: str, counter: TokenCounter) -> int:
 
 
 def largest_fitting(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number in the range for which `fits` is true, or `low` if there is none (binary search)."""
+    """Return the largest number in the range for which `fits` is true (binary search); `low` if there is none."""
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)

@@ -1,32 +1,46 @@
-"""Finds the parent of each message of a room, and so its conversation, which is that of the parent.
+"""Assigns the messages of a room to conversations, and finds the parent of each message in its conversation.
 
-Manual assignments are never changed, and answers to such messages follow them. A message without a parent starts a
-conversation, with one exception: between two people alone, and in whispers, it continues the last conversation until a
-long silence or a clear change of topic. Whispers are never in a conversation with open messages or with whispers to
-others, so each conversation has one audience.
+For messages to the whole room, the conversation model decides which conversation each message continues. A decision
+takes the next LOOKAHEAD - 1 messages into account, so the last messages of a room have provisional ones. Some conversations are
+known: manual assignments are never changed, and a message is in the conversation of the parent that the platform states.
 
-The result for a message depends only on the message itself and on the WINDOW messages (and recent whispers) before it.
-So it is the same after a restart, and in batches of any size.
+Whispers are never in a conversation with open messages or with whispers to others, so each conversation has one audience.
+A whisper continues the last conversation of its audience until a long silence.
+
+The result for a message depends only on the WINDOW messages (and recent whispers) before it, on the message itself, and
+on the LOOKAHEAD - 1 messages after it. So it is the same after a restart, and in batches of any size.
 """
 
 import itertools
-from collections import Counter, deque
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 from uuid import uuid5
 
-from roomlore.conversations import reply_model
-from roomlore.conversations.features import FeatureExtractor
-from roomlore.conversations.reply_model import ReplyModel
-from roomlore.conversations.window import WINDOW, ConversationMessage, ParsedMessage, Window
+import numpy as np
+import numpy.typing as npt
+
+from roomlore.conversations import conversation_model, text_vectors
+from roomlore.conversations.conversation_model import Settled, Step, settle, window_of
+from roomlore.conversations.open_conversations import ProjectedTexts, arrival
+from roomlore.conversations.reply_linker import (
+    ReplyEvidence,
+    ReplyLink,
+    ReplyLinker,
+    inferred_method,
+    stated_link,
+)
+from roomlore.conversations.window import WINDOW, ConversationMessage, Places
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
 from roomlore.domain.records import ReplyMethod, SplitReason
 
 #: The author and the recipients of a whisper; None for messages to the whole room.
 WhisperAudience = frozenset[ParticipantId] | None
 
+#: The methods of replies that the platform states.
+STATED = ("explicit", "thread")
 #: How many usual pauses of the room make a long silence, and the bounds of a long silence. Half an hour splits best on
 #: a hand-annotated workspace.
 SILENCE_FACTOR = 30
@@ -34,31 +48,43 @@ SHORTEST_SILENCE = timedelta(minutes=30)
 LONGEST_SILENCE = timedelta(hours=12)
 #: The long silence between people who whisper; it does not depend on the pace of the room.
 WHISPER_SILENCE = timedelta(hours=6)
-#: If the probability that a message has no parent is at least this, a room with a single thread gets a new
-#: conversation.
-NEW_TOPIC_THRESHOLD = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyLink:
-    """The parent of a message."""
+class PastMessage:
+    """A message that has its assignment."""
 
-    id: MessageId
-    #: The parent; None if the message starts a conversation.
-    parent_id: MessageId | None
-    #: How the parent was found; None if the message starts a conversation.
-    method: ReplyMethod | None
-    #: The probability that this result is right, 0..1.
-    confidence: float
-    #: The participants that the message addresses by name.
-    addressed_ids: frozenset[ParticipantId] = frozenset()
+    message: ConversationMessage
+    audience: WhisperAudience = None
+    #: The parent that the platform states, or else the one that the reply linker chose.
+    linked_parent_id: MessageId | None = None
+    conversation_id: ConversationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message to assign."""
+
+    message: ConversationMessage
+    audience: WhisperAudience = None
+    #: The conversation to which a person assigned it.
+    pinned_id: ConversationId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """The parent and the conversation of a message."""
 
-    link: ReplyLink
+    message_id: MessageId
+    #: The parent, which is in the same conversation if Roomlore inferred it; None if the message has none.
+    parent_id: MessageId | None
+    #: How the parent was found; None if the message has none.
+    method: ReplyMethod | None
+    #: The probability that this result is right, 0..1.
+    confidence: float
+    #: The parent that the reply linker chose, as the number of open messages back; None if it chose none or the
+    #: platform states one. The linker reads it for later messages.
+    linked_offset: int | None
     conversation_id: ConversationId
     #: Why the message starts the conversation; None if the message continues a conversation.
     split_reason: SplitReason | None
@@ -66,65 +92,163 @@ class Assignment:
     idle_timeout: timedelta
 
 
-class ReplyLinker:
-    """Finds the parent of each message of one room; takes the messages in order."""
+def disentangle(
+    past: Sequence[PastMessage],
+    new: Sequence[NewMessage],
+    following: Sequence[NewMessage] = (),
+    *,
+    distant: Mapping[MessageId, ConversationId] | None = None,
+) -> list[Assignment]:
+    """Return the assignments of the new messages of a room, in order.
 
-    def __init__(self, model: ReplyModel | None = None) -> None:
-        self._model = model or reply_model.load()
-        self._window = Window(self._model.lexicon)
-        self._eye = FeatureExtractor(self._window)
-
-    def remember(self, said: ConversationMessage, parent_id: MessageId | None) -> None:
-        """Add a message with a known parent."""
-        self._window.add(self._window.parse(said), parent_id)
-
-    def link(self, said: ConversationMessage) -> ReplyLink:
-        """Return the parent of a message, and add the message to the window."""
-        heard = self._window.parse(said)
-        linked = self._platform_link(heard) or self._predicted_link(heard)
-        self._window.add(heard, linked.parent_id)
-        return linked
-
-    def _platform_link(self, heard: ParsedMessage) -> ReplyLink | None:
-        linked = _platform_link(heard.message)
-        if linked is None:
-            return None
-        found, _ = self._window.mentioned_by(heard, self._window.slot_of(heard.message.author_id))
-        return replace(linked, addressed_ids=heard.message.mentions.union(found.values()))
-
-    def _predicted_link(self, heard: ParsedMessage) -> ReplyLink:
-        model, said = self._model, heard.message
-        seen = self._eye.extract(heard)
-        scores = model.scores(seen)
-        place = model.choose(scores, seen.conversations)
-        confidence = min(float(model.probabilities(scores)[place]), 1.0)
-        addressed = seen.addressed_ids | said.mentions
-        start = ReplyLink(
-            id=said.id, parent_id=None, method=None, confidence=confidence, addressed_ids=addressed
+    Args:
+        past: The messages before them, in order: at least WINDOW open messages, and the whispers within WHISPER_SILENCE.
+        new: The messages to assign, in order.
+        following: The next LOOKAHEAD - 1 open messages, which are only looked at.
+        distant: The conversations of parents that are not among these messages.
+    """
+    standing = dict(distant or {}) | {one.message.id: one.conversation_id for one in past}
+    open_count = sum(one.audience is None for one in new)
+    drafts = _OpenMessages(past, [*new, *following], standing).drafts(open_count)
+    streams = _Streams()
+    for one in past:
+        streams.add(one.message, one.audience, one.conversation_id)
+    found: list[Assignment] = []
+    for one in new:
+        said, stream = one.message, streams.at(one.message, one.audience)
+        draft = drafts[said.id] if one.audience is None else _whispered(one, stream, standing)
+        split_reason = stream.start_reason(said) if draft.is_start else None
+        standing[said.id] = draft.conversation_id
+        streams.add(said, one.audience, draft.conversation_id)
+        found.append(
+            Assignment(
+                message_id=said.id,
+                parent_id=draft.link.parent_id,
+                method=draft.link.method,
+                confidence=draft.link.confidence,
+                linked_offset=draft.linked_offset,
+                conversation_id=draft.conversation_id,
+                split_reason=split_reason,
+                idle_timeout=streams.at(said, one.audience).silence,
+            )
         )
-        if place == WINDOW:
-            return start
-        parent = self._window.at(place).message
-        method = "mention" if parent.author_id in addressed else "inferred"
-        return replace(start, parent_id=parent.id, method=method)
-
-
-def link_all(said: Iterable[ConversationMessage], *, model: ReplyModel | None = None) -> list[ReplyLink]:
-    """Return the parent of each message of one room; takes the messages in their order."""
-    linker = ReplyLinker(model)
-    return [linker.link(each) for each in said]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PastMessage:
-    """The facts about a past message that later messages need."""
+class _Draft:
+    """The parent and the conversation of a message."""
 
-    #: The number of messages to the whole room before it.
-    number: int
-    author_id: ParticipantId
-    seconds: float
+    link: ReplyLink
     conversation_id: ConversationId
-    is_pinned: bool
+    is_start: bool
+    linked_offset: int | None = None
+
+
+class _Labels:
+    """Numbers conversations."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[ConversationId, int] = {}
+        self.ids: list[ConversationId] = []
+
+    def number(self, conversation_id: ConversationId) -> int:
+        if conversation_id not in self._numbers:
+            self._numbers[conversation_id] = len(self.ids)
+            self.ids.append(conversation_id)
+        return self._numbers[conversation_id]
+
+
+class _OpenMessages:
+    """The messages of a room that everybody there reads."""
+
+    def __init__(
+        self,
+        past: Sequence[PastMessage],
+        new: Sequence[NewMessage],
+        standing: Mapping[MessageId, ConversationId],
+    ) -> None:
+        self._past = [one for one in past if one.audience is None]
+        self._new = [one for one in new if one.audience is None]
+        self._standing = standing
+        self._labels = _Labels()
+        self._messages = [one.message for one in (*self._past, *self._new)]
+        self._places = {message.id: place for place, message in enumerate(self._messages)}
+
+    def drafts(self, count: int) -> dict[MessageId, _Draft]:
+        """Return the results of the first `count` new messages; the others are only looked at."""
+        if not count:
+            return {}
+        model = conversation_model.load()
+        texts = model.projections.project(text_vectors.load().of([one.body for one in self._messages]))
+        linker = ReplyLinker()
+        for one in self._past:
+            linker.remember(one.message, one.linked_parent_id)
+        labels = [self._labels.number(one.conversation_id) for one in self._past]
+        links: list[ReplyLink] = []
+        steps: list[Step] = []
+        for place, one in enumerate(self._new, len(self._past)):
+            evidence = linker.link_with_evidence(one.message)
+            links.append(evidence.link)
+            steps.append(self._step(one, place, evidence, texts))
+        found: dict[MessageId, _Draft] = {}
+        decided = settle(model, labels, steps, count)
+        for place, (link, step, one) in enumerate(zip(links, steps, decided, strict=False), len(self._past)):
+            found[link.id] = self._draft(place, link, step=step, settled=one, before=window_of(labels))
+            labels.append(one.label)
+        return found
+
+    def _step(self, one: NewMessage, place: int, evidence: ReplyEvidence, texts: ProjectedTexts) -> Step:
+        link, known = evidence.link, one.pinned_id
+        follows_offset = None
+        if known is None and link.parent_id is not None and link.method in STATED:
+            if (parent := self._places.get(link.parent_id, place)) < place:
+                follows_offset = place - parent
+            else:
+                known = self._standing.get(link.parent_id)
+        return Step(
+            arrival=arrival(evidence, texts.relations(place, evidence.seen.count)),
+            number=self._labels.number(conversation_id_for(one.message.id)),
+            known=None if known is None else self._labels.number(known),
+            follows_offset=follows_offset,
+        )
+
+    def _draft(self, place: int, link: ReplyLink, *, step: Step, settled: Settled, before: Places) -> _Draft:
+        """Return the result of a message; `before` holds the labels of the window before it."""
+        members = before == settled.label
+        is_stated = link.method in STATED
+        is_decided = step.known is None and step.follows_offset is None
+        return _Draft(
+            link=link
+            if is_stated
+            else self._shown_link(place, link, step=step, settled=settled, members=members),
+            conversation_id=self._labels.ids[settled.label],
+            is_start=is_decided and not members.any(),
+            linked_offset=self._linked_offset(place, link),
+        )
+
+    def _linked_offset(self, place: int, link: ReplyLink) -> int | None:
+        if link.parent_id is None or link.method in STATED:
+            return None
+        return place - self._places[link.parent_id]
+
+    def _shown_link(
+        self, place: int, link: ReplyLink, *, step: Step, settled: Settled, members: npt.NDArray[np.bool_]
+    ) -> ReplyLink:
+        """Return the parent in the conversation of a message: the one that the linker chose, or the most probable."""
+        shares = step.arrival.reply_probabilities * members
+        chosen = WINDOW if link.parent_id is None else WINDOW - place + self._places[link.parent_id]
+        best = chosen if chosen < WINDOW and members[chosen] else int(shares.argmax())
+        if shares[best] <= 0:
+            return ReplyLink(id=link.id, parent_id=None, method=None, confidence=settled.probability)
+        parent = self._messages[place - WINDOW + best]
+        return ReplyLink(
+            id=link.id,
+            parent_id=parent.id,
+            method=inferred_method(parent.author_id, link.addressed_ids),
+            confidence=settled.probability * float(shares[best] / shares.sum()),
+            addressed_ids=link.addressed_ids,
+        )
 
 
 class _Stream:
@@ -132,25 +256,19 @@ class _Stream:
 
     def __init__(self, *, is_whispered: bool) -> None:
         self._is_whispered = is_whispered
-        self.earlier: deque[_PastMessage] = deque()
-        self._written: Counter[ParticipantId] = Counter()
+        #: The number of each message among the open ones, its seconds and its conversation.
+        self._recent: deque[tuple[int, float, ConversationId]] = deque()
         self._silence: timedelta | None = None
 
-    def add(self, one: _PastMessage) -> None:
-        self.earlier.append(one)
-        self._written[one.author_id] += 1
+    def add(self, number: int, said: ConversationMessage, conversation_id: ConversationId) -> None:
+        self._recent.append((number, said.sent_at.timestamp(), conversation_id))
         self._silence = None
 
     def forget(self, *, numbers_before: int, seconds_before: float) -> None:
-        while self.earlier and (
-            self.earlier[0].seconds < seconds_before
-            if self._is_whispered
-            else self.earlier[0].number < numbers_before
+        while self._recent and (
+            self._recent[0][1] < seconds_before if self._is_whispered else self._recent[0][0] < numbers_before
         ):
-            gone = self.earlier.popleft().author_id
-            self._written[gone] -= 1
-            if not self._written[gone]:
-                del self._written[gone]
+            self._recent.popleft()
             self._silence = None
 
     @property
@@ -159,148 +277,64 @@ class _Stream:
         if self._is_whispered:
             return WHISPER_SILENCE
         if self._silence is None:
-            times = [one.seconds for one in self.earlier]
+            times = [seconds for _, seconds, _ in self._recent]
             pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
             usual = timedelta(seconds=median(pauses)) if pauses else timedelta(0)
             self._silence = min(max(usual * SILENCE_FACTOR, SHORTEST_SILENCE), LONGEST_SILENCE)
         return self._silence
 
-    @property
-    def initial_boundary(self) -> SplitReason:
-        """The reason for which the first message of the stream starts a conversation."""
-        return "idle" if self._is_whispered else "first"
-
-    def is_single_thread(self, author_id: ParticipantId) -> bool:
-        """Return whether the stream is one thread: at most two people take part, or all messages are whispers."""
-        if self._is_whispered:
-            return True
-        return len(self._written) + (author_id not in self._written) <= 2  # noqa: PLR2004  two people
+    def start_reason(self, said: ConversationMessage) -> SplitReason:
+        """Return why a message starts a conversation."""
+        if not self._recent:
+            return "idle" if self._is_whispered else "first"
+        return "idle" if self.was_silent(said) else "topic"
 
     def was_silent(self, said: ConversationMessage) -> bool:
         """Return whether there was a long silence just before a message."""
-        if not self.earlier:
-            return False
-        return said.sent_at.timestamp() - self.earlier[-1].seconds > self.silence.total_seconds()
+        return said.sent_at.timestamp() - self._recent[-1][1] > self.silence.total_seconds()
 
-    def last(self) -> ConversationId:
-        """Return the conversation of the last message that was not assigned manually."""
-        left = [one for one in self.earlier if not one.is_pinned]
-        return (left or self.earlier)[-1].conversation_id
+    def last(self, said: ConversationMessage) -> ConversationId | None:
+        """Return the conversation that goes on at a message; None after a long silence."""
+        return self._recent[-1][2] if self._recent and not self.was_silent(said) else None
 
 
-class Disentangler:
-    """Assigns the messages of one room to conversations; takes the messages in order.
+class _Streams:
+    """The streams of a room by their audience."""
 
-    Call `remember` first with the last WINDOW messages and the whispers within WHISPER_SILENCE.
-    """
-
-    def __init__(self, linker: ReplyLinker | None = None) -> None:
-        self._linker = linker or ReplyLinker()
+    def __init__(self) -> None:
         self._streams: dict[WhisperAudience, _Stream] = {}
-        self._number = 0
-        self._standing: dict[MessageId, ConversationId] = {}
+        self._open_count = 0
 
-    def set_conversation(self, message_id: MessageId, conversation_id: ConversationId) -> None:
-        """Record the conversation of an older message that may be a parent."""
-        self._standing[message_id] = conversation_id
-
-    def remember(
-        self,
-        said: ConversationMessage,
-        recipients: WhisperAudience,
-        *,
-        parent_id: MessageId | None,
-        conversation_id: ConversationId | None,
-        is_manual: bool,
-    ) -> None:
-        """Add a message that already has its assignment."""
-        if recipients is None:
-            self._linker.remember(said, parent_id)
-        # A message without an assignment is processed again later, so it gets a provisional one here.
-        placed = conversation_id or conversation_id_for(said.id)
-        self._record(said, self._stream(said, recipients), placed=placed, is_manual=is_manual)
-
-    def assign(
-        self, said: ConversationMessage, recipients: WhisperAudience, *, pinned_id: ConversationId | None
-    ) -> Assignment:
-        """Return the parent and the conversation of a message; `pinned_id` is its manual assignment."""
-        stream = self._stream(said, recipients)
-        if recipients is None:
-            linked = self._link(said, stream)
-        else:
-            # Replies are not inferred among few people.
-            start = ReplyLink(id=said.id, parent_id=None, method=None, confidence=0.0)
-            linked = _platform_link(said) or start
-        split_reason = _boundary(said, linked, stream)
-        known = pinned_id or (self._standing.get(linked.parent_id) if linked.parent_id else None)
-        if known is not None:
-            conversation_id, split_reason = known, None
-        else:
-            conversation_id = stream.last() if split_reason is None else conversation_id_for(said.id)
-        self._record(said, stream, placed=conversation_id, is_manual=pinned_id is not None)
-        return Assignment(
-            link=linked,
-            conversation_id=conversation_id,
-            split_reason=split_reason,
-            idle_timeout=self._stream(said, recipients).silence,
-        )
-
-    def _link(self, said: ConversationMessage, stream: _Stream) -> ReplyLink:
-        """Return the parent of a message to the whole room."""
-        is_stated = said.reply_to is not None or said.thread_root is not None
-        if stream.is_single_thread(said.author_id) and stream.was_silent(said) and not is_stated:
-            self._linker.remember(said, None)
-            return ReplyLink(id=said.id, parent_id=None, method=None, confidence=1.0)
-        return self._linker.link(said)
-
-    def _stream(self, said: ConversationMessage, recipients: WhisperAudience) -> _Stream:
-        if recipients not in self._streams:
-            self._streams[recipients] = _Stream(is_whispered=recipients is not None)
-        stream = self._streams[recipients]
+    def at(self, said: ConversationMessage, audience: WhisperAudience) -> _Stream:
+        """Return the stream of a message without what is too old to matter."""
+        if audience not in self._streams:
+            self._streams[audience] = _Stream(is_whispered=audience is not None)
+        stream = self._streams[audience]
         stream.forget(
-            numbers_before=self._number - WINDOW, seconds_before=(said.sent_at - WHISPER_SILENCE).timestamp()
+            numbers_before=self._open_count - WINDOW,
+            seconds_before=(said.sent_at - WHISPER_SILENCE).timestamp(),
         )
         return stream
 
-    def _record(
-        self, said: ConversationMessage, stream: _Stream, *, placed: ConversationId, is_manual: bool
+    def add(
+        self, said: ConversationMessage, audience: WhisperAudience, conversation_id: ConversationId
     ) -> None:
-        self._standing[said.id] = placed
-        stream.add(
-            _PastMessage(
-                number=self._number,
-                author_id=said.author_id,
-                seconds=said.sent_at.timestamp(),
-                conversation_id=placed,
-                is_pinned=is_manual,
-            )
-        )
-        if stream is self._streams.get(None):
-            self._number += 1
+        self.at(said, audience).add(self._open_count, said, conversation_id)
+        self._open_count += audience is None
+
+
+def _whispered(one: NewMessage, stream: _Stream, standing: Mapping[MessageId, ConversationId]) -> _Draft:
+    """Return the result of a whisper. Replies are not inferred among few people."""
+    link = stated_link(one.message) or ReplyLink(
+        id=one.message.id, parent_id=None, method=None, confidence=0.0
+    )
+    stated = standing.get(link.parent_id) if link.parent_id else None
+    known = one.pinned_id or stated or stream.last(one.message)
+    return _Draft(
+        link=link, conversation_id=known or conversation_id_for(one.message.id), is_start=known is None
+    )
 
 
 def conversation_id_for(message_id: MessageId) -> ConversationId:
     """Return the stable id of the conversation that a message starts; it does not reveal the message's id."""
     return ConversationId(uuid5(message_id, "conversation"))
-
-
-def _boundary(said: ConversationMessage, linked: ReplyLink, stream: _Stream) -> SplitReason | None:
-    """Return why a message without a known parent starts a conversation; None if it continues the last conversation."""
-    if not stream.earlier:
-        return stream.initial_boundary
-    if stream.was_silent(said):
-        return "idle"
-    if stream.is_single_thread(said.author_id) and (
-        linked.parent_id is not None or linked.confidence < NEW_TOPIC_THRESHOLD
-    ):
-        return None
-    return "topic"
-
-
-def _platform_link(said: ConversationMessage) -> ReplyLink | None:
-    """Return the parent of a message as the platform states it; None if the platform states no parent."""
-    parent_id = said.reply_to or said.thread_root
-    if parent_id is None or parent_id == said.id:
-        return None
-    method = "explicit" if said.reply_to else "thread"
-    return ReplyLink(id=said.id, parent_id=parent_id, method=method, confidence=1.0)

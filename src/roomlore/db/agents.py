@@ -16,7 +16,10 @@ MAX_PARTICIPANTS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractionStats:
-    """A participant whom an agent has met: counts of their exchanges, and (`..._now`) counts that decrease with age."""
+    """A participant whom an agent has met, with counts of their exchanges.
+
+    The counts named `..._now` decrease with age.
+    """
 
     id: ParticipantId
     name: str
@@ -55,7 +58,8 @@ class ExperienceFilter:
     is_of_task: bool | None = None
     #: Memories that became true then or later.
     since: datetime | None = None
-    #: Newest first; otherwise on-topic memories first, and heavier ones first among them.
+    #: Whether the newest memories come first. Otherwise memories on the topic come first, in each group the heavier
+    #: ones.
     is_newest_first: bool = False
 
 
@@ -65,7 +69,7 @@ class WeightedMemory:
 
     memory_id: MemoryId
     weight: float
-    #: Whether it shares a word with the topic; true where there is no topic.
+    #: Whether the memory shares a word with the topic; True if there is no topic.
     is_on_topic: bool
 
 
@@ -103,7 +107,7 @@ class NearbyMessage:
     author_name: str
     author_kind: ParticipantKind
     body: str
-    #: The message that it answers according to the platform, if the viewer may see that one.
+    #: The message that this message answers according to the platform; None if the viewer may not see it.
     answers: MessageId | None
     calls: Sequence[ParticipantId]
 
@@ -187,7 +191,10 @@ async def memory_state(
 async def message_scene(
     conn: Connection, org_id: OrgId, message_id: MessageId, *, limit: int = MAX_PARTICIPANTS
 ) -> MessageScene:
-    """Return the topic and participants of a message's conversation; only its author if the viewer may not see that."""
+    """Return the topic and participants of a message's conversation.
+
+    If the viewer may not see it, return only the author.
+    """
     ...
 
 
@@ -203,8 +210,8 @@ async def nearby_messages(
 ) -> list[NearbyMessage]:
     """Return the messages of a room up to a message and after it that the viewer may read, newest first.
 
-    A message addresses the participants it mentions, the author of the message it answers, the audience of a whisper,
-    and the members of a direct room. Inferred replies and mentions are ignored.
+    A message addresses the participants that it mentions. It also addresses the author of the message that it answers,
+    the audience of a whisper, and the members of a direct room. Inferred replies and mentions are ignored.
     """
     ...
 
@@ -221,7 +228,7 @@ async def participant_names(
 async def enqueue_reply(
     conn: Connection, org_id: OrgId, *, reply_id: MessageId, trigger_id: MessageId
 ) -> RowCount:
-    """Enqueue a reply of an agent, which may become a memory; return 0 if it was enqueued already."""
+    """Enqueue a reply of an agent, which may become a memory. Return 0 if the reply was enqueued already."""
     ...
 
 
@@ -229,5 +236,8 @@ async def enqueue_reply(
 async def agent_replies(
     conn: Connection, org_id: OrgId, reply_ids: Collection[MessageId]
 ) -> list[AgentReply]:
-    """Return those of these replies that are enqueued, with the messages they answer, if both still exist."""
+    """Return the given replies that are enqueued, with the messages that they answer.
+
+    Omit a reply if either message is gone.
+    """
     ...

@@ -21,7 +21,10 @@ async def append(
     subject_ids: Sequence[UUID],
     took_ms: float | None = None,
 ) -> None:
-    """Add a line: the viewer, the action and its subjects. Lines are ordered by id; the database dates them itself."""
+    """Add a line with the viewer, the action and its subjects.
+
+    The database dates the lines; their ids give the order.
+    """
     ...
 
 
@@ -29,5 +32,8 @@ async def append(
 async def newest_lines(
     conn: Connection, org_id: OrgId, *, about: IdRanges | None, limit: int
 ) -> list[AuditLine]:
-    """Return the newest visible lines, newest first; `about`: those whose key, viewer or subject is in these ranges."""
+    """Return the newest visible lines, newest first.
+
+    `about` limits them to keys, viewers or subjects in these id ranges.
+    """
     ...

@@ -1,7 +1,7 @@
 """The PostgreSQL programs of the embedded cluster: where they are, and with which user and environment they run.
 
-Only the programs of the wheel are used. Its Python layer counts users in a file of process ids, which is wrong
-for ever after one SIGKILL. `cluster.py` decides when programs run.
+Only the programs of the wheel are used, not its Python layer. That layer counts users in a file of process ids, and the
+count stays wrong after one SIGKILL. `cluster.py` decides when programs run.
 """
 
 import contextlib
@@ -50,8 +50,8 @@ def init_data(
 ) -> None:
     """Fill a folder with an empty database cluster.
 
-    initdb inherits the lock, which stays taken if this process is killed first. `tick` runs while waiting; if it raises,
-    initdb is killed.
+    initdb inherits the lock. So if this process is killed first, the lock stays taken until initdb ends. `tick` runs
+    while waiting; if it raises, initdb is killed.
     """
     locale = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     if binaries.major < _BUILTIN_LOCALE_SINCE:
@@ -86,7 +86,7 @@ def init_data(
 def launch_server(binaries: Binaries, data: Path, *, log: int, lock: int) -> None:
     """Start a server in the background; all its processes inherit the lock.
 
-    Folder and log are not on the command line, because pg_ctl passes that to a shell.
+    Folder and log are not on the command line, because pg_ctl passes the command line to a shell.
     """
     subprocess.run(
         [*binaries.prefix, str(binaries.folder / "pg_ctl"), "start", "--silent", "--no-wait"],
@@ -140,9 +140,10 @@ def _major(postgres: Path) -> int:
 
 
 def _unprivileged_prefix() -> tuple[str, ...]:
-    """Return a prefix that runs PostgreSQL in a user namespace for root, because it refuses to run as root.
+    """Return a prefix that runs PostgreSQL in a user namespace, because PostgreSQL refuses to run as root.
 
-    There it has another user id while the files stay root's: no user is created and no folder opened to others.
+    In the namespace, PostgreSQL has another user id, while the files still belong to root. So no user is created, and
+    no folder is opened to other users.
     """
     if os.geteuid() != 0:
         return ()

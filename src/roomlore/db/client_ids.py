@@ -1,7 +1,7 @@
 """Ids that clients state for their messages, separate from the ids of the platform.
 
-A client id belongs to the account that stated it, and is looked up with that account's digest. A tombstone keeps the
-digest: a late retry of an erased message is rejected, and so is the platform's copy of it.
+A client id belongs to the account that stated it, and is looked up with the digest of this account. A tombstone keeps
+the digest. So a late retry of an erased message is rejected, and so is the platform's copy of the message.
 """
 
 from collections.abc import Collection, Sequence
@@ -50,7 +50,7 @@ async def earlier_messages(
     stated_by: Collection[bytes],
     own: Collection[ParticipantId],
 ) -> EarlierMessage | None:
-    """Return the message, erased or not, that these accounts sent with this client id or that has it as platform id."""
+    """Return the message, erased or not, that these accounts sent with this client id, or whose platform id it is."""
     ...
 
 
@@ -77,14 +77,14 @@ async def adopt_platform_ids(conn: Connection, org_id: OrgId, message_ids: Seque
 
 
 async def link_waiting_replies(conn: Connection, org_id: OrgId, message_id: MessageId) -> set[MessageId]:
-    """Link replies that wait for the client id of a message just sent to this message; return the replies."""
+    """Link the replies that wait for the client id of a message just sent to this message; return these replies."""
     return await _enqueue(conn, org_id, await _link_waiting_replies(conn, org_id, message_id))
 
 
 async def link_replies(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> set[MessageId]:
-    """Link those of these replies that wait for a client id to the message sent with it; return the linked replies.
+    """Link the given replies that wait for a client id to the message with this client id; return the linked replies.
 
-    If a different platform message with that id arrives later, they are linked to that message.
+    If a different platform message with the same id arrives later, the replies are linked to the platform message.
     """
     return await _enqueue(conn, org_id, await _link_replies(conn, org_id, message_ids))
 
@@ -117,7 +117,7 @@ async def _relink_replies(conn: Connection, org_id: OrgId) -> set[MessageId]: ..
 async def persons_of_accounts(
     conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, UUID]:
-    """Return the persons of those of these participants that are one of several accounts."""
+    """Return the persons of the given participants. Omit participants that are the only account of their person."""
     ...
 
 
@@ -125,5 +125,5 @@ async def persons_of_accounts(
 async def tombstones(
     conn: Connection, org_id: OrgId, names: Sequence[tuple[str, str, str]]
 ) -> set[tuple[str, str, str, bytes]]:
-    """Return (platform, room, client id, author's digest) of those of these names whose message was erased."""
+    """Return the given names (platform, room, client id) whose message was erased, each with its author's digest."""
     ...

@@ -74,7 +74,7 @@ def release(descriptor: int) -> None:
 
 
 def is_free(file: Path, *, shared: bool) -> bool:
-    """Return whether the lock could be taken now; creates no file."""
+    """Return whether the lock could be taken now. The check creates no file."""
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except FileNotFoundError:
@@ -89,15 +89,15 @@ _Returned = TypeVar("_Returned")
 _POLL_SECONDS = 0.02
 _STARTUP_LOCK_SECONDS = 120.0
 _MAX_ATTEMPTS = 3
-#: Minimum free space to start: with less, a crashed server may fail when it writes during recovery.
+#: The minimum of free space to start. With less space, a crashed server may fail when it writes during recovery.
 _MIN_FREE_BYTES = 64 * 2**20
 _DISK_FULL = "the disk of {} is full: the embedded PostgreSQL cannot start"
-#: How long to wait for an orderly stop, and then for an immediate one.
+#: The maximum time to wait for an orderly stop, and after that for an immediate stop.
 _STOP_SECONDS, _QUIT_SECONDS = 30.0, 15.0
 
 
 class _Cancelled(Exception):
-    """The caller was cancelled and waits no more."""
+    """The caller was cancelled, so nobody waits any more."""
 
 
 class _TimedOut(DatabaseUnavailable):
@@ -129,7 +129,7 @@ class _Deadline:
 
 @dataclass(slots=True, kw_only=True)
 class _Lease:
-    """A share of holders.lock, to be released once."""
+    """A share of holders.lock, which can be released only once."""
 
     descriptor: int | None
     #: A forked copy of this process shares the lock but may not release it.
@@ -163,10 +163,10 @@ class ClusterStatus:
     """The state of a data directory's server."""
 
     running: bool
-    #: Whether a live process has a lease; a running server without one was left by a crash.
+    #: Whether a live process has a lease. A server that runs without a lease was left by a crash.
     in_use: bool
     pid: int | None
-    #: The major version that wrote the data; None where there is no data.
+    #: The major version that wrote the data; None if there is no data.
     version: str | None
     socket_dir: Path | None
     size_bytes: int
@@ -188,7 +188,9 @@ async def start_cluster(
     start_timeout: float = 120,
     settings: Mapping[str, str] | None = None,
 ) -> Cluster:
-    """Start the server of a data directory, which is created if missing, or join it; return a lease on it.
+    """Start the server of a data directory, or join it if it runs; return a lease on it.
+
+    A missing data directory is created.
 
     Args:
         data: The directory whose `postgres` folder holds everything.
@@ -212,7 +214,7 @@ async def start_cluster(
 
 
 async def stop_cluster(data: Path, *, force: bool = False) -> bool:
-    """Stop the server of a data directory, even one left by a crash; False if none was running.
+    """Stop the server of a data directory, even if a crash left it running. Return False if none was running.
 
     Raises:
         Conflict: a live process uses it, and `force` is not set.
@@ -282,7 +284,7 @@ def _ensure_running(home: DataDir, options: _StartOptions, gate: int) -> bool:
         with opened_lock(home.lock("server")) as lock:
             if acquire(lock):
                 if launched and home.free_bytes() < _MIN_FREE_BYTES:
-                    # There may have been no room for its log either.
+                    # The disk may have had no space for the log either.
                     raise DatabaseFull(_DISK_FULL.format(home.root))
                 if launched:
                     raise DatabaseUnavailable(
@@ -342,7 +344,7 @@ def _release_lease(home: DataDir, holders: int) -> None:
 
 
 def _stop_if_last(home: DataDir, holders: int, *, stop: bool) -> None:
-    """Release a share of holders.lock and stop the server after the last; the caller holds the gate."""
+    """Release a share of holders.lock, and stop the server if it was the last share. The caller holds the gate."""
     try:
         if stop and acquire(holders):
             _stop(home)
@@ -378,7 +380,8 @@ def _stop(home: DataDir) -> None:
                 return
             server = home.postmaster()
             if server is not None and server.pid != signalled and is_server_of(server.pid, home.pgdata):
-                # PostgreSQL 18 may hang on an orderly stop during crash recovery, which loses nothing if interrupted.
+                # During crash recovery, PostgreSQL 18 may hang on an orderly stop. Interrupting the recovery loses
+                # nothing.
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(server.pid, order if accepts_connections(server.sockets) else signal.SIGQUIT)
                 signalled, sockets = server.pid, server.sockets
@@ -429,7 +432,7 @@ def _server_lives(home: DataDir) -> bool:
 def _in_use(home: DataDir) -> bool:
     """Return whether a process holds a lease or may be about to take one.
 
-    The check holds the gate, so that it blocks no process that is taking a lease.
+    The check holds the gate, so it never blocks a process that is just taking a lease.
     """
     if not home.lock("gate").exists():
         return False

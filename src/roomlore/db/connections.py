@@ -19,7 +19,7 @@ OUTAGE_STATES = ("08", "57P", "53300")
 
 
 async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[TupleRow]:
-    """Return a connection outside the pool, with the session options of the DSN or others."""
+    """Return a connection outside the pool, with the session options of the DSN, or with the given options."""
     with translate_errors():
         return await AsyncConnection.connect(
             dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT, options=options
@@ -28,7 +28,7 @@ async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[Tu
 
 @contextmanager
 def translate_errors() -> Generator[None]:
-    """Translate the driver's connection errors, inside the block, into errors that say what to do."""
+    """Translate connection errors of the driver that occur inside the block into errors that say what to do."""
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as error:
@@ -50,7 +50,7 @@ def translate_errors() -> Generator[None]:
 
 @contextmanager
 def translate_connection_errors() -> Generator[None]:
-    """Translate the loss of a connection and a full disk, inside the block, into errors that say what to do."""
+    """Translate the loss of a connection and a full disk inside the block into errors that say what to do."""
     try:
         yield
     except psycopg.errors.DiskFull as error:
@@ -84,7 +84,7 @@ _SESSION_SETTINGS: dict[LiteralString, LiteralString] = {
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
-    # Each transaction sets its viewer; without one it sees nothing.
+    # Each transaction sets its viewer. A transaction without a viewer sees nothing.
     "roomlore.org": "",
     "roomlore.viewer": "",
     "roomlore.destination": "",
@@ -97,7 +97,7 @@ SESSION_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _SESSION_SETT
 
 
 class StaleSession(psycopg.OperationalError):
-    """The session started with settings of its role, which are reset now; the next session is clean."""
+    """The session started with old settings of its role. They are reset now, so the next session is clean."""
 
 
 async def reset_session(conn: Connection) -> bool:

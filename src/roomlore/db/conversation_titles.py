@@ -77,7 +77,7 @@ async def next_untitled(
     passed_over: Collection[ConversationId] = (),
     min_messages: int = MIN_MESSAGES,
 ) -> UntitledConversation | None:
-    """Return the newest conversation that needs a title and is not passed over."""
+    """Return the newest conversation that needs a title and is not skipped."""
     ...
 
 
@@ -91,7 +91,7 @@ async def first_messages(
 
 @QUERIES.query
 async def lock(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> None:
-    """Keep a conversation from changing until the transaction ends; earlier changes are visible from here on."""
+    """Keep a conversation from changing until the transaction ends. Earlier changes are visible after this call."""
     ...
 
 

@@ -231,12 +231,6 @@ async def message_states(
     ...
 
 
-@QUERIES.query
-async def roots(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> list[MessageId]:
-    """Return the messages of a conversation whose parent is not in it."""
-    ...
-
-
 async def open_manually(
     conn: Connection,
     org_id: OrgId,
@@ -275,15 +269,17 @@ async def _pin(
 ) -> None: ...
 
 
-async def move_all(conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId) -> None:
-    """Assign all messages of one conversation to another."""
-    await _move_all(conn, org_id, other, to=to)
+async def pin_all(
+    conn: Connection, org_id: OrgId, conversation_ids: Sequence[ConversationId], *, to: ConversationId
+) -> None:
+    """Assign all messages of conversations to one of them manually."""
+    await _pin_all(conn, org_id, conversation_ids, to=to)
     await projections.enqueue_conversations(conn, org_id, [to])
 
 
 @QUERIES.query
-async def _move_all(
-    conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId
+async def _pin_all(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId], *, to: ConversationId
 ) -> None: ...
 
 
@@ -327,9 +323,9 @@ async def close(conn: Connection, org_id: OrgId, conversation_id: ConversationId
 async def inherit_sensitivity(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, others: Collection[ConversationId]
 ) -> None:
-    """Make a conversation sensitive if it received messages from another that a person marked as sensitive.
+    """Make a conversation sensitive if it received messages from a conversation that a person marked as sensitive.
 
-    The participants of the other conversation who also wrote in this one still see it.
+    Participants of the marked conversation who also wrote in this conversation can still see it.
     """
     ...
 
@@ -338,7 +334,7 @@ async def inherit_sensitivity(
 async def inherit_label(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, others: Collection[ConversationId]
 ) -> None:
-    """Give a conversation the name that a person gave to another conversation, which it has absorbed."""
+    """Give a conversation the name that a person gave to another conversation, if it has absorbed that conversation."""
     ...
 
 

@@ -1,7 +1,7 @@
 """The files of the embedded cluster, and what a crash may leave of them.
 
-`<data>/postgres/` is open to one user only and holds the server's own `pgdata`, two passwords, the log, three lock
-files and the socket. The server's data is created beside its place and renamed, so that it is complete or missing.
+Only one user may open `<data>/postgres/`. It holds the server's own `pgdata`, two passwords, the log, three lock files
+and the socket. `pgdata` is created under another name and then renamed, so it is either complete or missing.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] ",
-    # Errors quote rows and statements, and so messages: none of it is logged.
+    # Nothing of this is logged, because errors quote rows and statements, and so messages.
     "log_min_messages": "log",
     "log_error_verbosity": "terse",
     "log_statement": "none",
@@ -115,7 +115,7 @@ class DataDir:
                 file.chmod(0o600)
 
     def version(self) -> str | None:
-        """Return the major version that wrote the data, or None when there is none."""
+        """Return the major version that wrote the data; None if there is no data."""
         with contextlib.suppress(FileNotFoundError):
             return (self.pgdata / "PG_VERSION").read_text(encoding="ascii").strip()
         return None
@@ -158,7 +158,7 @@ class DataDir:
 def init_pgdata(
     home: DataDir, binaries: Binaries, settings: Mapping[str, str], *, lock: int, tick: Callable[[], None]
 ) -> None:
-    """Create the server's directory; if the process is killed, the next attempt starts over."""
+    """Create the server's directory. If the process is killed meanwhile, the next attempt starts over."""
     read_or_create_password(home.admin_password)
     half = home.root / "pgdata.new"
     shutil.rmtree(half, ignore_errors=True)
@@ -203,10 +203,10 @@ def open_log(home: DataDir) -> int:
 
 
 def clear_dead_server(home: DataDir) -> None:
-    """Remove what a killed server left; the caller has checked that no server process lives.
+    """Remove what a killed server left. The caller has checked that no server process lives.
 
-    A zombie, or another process with the same id, would make PostgreSQL believe that the server runs. The pid file stays
-    with an id of no process, so that PostgreSQL still checks shared memory.
+    A zombie, or another process with the same id, would make PostgreSQL believe that the server runs. So the pid file
+    gets an id that no process has. The file itself stays, so that PostgreSQL still checks shared memory.
     """
     file, server = home.pgdata / "postmaster.pid", home.postmaster()
     if server is not None and is_server_of(server.pid, home.pgdata):
@@ -224,7 +224,7 @@ def clear_dead_server(home: DataDir) -> None:
 
 
 def is_server_of(pid: int, pgdata: Path) -> bool:
-    """Return whether a process may be the server of a directory: it lives, and works there as far as is known."""
+    """Return whether a process may be the server of a directory: it lives and, if this is known, works there."""
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == pgdata
     except PermissionError:

@@ -1,6 +1,6 @@
 """Transactions and their viewers.
 
-Every transaction sets an org and a viewer before its first statement; without them row-level security shows nothing. A
+Every transaction sets an org and a viewer before its first statement. Without them, row-level security shows nothing. A
 read for an answer also sets where the answer will be posted. Reads are read-only transactions.
 """
 
@@ -36,7 +36,7 @@ READ_ONLY = "set transaction isolation level repeatable read, read only"
 GENERIC_PLAN = "set local plan_cache_mode = force_generic_plan"
 APPLY_RESTRICTIONS = "set local roomlore.apply_restrictions = 'on'"
 SKIP_RESTRICTIONS = "set local roomlore.apply_restrictions = 'off'"
-#: How many lines of the activity log wait in memory while the disk is full; older ones are dropped.
+#: How many lines of the activity log wait in memory while the disk is full. If there are more, the oldest are dropped.
 MAX_WAITING_LINES = 10_000
 #: More than the number of statements, so that a connection never drops one.
 PREPARED = 2_000
@@ -62,7 +62,10 @@ _STATEMENT_TIMEOUT: ContextVar[float | None] = ContextVar("_STATEMENT_TIMEOUT", 
 
 
 class Pool(AsyncConnectionPool[Connection]):
-    """Connections as the application role; the last returned is taken first: it has the most prepared statements."""
+    """Connections as the application role.
+
+    The last returned connection is used first, because it has the most prepared statements.
+    """
 
     def __init__(self, dsn: str, *, size: int) -> None:
         super().__init__(
@@ -71,7 +74,7 @@ class Pool(AsyncConnectionPool[Connection]):
             min_size=1,
             max_size=size,
             configure=_configure,
-            # After a restart of the server no caller gets a connection to the old one.
+            # After a restart of the server, no caller gets a connection to the old server.
             check=AsyncConnectionPool.check_connection,
             open=False,
         )
@@ -83,7 +86,7 @@ class Pool(AsyncConnectionPool[Connection]):
 
 
 class Database:
-    """A pool of connections as the application role; make one with `connect`."""
+    """A pool of connections as the application role. `connect` creates it."""
 
     def __init__(self, pool: Pool, dsn: str) -> None:
         self._pool = pool
@@ -158,7 +161,10 @@ class Database:
             yield conn
 
     async def write_audit_line(self, viewer: Viewer, write: WriteAuditLine) -> None:
-        """Add a viewer's line to the activity log; while the disk is full it waits in memory, so that reads continue."""
+        """Add a viewer's line to the activity log.
+
+        While the disk is full, the line waits in memory, so reads continue.
+        """
         try:
             async with self.audit_transaction(viewer) as conn:
                 await write(conn)
@@ -167,7 +173,7 @@ class Database:
             LOG.warning("the disk is full; %s lines of the activity log wait for room", len(self._waiting))
             return
         with suppress(DatabaseFull, psycopg.OperationalError):
-            # Each line is taken by one writer, so that none is written twice.
+            # Only one writer takes each line, so no line is written twice.
             while self._waiting:
                 await self._write_line(*self._waiting.popleft())
 
@@ -191,7 +197,7 @@ class Database:
 
     @asynccontextmanager
     async def _write_transaction(self) -> AsyncGenerator[Connection]:
-        """Give a connection in a transaction that writes; record whether the disk was full."""
+        """Give a connection in a transaction that writes, and record whether the disk was full."""
         try:
             async with self._pool.connection() as conn, conn.transaction():
                 yield conn
@@ -200,7 +206,7 @@ class Database:
             raise DatabaseFull from error
 
     async def change(self, org_id: OrgId, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Run `work` in one transaction for the operator; run it again after a deadlock."""
+        """Run `work` in one transaction for the operator. After a deadlock, run it again."""
         operator = Viewer.operator(org_id)
         for attempt in range(1, CHANGE_ATTEMPTS + 1):
             try:
@@ -218,7 +224,7 @@ class Database:
 
     @asynccontextmanager
     async def system_connection(self) -> AsyncGenerator[Connection]:
-        """Give a connection without an org: it sees no rows, and may call the functions that span orgs."""
+        """Give a connection without an org. It sees no rows, but may call the functions that cover several orgs."""
         async with self._pool.connection() as conn, conn.transaction():
             yield conn
 
@@ -229,7 +235,7 @@ class Database:
             return None if row is None else row[0]
 
     async def ensure_org(self, name: str) -> OrgId:
-        """Return the id of the org of that name, which is created if missing."""
+        """Return the id of the org of this name; create the org if it is missing."""
         async with self.system_connection() as conn:
             row = await (await conn.execute("select ensure_org(%s, %s)", [name, uuid7()])).fetchone()
             assert row is not None
@@ -249,7 +255,7 @@ class Database:
 
 @contextmanager
 def track_commits() -> Generator[CommitTracker]:
-    """Track whether a change is committed inside the block; lines of the activity log do not count."""
+    """Track whether a change is committed inside the block. Lines of the activity log do not count as changes."""
     tracker = CommitTracker()
     token = _COMMIT_TRACKER.set(tracker)
     try:
@@ -270,7 +276,10 @@ def statement_timeout(seconds: float) -> Generator[None]:
 
 @asynccontextmanager
 async def without_restrictions(conn: Connection) -> AsyncGenerator[None]:
-    """Ignore privacy requests inside the block, in a transaction that applies them: to resolve a word or reply."""
+    """Ignore privacy requests inside the block, to resolve a word or a reply.
+
+    The transaction applies them otherwise.
+    """
     await conn.execute(SKIP_RESTRICTIONS)
     yield
     await conn.execute(APPLY_RESTRICTIONS)
@@ -278,7 +287,7 @@ async def without_restrictions(conn: Connection) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def with_restrictions(conn: Connection) -> AsyncGenerator[None]:
-    """Apply privacy requests inside the block, in a transaction that ignores them: to read what is remembered."""
+    """Apply privacy requests inside the block, to read what may be recalled. The transaction ignores them otherwise."""
     await conn.execute(APPLY_RESTRICTIONS)
     yield
     await conn.execute(SKIP_RESTRICTIONS)
@@ -287,7 +296,7 @@ async def with_restrictions(conn: Connection) -> AsyncGenerator[None]:
 async def bind_destination(conn: Connection, destination: RoomId | MessageId) -> bool:
     """Restrict the rest of a read to what everybody at a destination may read; return whether anybody reads there.
 
-    The destination is a room, or a whisper, which is answered to its audience.
+    The destination is a room, or a whisper. An answer to a whisper goes to the whisper's audience.
     """
     await conn.execute(_set_local("roomlore.destination", str(UUID(str(destination)))))
     row = await (await conn.execute("select store_destination()")).fetchone()
@@ -301,7 +310,7 @@ async def _configure(conn: Connection) -> None:
     if await connections.reset_session(conn):
         raise connections.StaleSession("the settings of roomlore_app were reset; connecting again")
     conn.prepared_max = PREPARED
-    # The only type of pgvector in use; each costs three queries.
+    # Only this type of pgvector is used. Registering each type costs three queries.
     halfvec = await TypeInfo.fetch(conn, "halfvec")
     if halfvec is None:
         raise psycopg.ProgrammingError("there is no type halfvec: pgvector is missing, or too old")

@@ -36,7 +36,7 @@ class RoomName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomForPosting:
-    """A room as its platform describes it, and whether one of some participants may post there now."""
+    """A room as its platform describes it, and whether one of the given participants may post there now."""
 
     platform: str
     external_id: str
@@ -90,7 +90,8 @@ class NewRoom:
     name: str
     kind: RoomKind
     visibility: Visibility
-    #: Whether the platform says that the room is closed. A room may also be closed because nothing is known of it.
+    #: Whether the platform says that the room is closed. A room may also be closed because its platform says nothing
+    #: about it.
     is_stated_closed: bool
     topic: str
     workspace: str
@@ -111,7 +112,10 @@ class NewAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameUpdate:
-    """The latest and the first name of a participant in a batch, with times; a name from a member list has no time."""
+    """The latest and the first name of a participant in a batch, each with its time.
+
+    Names from member lists have no time.
+    """
 
     participant_id: ParticipantId
     name: str
@@ -134,11 +138,12 @@ class RoomUpdate:
 
     room_id: RoomId
     name: str
-    #: None where it is unknown.
+    #: None if the platform does not state it.
     kind: RoomKind | None
     topic: str
     workspace: str
-    #: Whether its newest message says that it is open; then a later record that says otherwise closes it again.
+    #: Whether the newest message of the room says that the room is open. In this case, a later record can close the
+    #: room again.
     is_stated_open: bool
 
 
@@ -147,17 +152,17 @@ class RoomClosure:
     """A room that records describe as closed."""
 
     room_id: RoomId
-    #: Its kind if that is a direct one.
+    #: The kind of the room if it is a direct one.
     direct: RoomKind | None
     #: Whether earlier records describe it as open.
     is_news: bool
-    #: Whether the newest message of the room says so and was just added.
+    #: Whether the newest message of the room says so, and was just added.
     is_newest: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedMembership:
-    """A membership that the platform states; a time is None if the platform does not state it."""
+    """A membership that the platform states. A time is None if the platform does not state it."""
 
     room_id: RoomId
     participant_id: ParticipantId
@@ -192,7 +197,10 @@ async def lock_directory(conn: Connection, org_id: OrgId) -> None:
 
 @QUERIES.query
 async def lock_rooms(conn: Connection, room_ids: Collection[RoomId]) -> None:
-    """Block writers of messages in rooms until the transaction ends, so that no reply misses its parent."""
+    """Lock rooms until the transaction ends, so that nobody else can write messages into them.
+
+    Otherwise a reply and its parent, stored at the same time, might not find each other.
+    """
     ...
 
 
@@ -205,7 +213,7 @@ async def rooms_by_external_id(
 
 
 async def add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None:
-    """Add rooms; one that exists stays unchanged."""
+    """Add rooms. Rooms that exist stay unchanged."""
     await _add_rooms(conn, org_id, rooms)
     await projections.enqueue_nodes(conn, org_id, [room.id for room in rooms])
 
@@ -245,7 +253,7 @@ async def add_accounts(conn: Connection, org_id: OrgId, accounts: Sequence[NewAc
 async def room_for_posting(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, participants: Collection[ParticipantId], at: datetime
 ) -> RoomForPosting | None:
-    """Return a room, and whether one of these participants may post there at a time."""
+    """Return a room, and whether one of these participants may post in it at the given time."""
     ...
 
 
@@ -253,7 +261,8 @@ async def room_for_posting(
 async def update_names(conn: Connection, org_id: OrgId, names: Sequence[NameUpdate]) -> None:
     """Update the current and first names of participants.
 
-    The current name is the newest; the first is that of a member list, or else the oldest.
+    The current name is the newest one. The first name comes from a member list; without a member list, it is the oldest
+    one.
     """
     ...
 
@@ -280,8 +289,8 @@ async def _update_author_kinds(
 async def update_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomUpdate]) -> None:
     """Update the names and kinds of rooms from their newest messages.
 
-    A name set by an operator and the kind of a direct room stay unchanged. Unknown values change nothing: a name that
-    is only the platform's id, no kind, no workspace. A record that describes a room as open does not open it.
+    A name set by an operator and the kind of a direct room stay unchanged. A missing kind, a missing workspace, and a
+    name that is only the platform's id change nothing. No record opens a room.
     """
     ...
 
@@ -289,7 +298,8 @@ async def update_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomUpda
 async def close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClosure]) -> None:
     """Close rooms that records describe as closed; a later record does not open them again.
 
-    A room that an operator opened stays open, unless it is direct or a record has described it as open since then.
+    A room that an operator opened stays open. It is closed only if it is direct, or if a record has described it as
+    open since the operator opened it.
     """
     await projections.enqueue_nodes(conn, org_id, await _close_rooms(conn, org_id, closed))
 
@@ -299,7 +309,7 @@ async def _close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClo
 
 
 async def add_stated_memberships(conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]) -> None:
-    """Add memberships that the platform states; they replace implied ones."""
+    """Add memberships that the platform states. They replace implied memberships."""
     await projections.enqueue_nodes(conn, org_id, await _add_stated_memberships(conn, org_id, stated))
 
 
@@ -331,7 +341,7 @@ async def end_memberships(
     lists: Sequence[MemberListTime],
     listed: Sequence[tuple[RoomId, ParticipantId]],
 ) -> None:
-    """End the stated memberships of all participants that complete member lists leave out."""
+    """End the stated memberships of participants who are missing from a complete member list."""
     await projections.enqueue_nodes(conn, org_id, await _end_memberships(conn, org_id, lists, listed))
 
 
@@ -346,12 +356,12 @@ async def _end_memberships(
 
 @QUERIES.query
 async def update_member_list_times(conn: Connection, org_id: OrgId, lists: Sequence[MemberListTime]) -> None:
-    """Store when the members of rooms were last listed; an earlier time changes nothing."""
+    """Store when the members of rooms were last listed. A time before the stored time changes nothing."""
     ...
 
 
 async def add_implied_memberships(conn: Connection, org_id: OrgId, activity: Sequence[NewActivity]) -> None:
-    """Give authors without a stated membership an implied one that begins with their first message."""
+    """Give each author without a stated membership an implied one. It begins with the author's first message."""
     await projections.enqueue_nodes(conn, org_id, await _add_implied_memberships(conn, org_id, activity))
 
 
@@ -369,19 +379,25 @@ async def add_activity(conn: Connection, org_id: OrgId, activity: Sequence[NewAc
 
 @QUERIES.query
 async def room_names(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> dict[RoomId, RoomName]:
-    """Return the full names of these rooms, as far as they are visible."""
+    """Return the full names of the given rooms that are visible."""
     ...
 
 
 @QUERIES.query
 async def find_rooms(conn: Connection, org_id: OrgId, word: str) -> list[RoomKey]:
-    """Return the rooms that a word may mean: by an id or its beginning, an external id, a name with or without workspace."""
+    """Return the rooms that a word may mean.
+
+    The word is an id or its beginning, an external id, or a name with or without workspace.
+    """
     ...
 
 
 @QUERIES.query
 async def find_participants(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
-    """Return the participants that a word may mean: by an id or its beginning, an account id, or a name the viewer knows."""
+    """Return the participants that a word may mean.
+
+    The word is an id or its beginning, an account id, or a name that the viewer knows.
+    """
     ...
 
 
@@ -389,7 +405,10 @@ async def find_participants(conn: Connection, org_id: OrgId, word: str) -> list[
 async def accounts(
     conn: Connection, org_id: OrgId, participant_id: ParticipantId | None
 ) -> list[ParticipantKey]:
-    """Return the visible accounts of a participant's person, including the participant; None: all visible accounts."""
+    """Return the visible accounts of a participant's person, including the participant.
+
+    None means all visible accounts.
+    """
     ...
 
 

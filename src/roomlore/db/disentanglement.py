@@ -59,6 +59,8 @@ class RoomMessage:
     conversation_id: ConversationId | None
     is_manual: bool
     idle_timeout: timedelta | None
+    #: The parent that the reply model chose, as the number of open messages back.
+    linked_offset: int | None
     mentioned: Sequence[ParticipantId]
 
 
@@ -70,6 +72,8 @@ class ConversationAssignment:
     conversation_id: ConversationId
     #: The silence that ends the conversation if this is its last message.
     idle_timeout: timedelta | None
+    #: The parent that the reply model chose, as the number of open messages back.
+    linked_offset: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +208,20 @@ async def _ids_before(
 ) -> list[MessageId]: ...
 
 
+async def messages_after(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, after: datetime, limit: int
+) -> list[RoomMessage]:
+    """Return the first messages to the whole room after a time, in order."""
+    ids = await _ids_after(conn, org_id, room_id, after=after, limit=limit)
+    return await _room_messages(conn, org_id, ids) if ids else []
+
+
+@QUERIES.query
+async def _ids_after(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, after: datetime, limit: int
+) -> list[MessageId]: ...
+
+
 @QUERIES.query
 async def _room_messages(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
@@ -257,16 +275,26 @@ async def assign(conn: Connection, org_id: OrgId, assigned: Sequence[Conversatio
 async def _assign(conn: Connection, org_id: OrgId, assigned: Sequence[ConversationAssignment]) -> None: ...
 
 
-async def assign_replies(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[ConversationId]:
-    """Assign the replies of messages, except manual ones, to the same conversations; return all that changed."""
-    moved = await _assign_replies(conn, org_id, ids)
+async def assign_replies(
+    conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, out_of: Collection[ConversationId] = ()
+) -> set[ConversationId]:
+    """Assign the replies of messages, and their replies, to the same conversations; return all that changed.
+
+    Args:
+        conn: Writes for the operator.
+        org_id: Whose.
+        ids: The messages, which have moved already.
+        out_of: The conversations out of which a person moved the messages. Then the assignments of the replies are
+            manual, too. Manual assignments to other conversations stay.
+    """
+    moved = await _assign_replies(conn, org_id, ids, out_of=out_of)
     await projections.enqueue_conversations(conn, org_id, moved)
     return moved
 
 
 @QUERIES.query
 async def _assign_replies(
-    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId], *, out_of: Collection[ConversationId]
 ) -> set[ConversationId]: ...
 
 

@@ -1,4 +1,4 @@
-"""Embedding versions of an org: the current model, the next one while its vectors are made, the previous one."""
+"""Embedding versions of an org: the current model, the next one while its vectors are made, and the previous one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 QUERIES = Queries("embedding_versions")
 
-#: Searches use the current version, and the next one as far as it is complete; the previous one is kept for a rollback.
+#: Searches use the current version, and the vectors that the next version already has. The previous version is kept for
+#: a rollback.
 VersionState = Literal["current", "next", "previous"]
 #: The version that each queue embeds for.
 STATE_OF_QUEUE: dict[QueueName, VersionState] = {"embed": "current", "reembed": "next"}
@@ -27,10 +28,10 @@ class EmbeddingVersion:
     state: VersionState
     #: The provider's name as in the settings.
     provider: str
-    #: None until the provider was reached.
+    #: None until the provider has been reached.
     model: str | None = None
     dimensions: int | None = None
-    #: None for the default provider that nobody chose.
+    #: None if the default provider is used because nobody chose a provider.
     since: datetime | None = None
     failing_since: datetime | None = None
     error: str | None = None
@@ -55,7 +56,7 @@ async def all_versions(conn: Connection, org_id: OrgId) -> dict[VersionState, Em
 async def is_unchanged(
     conn: Connection, org_id: OrgId, state: VersionState, provider: str, *, default: str
 ) -> bool:
-    """Return whether a version still has this provider, and block switches until the transaction ends."""
+    """Return whether a version still has this provider. Block switches until the transaction ends."""
     await _lock_switches(conn, org_id)
     version = (await all_versions(conn, org_id)).get(state)
     return provider == version.provider if version else state == "current" and provider == default
@@ -78,7 +79,10 @@ async def put(conn: Connection, org_id: OrgId, version: EmbeddingVersion) -> Non
 
 
 async def drop_next(conn: Connection, org_id: OrgId) -> bool:
-    """Drop the next version and its work; return whether there was one. No version uses its vectors then."""
+    """Drop the next version and its work; return whether there was a next version.
+
+    No version uses its vectors afterwards.
+    """
     if not await _drop_version(conn, org_id, "next"):
         return False
     await _drop_reembed(conn, org_id)
@@ -90,9 +94,9 @@ async def _drop_version(conn: Connection, org_id: OrgId, state: VersionState) ->
 
 
 async def promote_next(conn: Connection, org_id: OrgId, model: str) -> bool:
-    """Make the next version the current one if it has this model and no work waits for it; return whether it did.
+    """Make the next version the current one, if it has this model and no work waits for it; return whether it did.
 
-    The current version becomes the previous one. The vectors of the former previous version are unused then.
+    The current version becomes the previous one. No version uses the vectors of the former previous version afterwards.
     """
     if await has_pending(conn, org_id):
         return False
@@ -125,14 +129,14 @@ async def _drop_reembed(conn: Connection, org_id: OrgId) -> None: ...
 
 @QUERIES.query
 async def has_pending(conn: Connection, org_id: OrgId) -> bool:
-    """Return whether work waits for the next model; dead letters are not counted."""
+    """Return whether work waits for the next model. Dead letters are not counted."""
     ...
 
 
 async def record_reached(
     conn: Connection, org_id: OrgId, provider: str, *, model: str, dimensions: int
 ) -> None:
-    """Record that a provider works, and its model. For a default provider that nobody chose nothing is stored."""
+    """Record that a provider works, and its model. Nothing is stored for a default provider that nobody chose."""
     await _drop_unchosen(conn, org_id, provider)
     await _record_reached(conn, org_id, provider, model=model, dimensions=dimensions)
 
@@ -150,7 +154,7 @@ async def _record_reached(
 async def record_outage(
     conn: Connection, org_id: OrgId, provider: str, *, error: str, is_unchosen: bool = False
 ) -> None:
-    """Store that a provider fails and since when, also for a default that nobody chose."""
+    """Store that a provider fails and since when, also for a default provider that nobody chose."""
     if is_unchosen:
         await _add_unchosen(conn, org_id, provider)
     await _record_outage(conn, org_id, provider, error=error)
@@ -166,19 +170,22 @@ async def _record_outage(conn: Connection, org_id: OrgId, provider: str, *, erro
 
 @QUERIES.query
 async def is_behind(conn: Connection, org_id: OrgId, model: str) -> bool:
-    """Return whether vectors of a model are missing: work waits, or there are vectors of other models only."""
+    """Return whether vectors of a model are missing: work waits, or only other models have vectors."""
     ...
 
 
 @QUERIES.query
 async def progress(conn: Connection, org_id: OrgId, model: str | None, *, queue: str) -> EmbeddingProgress:
-    """Return how many messages and memories need a vector and have one of a model, and the work left in a queue."""
+    """Return how many messages and memories need a vector, and how many have a vector of a model.
+
+    Also return the work left in a queue.
+    """
     ...
 
 
 @QUERIES.query
 async def unused_models(conn: Connection, org_id: OrgId) -> list[str]:
-    """Return the models whose vectors no version and no projection uses; none while a version's model is unknown."""
+    """Return the models whose vectors no version and no projection uses; none if the model of a version is unknown."""
     ...
 
 
@@ -190,5 +197,5 @@ async def vector_lengths(conn: Connection, org_id: OrgId) -> dict[str, int]:
 
 @QUERIES.query
 async def drop_vectors(conn: Connection, org_id: OrgId, model: str, *, limit: int) -> int:
-    """Drop up to `limit` message vectors and as many memory vectors of a model; return how many."""
+    """Drop up to `limit` message vectors and up to `limit` memory vectors of a model; return how many were dropped."""
     ...

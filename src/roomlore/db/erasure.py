@@ -79,7 +79,7 @@ class RoomText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageContents:
-    """Everything in a message, its earlier texts included, that may name another person."""
+    """Everything in a message and its earlier texts that may name another person."""
 
     id: MessageId
     kind: MessageKind
@@ -118,10 +118,10 @@ async def messages_by(
 
 
 async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
-    """Remove what was derived from messages, except their assignment to conversations.
+    """Remove everything derived from messages, except their assignment to conversations.
 
-    That is work, vectors, memories, inferred replies at either end, and the labels of their conversations. The messages
-    around them are disentangled again.
+    This covers work, vectors, memories, inferred replies from and to the messages, and the labels of their
+    conversations. The messages around them are disentangled again.
     """
     await enqueue_replies(conn, org_id, ids)
     assigned = await _assigned_ids(conn, org_id, ids)
@@ -129,7 +129,8 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     await _disentangle_again(conn, org_id, [*assigned, *await _nearest_remaining(conn, org_id, losing, ids)])
     await extraction_state.reextract(conn, org_id, ids)
     calls = await llm_calls.drop_with_messages(conn, org_id, ids)
-    # Before the derived rows: a worker that writes holds the row of its work, so this statement waits for it.
+    # The work goes first: a worker that writes derived rows holds the row of its work, so this statement waits for the
+    # worker.
     work = await _drop_work(conn, org_id, ids)
     vectors = await work_queue.drop_embeddings(conn, org_id, ids)
     derived = await _memories_from(conn, org_id, ids)
@@ -169,7 +170,7 @@ async def _assigned_ids(
 async def conversations_of(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> dict[ConversationId, bool]:
-    """Map each conversation of these messages to whether it holds at least one of them that is no whisper."""
+    """Map each conversation of these messages to whether at least one of these messages in it is not a whisper."""
     ...
 
 
@@ -237,7 +238,7 @@ async def detach_replies(
     since: datetime | None,
     until: datetime,
 ) -> RowCount:
-    """Make replies from outside a range wait for their parents, which will be deleted; return how many."""
+    """Make replies from outside a range wait for their parents, which will be deleted; return how many replies."""
     ...
 
 
@@ -250,7 +251,7 @@ async def drop_messages(
 
 
 async def remove_from_conversations(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
-    """Remove messages from their conversations, and conversations that have no message left."""
+    """Remove messages from their conversations. Remove conversations that have no message left."""
     left = await conversations_of(conn, org_id, ids)
     aloud = {key for key, is_aloud in left.items() if is_aloud}
     conversation_messages = await _drop_assignments(conn, org_id, ids)
@@ -273,14 +274,14 @@ async def clear_labels(conn: Connection, org_id: OrgId, ids: Sequence[Conversati
 
 
 async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> Counts:
-    """Remove memories and everything that belongs to them; return how many, and how many vectors.
+    """Remove memories and everything that belongs to them; return how many memories, and how many vectors.
 
-    If a removed memory superseded another memory, its own successor supersedes that memory now. Without a successor,
-    that memory is active again.
+    If a removed memory superseded another memory, the successor of the removed memory now supersedes that memory. If
+    there is no successor, that memory becomes active again.
     """
     if not ids:
         return {}
-    # Do this while the sources are known, because other messages may state the same.
+    # This must happen while the sources are known, because other messages may state the same.
     await extraction_state.reextract_sources(conn, org_id, ids)
     await memory_writes.lock(conn, org_id)
     await injections.revoke(conn, org_id, ids)
@@ -351,7 +352,8 @@ async def names_of(
 async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]) -> Counts:
     """Remove participants who have no messages, and everything else of theirs.
 
-    Whispers to them are disentangled again: their audience is smaller now, perhaps the same as that of others.
+    Whispers to them are disentangled again, because their audience is smaller now. It may now be the audience of other
+    whispers, too.
     """
     whispers = await _whispers_to(conn, org_id, participant_ids)
     await _disentangle_again(conn, org_id, whispers)
@@ -389,7 +391,10 @@ async def memories_containing(
     *,
     participant_ids: Collection[ParticipantId],
 ) -> list[MemoryText]:
-    """Return the memories that contain one of these strings, ignoring case; each says if it involves a participant."""
+    """Return the memories that contain one of these strings, in any case.
+
+    Each says whether it involves a participant.
+    """
     ...
 
 
@@ -437,7 +442,7 @@ async def keys_containing(conn: Connection, org_id: OrgId, strings: Collection[s
 async def messages_containing(
     conn: Connection, org_id: OrgId, platform: str, *, strings: Sequence[str]
 ) -> list[MessageId]:
-    """Return the messages of a platform that contain one of these strings, in any case, in a text or a structured field."""
+    """Return the messages of a platform with one of these strings in a text or a structured field, in any case."""
     ...
 
 

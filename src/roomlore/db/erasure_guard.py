@@ -1,4 +1,4 @@
-"""Keeps erased data out when it is imported or derived again; the locks between writers and erasures.
+"""Keeps erased data out when it is imported or derived again, with locks between writers and erasures.
 
 Writers share a lock that an erasure holds alone. So a write either ends before the erasure reads, or starts after the
 erasure and knows what to reject.
@@ -49,22 +49,25 @@ class ErasedRange:
 
 @QUERIES.query
 async def lock_shared(conn: Connection, org_id: OrgId) -> None:
-    """Wait for an erasure in progress and block the next one until the transaction ends.
+    """Wait for a running erasure, and block the next erasure until the transaction ends.
 
-    For writers of data that an erasure would remove; the first statement of a transaction, so that it sees the result.
+    Writers of data that an erasure would remove call this as the first statement of their transaction, so that the
+    transaction sees the result of the erasure.
     """
     ...
 
 
 @QUERIES.query
 async def lock_exclusive(conn: Connection, org_id: OrgId) -> None:
-    """Wait for writers in progress and block others until the transaction ends."""
+    """Wait for running writers, and block other writers until the transaction ends."""
     ...
 
 
 @asynccontextmanager
 async def dry_run(conn: Connection, org_id: OrgId) -> AsyncGenerator[None]:
-    """Run the block as a dry run of an erasure; it neither waits long for other transactions nor delays them for long.
+    """Run the block as a dry run of an erasure.
+
+    It neither waits long for other transactions nor delays them for long.
 
     Raises:
         Conflict: another dry run is in progress, or this one takes too long.
@@ -92,7 +95,7 @@ def account_digest(org_id: OrgId, name: AccountName) -> bytes:
 def digest_of(org_id: OrgId, name: Sequence[str]) -> bytes:
     """Return SHA-256 over the 16 bytes of the org's id and the parts of a name in UTF-8.
 
-    Each of them is preceded by its length in bytes, as four bytes, the highest first.
+    Before each part comes its length in bytes, as four bytes, the highest byte first.
     """
     parts = [org_id.bytes, *(part.encode("utf-8") for part in name)]
     return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
@@ -101,7 +104,7 @@ def digest_of(org_id: OrgId, name: Sequence[str]) -> bytes:
 async def add_accounts(
     conn: Connection, org_id: OrgId, names: Iterable[AccountName], *, at: datetime
 ) -> None:
-    """Record that messages sent by these accounts until now are rejected."""
+    """Record that messages that these accounts sent until now are rejected."""
     digests = [account_digest(org_id, name) for name in names]
     await _drop_digests(conn, org_id, digests)
     await _add_digests(conn, org_id, digests, at=at)
@@ -140,7 +143,7 @@ async def erased_kinds(conn: Connection, org_id: OrgId) -> ErasedKinds:
 async def erased_accounts(
     conn: Connection, org_id: OrgId, names: Iterable[AccountName]
 ) -> dict[AccountName, datetime]:
-    """Return those of these accounts that were erased, and when."""
+    """Return the given accounts that were erased, and when."""
     digests = {account_digest(org_id, name): name for name in names}
     return {digests[key]: at for key, at in (await _erased_digests(conn, org_id, digests)).items()}
 
@@ -159,7 +162,7 @@ async def erased_ranges(conn: Connection, org_id: OrgId, rooms: Collection[RoomN
 
 @QUERIES.query
 async def tombstones(conn: Connection, org_id: OrgId, names: Collection[MessageName]) -> set[MessageName]:
-    """Return those of these messages that are tombstones."""
+    """Return the given messages that are tombstones."""
     ...
 
 
@@ -172,7 +175,7 @@ def name_digest(org_id: OrgId, word: str) -> bytes:
 
 
 async def add_names(conn: Connection, org_id: OrgId, words: Iterable[str], *, at: datetime) -> int:
-    """Keep these words out of derived texts from now on; return how many are new."""
+    """Keep these words out of derived texts from now on; return how many words are new."""
     return await _add_name_digests(conn, org_id, {name_digest(org_id, word) for word in words}, at=at)
 
 
@@ -189,11 +192,11 @@ async def has_names(conn: Connection, org_id: OrgId) -> bool:
 
 
 async def erased_words(conn: Connection, org_id: OrgId, forms: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the words that may be erased names: one of their forms is a word of an erased name.
+    """Return the words that may be erased names: a word counts if one of its forms is a word of an erased name.
 
     Args:
         conn: Reads for the operator.
-        org_id: Whose.
+        org_id: The org.
         forms: Each word, with the forms in which it may be a name: with and without an ending.
     """
     digests = {name_digest(org_id, form): form for some in forms.values() for form in some}

@@ -24,7 +24,7 @@ class PendingConversation:
     id: ConversationId
     room_id: RoomId
     sensitivity: Sensitivity
-    #: Changes with anything in the conversation; None if the conversation is empty.
+    #: Changes whenever anything in the conversation changes; None if the conversation is empty.
     state: str | None
 
 
@@ -59,7 +59,7 @@ class ExtractionProgress:
 
 @QUERIES.query
 async def pending(conn: Connection, org_id: OrgId, *, now: datetime, limit: int) -> list[PendingConversation]:
-    """Return the newest conversations that have ended and changed since rules last read them."""
+    """Return the newest conversations that have ended and that have changed since rules last read them."""
     ...
 
 
@@ -67,7 +67,7 @@ async def pending(conn: Connection, org_id: OrgId, *, now: datetime, limit: int)
 async def requested(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
 ) -> list[PendingConversation]:
-    """Return these conversations, even if they have not ended or were extracted from before."""
+    """Return these conversations, even if they have not ended or if memories were extracted from them before."""
     ...
 
 
@@ -84,8 +84,8 @@ async def message_texts(
 
     Args:
         conn: Reads for the operator.
-        org_id: Whose.
-        ids: Which conversations.
+        org_id: The org.
+        ids: The conversations.
         shown: Leave out what privacy requests hide, because a language model sees the result.
     """
     rows = await _message_texts(conn, org_id, ids, shown=shown)
@@ -122,7 +122,10 @@ async def _room_participants(
 async def lock(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
 ) -> dict[ConversationId, str | None]:
-    """Keep conversations from changing until the transaction ends; return the states of those that still exist."""
+    """Keep conversations from changing until the transaction ends.
+
+    Return the states of the conversations that still exist.
+    """
     await _lock(conn, org_id, conversation_ids)
     return await _states(conn, org_id, conversation_ids)
 
@@ -141,7 +144,7 @@ async def _states(
 async def message_ids(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
 ) -> list[MessageId]:
-    """Return the messages of conversations, tombstones included."""
+    """Return the messages of conversations, including tombstones."""
     ...
 
 
@@ -165,13 +168,13 @@ async def record_read_by_llm(
 async def dead_letter(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, error: str
 ) -> None:
-    """Set aside a conversation that failed, until it changes or is retried."""
+    """Set aside a conversation whose extraction failed, until the conversation changes or is retried."""
     ...
 
 
 @QUERIES.query
 async def retry(conn: Connection, org_id: OrgId) -> RowCount:
-    """Make conversations that failed due again."""
+    """Make conversations due again whose extraction failed."""
     ...
 
 

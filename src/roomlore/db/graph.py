@@ -94,7 +94,7 @@ async def related_tags(
 async def conversation_authors(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, limit: int
 ) -> list[ParticipantCount]:
-    """Return who wrote in a conversation, the most messages first; empty unless the viewer sees all of it."""
+    """Return who wrote in a conversation, the most messages first. Empty if the viewer does not see all of it."""
     ...
 
 
@@ -107,7 +107,7 @@ async def conversation_memories(
     *,
     limit: int,
 ) -> list[RelatedMemory]:
-    """Return the memories extracted from a conversation or naming its participants, the heaviest first."""
+    """Return the memories that were extracted from a conversation or name its participants, the heaviest first."""
     ...
 
 

@@ -25,7 +25,7 @@ ROLE_EDGES: Mapping[MemoryRole, tuple[EdgeKind, bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipRow:
-    """The time of a participant in a room; None for an unknown beginning or an open end."""
+    """The time of a participant in a room. None means an unknown beginning, or no end."""
 
     participant_id: ParticipantId
     room_id: RoomId
@@ -66,10 +66,10 @@ class MemoryRow:
     kind: MemoryKind
     is_active: bool
     valid_from: datetime
-    #: Whether it has no source and is for every participant of the org.
+    #: Whether the memory has no source and is for every participant of the org.
     is_for_org: bool
     superseded_by: MemoryId | None
-    #: The room of all its sources, or where it was asserted.
+    #: The room of all sources of the memory, or the room where it was asserted.
     room_id: RoomId | None
     roles: Sequence[MemoryRole]
     participant_ids: Sequence[ParticipantId]
@@ -78,7 +78,7 @@ class MemoryRow:
 
 
 async def nodes(conn: Connection, org_id: OrgId, ids: Sequence[UUID], *, version: int) -> list[Node]:
-    """Return the nodes of those of these subjects that need one."""
+    """Return the nodes of the given subjects that need a node."""
     found = await _user_nodes(conn, org_id, ids, version)
     for room_id, is_open in (await _rooms(conn, org_id, ids)).items():
         found.append(Node(id=room_id, version=version, label="Room", properties={"is_open": is_open}))

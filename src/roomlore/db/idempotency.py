@@ -1,4 +1,4 @@
-"""Idempotency keys: the requests that callers made under a key, and their responses without text, for a day."""
+"""Idempotency keys: for a day, the requests that callers made under a key, and the responses without text."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ QUERIES = Queries("idempotency")
 
 #: How long a response is kept.
 RESPONSE_TTL = timedelta(hours=24)
-#: A claim without a response after this time belongs to a process that died.
+#: If a claim has no response after this time, the process that made the claim died.
 CLAIM_TTL = timedelta(minutes=10)
 #: The maximum number of claims of one caller; the oldest are dropped.
 MAX_CLAIMS = 100_000
-#: On average, one claim in this many counts the claims of its caller; the claim is chosen at random.
+#: On average, one claim in this many counts the claims of its caller. These claims are chosen at random.
 COUNT_INTERVAL = 256
 #: The number of expired claims that each new claim drops.
 CLEANUP_INTERVAL = 10
@@ -50,10 +50,10 @@ async def claim(
 
     Args:
         conn: Writes for the operator, in a transaction of its own.
-        org_id: Whose.
+        org_id: The org.
         digest: Digest of the caller and its key.
         request: Digest of the request.
-        now: When.
+        now: The current time.
         may_repeat: Whether an expired claim may be taken over, because the request may run twice.
     """
     expired = now - RESPONSE_TTL
@@ -118,7 +118,7 @@ async def store_response(
     body: bytes | None,
     place: str | None,
 ) -> None:
-    """Store the status of a response, and either a body without text, or the place to read it again, or neither."""
+    """Store the status of a response. Also store a body without text, the place to read the body again, or neither."""
     ...
 
 

@@ -1,6 +1,6 @@
-"""Memories injected into a room: which agents may get one, which they got, and the injected messages.
+"""Memories injected into a room: which agents may get them, which they got, and the injected messages.
 
-Writes run for the operator. Which memories an agent may get is read elsewhere, with the agent as the viewer.
+Writes run for the operator. Another package reads which memories an agent may get, with the agent as the viewer.
 """
 
 from collections.abc import Collection, Sequence
@@ -44,7 +44,10 @@ class InjectedMemory:
 
 @QUERIES.query
 async def enqueue_added(conn: Connection, org_id: OrgId, *, max_age: timedelta = MAX_TRIGGER_AGE) -> RowCount:
-    """Enqueue the messages of the current batch that may trigger an injection. Old messages of an import do not."""
+    """Enqueue the messages of the current batch that may trigger an injection.
+
+    Old messages of an import trigger none.
+    """
     ...
 
 
@@ -54,7 +57,7 @@ async def injection_targets(
 ) -> list[InjectionTarget]:
     """Return the agents that may get a memory because of messages.
 
-    They are in the room, are recipients if the message is a whisper, and got no memory since `rested_at`.
+    The agents are in the room; for a whisper, they are its recipients. They got no memory since `rested_at`.
     """
     ...
 
@@ -68,7 +71,7 @@ async def delivered_ids(
     agent_id: ParticipantId,
     memory_ids: Collection[MemoryId],
 ) -> set[MemoryId]:
-    """Return those of these memories that an agent got in a room since its context was last reset."""
+    """Return the given memories that an agent got in a room since its context was last reset."""
     ...
 
 
@@ -76,7 +79,7 @@ async def delivered_ids(
 async def delivered_by_messages(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> set[MemoryId]:
-    """Return the memories that these messages inject, as far as the viewer may see them."""
+    """Return the memories that these messages inject and that the viewer may see."""
     ...
 
 
@@ -84,7 +87,7 @@ async def delivered_by_messages(
 async def is_cooled_down(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, agent_id: ParticipantId, since: datetime
 ) -> bool:
-    """Return whether an agent got no memory in a room since a time."""
+    """Return whether an agent got no memory in a room since the given time."""
     ...
 
 
@@ -102,8 +105,8 @@ async def deliver(
 ) -> RowCount:
     """Inject memories for an agent, as messages just before the message that triggered them; return how many.
 
-    A memory is left out if it is inactive, the agent got it since its context was reset, or its trigger was removed.
-    The transaction must hold the lock of the room.
+    A memory is left out if it is inactive, if the agent got it since its context was reset, or if the trigger was
+    removed. The transaction must hold the lock of the room.
     """
     ...
 
@@ -119,7 +122,10 @@ async def revoke_from_agents(conn: Connection, org_id: OrgId, agent_ids: Collect
 
 
 async def revoke_inactive(conn: Connection, org_id: OrgId, *, limit: int) -> int:
-    """Remove up to `limit` injected messages of inactive memories, which no agent is shown; return how many."""
+    """Remove up to `limit` injected messages of inactive memories; return how many.
+
+    Agents do not see these messages.
+    """
     ids = await carrying_inactive(conn, org_id, limit=limit)
     await forget_messages(conn, org_id, ids)
     return await _delete(conn, org_id, ids)
@@ -150,10 +156,7 @@ async def forget_agents(
 async def forget_messages(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> set[MessageId]:
-    """Delete the injections that these messages triggered, or of which they are the injected messages.
-
-    Return the injected messages.
-    """
+    """Delete the injections that these messages triggered or carry; return the injected messages."""
     ...
 
 

@@ -57,5 +57,5 @@ async def revoke(conn: Connection, org_id: OrgId, key_id: KeyId, *, revoked_at: 
 
 @QUERIES.query
 async def sign_in(conn: Connection, org_id: OrgId, *, digest: bytes) -> KeySession | None:
-    """Return who the key with this digest signs in, or None if it is unknown, expired or revoked."""
+    """Return whom the key with this digest signs in; None if the key is unknown, expired or revoked."""
     ...

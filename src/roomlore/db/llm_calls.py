@@ -1,6 +1,7 @@
 """Calls of a language model that extracts memories: what it was shown and what it answered.
 
-All of it runs for the operator, and only operators read it. A call is deleted with any message that it shows.
+All of it runs for the operator, and only operators read it. If a message is deleted, every call that shows it is
+deleted, too.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -61,18 +62,18 @@ class LlmCall:
     answer: str | None
     #: Why there was no answer.
     error: str | None
-    #: Whether an earlier answer to the same prompt was taken.
+    #: Whether the answer was copied from an earlier call with the same prompt.
     is_repeated: bool
     #: None if the server does not report it.
     sent_tokens: int | None
     answer_tokens: int | None
-    #: For each claim: `stated` as it came, `is_kept`, and the `reason` if it was rejected.
+    #: For each claim: `stated` as the model stated it, `is_kept`, and `reason` if it was rejected.
     results: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionBacklog(CallStatus):
-    """How many conversations wait for a language model, and how it answered."""
+    """How many conversations wait for a language model, and how the language model answered."""
 
     waiting: int
 
@@ -86,7 +87,7 @@ async def next_conversation(
     most_of_room: int,
     passed_over: Collection[ConversationId] = (),
 ) -> PendingConversation | None:
-    """Return the newest conversation that has ended and changed since it was read, in a room with calls left today."""
+    """Return the newest conversation that ended and changed since it was read, in a room with calls left today."""
     ...
 
 
@@ -94,7 +95,7 @@ async def next_conversation(
 async def requested(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
 ) -> list[PendingConversation]:
-    """Return those of these conversations that a language model may read, even if they have not ended."""
+    """Return the given conversations that a language model may read, finished or not."""
     ...
 
 
@@ -102,7 +103,7 @@ async def requested(
 async def count_room_call(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, now: datetime, most: int
 ) -> int | None:
-    """Count a call for a room; return its calls of the day, or None if it had none left."""
+    """Count a call for a room. Return the calls of the room today, or None if the room had no call left."""
     ...
 
 
@@ -117,7 +118,7 @@ async def earlier_answer(
 ) -> EarlierAnswer | None:
     """Return an earlier answer to the same prompt, preferably for the same conversation.
 
-    An answer for another conversation is used only if its prompt showed only memories from `message_ids`.
+    An answer for another conversation is used only if the memories in its prompt all come from `message_ids`.
     """
     ...
 
@@ -168,7 +169,7 @@ async def record_results(conn: Connection, org_id: OrgId, results: Collection[tu
 async def drop_outdated(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, kept: Collection[UUID]
 ) -> None:
-    """Delete the calls of a conversation except some."""
+    """Delete the calls of a conversation, except the given calls."""
     await _drop(conn, org_id, await outdated_calls(conn, org_id, conversation_id, kept=kept))
 
 
@@ -193,7 +194,7 @@ async def _drop(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> int:
 async def outdated_calls(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, kept: Collection[UUID]
 ) -> set[UUID]:
-    """Return the calls of a conversation except some."""
+    """Return the calls of a conversation, except the given calls."""
     ...
 
 
@@ -236,7 +237,7 @@ async def newest(conn: Connection, org_id: OrgId, *, limit: int) -> list[LlmCall
 
 
 async def backlog(conn: Connection, org_id: OrgId, *, now: datetime) -> ExtractionBacklog:
-    """Return how many conversations of an org wait for a language model, and how it answered."""
+    """Return how many conversations of an org wait for a language model, and how the language model answered."""
     status = await call_status(conn, org_id, "statements", now=now)
     waiting = await waiting_conversations(conn, org_id, now=now)
     return ExtractionBacklog(waiting=waiting, **asdict(status))

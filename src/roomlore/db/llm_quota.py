@@ -1,6 +1,6 @@
-"""How often an org may call a language model, and when it may call again after a failure. Each purpose has its own quota.
+"""How often an org may call a language model, and when it may call again after a failure.
 
-All of it runs for the operator.
+Each purpose has its own quota. All of it runs for the operator.
 """
 
 from collections.abc import Collection
@@ -35,7 +35,7 @@ class CallStatus:
 async def is_blocked(
     conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, daily_limit: int
 ) -> bool:
-    """Return whether no call is allowed now: one is running, the last failed, or the daily limit is reached."""
+    """Return whether no call is allowed now: a call is running, the last call failed, or the daily limit is reached."""
     ...
 
 
@@ -43,16 +43,16 @@ async def is_blocked(
 async def reserve(
     conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, until: datetime, daily_limit: int
 ) -> int | None:
-    """Count a call and block others; return how many calls failed before it, or None if none is allowed now.
+    """Count a call and block other calls; return how many calls failed before it, or None if no call is allowed now.
 
-    Commit the transaction before you make the call. The block ends at `until` if the caller never reports back.
+    Commit the transaction before you make the call. The block ends at `until`, even if the caller never reports back.
     """
     ...
 
 
 @QUERIES.query
 async def release(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime) -> None:
-    """Undo the count of a call that was not made, and allow the next."""
+    """Undo the count of a call that was not made, and allow the next call."""
     ...
 
 
@@ -60,7 +60,7 @@ async def release(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: dat
 async def record_answer(
     conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, is_answered: bool
 ) -> None:
-    """Allow the next call. A cancelled call leaves the failures as they are."""
+    """Allow the next call. A cancelled call does not change the count of failures."""
     ...
 
 
@@ -68,7 +68,7 @@ async def record_answer(
 async def record_failure(
     conn: Connection, org_id: OrgId, purpose: Purpose, *, error: str, due_at: datetime
 ) -> None:
-    """Store why a call failed, and when the next is allowed."""
+    """Store why a call failed, and when the next call is allowed."""
     ...
 
 
@@ -80,7 +80,7 @@ async def call_status(conn: Connection, org_id: OrgId, purpose: Purpose, *, now:
 
 @QUERIES.query
 async def sensitive_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[MessageId]:
-    """Return those of these messages that are in a sensitive conversation or may still become so."""
+    """Return the given messages that are in a sensitive conversation or may still become part of one."""
     ...
 
 
@@ -88,7 +88,7 @@ async def sensitive_messages(conn: Connection, org_id: OrgId, ids: Collection[Me
 async def count_answer_call(
     conn: Connection, org_id: OrgId, *, now: datetime, daily_limit: int
 ) -> int | None:
-    """Count a call for an answer; return how many calls failed before it, or None if none is allowed now.
+    """Count a call for an answer; return how many calls failed before it, or None if no call is allowed now.
 
     Commit the transaction before you make the call.
     """
@@ -103,5 +103,5 @@ async def reset_answer_failures(conn: Connection, org_id: OrgId) -> None:
 
 @QUERIES.query
 async def record_answer_failure(conn: Connection, org_id: OrgId, *, error: str, due_at: datetime) -> None:
-    """Store why a call failed, and when the next is allowed."""
+    """Store why a call failed, and when the next call is allowed."""
     ...

@@ -1,7 +1,7 @@
 """The two logins of the embedded cluster: the owner, and the application, which owns nothing.
 
-Each has a generated password in a file of its own that only the user can read. Making them is idempotent: a start
-that was killed half-way is finished by the next.
+Each login has a generated password in its own file, which only the user can read. Creating the logins is idempotent: if
+a start was killed half-way, the next start finishes it.
 """
 
 import contextlib
@@ -35,14 +35,14 @@ def dsn(sockets: Path, user: str, password: str, *, database: str = DATABASE) ->
 
 
 def accepts_connections(sockets: Path) -> bool:
-    """Whether the server lets anybody in; not while it starts, recovers or stops."""
+    """Return whether the server accepts connections. It accepts none while it starts, recovers or stops."""
     return (
         pq.PGconn.ping(make_conninfo(host=str(sockets), port=5432, connect_timeout=5).encode()) == pq.Ping.OK
     )
 
 
 def write_private(file: Path, text: str) -> None:
-    """Replace a file in one step; only the user can read it, and it is on disk when this returns."""
+    """Replace a file in one step. Only the user can read it. It is on disk when this function returns."""
     half = file.with_name(f"{file.name}.new")
     with contextlib.suppress(FileNotFoundError):
         half.unlink()
@@ -59,7 +59,7 @@ def write_private(file: Path, text: str) -> None:
 
 
 def read_or_create_password(file: Path) -> tuple[str, bool]:
-    """Return the password in a file, and whether it was just created."""
+    """Read the password in a file, or create it; return it, and whether it was created."""
     with contextlib.suppress(FileNotFoundError):
         if password := file.read_text(encoding="utf-8").strip():
             return password, False
@@ -69,7 +69,7 @@ def read_or_create_password(file: Path) -> tuple[str, bool]:
 
 
 def ensure_app(admin_dsn: str, password: str, *, renew: bool) -> None:
-    """Make the application's login and the database where they are missing.
+    """Create the application's login and the database if they are missing.
 
     Args:
         admin_dsn: How the owner reaches the database `postgres`.
@@ -98,13 +98,13 @@ def ensure_app(admin_dsn: str, password: str, *, renew: bool) -> None:
 
 
 def reset_role_settings(database: str | None) -> sql.Composed:
-    """Return the statement that resets the session settings of the application role in a database, or in all."""
+    """Return the statement that resets the session settings of the application role in one database or in all."""
     where = sql.SQL("") if database is None else sql.SQL(" in database {}").format(sql.Identifier(database))
     return sql.SQL("alter role {}{} reset all").format(sql.Identifier(APP), where)
 
 
 def _set_attributes(conn: psycopg.Connection, password: str) -> None:
-    # The verifier is made here, so that the password itself never reaches the server.
+    # The password verifier is computed here, so that the password itself never reaches the server.
     verifier = conn.pgconn.encrypt_password(password.encode(), APP.encode(), b"scram-sha-256").decode()
     conn.execute(
         sql.SQL(

@@ -26,7 +26,7 @@ QUERIES = Queries("memories")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCursor:
-    """A memory and since when it is true, by which memories are ordered."""
+    """A memory and the time since when it is true. Memories are ordered by both."""
 
     id: MemoryId
     valid_from: datetime
@@ -74,22 +74,22 @@ class MemoryRow:
 class MemoryFilter:
     """A filter of memories; None in a field means all."""
 
-    #: With a source in one of them, or asserted there.
+    #: Memories with a source in one of these rooms, or asserted in one of them.
     room_ids: Collection[RoomId] | None = None
-    #: About one of them, stated by one of them, observed by one of them.
+    #: Memories that are about one of these people, stated by one of them, or observed by one of them.
     subject_ids: Collection[ParticipantId] | None = None
     author_ids: Collection[ParticipantId] | None = None
     perspective_ids: Collection[ParticipantId] | None = None
     kinds: Collection[MemoryKind] | None = None
     statuses: Collection[MemoryStatus] | None = ("active",)
-    #: With one of them at least.
+    #: Memories with at least one of these tags.
     tags: Collection[str] | None = None
     task_id: str | None = None
-    #: True since then or later.
+    #: Memories that are true since this time or later.
     since: datetime | None = None
     #: Memories that were active at this time, whatever their status is now.
     as_of: datetime | None = None
-    #: Older than this one.
+    #: Memories before this position.
     before: MemoryCursor | None = None
 
 
@@ -111,7 +111,7 @@ async def lexical_matches(conn: Connection, question: str, *, wanted: int) -> li
 
 @QUERIES.query
 async def matching_question(conn: Connection, question: str, *, wanted: int) -> list[LexicalMatch]:
-    """Return the visible memories that share words with a question; `query_text` has prepared the question."""
+    """Return the visible memories that share words with a question. `query_text` must have prepared the question."""
     ...
 
 
@@ -119,28 +119,28 @@ async def matching_question(conn: Connection, question: str, *, wanted: int) -> 
 async def successors(
     conn: Connection, org_id: OrgId, ids: Collection[MemoryId]
 ) -> dict[MemoryId, list[MemoryId]]:
-    """Return the memories that superseded each of these, directly or not, nearest first."""
+    """Return the memories that superseded each of the given memories, directly or indirectly, nearest first."""
     ...
 
 
 async def predecessors(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> list[Memory]:
-    """Return the visible memories that this memory superseded, directly or not, newest first."""
+    """Return the visible memories that this memory superseded, directly or indirectly, newest first."""
     return await _page(conn, org_id, await predecessor_ids(conn, org_id, memory_id))
 
 
 @QUERIES.query
 async def predecessor_ids(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> set[MemoryId]:
-    """Return the ids of the memories that one superseded."""
+    """Return the ids of the memories that a memory superseded."""
     ...
 
 
 async def memories_by_id(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> list[Memory]:
-    """Return those of these memories that are visible, newest first."""
+    """Return the given memories that are visible, newest first."""
     return await _complete(conn, org_id, ids, most_bytes=None)
 
 
 async def newest(conn: Connection, org_id: OrgId, facets: MemoryFilter, *, limit: int) -> list[Memory]:
-    """Return the newest visible memories that match a filter, newest first, as many as one response holds."""
+    """Return the newest visible memories that match a filter, newest first, up to the size of one response."""
     cursors = await newest_cursors(conn, org_id, facets, limit=limit)
     return await _page(conn, org_id, {cursor.id for cursor in cursors})
 
@@ -197,7 +197,7 @@ async def ids_in_ranges(conn: Connection, org_id: OrgId, ids: IdRanges) -> set[M
 async def known_names(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, str]:
-    """Return the names of those of these participants that the viewer may know of."""
+    """Return the names of the given participants that the viewer may know of."""
     ...
 
 
@@ -205,7 +205,7 @@ async def known_names(
 async def memory_rows(
     conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId], *, most_bytes: int | None
 ) -> list[MemoryRow]:
-    """Return those of these memories that are visible, newest first, until they reach a size."""
+    """Return the given memories that are visible, newest first, until they reach a size."""
     ...
 
 
@@ -282,10 +282,10 @@ async def prompt_candidates(
     limit: int,
     scanned: int = MAX_SCANNED,
 ) -> list[PromptCandidate]:
-    """Return active extracted memories of these dedup scopes, those that share most words with a text first.
+    """Return active extracted memories of these dedup scopes. Those that share more words with the text come first.
 
-    Memories from the messages `besides` are left out. Memories of the scope `of_nobody` are
-    returned only if they share a word with the text.
+    Memories from the messages `besides` are left out. Memories of the scope `of_nobody` are returned only if they share
+    a word with the text.
     """
     ...
 

@@ -1,4 +1,4 @@
-"""The vectors of memories. The embedding worker writes them with those of messages, see `work_queue`."""
+"""The vectors of memories. The embedding worker writes them together with the vectors of messages, see `work_queue`."""
 
 from collections.abc import Collection
 
@@ -13,7 +13,7 @@ QUERIES = Queries("memory_vectors")
 async def dense_matches(
     conn: Connection, vector: tuple[str, Vector], *, wanted: int
 ) -> dict[MemoryId, float]:
-    """Return the cosines of the visible memories nearest to a vector of a model, nearest first."""
+    """Return the visible memories nearest to a vector of a model, each with its cosine, nearest first."""
     ...
 
 
@@ -21,12 +21,15 @@ async def dense_matches(
 async def similarities(
     conn: Connection, org_id: OrgId, vector: tuple[str, Vector], ids: Collection[MemoryId]
 ) -> dict[MemoryId, float]:
-    """Return the cosines of those of these memories that are visible and have a vector of the model."""
+    """Return the cosine similarity of each given memory to the vector.
+
+    Memories that are not visible or have no vector of the same model are omitted.
+    """
     ...
 
 
 async def drop_vectors(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> int:
-    """Delete the vectors of memories and the work on them; return how many vectors."""
+    """Delete the vectors of memories and the embedding work on them; return how many vectors."""
     await drop_work(conn, org_id, ids)
     return await drop_embeddings(conn, org_id, ids)
 

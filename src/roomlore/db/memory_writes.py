@@ -20,7 +20,7 @@ QUERIES = Queries("memory_writes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDraft:
-    """A claim to remember; importance is 1..5, confidence 0..1."""
+    """A claim to remember. Its importance is 1..5, its confidence 0..1."""
 
     id: MemoryId
     kind: MemoryKind
@@ -35,7 +35,7 @@ class MemoryDraft:
     asserted_by: ParticipantId | None = None
     asserted_in: RoomId | None = None
     recorded_at: datetime
-    #: The time since when it is true.
+    #: The time since when the claim is true.
     valid_from: datetime
     sources: Sequence[MemorySource] = ()
     roles: frozenset[tuple[MemoryRole, ParticipantId]] = frozenset()
@@ -43,15 +43,15 @@ class MemoryDraft:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     task_id: str | None = None
     attribute: str | None = None
-    #: What extracted it from its sources; None if a person asserts it.
+    #: What extracted the memory from its sources; None if a person asserts it.
     extractor: str | None = None
-    #: The existing memory that this one repeats in other words, or contradicts.
+    #: The existing memory that this memory repeats in other words, or contradicts.
     repeats: MemoryId | None = None
     replaces: MemoryId | None = None
 
     @property
     def source_ids(self) -> Sequence[MessageId]:
-        """The messages that it comes from."""
+        """The messages that the memory comes from."""
         return [source.message_id for source in self.sources]
 
     def people(self, role: MemoryRole) -> set[ParticipantId]:
@@ -80,7 +80,7 @@ class ParticipantRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingMemory:
-    """A memory that says the same."""
+    """A memory that says the same as a claim."""
 
     id: MemoryId
     valid_from: datetime
@@ -102,22 +102,22 @@ class ScopedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeValue:
-    """A memory of the value of an attribute."""
+    """A memory that states the value of an attribute."""
 
     id: MemoryId
     digest: str
-    #: When and where its last source states it.
+    #: When and where its last source states the value.
     said_at: datetime
     sequence: int
     quote_start: int
     recorded_at: datetime
     superseded_by: MemoryId | None
-    #: How reliable the author is: 3 about themselves, 2 about others, 1 an agent.
+    #: How reliable the author is: 3 for a person about themselves, 2 for a person about others, 1 for an agent.
     standing: int
 
     @property
     def position(self) -> tuple[datetime, int, datetime, int, MemoryId]:
-        """Its position in the order of statements; a correction comes after what it corrects."""
+        """The position in the order of statements. A correction comes after the statement that it corrects."""
         return (self.said_at, self.sequence, self.recorded_at, self.quote_start, self.id)
 
 
@@ -171,7 +171,7 @@ async def is_sensitive(conn: Connection, org_id: OrgId, ids: Collection[MessageI
 
 
 async def find_inactive_match(conn: Connection, org_id: OrgId, place: DedupKey) -> MatchingMemory | None:
-    """Return the inactive memory with the text of a claim, or one that another extractor found in the same words."""
+    """Return the inactive memory with the text of a claim, or what another extractor found in the same words."""
     draft = place.draft
     if not draft.sources:
         return None
@@ -190,7 +190,10 @@ async def inactive_match(
     kind: MemoryKind,
     extractor: str | None,
 ) -> MatchingMemory | None:
-    """Return a memory from the first source of a claim: the inactive one with its text, or another extractor's."""
+    """Return a memory from the first source of a claim.
+
+    It is the inactive memory with the text of the claim, or a memory of another extractor.
+    """
     ...
 
 
@@ -240,7 +243,7 @@ async def add_sources(
     *,
     extractor: str | None,
 ) -> RowCount:
-    """Add sources to a memory; return how many it did not have."""
+    """Add sources to a memory; return how many of them are new."""
     ...
 
 
@@ -248,7 +251,7 @@ async def add_sources(
 async def add_roles(
     conn: Connection, org_id: OrgId, memory_id: MemoryId, roles: Collection[tuple[MemoryRole, ParticipantId]]
 ) -> RowCount:
-    """Add roles of participants to a memory; return how many it did not have."""
+    """Add roles of participants to a memory; return how many of them are new."""
     ...
 
 
@@ -292,7 +295,7 @@ async def reinforce_memory(
 async def add_metadata(
     conn: Connection, org_id: OrgId, memory_id: MemoryId, metadata: Mapping[str, Any]
 ) -> RowCount:
-    """Add metadata that a memory does not have yet; return whether there was any."""
+    """Add metadata that a memory does not have yet; return whether anything was added."""
     ...
 
 
@@ -308,14 +311,17 @@ async def attribute_values(
 async def supersession_overrides(
     conn: Connection, org_id: OrgId, ids: Collection[MemoryId]
 ) -> set[tuple[MemoryId, str]]:
-    """Return the memories that a person keeps beside others: pairs of a memory and the digest of the other's text."""
+    """Return which memories a person keeps beside others.
+
+    Each pair is a memory and the digest of the other memory's text.
+    """
     ...
 
 
 async def set_successors(
     conn: Connection, org_id: OrgId, successors: Mapping[MemoryId, MemoryId | None]
 ) -> None:
-    """Set the successor of each memory; a memory with the successor None becomes active."""
+    """Set the successor of each memory. A memory whose successor is None becomes active."""
     await set_superseded_by(conn, org_id, successors.items())
     await append(conn, org_id, "memory.changed", successors)
 
@@ -356,7 +362,7 @@ async def archive_active(conn: Connection, org_id: OrgId, memory_id: MemoryId, *
 
 
 async def restore(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, beside: MemoryId | None) -> bool:
-    """Make a memory active again, beside its successor if it had one; return whether it was inactive."""
+    """Make a memory active again, beside its successor if it had one. Return whether it was inactive."""
     if beside is not None:
         await add_override(conn, org_id, memory_id, beside=beside)
     await append(conn, org_id, "memory.changed", [memory_id])
@@ -407,12 +413,12 @@ async def remove_sources(
 
 @QUERIES.query
 async def orphans(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> list[MemoryId]:
-    """Return those of these memories that have no source."""
+    """Return the given memories that have no source."""
     ...
 
 
 async def anonymise(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> int:
-    """Remove the asserter from the memories that participants asserted; return how many."""
+    """Remove participants as the asserters of memories; return how many memories changed."""
     changed = await remove_asserter(conn, org_id, ids)
     await append(conn, org_id, "memory.changed", changed)
     return len(changed)
@@ -433,7 +439,7 @@ async def memories_naming(
 
 
 async def update_dedup_scopes(conn: Connection, org_id: OrgId, circles: Mapping[MemoryId, str]) -> None:
-    """Change the dedup scopes of memories; supersession across scopes ends unless a person set it."""
+    """Change the dedup scopes of memories. A supersession across scopes ends, unless a person set it."""
     await set_scopes(conn, org_id, circles.items())
     await restore_in_scopes(conn, org_id, circles)
 
@@ -446,12 +452,12 @@ async def set_scopes(conn: Connection, org_id: OrgId, circles: Collection[tuple[
 
 @QUERIES.query
 async def restore_in_scopes(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> None:
-    """Make those of these memories active again whose successor has another dedup scope."""
+    """Make the given memories active again if their successor has another dedup scope."""
     ...
 
 
 async def link_duplicates(conn: Connection, org_id: OrgId, circles: Collection[str]) -> None:
-    """Keep only the newest of equal memories active in each of these dedup scopes."""
+    """In each of these dedup scopes, keep only the newest of equal memories active."""
     await append(conn, org_id, "memory.changed", await supersede_duplicates(conn, org_id, circles))
 
 

@@ -73,12 +73,12 @@ class StoredVersion:
     body: str
     written_at: datetime
     redacted_at: datetime | None
-    #: Whether its author sent it through Roomlore with a client id.
+    #: Whether the author sent the message through Roomlore with a client id.
     is_said: bool
     audience: Sequence[ParticipantId]
     earlier_at: Sequence[datetime]
     earlier: Sequence[str]
-    #: The text in the platform's record of the current version, if there is one.
+    #: The text of the current version in the platform's record; None if the record has no text.
     source_text: str | None = None
 
 
@@ -203,7 +203,9 @@ async def make_staging(conn: Connection) -> None:
 async def add_messages(
     conn: Connection, org_id: OrgId, rows: Sequence[NewMessage], *, received_at: datetime
 ) -> set[MessageId]:
-    """Add messages; return the ids of those that exist already.
+    """Add messages; return the ids of messages that exist already.
+
+    The added messages stay in the temporary table until the transaction ends.
 
     The added messages stay in the temporary table until the transaction ends.
     """
@@ -215,13 +217,13 @@ async def add_messages(
 
 @QUERIES.query
 async def add_staged(conn: Connection, org_id: OrgId, *, received_at: datetime) -> RowCount:
-    """Add the messages of the temporary table; those that exist stay as they are."""
+    """Add the messages of the temporary table. Messages that exist stay as they are."""
     ...
 
 
 @QUERIES.query
 async def drop_known(conn: Connection, org_id: OrgId) -> set[MessageId]:
-    """Remove messages that existed already from the temporary table; return their ids."""
+    """Remove the messages that existed already from the temporary table; return their ids."""
     ...
 
 
@@ -243,7 +245,7 @@ async def stored_version_rows(
 
 @QUERIES.query
 async def revise_messages(conn: Connection, org_id: OrgId, versions: Sequence[NewVersion]) -> None:
-    """Replace the current texts by newer ones."""
+    """Replace the current texts of messages by newer texts."""
     ...
 
 
@@ -262,7 +264,7 @@ async def restore_author_names(conn: Connection, org_id: OrgId, names: Sequence[
 async def redact_messages(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime
 ) -> int:
-    """Delete the content and earlier texts of messages; return how many were not redacted before."""
+    """Delete the content and earlier texts of messages; return how many of them had not been redacted before."""
     await drop_revisions(conn, org_id, ids)
     return await redact(conn, org_id, ids, redacted_at=redacted_at)
 
@@ -289,7 +291,7 @@ async def add_audiences(conn: Connection, org_id: OrgId, audiences: Sequence[Aud
 
 @QUERIES.query
 async def add_replies_of_added(conn: Connection, org_id: OrgId) -> None:
-    """Add the replies among the added messages; a parent that has not arrived is stored by its external id."""
+    """Add the replies among the added messages. If a parent has not arrived, its external id is stored."""
     ...
 
 
@@ -318,7 +320,7 @@ async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedR
 async def add_stated_replies(
     conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]
 ) -> set[MessageId]:
-    """Add the replies that the platform states; a parent that has not arrived is stored by its external id."""
+    """Add the replies that the platform states. If a parent has not arrived, its external id is stored."""
     ...
 
 
@@ -334,20 +336,21 @@ async def newest_of_rooms(
 async def messages_by_id(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, most: int | None = None
 ) -> list[Message]:
-    """Return those of these messages that are visible, in room order; up to `most` characters of each text."""
+    """Return the given messages that are visible, in room order, with up to `most` characters of each text."""
     ...
 
 
 @QUERIES.query
 async def messages_on_page(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> BoundedPage[Message]:
-    """Return those of these messages that are visible, in this order, as many as one response holds."""
+    """Return the given messages that are visible, in this order, up to the size of one response."""
     ...
 
 
 async def messages_truncated(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[Message]:
-    """Return those of these messages that are visible, in room order.
+    """Return the given messages that are visible, in room order.
 
-    The first ids come with their whole texts, as many as one response holds; the others are truncated.
+    The first messages have their whole texts, up to the size of one response. The texts of all further messages are
+    truncated.
     """
     page = await messages_on_page(conn, org_id, ids)
     complete = {message.id for message in page.items}
@@ -361,7 +364,7 @@ async def messages_truncated(conn: Connection, org_id: OrgId, ids: Sequence[Mess
 async def messages_before(
     conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, limit: int
 ) -> BoundedPage[Message]:
-    """Return the messages of a room just before a position, newest first, as many as one response holds."""
+    """Return the messages of a room just before a position, newest first, up to the size of one response."""
     ...
 
 
@@ -369,7 +372,7 @@ async def messages_before(
 async def messages_after(
     conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, limit: int
 ) -> BoundedPage[Message]:
-    """Return the messages of a room just after a position, oldest first, as many as one response holds."""
+    """Return the messages of a room just after a position, oldest first, up to the size of one response."""
     ...
 
 
@@ -377,16 +380,16 @@ async def messages_after(
 async def replies_around(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, limit: int
 ) -> list[Reply]:
-    """Return the replies to or by these messages, most confident first."""
+    """Return the replies from and to these messages, most confident first."""
     ...
 
 
 async def find_messages(
     conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None
 ) -> list[Message]:
-    """Return up to ten visible messages by an external id, or else by an id or its beginning.
+    """Return up to ten visible messages by an external id; if there is none, by an id or its beginning.
 
-    A client id of the viewer matches only if the platform has no message with that id.
+    A client id of the viewer matches only if the platform has no message with the same id.
     """
     if room_id is None:
         known = await messages_known_as(conn, org_id, word)

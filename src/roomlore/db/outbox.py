@@ -1,7 +1,8 @@
 """The outbox: changes are appended in their transaction and read in the order of transactions.
 
-A reader has a cursor, (xid, id), and reads what comes after it. A change is read only when no running transaction can
-append anything before it, so readers miss nothing. Changes hold ids; visibility is checked when they are delivered.
+A reader has a cursor, (xid, id), and reads the changes after it. A change is read only when no running transaction can
+append another change before it, so readers miss nothing. Changes hold ids; visibility is checked when they are
+delivered.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,9 +28,9 @@ ChangeKind = Literal[
 ]
 #: The channel of notifications; their payload is the id of the org.
 CHANNEL = "roomlore_changes"
-#: The maximum number of subjects in one change; more are split into several changes.
+#: The maximum number of subjects in one change. A change with more subjects is split into several.
 MAX_CHANGES = 1_000
-#: Smaller than every other id.
+#: An id that is smaller than every other id.
 MIN_ID = UUID(int=0)
 
 
@@ -40,12 +41,12 @@ class Change:
     id: UUID
     #: The id of the transaction, as text: it is too large for a JavaScript number.
     xid: str
-    #: None for a memory without sources.
+    #: None if a memory has no sources.
     room_id: RoomId | None
     kind: ChangeKind
     subject_ids: Sequence[UUID]
     noted_at: datetime
-    #: Whether no transaction can append anything before it.
+    #: Whether no transaction can append another change before this one.
     is_settled: bool
 
 
@@ -55,7 +56,7 @@ class Cursor:
 
     xid: str = "0"
     id: UUID = MIN_ID
-    #: A snapshot: transactions that had ended then are skipped.
+    #: A snapshot. Transactions that had ended at its time are skipped.
     seen: str | None = None
     #: Changes before this id are skipped.
     since: UUID | None = None
@@ -105,13 +106,13 @@ async def current_cursor(conn: Connection) -> Cursor:
 
 @QUERIES.query
 async def cursor_since(conn: Connection, org_id: OrgId, change_id: UUID) -> Cursor:
-    """Return a cursor before every change that was or may still be appended since an id was created."""
+    """Return a cursor before every change that was appended, or may still be appended, since an id was created."""
     ...
 
 
 @QUERIES.query
 async def siblings(conn: Connection, org_id: OrgId, change_id: UUID) -> list[Change]:
-    """Return a settled change and the other changes of its transaction with the same kind and room, in order."""
+    """Return a settled change and the other changes of its transaction that have the same kind and room, in order."""
     ...
 
 
@@ -119,20 +120,20 @@ async def siblings(conn: Connection, org_id: OrgId, change_id: UUID) -> list[Cha
 async def read_after(
     conn: Connection, org_id: OrgId, cursor: Cursor, *, room_id: RoomId | None = None, limit: int
 ) -> list[Change]:
-    """Return `limit` changes after a cursor, in order, and the rest of the last transaction; for the operator."""
+    """Return `limit` changes after a cursor, in order, and the rest of the last transaction. For the operator."""
     ...
 
 
 @QUERIES.query
 async def visible_ids(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> set[UUID]:
-    """Return those of these messages, memories and conversations that the viewer may see."""
+    """Return the given messages, memories and conversations that the viewer may see."""
     ...
 
 
 async def remove_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
     """Remove messages, and the conversations deleted with them, from changes and projections.
 
-    Call it before the rows are deleted, because they name the rooms.
+    Call this before the rows are deleted, because the rows name the rooms.
     """
     await projections.enqueue(conn, org_id, ids)
     await remove_ids(conn, org_id, ids, what="message", message_ids=ids)
@@ -155,7 +156,7 @@ async def remove_ids(
     what: Literal["message", "memory", "conversation"],
     message_ids: Sequence[MessageId] | None,
 ) -> None:
-    """Remove ids from the changes of a kind of subject, in the rooms of some messages or in all."""
+    """Remove ids from the changes of one kind of subject, in all rooms or in the rooms of the given messages."""
     ...
 
 

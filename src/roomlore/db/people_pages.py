@@ -1,4 +1,4 @@
-"""People, and the origins of memories, as far as the viewer may see them."""
+"""People, and the origins of memories. Everything here returns only what the viewer may see."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class MemoryOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryReader:
-    """A person who may read all sources of a memory: the first of their accounts that the viewer may know."""
+    """A person who may read all sources of a memory, named by the first account that the viewer may know."""
 
     id: ParticipantId
     name: str
@@ -42,7 +42,7 @@ class MemoryReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonRow(Participant):
-    """A person, and how many match the filter."""
+    """A person, and how many people match the filter."""
 
     found: int
 
@@ -56,14 +56,14 @@ class PeopleFilter:
     kind: str = ""
     #: None for all.
     participant_ids: Sequence[ParticipantId] | None = None
-    #: Who wrote in this room, counting only their messages there; None for all.
+    #: People who wrote in this room; only their messages in this room are counted. None means all people.
     room_id: RoomId | None = None
 
 
 async def list_people(
     conn: Connection, viewer: Viewer, sought: PeopleFilter, *, skip: int = 0, limit: int | None = None
 ) -> list[PersonRow]:
-    """Return visible people, or a page of them, most messages first; the last page if `skip` is too large."""
+    """Return visible people, or a page of them, most messages first. If `skip` is too large, return the last page."""
     query = people_for_operator if viewer.is_operator else people_for_viewer
     return await query(conn, viewer.org_id, sought, skip=skip, limit=limit)
 
@@ -88,13 +88,13 @@ async def people_for_viewer(
 async def accounts_of_person(
     conn: Connection, org_id: OrgId, participant_id: ParticipantId
 ) -> list[ParticipantId]:
-    """Return the visible accounts of the same person as a participant, itself included."""
+    """Return the visible accounts of the participant's person, including the participant."""
     ...
 
 
 @QUERIES.query
 async def accounts_of(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[Account]:
-    """Return the platform accounts of those of these participants that are visible."""
+    """Return the platform accounts of the given participants that are visible."""
     ...
 
 
@@ -102,12 +102,12 @@ async def accounts_of(conn: Connection, org_id: OrgId, ids: Collection[Participa
 async def persons_of_accounts(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, UUID]:
-    """Return the persons of those of these accounts that were merged, as far as the viewer may know."""
+    """Return the persons of the given accounts, if the accounts were merged and the viewer may know this."""
     ...
 
 
 async def memory_origins(conn: Connection, org_id: OrgId, memories: Sequence[Memory]) -> list[MemoryOrigin]:
-    """Return the rooms with sources of these memories, and who may read those sources."""
+    """Return the rooms with sources of these memories, and who may read these sources."""
     sources = [(memory.id, message_id) for memory in memories for message_id in memory.source_ids]
     return await source_origins(conn, org_id, sources)
 
@@ -123,7 +123,7 @@ async def source_origins(
 async def memory_readers(
     conn: Connection, org_id: OrgId, memory: Memory, *, limit: int
 ) -> list[MemoryReader]:
-    """Return the first `limit` people, by name, who may read all sources of a memory and whom the viewer may know."""
+    """Return the first `limit` people, by name, whom the viewer may know and who may read all sources of a memory."""
     is_sensitive = memory.sensitivity == "sensitive"
     readers = await readers_of_messages(
         conn, org_id, memory.source_ids, is_sensitive=is_sensitive, limit=limit
@@ -135,5 +135,5 @@ async def memory_readers(
 async def readers_of_messages(
     conn: Connection, org_id: OrgId, message_ids: Sequence[MessageId], *, is_sensitive: bool, limit: int
 ) -> list[MemoryReader]:
-    """Return the first `limit` people, by name, who may read all of these messages and whom the viewer may know."""
+    """Return the first `limit` people, by name, whom the viewer may know and who may read all of these messages."""
     ...

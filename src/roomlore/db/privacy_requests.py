@@ -18,7 +18,7 @@ from roomlore.domain.paging import BoundedPage
 
 QUERIES = Queries("privacy_requests")
 
-#: A `proposed` request hides nothing until a person accepts it; a person rejected a `dismissed` one.
+#: A `proposed` request hides nothing until a person accepts it. A `dismissed` request was rejected by a person.
 RequestStatus = Literal["proposed", "active", "dismissed"]
 #: Apply unambiguous requests, propose all of them, or detect none.
 RequestMode = Literal["on", "propose", "off"]
@@ -67,7 +67,7 @@ class StoredRequest(NewRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomMessage:
-    """A message in which requests are detected, or that one may cover."""
+    """A message in which requests are detected, or that a request may cover."""
 
     id: MessageId
     room_id: RoomId
@@ -100,7 +100,7 @@ class SoughtWord:
 
     voice_id: MessageId
     pattern: str
-    #: If more earlier messages contain the word, only the requester's messages are covered.
+    #: If more earlier messages than this contain the word, only the requester's messages are covered.
     most: int
 
 
@@ -144,7 +144,7 @@ async def restriction_starts(
 ) -> list[RestrictionStart]:
     """Return, for each of these messages, the time of the message `back` positions before it in its room.
 
-    Messages with fewer messages before them are left out.
+    A message with fewer messages before it is left out.
     """
     ...
 
@@ -159,7 +159,10 @@ async def messages_since(
     author_ids: Collection[ParticipantId] | None,
     among: Collection[MessageId] | None,
 ) -> set[MessageId]:
-    """Return the messages of a room sent since a time, by these authors, and among these ids; None means no limit."""
+    """Return the messages of a room that were sent since a time, by these authors, among these ids.
+
+    None means no limit.
+    """
     ...
 
 
@@ -167,7 +170,10 @@ async def messages_since(
 async def messages_by_word(
     conn: Connection, org_id: OrgId, room_id: RoomId, words: Collection[tuple[ParticipantId, str]]
 ) -> set[MessageId]:
-    """Return the messages in a room by an author and with a word; `words`: pairs of author and lower-case pattern."""
+    """Return the messages in a room by an author and with a word.
+
+    `words` are pairs of author and lower-case pattern.
+    """
     ...
 
 
@@ -175,13 +181,16 @@ async def messages_by_word(
 async def word_holders(
     conn: Connection, org_id: OrgId, room_id: RoomId, words: Sequence[SoughtWord]
 ) -> list[WordHolder]:
-    """Return the messages of a room that contain these words; for a common word only those of the requester."""
+    """Return the messages of a room that contain these words.
+
+    For a common word, return only the requester's messages.
+    """
     ...
 
 
 @QUERIES.query
 async def reply_neighbours(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[MessageId]:
-    """Return the parents of messages and the replies to them, as the platform states them."""
+    """Return the parents of messages and the replies to the messages, as the platform states them."""
     ...
 
 
@@ -217,7 +226,7 @@ async def put(
 
 @QUERIES.query
 async def restrict(conn: Connection, org_id: OrgId, covered: Sequence[tuple[MessageId, MessageId]]) -> None:
-    """Restrict messages for active requests; pairs of the source message and the covered one."""
+    """Restrict messages for active requests. Each pair is a source message and a covered message."""
     ...
 
 
@@ -258,9 +267,10 @@ async def drop_requests(conn: Connection, org_id: OrgId, source_ids: Collection[
 
 
 async def drop_with_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> tuple[int, int]:
-    """Delete the restrictions on messages and the requests in them; return the number of requests, and of tombstones.
+    """Delete the restrictions on messages, and the requests in them; return the number of requests, and of tombstones.
 
-    A request that restricts other people's messages leaves a tombstone without content, so that they stay restricted.
+    If a request restricts other people's messages, a tombstone without content stays, so that these messages stay
+    restricted.
     """
     await drop_restrictions(conn, org_id, ids)
     tombstones = await leave_tombstones(conn, org_id, ids)
@@ -336,7 +346,7 @@ class RequestReview:
     id: UUID
     room_id: RoomId
     room_name: str
-    #: None for a tombstone: only the restrictions on other people's messages are left.
+    #: None for a tombstone, of which only the restrictions on other people's messages are left.
     message_id: MessageId | None
     author_id: ParticipantId | None
     author_name: str
@@ -376,7 +386,7 @@ class RestrictedMessage:
     author_name: str
     room_id: RoomId
     room_name: str
-    #: From whom the message is hidden; None: from everybody except the exempt participants.
+    #: The people from whom the message is hidden. None means everybody except the exempt participants.
     from_ids: Sequence[ParticipantId] | None
 
 
@@ -406,7 +416,7 @@ async def newest(
     limit: int,
     named: IdRanges = ANY_ID,
 ) -> BoundedPage[RequestReview]:
-    """Return the newest requests that the viewer may see, newest first, as many as one response holds."""
+    """Return the newest requests that the viewer may see, newest first, up to the size of one response."""
     ...
 
 
@@ -442,7 +452,7 @@ async def decide(
     at: datetime,
     by: ParticipantId | None,
 ) -> RowCount:
-    """Store a decision about a request; return 0 if it had that status already."""
+    """Store a decision about a request. Return 0 if the request had this status already."""
     ...
 
 

@@ -1,4 +1,4 @@
-"""Projections in other servers: their indexes, what is enqueued for them, and the points and nodes that they hold."""
+"""Projections in other servers: their indexes, the work for them, and the points and nodes that they hold."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -28,12 +28,12 @@ class Projection:
     """The projection of an org in one server."""
 
     target: Target
-    #: The index that is read; None until the first is complete.
+    #: The index that is read; None until the first index is complete.
     index_name: str | None
-    #: The embedding model of its vectors, and their length; None if it has none.
+    #: The embedding model of the vectors, and their length; None if the projection has no vectors.
     model: str | None
     dimensions: int | None
-    #: The index that is being built, and since when everything for it is enqueued.
+    #: The index that is being built, and the time since when all work for it is enqueued.
     next_index_name: str | None
     next_model: str | None
     next_dimensions: int | None
@@ -46,7 +46,7 @@ class Projection:
 
     @property
     def indexes(self) -> list[tuple[str, str | None]]:
-        """The indexes that are kept up to date, each with its embedding model, if any."""
+        """The indexes that are kept up to date, each with its embedding model or None."""
         pairs = ((self.index_name, self.model), (self.next_index_name, self.next_model))
         return [(copy, model) for copy, model in pairs if copy is not None]
 
@@ -94,7 +94,7 @@ async def enqueue(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> int
 
 @QUERIES.query
 async def enqueue_nodes(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> int:
-    """Enqueue what only graphs hold: participants, rooms, conversations and memories."""
+    """Enqueue subjects that only graphs hold: participants, rooms, conversations and memories."""
     ...
 
 
@@ -172,14 +172,14 @@ async def all_projections(conn: Connection, org_id: OrgId) -> list[Projection]:
 
 
 async def current_projection(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
-    """Return, for the operator, an org's projection in one server if it has an index that is read."""
+    """Return an org's projection in one server, if one of its indexes is read. For the operator."""
     found = await all_projections(conn, org_id)
     return next((row for row in found if row.target == target and row.index_name is not None), None)
 
 
 @QUERIES.query
 async def take_fencing_token(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
-    """Return a projection with a new fencing token; None if the org has no such projection.
+    """Return a projection with a new fencing token; None if the org has no projection in the server.
 
     No other worker gets a token until the transaction ends.
     """
@@ -189,7 +189,7 @@ async def take_fencing_token(conn: Connection, org_id: OrgId, target: Target) ->
 async def read_subjects(
     conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID], *, model: str | None, version: int
 ) -> Sequence[Point | Node]:
-    """Return the current points or nodes of those of these subjects that a projection holds."""
+    """Return the current points or nodes of the given subjects that a projection holds."""
     if target == "neo4j":
         return await graph_nodes.nodes(conn, org_id, ids, version=version)
     assert model is not None
@@ -208,7 +208,7 @@ async def subject_ids_after(
 async def points(
     conn: Connection, org_id: OrgId, ids: Sequence[UUID], *, model: str, version: int
 ) -> list[Point]:
-    """Return those of these messages that a vector index holds, with their vectors of a model."""
+    """Return the given messages that a vector index holds, with their vectors of a model."""
     ...
 
 
@@ -220,14 +220,14 @@ async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limi
 
 @QUERIES.query
 async def renew(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> set[UUID]:
-    """Extend the leases of tasks by two minutes; return the subjects whose lease no other worker has taken."""
+    """Extend the leases of tasks by two minutes. Return the subjects whose lease no other worker has taken."""
     ...
 
 
 async def finish(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> None:
-    """Finish tasks; what changed meanwhile is enqueued again.
+    """Finish tasks. A task whose subject changed meanwhile is enqueued again.
 
-    If another worker also finished a task, it is enqueued again, because we cannot tell whose write won.
+    If another worker also finished a task, the task is enqueued again, because nobody knows which write came last.
     """
     subjects = {task.subject_id for task in tasks}
     pending = await pending_ids(conn, org_id, target, subjects)
@@ -251,7 +251,7 @@ async def retry_changed(conn: Connection, org_id: OrgId, target: Target, tasks: 
 async def start_rebuild(
     conn: Connection, org_id: OrgId, target: Target, planned: NewIndex, *, is_lost: bool = False
 ) -> None:
-    """Start to build an index beside the one that is read, or in place of a lost one."""
+    """Start to build an index beside the index that searches read, or in place of a lost index."""
     await begin_rebuild(conn, org_id, target, planned, is_lost=is_lost)
     await work_queue.wake(conn, target)
 
@@ -266,7 +266,10 @@ async def begin_rebuild(
 
 @QUERIES.query
 async def publish_rebuild(conn: Connection, org_id: OrgId, target: Target) -> None:
-    """Record that every later transaction knows of the rebuild. Call it in a transaction after its start."""
+    """Record that every later transaction knows of the rebuild.
+
+    Call this in a transaction after the start of the rebuild.
+    """
     ...
 
 
@@ -297,7 +300,7 @@ async def record_position(
 
 @QUERIES.query
 async def swap_index(conn: Connection, org_id: OrgId, target: Target) -> RowCount:
-    """Switch reads to the new index if everything that was enqueued at its start is written."""
+    """Switch reads to the new index if all work that was enqueued at its start is done."""
     ...
 
 
@@ -369,5 +372,5 @@ async def viewer_memberships(conn: Connection) -> list[MembershipPeriod]:
 
 @QUERIES.query
 async def pending_ids(conn: Connection, org_id: OrgId, target: Target, ids: Collection[UUID]) -> set[UUID]:
-    """Return those of these subjects that are still to be written to a projection."""
+    """Return the given subjects that are still to be written to a projection."""
     ...

@@ -76,7 +76,7 @@ class Composite(Protocol):
     """A record that a statement takes as one value."""
 
     def composite(self) -> tuple[Any, ...]:
-        """Return the fields of the value in the order of its type in the database."""
+        """Return the fields of the value, in the order of its type in the database."""
         ...
 
 
@@ -131,7 +131,7 @@ class Queries:
             return cursor.rowcount
 
     async def copy(self, conn: Connection, name: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Send rows to a table, by far the fastest way in."""
+        """Send rows to a table. This is by far the fastest way to add rows."""
         async with conn.cursor() as cursor, cursor.copy(self.by_name[name]) as copy:
             for row in rows:
                 await copy.write_row(row)
@@ -203,7 +203,7 @@ class DeclaredQuery:
             return await _fetch_page(conn, text, item, params)
         factory = cast(Any, class_row(row_factory(item)) if is_dataclass(item) else tuple_row)
         async with conn.cursor(row_factory=factory) as cursor:
-            # Prepared at its first use: rewriting a statement under the policies takes longer than running it.
+            # The statement is prepared at its first use: rewriting it under the policies takes longer than running it.
             await cursor.execute(text, params, prepare=True)
             if kind in {"none", "count"}:
                 return cursor.rowcount if kind == "count" else None
@@ -246,7 +246,10 @@ class DeclaredQuery:
         return {name: _plain(value)}
 
     def _item_of(self, name: str) -> Any:
-        """Return the record or tuple type of an argument or of the items of its list; else the argument's own type."""
+        """Return the type of the records or tuples that an argument holds.
+
+        If an argument is a list, this is the type of its items; otherwise it is the argument's own type.
+        """
         kind = self.types[name]
         parts = [part for part in get_args(kind) if part is not NoneType]
         item = parts[0] if len(parts) == 1 else kind

@@ -22,7 +22,7 @@ class NamedRoom:
 
 @QUERIES.query
 async def rooms_named(conn: Connection, org_id: OrgId, names: Collection[RoomName]) -> list[NamedRoom]:
-    """Return those of these rooms that the viewer may see."""
+    """Return the given rooms that the viewer may see."""
     ...
 
 
@@ -40,13 +40,13 @@ async def rooms_with_restrictions(conn: Connection, org_id: OrgId) -> set[RoomNa
 
 @QUERIES.query
 async def restricted_repeats(conn: Connection, org_id: OrgId, texts: Collection[str]) -> set[str]:
-    """Return those of these texts that contain a whole restricted message; for the operator."""
+    """Return the given texts that contain a whole restricted message. For the operator."""
     ...
 
 
 @QUERIES.query
 async def suppressed_values(conn: Connection, org_id: OrgId) -> set[str]:
-    """Return the digests of the values that privacy requests name; for the operator."""
+    """Return the digests of the values that privacy requests name. For the operator."""
     ...
 
 
@@ -60,5 +60,5 @@ async def platforms(conn: Connection, org_id: OrgId) -> list[str]:
 async def stored_messages(
     conn: Connection, org_id: OrgId, names: Collection[MessageName]
 ) -> set[MessageName]:
-    """Return those of these message names that belong to a stored message or its tombstone."""
+    """Return the given message names that belong to a stored message or its tombstone."""
     ...

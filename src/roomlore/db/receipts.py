@@ -104,7 +104,7 @@ async def receipts_in_ranges(conn: Connection, org_id: OrgId, ids: IdRanges) -> 
 
 
 async def residuals(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Residual]:
-    """Return how much is left of what a receipt says is erased; every count must be 0."""
+    """Return how much is left of the content that a receipt says is erased. Every count must be 0."""
     match receipt.kind:
         case "message":
             return await left_of_message(conn, org_id, receipt)
@@ -148,7 +148,7 @@ async def left_in_tombstones(conn: Connection, org_id: OrgId) -> list[Residual]:
 
 
 async def accounts_still_mentioned(conn: Connection, org_id: OrgId, *, at: datetime) -> int:
-    """Return how many of the accounts erased at a time are mentioned in messages from before it."""
+    """Of the accounts erased at the time `at`, return how many are still mentioned in messages received up to then."""
     digests = await erased_digests(conn, org_id, at=at)
     mentioned = await mentioned_accounts(conn, org_id, at=at)
     return sum(account_digest(org_id, (*account, "")) in digests for account in mentioned)
@@ -162,11 +162,11 @@ async def erased_digests(conn: Connection, org_id: OrgId, *, at: datetime) -> se
 
 @QUERIES.query
 async def mentioned_accounts(conn: Connection, org_id: OrgId, *, at: datetime) -> set[tuple[str, str]]:
-    """Return the accounts in mentions and reactions of messages from before a time; pairs of platform and id."""
+    """Return the accounts in mentions and reactions of messages received up to a time, as pairs of platform and id."""
     ...
 
 
 @QUERIES.query
 async def pending_removals(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[PendingRemoval]:
-    """Return what projections still have to delete or rewrite; for the operator."""
+    """Return what projections still have to delete or rewrite. For the operator."""
     ...

@@ -34,7 +34,7 @@ class OldMessages:
 async def rooms_with_retention(
     conn: Connection, org_id: OrgId, room_id: RoomId | None = None, *, now: datetime
 ) -> list[RoomWithRetention]:
-    """Return the rooms with a retention period, or one room if it has one.
+    """Return the rooms with a retention period, or the given room if it has one.
 
     A shorter period counts only after its grace time, by the clock of the database.
     """
@@ -42,7 +42,10 @@ async def rooms_with_retention(
 
 
 async def retention_now(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[RetentionPolicy, datetime]:
-    """Return the retention of a room, locked for a change, and the time by the clock of the database."""
+    """Return the retention of a room and the time by the clock of the database.
+
+    The retention is locked for a change.
+    """
     now = await _lock_retention(conn, org_id, room_id)
     policy = await retention_of(conn, org_id, room_id)
     assert now is not None

@@ -55,13 +55,13 @@ async def room_state(conn: Connection, org_id: OrgId, room_id: RoomId) -> RoomSt
 async def visibilities(
     conn: Connection, org_id: OrgId, names: Sequence[RoomName]
 ) -> dict[RoomName, Visibility]:
-    """Return the visibility of those of these rooms that exist."""
+    """Return the visibility of the given rooms that exist."""
     ...
 
 
 @QUERIES.query
 async def closed_rooms(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> set[RoomId]:
-    """Return those of these rooms that only members may read."""
+    """Return the given rooms that only members may read."""
     ...
 
 
@@ -77,7 +77,7 @@ async def set_visibility(
 async def change_visibility(
     conn: Connection, org_id: OrgId, room_ids: Collection[RoomId], visibility: Visibility
 ) -> set[RoomId]:
-    """Set who may read rooms; return those that changed."""
+    """Set who may read rooms; return the rooms that changed."""
     ...
 
 
@@ -89,7 +89,7 @@ async def rename(conn: Connection, org_id: OrgId, room_id: RoomId, name: str) ->
 
 @QUERIES.query
 async def set_name(conn: Connection, org_id: OrgId, room_id: RoomId, name: str) -> None:
-    """Set the name of a room, which then no longer follows its platform."""
+    """Set the name of a room. Afterwards the name no longer follows the platform."""
     ...
 
 
@@ -102,7 +102,7 @@ async def members(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[Room
 async def add_member(
     conn: Connection, org_id: OrgId, room_id: RoomId, participant_id: ParticipantId, *, since: datetime | None
 ) -> None:
-    """Make a participant a member of a room since a time; None: since before the records begin."""
+    """Make a participant a member of a room since a time. None means since before the records begin."""
     if not await confirm_member(conn, org_id, room_id, participant_id, since=since):
         await start_membership(conn, org_id, room_id, participant_id, since=since)
     await projections.enqueue_nodes(conn, org_id, [participant_id])
@@ -112,7 +112,10 @@ async def add_member(
 async def confirm_member(
     conn: Connection, org_id: OrgId, room_id: RoomId, participant_id: ParticipantId, *, since: datetime | None
 ) -> ParticipantId | None:
-    """Confirm a membership, so that no member list ends it; return the member, or None if none joined by `since`."""
+    """Confirm a membership, so that no member list ends it.
+
+    Return the member, or None if the participant had not joined by `since`.
+    """
     ...
 
 
@@ -142,7 +145,7 @@ async def end_membership(
     *,
     at: datetime,
 ) -> set[ParticipantId]:
-    """End the memberships of accounts; return which had one."""
+    """End the memberships of accounts; return the accounts that had a membership."""
     ...
 
 
@@ -153,7 +156,7 @@ async def memories_asserted_in(conn: Connection, org_id: OrgId, room_id: RoomId)
 
 
 async def drop(conn: Connection, org_id: OrgId, room: RoomState, *, at: datetime) -> Counter[str]:
-    """Delete a room without messages and reject it from now on; return how much was deleted, by kind."""
+    """Delete a room without messages, and reject the room from now on; return how much was deleted, by kind."""
     digest = digest_of(org_id, (room.platform, room.external_id))
     await record_erased(conn, org_id, digest=digest, at=at)
     await projections.enqueue_nodes(conn, org_id, [room.id, *await all_members(conn, org_id, room.id)])
@@ -174,12 +177,12 @@ async def all_members(conn: Connection, org_id: OrgId, room_id: RoomId) -> set[P
 
 
 async def erased_rooms(conn: Connection, org_id: OrgId, names: Sequence[RoomName]) -> frozenset[RoomName]:
-    """Return those of these rooms that were erased."""
+    """Return the given rooms that were erased."""
     digests = {digest_of(org_id, name): name for name in names}
     return frozenset(digests[digest] for digest in await erased_digests(conn, org_id, list(digests)))
 
 
 @QUERIES.query
 async def erased_digests(conn: Connection, org_id: OrgId, digests: Sequence[bytes]) -> set[bytes]:
-    """Return those of these digests that are of erased rooms."""
+    """Return the given digests that are digests of erased rooms."""
     ...

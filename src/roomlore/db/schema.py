@@ -1,8 +1,8 @@
 """Migrates a database to the schema of this code.
 
-An empty database gets `schema.sql`, any other the numbered files of `migrations/` that it lacks, in one transaction
-under an advisory lock. The login needs the right to create roles. The tables belong to `roomlore_owner`, which cannot
-log in; Roomlore runs as `roomlore_app`, which owns nothing.
+An empty database gets `schema.sql`. Any other database gets the numbered files of `migrations/` that it lacks. All of
+this runs in one transaction under an advisory lock. The login needs the right to create roles. The tables belong to
+`roomlore_owner`, which cannot log in. Roomlore runs as `roomlore_app`, which owns nothing.
 """
 
 import re
@@ -20,7 +20,7 @@ from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
 from roomlore.domain.patterns import lazy_pattern
 
 MIGRATION_LOCK = 7_266_356_119
-#: The oldest server that is tested; older ones refuse steps of the schema.
+#: The oldest server that is tested. Older servers refuse steps of the schema.
 OLDEST_POSTGRES = 160_000
 HERE = Path(__file__).parent
 #: The version of `schema.sql`. Older databases are from before the first release.
@@ -92,7 +92,7 @@ async def check_version(conn: AsyncConnection[TupleRow]) -> None:
 
 
 async def migrate(dsn: str) -> list[Migration]:
-    """Apply the missing migrations and return them; several processes may call this at once.
+    """Apply the missing migrations and return them. Several processes may call this at the same time.
 
     Raises:
         BadInput: the URL is not one.
@@ -155,7 +155,7 @@ async def _apply_missing(conn: AsyncConnection[TupleRow]) -> list[Migration]:
 
 
 def _literal(text: str) -> sql.SQL:
-    # The files are part of the program, as literal as a string in the source.
+    # The files are part of the program, so they are as trusted as a literal string in the source.
     return sql.SQL(cast(LiteralString, text))
 
 
@@ -168,9 +168,9 @@ class ServerFacts:
 
     version: str
     version_number: int
-    #: Version of the installed extension; None if it is not installed.
+    #: The version of the installed extension; None if it is not installed.
     pgvector: str | None
-    #: Version that can be installed; None if the server has none.
+    #: The version that can be installed; None if the server has none.
     pgvector_available: str | None
     login: str
     #: Whether the login bypasses row-level security.

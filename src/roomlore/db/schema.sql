@@ -1415,6 +1415,8 @@ create table conversation_messages (
   is_manual boolean not null default false,
   -- the idle timeout after this message, if it is the last of its conversation
   idle_timeout interval,
+  -- the parent that the reply model chose, as the number of open messages back; disentanglement reads it again
+  linked_offset smallint,
   primary key (org_id, message_id),
   foreign key (org_id, message_id) references messages (org_id, id),
   foreign key (org_id, conversation_id) references conversations (org_id, id)

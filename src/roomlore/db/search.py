@@ -17,10 +17,11 @@ from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vector
 
 QUERIES = Queries("search")
 
-#: Up to this many messages, an exact scan is as fast as the index and finds every match.
+#: If the rooms of a filter have at most this many messages, an exact scan is as fast as the index and finds every
+#: match.
 MAX_EXACT_SCAN = 20_000
 
-#: Up to this many messages, all matches of each word are counted.
+#: If the rooms of a filter have at most this many messages, all matches of each word are counted.
 MAX_COUNTED = 20_000
 
 
@@ -32,16 +33,16 @@ class SearchFilter:
     author_ids: Sequence[ParticipantId] | None = None
     author_kinds: Sequence[ParticipantKind] | None = None
     conversation_ids: Sequence[ConversationId] | None = None
-    #: Only messages with a visible reply, or only those without.
+    #: True: only messages with a visible reply. False: only messages without a visible reply.
     answered: bool | None = None
     since: datetime | None = None
     until: datetime | None = None
-    #: Nothing after this position in its room.
+    #: Only messages up to this position of its room.
     last: Position | None = None
 
     @property
     def is_filtered(self) -> bool:
-        """Whether it selects only some of the messages in its rooms."""
+        """Whether the filter selects only some of the messages in its rooms."""
         # A message that is not after `last` was not sent after it: then `until` excludes nothing more.
         until = None if self.last is not None and self.until and self.until > self.last[0] else self.until
         chosen = (self.author_ids, self.author_kinds, self.conversation_ids, self.answered, self.since, until)
@@ -61,7 +62,7 @@ class SearchFilter:
 class FilterSize:
     """The facts about the rooms of a filter that decide how to search."""
 
-    #: The number of messages in its rooms, visible or not; never show it.
+    #: The number of messages in the rooms of the filter, visible or not. Never show it.
     message_count: int
     #: The lengths of vectors that have an approximate index.
     indexed_lengths: Sequence[int]
@@ -90,7 +91,7 @@ class LexicalMatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextMessage:
-    """A candidate, or a message near a candidate in its room."""
+    """A candidate message, or a message near a candidate in its room."""
 
     message_id: MessageId
     #: The name when it was sent.
@@ -99,11 +100,11 @@ class ContextMessage:
     follows: bool
     #: The number of different words.
     size: int
-    #: How often it has each lexeme of the question; None if it has none of them.
+    #: How often the message has each lexeme of the question; None if it has none of them.
     counts: Sequence[int] | None
-    #: Cosine between question and message; None without a vector.
+    #: The cosine between question and message; None if the message has no vector.
     similarity: float | None
-    #: Whether the filter matches it; other messages are returned only as context.
+    #: Whether the filter matches the message. Other messages are returned only as context.
     matches_filter: bool
 
 
@@ -112,10 +113,10 @@ class ThreadMessage:
     """A message of a thread with its position and its parent."""
 
     member_id: MessageId
-    #: None if it has no visible parent.
+    #: None if the message has no visible parent.
     parent_id: MessageId | None
     method: ReplyMethod | None
-    #: 1.0 if the platform states the reply; None without a parent.
+    #: The confidence of the reply: 1.0 if the platform states it; None if there is no parent.
     confidence: float | None
     sent_at: datetime
     sequence: int
@@ -156,7 +157,10 @@ async def dense_candidates(
     measure: FilterSize,
     wanted: int,
 ) -> list[DenseMatch]:
-    """Return the visible messages nearest to a vector of a model; exactly if its rooms have few messages, else through the index."""
+    """Return the visible messages nearest to a vector of a model.
+
+    If the rooms of the filter have few messages, the result is exact. Otherwise the approximate index is used.
+    """
     is_exact = measure.message_count <= MAX_EXACT_SCAN or len(vector[1]) not in measure.indexed_lengths
     return await (dense_candidates_exact if is_exact else dense_candidates_indexed)(
         conn, vector, search_filter=search_filter, wanted=wanted
@@ -167,7 +171,7 @@ async def dense_candidates(
 async def dense_candidates_exact(
     conn: Connection, vector: tuple[str, Vector], *, search_filter: SearchFilter, wanted: int
 ) -> list[DenseMatch]:
-    """Return the nearest messages of all that the filter matches."""
+    """Return the nearest of all messages that the filter matches."""
     ...
 
 
@@ -201,9 +205,9 @@ async def best_matching(
 async def matching_lexemes(
     conn: Connection, question: str, *, among: Sequence[MessageId], wanted: int
 ) -> tuple[list[str], list[MessageId]]:
-    """Return the words of a question as stems, and the visible messages of these that share any, newest first.
+    """Return the words of a question as stems, and the messages of `among` that share a word with it, newest first.
 
-    Messages outside `among` are not read.
+    Only visible messages are returned. Messages outside `among` are not read.
     """
     lexemes = await query_lexemes(conn, query_text(question))
     if not lexemes or not among:
@@ -221,7 +225,7 @@ async def query_lexemes(conn: Connection, question: str) -> list[str]:
 async def lexical_among(
     conn: Connection, message_ids: Sequence[MessageId], *, lexemes: Sequence[str], wanted: int
 ) -> list[MessageId]:
-    """Return those of these messages that are visible and share a word with the question, newest first."""
+    """Return the given messages that are visible and share a word with the question, newest first."""
     ...
 
 
@@ -229,7 +233,7 @@ async def lexical_among(
 async def pending_in_projection(
     conn: Connection, org_id: OrgId, target: str, *, limit: int
 ) -> list[MessageId]:
-    """Return the messages that are still to be written to a projection, latest first; for the operator."""
+    """Return the messages that are still to be written to a projection, latest first. For the operator."""
     ...
 
 
@@ -270,7 +274,7 @@ async def filter_size(conn: Connection, room_ids: Sequence[RoomId] | None) -> Fi
 
 @QUERIES.query
 async def thread_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[ThreadMessage]:
-    """Return all visible messages of the threads of these messages, each once, in no particular order."""
+    """Return all visible messages of the threads of these messages. Each message comes once, in no particular order."""
     ...
 
 
@@ -285,7 +289,7 @@ async def root_messages(
 async def token_vectors(
     conn: Connection, model: str, ids: Sequence[MessageId]
 ) -> dict[MessageId, TokenVectors]:
-    """Return the token vectors of those of these messages that are visible and have some."""
+    """Return the token vectors of the given messages. Omit messages that are not visible or have no token vectors."""
     return {row.message_id: _tokens(row.tokens) for row in await token_rows(conn, model, ids)}
 
 

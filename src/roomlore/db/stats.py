@@ -25,7 +25,8 @@ class RoomPolicies:
     embedding_policy: EmbeddingPolicy
     #: The retention period; None is forever.
     retention_period: timedelta | None
-    #: When a new retention period starts; until then the old one holds and the change can be undone. None if it started.
+    #: When a new retention period starts. Until then, the old period applies and the change can be undone. None if the
+    #: new period has started.
     retention_starts_at: datetime | None
     current_retention_period: timedelta | None
     #: The number of messages that expire at that time; None if the new period has started.
@@ -79,9 +80,9 @@ class RoomSample:
 
     room_id: RoomId
     sampled: int
-    #: Those with a parent or a reply.
+    #: Messages with a parent or a reply.
     in_threads: int
-    #: Those with a reply and no parent.
+    #: Messages with a reply and no parent.
     threads: int
     #: Messages that need no vector because the vector of another message covers them.
     carried: int
@@ -95,7 +96,7 @@ class Latency:
 
     #: search, ask or context.
     action: str
-    #: What the room embeds, `message` or `thread`; `several` if the read was in several rooms.
+    #: What the room embeds, `message` or `thread`; `several` if the read covered several rooms.
     format: str
     reads: int
     p50_ms: float
@@ -104,7 +105,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """Work that failed at its last attempt, of one kind."""
+    """Work of one kind that failed at its last attempt."""
 
     queue: str
     #: The kind of error, never its text, which may quote messages.
@@ -154,7 +155,7 @@ async def projection_backlogs(conn: Connection, org_id: OrgId) -> list[Projectio
 
 @QUERIES.query
 async def rebuild_backlogs(conn: Connection, org_id: OrgId) -> dict[Target, int | None]:
-    """Return how much is still to be written to indexes that are being built; None until everything is enqueued."""
+    """Return how much is still to be written to indexes that are being built; None until all of it is enqueued."""
     ...
 
 
@@ -189,7 +190,7 @@ async def sizes(conn: Connection, *, limit: int) -> list[Size]:
 
 @QUERIES.query
 async def table_sizes(conn: Connection, *, limit: int) -> list[Size]:
-    """Return the sizes of the largest tables with all their partitions."""
+    """Return the sizes of the largest tables. The size of a table includes all its partitions."""
     ...
 
 

@@ -47,7 +47,7 @@ class TimelineFilter:
     author_ids: Sequence[ParticipantId] | None = None
     #: None for all.
     author_kinds: Sequence[ParticipantKind] | None = None
-    #: Only sources of memories.
+    #: Only messages that are sources of memories.
     is_remembered: bool = False
 
     @property
@@ -58,7 +58,7 @@ class TimelineFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A position in a room, at a message or between two."""
+    """A position in a room, at a message or between two messages."""
 
     sent_at: datetime
     sequence: int
@@ -168,7 +168,7 @@ async def room(conn: Connection, org_id: OrgId, room_id: RoomId) -> RoomHeader |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineSide:
-    """The messages before a position in a room, newest first, or after it, oldest first."""
+    """The messages of a room before a position, newest first, or after a position, oldest first."""
 
     org_id: OrgId
     room_id: RoomId
@@ -176,12 +176,15 @@ class TimelineSide:
     is_before: bool
 
     async def messages(self, conn: Connection, *, limit: int, most: int) -> list[Message]:
-        """Return the nearest messages, up to `most` characters of each text."""
+        """Return the nearest messages, with up to `most` characters of each text."""
         query = messages_before if self.is_before else messages_after
         return await query(conn, self.org_id, self.room_id, self.place, limit=limit, most=most)
 
     async def matching_ids(self, conn: Connection, wanted: TimelineFilter, *, limit: int) -> list[MessageId]:
-        """Return the nearest messages that match a filter; among the nearest `MAX_SCANNED` if it is by author."""
+        """Return the nearest messages that match a filter.
+
+        A filter by author looks only at the nearest `MAX_SCANNED` messages.
+        """
         where = (self.org_id, self.room_id, self.place)
         if wanted.is_remembered:
             remembered = remembered_before if self.is_before else remembered_after
@@ -190,7 +193,7 @@ class TimelineSide:
         return await matching(conn, *where, wanted=wanted, limit=limit, scanned=MAX_SCANNED)
 
     async def scan_end(self, conn: Connection) -> MessageId | None:
-        """Return the farthest of the nearest `MAX_SCANNED` messages; None if there are fewer."""
+        """Return the farthest of the nearest `MAX_SCANNED` messages; None if there are fewer messages."""
         query = scan_end_before if self.is_before else scan_end_after
         return await query(conn, self.org_id, self.room_id, self.place, scanned=MAX_SCANNED)
 
@@ -199,7 +202,7 @@ class TimelineSide:
 async def messages_before(
     conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, limit: int, most: int
 ) -> list[Message]:
-    """Return the messages just before a position, newest first; up to `most` characters of each text."""
+    """Return the messages just before a position, newest first, with up to `most` characters of each text."""
     ...
 
 
@@ -230,7 +233,7 @@ async def remembered_before(
 async def scan_end_before(
     conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, scanned: int
 ) -> MessageId | None:
-    """Return the farthest of the scanned messages before a position; None if there are fewer."""
+    """Return the farthest of the scanned messages before a position; None if there are fewer messages."""
     ...
 
 
@@ -238,7 +241,7 @@ async def scan_end_before(
 async def messages_after(
     conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, limit: int, most: int
 ) -> list[Message]:
-    """Return the messages just after a position, oldest first; up to `most` characters of each text."""
+    """Return the messages just after a position, oldest first, with up to `most` characters of each text."""
     ...
 
 
@@ -269,7 +272,7 @@ async def remembered_after(
 async def scan_end_after(
     conn: Connection, org_id: OrgId, room_id: RoomId, place: Position, *, scanned: int
 ) -> MessageId | None:
-    """Return the farthest of the scanned messages after a position; None if there are fewer."""
+    """Return the farthest of the scanned messages after a position; None if there are fewer messages."""
     ...
 
 
@@ -283,7 +286,7 @@ async def of_conversation(
     limit: int,
     most: int,
 ) -> list[Message]:
-    """Return the messages of a conversation just before a position, newest first; up to `most` characters each."""
+    """Return the messages of a conversation just before a position, newest first, with up to `most` characters each."""
     ...
 
 
@@ -334,9 +337,9 @@ async def rooms_for_viewer(
 
 
 async def speaker_counts(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[list[SpeakerCount], bool]:
-    """Return the accounts that wrote in a room, by their first message; and whether these are all.
+    """Return the accounts that wrote in a room, by their first message, and whether these are all.
 
-    In a large room only the oldest and the newest messages are counted.
+    In a large room, only the authors of the oldest and the newest messages are counted.
     """
     first = await first_speakers(conn, org_id, room_id, limit=MAX_SCANNED)
     if sum(speaker.message_count for speaker in first) < MAX_SCANNED:
@@ -367,7 +370,7 @@ async def last_speakers(
 async def participant_names(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, ParticipantName]:
-    """Return the names and persons of those of these participants that are visible."""
+    """Return the names and persons of the given participants that are visible."""
     ...
 
 
@@ -375,7 +378,7 @@ async def participant_names(
 async def versions(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, limit: int, most: int
 ) -> list[EarlierVersion]:
-    """Return the newest earlier texts of each message, oldest first; up to `most` characters each."""
+    """Return the newest earlier texts of each message, oldest first, with up to `most` characters of each text."""
     ...
 
 
@@ -397,7 +400,7 @@ async def message_memories(conn: Connection, org_id: OrgId, ids: Sequence[Messag
 async def assignments(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
 ) -> dict[MessageId, ConversationId]:
-    """Return the visible conversations of messages, which may be far apart."""
+    """Return the visible conversations of messages. The messages may be far apart."""
     ...
 
 
@@ -405,14 +408,14 @@ async def assignments(
 async def conversation_titles(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
 ) -> dict[ConversationId, ConversationTitle]:
-    """Return the titles of those of these conversations that are visible."""
+    """Return the titles of the given conversations that are visible."""
     ...
 
 
 async def conversations_around(
     conn: Connection, org_id: OrgId, room_id: RoomId, conversation: ConversationTitle, *, limit: int
 ) -> tuple[list[ConversationTitle], list[ConversationTitle]]:
-    """Return the visible conversations of a room that ended before and after a conversation, each nearest first."""
+    """Return the visible conversations of a room that ended before a conversation, and after it, each nearest first."""
     return (
         await earlier_conversations(conn, org_id, room_id, conversation, limit=limit),
         await later_conversations(conn, org_id, room_id, conversation, limit=limit),

@@ -19,10 +19,10 @@ QueueName = Literal[
     "embed", "disentangle", "interactions", "inject", "qdrant", "neo4j", "reembed", "privacy_requests"
 ]
 QUEUE_NAMES: tuple[QueueName, ...] = get_args(QueueName)
-#: `message`: each message has a vector; `thread`: the root of a thread has one for all of it.
+#: `message`: each message has a vector. `thread`: the root of a thread has one vector for the whole thread.
 EmbeddingPolicy = Literal["message", "thread"]
 CHANNEL = "roomlore_work"
-#: With so many bytes PostgreSQL stores token vectors outside the row, so that a scan of vectors does not read them.
+#: At this size, PostgreSQL stores token vectors outside the row, so that a scan of vectors does not read them.
 _LEAST_OUTSIDE = 26 * TOKEN_BYTES
 
 
@@ -41,7 +41,7 @@ class Task:
 class RetrySchedule:
     """When failed work is retried."""
 
-    #: Each delay is four times the one before, up to an hour.
+    #: The delay before the first retry. Each further delay is four times the delay before it, up to an hour.
     first_after: timedelta
     #: Work that fails at this attempt becomes a dead letter.
     last_attempt: int
@@ -92,7 +92,7 @@ async def wake(conn: Connection, queue: QueueName) -> None:
 async def enqueue(
     conn: Connection, org_id: OrgId, queue: QueueName, subject_ids: Sequence[MessageId | MemoryId]
 ) -> None:
-    """Enqueue subjects, again if their work was done before."""
+    """Enqueue subjects. If their work was done before, it is done again."""
     await enqueue_work(conn, org_id, queue, subject_ids)
     await wake(conn, queue)
     if queue == "embed":
@@ -109,7 +109,7 @@ async def enqueue_work(
 
 @QUERIES.query
 async def enqueue_next(conn: Connection, subject_ids: Sequence[MessageId | MemoryId]) -> int:
-    """Enqueue subjects for the next embedding model, if there is one; return how many."""
+    """Enqueue subjects for the next embedding model, if there is a next model; return how many."""
     ...
 
 
@@ -122,7 +122,7 @@ async def reembed(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> 
 
 @QUERIES.query
 async def enqueue_anew(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> tuple[int, int]:
-    """Enqueue messages with a text; return how many for the embedding model and for the next."""
+    """Enqueue messages with a text; return how many for the current embedding model and for the next."""
     ...
 
 
@@ -134,14 +134,14 @@ async def enqueue_added(conn: Connection, org_id: OrgId) -> None:
 
 @QUERIES.query
 async def enqueue_added_messages(conn: Connection, org_id: OrgId) -> tuple[int, int]:
-    """Enqueue the added messages; return how many for the embedding model and for the next."""
+    """Enqueue the added messages; return how many for the current embedding model and for the next."""
     ...
 
 
 async def enqueue_missing(
     conn: Connection, org_id: OrgId, model: str, *, with_tokens: bool = False, queue: QueueName = "embed"
 ) -> int:
-    """Enqueue everything that lacks a vector of a model, or its token vectors; return how many were not waiting."""
+    """Enqueue everything that lacks a vector of a model, or its token vectors. Return how many were not waiting."""
     added = await enqueue_missing_vectors(conn, org_id, model, with_tokens=with_tokens, queue=queue)
     if added:
         await wake(conn, queue)
@@ -161,7 +161,7 @@ async def reconcile_vectors(
 ) -> None:
     """Adjust vectors to changed replies, if the room embeds threads.
 
-    A message that became a reply loses its vector; one that no longer is a reply is enqueued.
+    A message that became a reply loses its vector. A message that is no longer a reply is enqueued.
     """
     if await embedding_policy(conn, org_id, room_id) == "thread":
         await drop_unneeded(conn, org_id, room_id, message_ids)
@@ -177,7 +177,7 @@ async def embedding_policy(conn: Connection, org_id: OrgId, room_id: RoomId) -> 
 async def change_policy(
     conn: Connection, org_id: OrgId, room_id: RoomId, policy: EmbeddingPolicy
 ) -> PolicyChange:
-    """Set the embedding policy of a room, delete the vectors that it no longer needs, and enqueue missing ones."""
+    """Set the embedding policy of a room. Delete the vectors that are no longer needed, and enqueue missing vectors."""
     await set_embedding_policy(conn, org_id, room_id, policy)
     dropped = await drop_unneeded(conn, org_id, room_id)
     return PolicyChange(dropped=dropped, wanted=await _enqueue_wanting(conn, org_id, room_id, None))
@@ -197,9 +197,10 @@ async def drop_unneeded(
     room_id: RoomId | None = None,
     message_ids: Sequence[MessageId] | None = None,
 ) -> int:
-    """Delete the work and vectors of messages that need none; return how many vectors.
+    """Delete the work and vectors of messages that need no vector; return how many vectors.
 
-    This covers one room that embeds threads or all of them, and all messages or some messages and their replies.
+    This covers one room that embeds threads, or all of these rooms. It covers all messages, or the given messages and
+    their replies.
     """
     await drop_unneeded_work(conn, org_id, room_id, message_ids)
     return (await drop_unneeded_embeddings(conn, org_id, room_id, message_ids))[0]
@@ -264,7 +265,10 @@ async def take(
     without: Collection[OrgId] = (),
     suspects: bool = False,
 ) -> list[Task]:
-    """Lease a fair batch of due tasks, of one org or all but some; `suspects`: tasks that may have killed a worker."""
+    """Lease a fair batch of due tasks, of one org or of all orgs except some.
+
+    `suspects` are tasks that may have killed a worker.
+    """
     ...
 
 
@@ -276,7 +280,7 @@ async def take_poison(
     lease: timedelta,
     without: Collection[OrgId] = (),
 ) -> list[Task]:
-    """Lease one task that may have killed its workers, to run alone; return an empty list if there is none."""
+    """Lease one task that may have killed its workers, so that it runs alone. Return an empty list if there is none."""
     return await take(conn, queue, only_org, per_org=1, total=1, lease=lease, without=without, suspects=True)
 
 
@@ -290,7 +294,7 @@ async def org_ids(conn: Connection) -> list[OrgId]:
 async def count(
     conn: Connection, queue: QueueName, only_org: OrgId | None, *, without: Collection[OrgId] = ()
 ) -> WorkCount:
-    """Return how much work of a queue waits and how much failed, in one org or in all but some."""
+    """Return how much work of a queue waits and how much failed, in one org or in all orgs except some."""
     ...
 
 
@@ -308,18 +312,18 @@ async def refresh_statistics(conn: Connection) -> None:
 
 @QUERIES.query
 async def build_vector_indexes(conn: Connection, *, worth_it: int) -> int:
-    """Build the approximate index of one partition, if an org has at least `worth_it` vectors in it; return 0 or 1.
+    """Build the approximate index of one partition if an org has at least `worth_it` vectors in it; return 0 or 1.
 
-    Writers of the partition wait until the transaction ends, so call it once in each transaction.
+    Writers of the partition wait until the transaction ends. So call this once in each transaction.
     """
     ...
 
 
 @QUERIES.query
 async def finish(conn: Connection, org_id: OrgId, queue: QueueName, tasks: Sequence[Task]) -> set[MessageId]:
-    """Delete tasks whose subjects have not changed; return their subjects.
+    """Delete tasks whose subjects have not changed; return these subjects.
 
-    Until the transaction ends, writers of these subjects wait, so what you write now is never older than a change.
+    Writers of these subjects wait until the transaction ends. So what you write now is never older than a change.
     """
     ...
 
@@ -334,7 +338,7 @@ async def fail(
     error: str,
     retries: RetrySchedule,
 ) -> None:
-    """Record an error and retry later, or make the tasks dead letters after their last attempt."""
+    """Record an error. Schedule a retry, or make the tasks dead letters after their last attempt."""
     ...
 
 
@@ -346,7 +350,7 @@ async def release(conn: Connection, org_id: OrgId, queue: QueueName, tasks: Sequ
 
 @QUERIES.query
 async def drop(conn: Connection, org_id: OrgId, queue: QueueName, subject_ids: Sequence[MessageId]) -> None:
-    """Delete the work on subjects; the queue `embed` stands for the queues of all embedding models."""
+    """Delete the work on subjects. The queue `embed` stands for the queues of all embedding models."""
     ...
 
 
@@ -354,7 +358,7 @@ async def drop(conn: Connection, org_id: OrgId, queue: QueueName, subject_ids: S
 async def texts_to_embed(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId | MemoryId]
 ) -> list[TextToEmbed]:
-    """Return the texts of those of these messages and memories that need a vector."""
+    """Return the texts of the given messages and memories that need a vector."""
     ...
 
 
@@ -367,7 +371,7 @@ async def put_embeddings(
     vectors: Vectors,
     tokens: Sequence[TokenVectors] | None = None,
 ) -> None:
-    """Store vectors, and token vectors, of those of these messages and memories that need one."""
+    """Store the vectors, and for messages the token vectors. Skip ids that need no vector."""
     await write_embeddings(
         conn,
         org_id,
@@ -388,7 +392,7 @@ async def write_embeddings(
     vectors: Sequence[HalfVector],
     tokens: Sequence[bytes | None],
 ) -> tuple[int, int]:
-    """Store vectors; return how many are of messages, and how many points are enqueued for projections."""
+    """Store vectors; return how many belong to messages, and how many points are enqueued for projections."""
     ...
 
 
@@ -421,7 +425,7 @@ class Heartbeat:
 
 
 async def record_heartbeat(conn: Connection, org_id: OrgId, worker_id: UUID, *, started_at: datetime) -> None:
-    """Record that a worker runs, and delete those that were not seen for long."""
+    """Record that a worker runs, and delete workers that were not seen for long."""
     await put_heartbeat(conn, org_id, worker_id, started_at=started_at)
     await drop_stale_heartbeats(conn, org_id)
 

@@ -1,1 +1,1 @@
-"""Plain records of rooms, messages and people. Imports only the standard library."""
+"""Plain records of rooms, messages and people. This package imports only the standard library."""

@@ -52,22 +52,23 @@ class Claim:
     title: str
     #: One sentence that names its subjects, so that it can be read alone.
     content: str
-    #: At least one. The first contains the claim; in the others somebody agrees with it, or says what it agrees to.
+    #: At least one quote. The first quote contains the claim. In the other quotes, somebody agrees with the claim, or
+    #: says what the agreement is about.
     quotes: Sequence[Quote]
     #: The author of the first quote.
     author_id: ParticipantId
-    #: The people it is about; may be empty.
+    #: The people that the claim is about; may be empty.
     subject_ids: frozenset[ParticipantId] = frozenset()
     #: Other authors of the quotes, such as those who agreed to a decision.
     involved_ids: frozenset[ParticipantId] = frozenset()
     #: Between 0 and 1.
     confidence: float
-    #: 1..5; None: the default of the kind.
+    #: 1..5. None means the default of the kind.
     importance: float | None = None
-    #: The single-valued attribute it states, such as "home" or "editor". A later value for the same subject
+    #: The single-valued attribute that the claim states, such as "home" or "editor". A later value for the same subject
     #: supersedes it.
     attribute: str | None = None
-    #: An existing memory that it duplicates (`repeats`) or supersedes (`replaces`).
+    #: An existing memory that the claim repeats (`repeats`) or supersedes (`replaces`).
     repeats: MemoryId | None = None
     replaces: MemoryId | None = None
     tags: frozenset[str] = frozenset()
@@ -81,6 +82,6 @@ class ExistingMemory:
     kind: MemoryKind
     content: str
     attribute: str | None
-    #: None if it is about nobody.
+    #: None if the memory is about nobody.
     subject_id: ParticipantId | None
     source_ids: Sequence[MessageId]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from roomlore.domain.phrases import count_phrase
 
-#: Larger differences (between two clocks, between now and the newest message) are reported.
+#: Larger differences are reported: between two clocks, or between now and the newest message.
 MAX_CLOCK_SKEW = timedelta(minutes=1)
 MAX_MESSAGE_LEAD = timedelta(hours=1)
 CLOCK_REMEDY = "set the clock of this machine, by NTP for example; if it is right, a platform's or the database's is wrong"
@@ -16,7 +16,7 @@ def utc_now() -> datetime:
 
 
 def clock_problems(now: datetime, *, database: datetime, newest: datetime | None) -> list[str]:
-    """Return how the clock disagrees with the database's clock and with the newest message."""
+    """Return how the clock differs from the database's clock, and whether it is behind the newest message."""
     apart = abs(database - now)
     ahead = timedelta(0) if newest is None else newest - now
     return [

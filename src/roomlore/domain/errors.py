@@ -1,7 +1,7 @@
 """Every exception that Roomlore raises on purpose.
 
-The classes form one tree under `RoomloreError`. Each keeps its facts as fields and builds its own message; each
-surface maps classes to its status codes in one table.
+The classes form one tree under `RoomloreError`. Each class has its facts as fields and builds its own message. Each
+surface maps the classes to its status codes in one table.
 """
 
 
@@ -10,7 +10,7 @@ class RoomloreError(Exception):
 
 
 class BadInput(RoomloreError):
-    """An argument or the data of the caller is wrong; the message says which and why."""
+    """An argument or the data of the caller is wrong. The message says which argument, and why."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what}: {why}")
@@ -19,7 +19,7 @@ class BadInput(RoomloreError):
 
 
 class TextRefused(BadInput):
-    """The embedding model refuses at least one of the texts; which one is unknown."""
+    """The embedding model refuses at least one of the texts. It is unknown which one."""
 
 
 class UnknownFormat(BadInput):
@@ -73,7 +73,7 @@ class DatabaseUnavailable(DatabaseError):
 
 
 class DatabaseFull(DatabaseUnavailable):
-    """The disk of the database is full: writes fail until there is room, reads still work."""
+    """The disk of the database is full. Writes fail until there is space again; reads still work."""
 
     def __init__(self, why: str = "the disk of the database is full: this was not written") -> None:
         super().__init__(why, cure="free some of it, or make it larger; Roomlore then goes on by itself")
@@ -89,7 +89,7 @@ class QueryTimeout(DatabaseUnavailable):
 class SchemaMismatch(DatabaseError):
     """The schema is older or newer than this code.
 
-    `found` is 0 if there is none. A version below `oldest` cannot be migrated.
+    `found` is 0 if there is no schema. A version below `oldest` cannot be migrated.
     """
 
     def __init__(self, *, found: int, wanted: int, oldest: int) -> None:
@@ -123,7 +123,7 @@ class BackendUnavailable(RoomloreError):
 
 
 class IndexUnavailable(BackendUnavailable):
-    """One index is lost, differs from ours or is too slow; other indexes on the server may work."""
+    """One index is lost, is too slow or differs from the expected one. Other indexes on the server may work."""
 
 
 class ModelUnavailable(RoomloreError):

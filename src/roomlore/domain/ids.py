@@ -34,7 +34,10 @@ def uuid7() -> UUID:
 
 
 def random_id() -> UUID:
-    """Return a new UUIDv4, which reveals no time: a whisper may be the first to name a room or participant."""
+    """Return a new UUIDv4.
+
+    It reveals no time, because a whisper may be the first message to name a room or participant.
+    """
     return uuid4()
 
 
@@ -62,7 +65,7 @@ def prefix_range(prefix: str) -> tuple[UUID, UUID] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdRanges:
-    """The ids that a partial id may mean: those with this prefix, and those with this suffix (digits reversed)."""
+    """The ids that a partial id may mean: ids with this prefix, and ids with this suffix (digits reversed)."""
 
     low: UUID
     high: UUID
@@ -71,7 +74,7 @@ class IdRanges:
 
 
 def ids_matching(word: str) -> IdRanges | None:
-    """Return the ids that begin or end with some digits; None if these are too few or not hexadecimal."""
+    """Return the ids that begin or end with some digits; None if the digits are too few or not hexadecimal."""
     digits = word.replace("-", "")
     beginning, end = prefix_range(digits), prefix_range(digits[::-1])
     if beginning is None or end is None:
@@ -80,9 +83,9 @@ def ids_matching(word: str) -> IdRanges | None:
 
 
 def short_ids(ids: Iterable[UUID]) -> dict[UUID, str]:
-    """Return the shortest unique suffix of each id, at least eight digits.
+    """Return the shortest unique suffix of each id. It has at least eight digits.
 
-    Ids created together share their prefix; their suffixes are random.
+    Ids that are created at the same time have the same prefix, but their suffixes are random.
     """
     known = set(ids)
     for digits in range(SHORT_DIGITS, HEX_DIGITS):

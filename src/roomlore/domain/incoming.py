@@ -1,7 +1,8 @@
-"""The neutral record: importers emit it, ingest accepts it.
+"""The neutral record. Importers emit it, and ingest accepts it.
 
-An importer turns an export into a stream of `IncomingMessage`, and `SkippedRecord` for each record it cannot read.
-It never raises for one bad record and never guesses: a field that the export does not state stays empty.
+An importer turns an export into a stream of `IncomingMessage`. For each record that it cannot read, the stream has a
+`SkippedRecord`. An importer never raises an error because of one bad record. It never guesses: if the export does not
+state a field, the field stays empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ Visibility = Literal["open", "members"]
 ParticipantKind = Literal["human", "agent", "system"]
 MessageKind = Literal["message", "whisper", "system", "context_injection"]
 TimestampPrecision = Literal["us", "ms", "s", "min"]
-#: A membership without a known beginning: present since before the records begin.
+#: The start of a membership without a known beginning. The member was present before the records begin.
 ALWAYS: None = None
 #: The key in `metadata` of the platform's own facts about a message. Only operators see them.
 PLATFORM_METADATA = "platform"
@@ -26,7 +27,7 @@ ASSUMED_UTC = "assumed UTC"
 class IncomingAuthor:
     """An account on a platform, together with its persona.
 
-    One bot or webhook account may speak for several people: (account_id, persona) identifies the author.
+    One bot or webhook account may speak for several people. So (account_id, persona) identifies the author.
     """
 
     account_id: str
@@ -41,7 +42,7 @@ class IncomingAuthor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMembership:
-    """One period of a participant in a room; times are None if the platform does not give them."""
+    """One period of a participant in a room. A time is None if the platform does not state it."""
 
     author: IncomingAuthor
     joined_at: datetime | None = ALWAYS
@@ -54,15 +55,15 @@ class IncomingRoom:
 
     external_id: str
     name: str
-    #: None if the platform states an unknown kind: then the room is closed.
+    #: None if the platform states an unknown kind. The room is then closed.
     kind: RoomKind | None = "channel"
-    #: Who may read it; None if the platform does not say (`domain.room_visibility` then decides).
+    #: Who may read the room. If the platform does not say, this is None, and `domain.room_visibility` decides.
     visibility: Visibility | None = None
     topic: str = ""
     members: Sequence[IncomingMembership] = ()
     #: The server, workspace or network of the room; may be empty.
     workspace: str = ""
-    #: The platform's heading above the room; used to assume a visibility.
+    #: The platform's heading above the room. It is used to assume a visibility.
     category: str = ""
 
 
@@ -76,32 +77,32 @@ class IncomingMessage:
     external_id: str
     author: IncomingAuthor
     body: str
-    #: Timezone-aware; stored as UTC.
+    #: The time has a time zone. It is stored as UTC.
     sent_at: datetime
     kind: MessageKind = "message"
     precision: TimestampPrecision = "ms"
     #: The order of messages with equal times: line number, snowflake or position.
     order: int = 0
-    #: External id of the parent message, which may arrive later.
+    #: The external id of the parent message. The parent may arrive later.
     reply_to: str | None = None
-    #: External id of the first message of the thread. Being in a thread is not a reply.
+    #: The external id of the first message of the thread. Being in a thread is not a reply.
     thread_root: str | None = None
-    #: The readers of a whisper besides its author; empty means nobody else.
+    #: The readers of a whisper besides its author. If empty, nobody else may read it.
     audience: Sequence[IncomingAuthor] = ()
-    #: Account ids that the platform marks as mentioned; never guessed from the text.
+    #: Account ids that the platform marks as mentioned. They are never guessed from the text.
     mentions: Sequence[str] = ()
-    #: Each at least {"name", "url"} if known. Their texts become quoted lines below the body
-    #: (`ingest/attachments.py`).
+    #: Each attachment has at least {"name", "url"} if known. The texts of attachments become quoted lines below the
+    #: body (`ingest/attachments.py`).
     attachments: Sequence[Mapping[str, Any]] = ()
-    #: Each {"emoji", "count"} if known, plus {"by": [account ids]}.
+    #: Each reaction has {"emoji", "count"} if known, and {"by": [account ids]}.
     reactions: Sequence[Mapping[str, Any]] = ()
     edited_at: datetime | None = None
-    #: The platform removed the content; the position stays.
+    #: Whether the platform removed the content. The position stays.
     deleted: bool = False
-    #: True if the format has no message ids and this one was derived from position and content.
+    #: Whether the format has no message ids and this id was derived from position and content.
     synthetic_id: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    #: The original record; stored without secrets.
+    #: The original record. It is stored without secrets.
     raw: Mapping[str, Any] | str | None = None
     #: The position in the export for reports, such as "general/2016-01-05.json record 12".
     where: str = ""
@@ -109,13 +110,13 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedRecord:
-    """A record (or some of its fields) that was not imported, with the reason."""
+    """A record, or some of its fields, that was not imported, with the reason."""
 
     #: File, and record or line number.
     where: str
-    #: A short fixed phrase that reports count: "not JSON", "no date", "no author".
+    #: A short fixed phrase by which reports count: "not JSON", "no date", "no author".
     reason: str
-    #: The invalid value, shortened; never a secret.
+    #: The invalid value, shortened. It never contains a secret.
     detail: str = ""
 
 

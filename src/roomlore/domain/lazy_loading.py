@@ -1,4 +1,4 @@
-"""Lazy package attributes: importing the package costs nothing."""
+"""Lazy package attributes. So importing the package costs nothing."""
 
 import importlib
 import sys

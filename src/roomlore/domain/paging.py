@@ -1,4 +1,4 @@
-"""Listings that are bounded in bytes."""
+"""Listings whose size in bytes is limited."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
-#: A page ends after the record that reaches this size: about a thousand messages of two thousand characters.
+#: A page ends after the record that reaches this size. This is about a thousand messages of two thousand characters.
 MAX_PAGE_BYTES = 2 * 2**20
-#: After that, records that must be listed are truncated to so many characters and marked.
+#: After this size, records that must be listed are truncated to so many characters and marked.
 TRUNCATED_LENGTH, TRUNCATION_MARK = 500, " [… cut]"
 
 
@@ -17,7 +17,7 @@ class BoundedPage(Generic[Item]):
     """The records of one page."""
 
     items: Sequence[Item]
-    #: True if the page ended because of its size, not because of its limit or the end of the records.
+    #: Whether the page ended because of its size, and not because of its limit or the end of the records.
     is_truncated: bool
 
 

@@ -1,8 +1,8 @@
-"""All patterns that read user text: compiled lazily, with bounded input.
+"""All patterns that read user text. They are compiled lazily, and their input is limited.
 
 Compiling hundreds of patterns took a third of the start-up time of a command that uses none of them. User text is
-hostile, and a pattern holds the interpreter until it is done: every pattern is linear in its text or limits the
-length of the text. `tests/domain/test_patterns_grow.py` checks each of them.
+hostile, and a pattern holds the interpreter until it is done. So every pattern takes time linear in its text, or limits
+the length of the text. `tests/domain/test_patterns_grow.py` checks each of them.
 """
 
 import re
@@ -24,7 +24,7 @@ class LazyPattern:
 
     def __init__(self, pattern: str, flags: int, most: int | None) -> None:
         self.pattern = pattern
-        #: Maximum input length; None: unlimited, for patterns in linear time.
+        #: The maximum length of the input. None means no limit; this is for patterns that take linear time.
         self.most = most
         self._flags = flags
 
@@ -39,9 +39,9 @@ class LazyPattern:
 
 
 def lazy_pattern(pattern: str, flags: int = 0, *, most: int | None = None) -> re.Pattern[str]:
-    """Return a pattern that is compiled on first use; an invalid pattern fails only then.
+    """Return a pattern that is compiled on first use. An invalid pattern fails only then.
 
-    A pattern that is not linear needs `most`: in a text of more than so many characters it finds nothing.
+    A pattern that does not take linear time needs `most`: it finds nothing in a text of more than so many characters.
     """
     return cast("re.Pattern[str]", LazyPattern(pattern, flags, most))
 

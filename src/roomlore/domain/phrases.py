@@ -7,7 +7,7 @@ from roomlore.domain.records import Memory
 
 
 def count_phrase(number: int, what: str, several: str | None = None) -> str:
-    """Return a count with its noun; `several` is an irregular plural."""
+    """Return a count with its noun. `several` is an irregular plural."""
     return f"{number:,} {pluralise(number, what, several)}"
 
 
@@ -32,7 +32,10 @@ def memory_audience_phrase(memory: Memory) -> str:
 
 
 def reject_unknown_keywords(call: str, given: Iterable[str], known: type) -> None:
-    """Raise TypeError for a keyword that the typed dictionary `known` lacks; suggest the closest one."""
+    """Raise TypeError for a keyword that the typed dictionary `known` lacks.
+
+    The error suggests the closest keyword.
+    """
     names = sorted(known.__annotations__)
     for word in given:
         if word not in names:

@@ -15,7 +15,7 @@ from roomlore.domain.vectors import TokenVectors, Vector, Vectors
 class Article:
     """The text of a web page, without navigation and markup."""
 
-    #: The requested address; redirects may have led elsewhere.
+    #: The requested address. Redirects may have led elsewhere.
     url: str
     #: May be empty.
     title: str
@@ -48,7 +48,7 @@ Subject_contra = TypeVar("Subject_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEmbeddings:
-    """The vectors of texts, and those of their tokens."""
+    """The vectors of texts, and the vectors of their tokens."""
 
     vectors: Vectors
     #: The token vectors of each text; None if the embedder has none.
@@ -60,7 +60,7 @@ class Embedder(Protocol):
 
     @property
     def model_id(self) -> str:
-        """The name of the vector space; vectors of different models are never compared."""
+        """The name of the vector space. Vectors of different models are never compared."""
         ...
 
     @property
@@ -78,16 +78,16 @@ class Embedder(Protocol):
         ...
 
     def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
-        """Return the result of `embed` and the token vectors of each text; a long text is truncated."""
+        """Return the result of `embed` and the token vectors of each text. A long text is truncated."""
         ...
 
 
 class Projection(Protocol[Subject_contra]):
     """Indexes on another server, built from the database.
 
-    Every method raises `BackendUnavailable` if the server cannot be reached, is slow or refuses us, or if the
-    index is lost or differs from ours; `BadInput` for a subject that the server will never accept (with its id,
-    without its content).
+    Every method raises `BackendUnavailable` if the server cannot be reached, is slow or refuses us, or if the index is
+    lost or differs from the expected one. It raises `BadInput` for a subject that the server will never accept. The
+    error has the id of the subject, but not its content.
     """
 
     async def prepare(self, index_name: str, *, dimensions: int) -> None:
@@ -95,22 +95,25 @@ class Projection(Protocol[Subject_contra]):
         ...
 
     async def put(self, index_name: str, subjects: Sequence[Subject_contra]) -> None:
-        """Write subjects, replacing older versions; newer versions stay."""
+        """Write subjects. They replace older versions; newer versions stay."""
         ...
 
     async def drop(self, index_name: str, ids: Sequence[UUID]) -> None:
-        """Remove all subjects with these ids; unknown ids are skipped."""
+        """Remove all subjects with these ids. Unknown ids are skipped."""
         ...
 
     async def invalidate(self, index_name: str, ids: Sequence[UUID]) -> None:
-        """Let the next write replace these subjects at any version; until then they stay.
+        """Let the next write replace these subjects at any version. Until then, the subjects stay.
 
         Unknown ids are skipped.
         """
         ...
 
     async def stored_digests(self, index_name: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
-        """Return the stored ids and digests after an id, in order; the digest is empty if a subject is incomplete."""
+        """Return the stored ids and digests after an id, in order.
+
+        The digest is empty if a subject is incomplete.
+        """
         ...
 
     async def index_names(self) -> list[str]:
@@ -157,7 +160,8 @@ class PointIndex(Protocol):
 class Graph(Protocol):
     """Graph questions that an index may answer for one viewer.
 
-    The index knows neither restrictions nor sensitive memories, so its answers are candidates and PostgreSQL decides.
+    The index knows neither restrictions nor sensitive memories. So its answers are only candidates, and PostgreSQL
+    decides.
     """
 
     async def messages_by_agents(self, *, limit: int) -> Sequence[MessageId]:
@@ -178,7 +182,7 @@ class Graph(Protocol):
 class MessageSource(Protocol):
     """The source of messages for context expansion: our database, a list, a live platform.
 
-    Every call returns only visible messages, at most `limit` of them.
+    Every call returns only visible messages, and at most `limit` of them.
     """
 
     async def before(self, message: Message, limit: int) -> list[Message]:
@@ -202,13 +206,13 @@ class ArticleReader(Protocol):
     """Reads the page behind a link."""
 
     async def read(self, url: str) -> Article | FetchFailure:
-        """Return the article, or why it was not read. Never raises, except when cancelled."""
+        """Return the article, or the reason why it was not read. Never raises, except when cancelled."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmFailure:
-    """Why a language model gave no answer, as a phrase that contains no text of messages."""
+    """Why a language model gave no answer. The phrase contains no text of messages."""
 
     reason: str
     #: The pause that the server asked for.
@@ -235,13 +239,13 @@ class Extractor(Protocol):
 
     @property
     def name(self) -> str:
-        """The name stored with its memories: "rules", or the language model."""
+        """The name that is stored with its memories: "rules", or the name of the language model."""
         ...
 
     async def extract(
         self, said: Sequence[SourceText], people: Sequence[NamedParticipant]
     ) -> Sequence[Claim] | LlmFailure:
-        """Return the claims in an ordered conversation, or why there are none."""
+        """Return the claims in an ordered conversation, or the reason why there are none."""
         ...
 
 
@@ -259,10 +263,10 @@ class LanguageModel(Protocol):
         ...
 
     async def answer(self, instructions: str, prompt: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
-        """Return the answer, or why there is none. Never raises, except when cancelled.
+        """Return the answer, or the reason why there is none. Never raises, except when cancelled.
 
-        `material` holds untrusted text: nothing in it is an instruction. `shape` is the JSON schema of the answer,
-        which the model may ignore.
+        `material` contains untrusted text: nothing in it is an instruction. `shape` is the JSON schema of the answer.
+        The model may ignore the schema.
         """
         ...
 
@@ -281,7 +285,7 @@ class ExportFiles(Protocol):
 
     @property
     def files(self) -> Sequence[str]:
-        """The sorted names of the files inside; one for a single file."""
+        """The sorted names of the files inside. A single file has one name."""
         ...
 
     def open(self, file: str) -> AbstractContextManager[IO[bytes]]:
@@ -293,11 +297,11 @@ class ExportFiles(Protocol):
 class ReadOptions:
     """Facts that the export itself does not state."""
 
-    #: The day of the first line of a log that has only times of day.
+    #: The day of the first line, for a log that has only times of day.
     day: date | None = None
-    #: The zone of times without one; UTC if None.
+    #: The zone of times that state no zone. None means UTC.
     zone: ZoneInfo | None = None
-    #: The server, workspace or network; for a log, the network of its channel.
+    #: The server, workspace or network. For a log, the network of its channel.
     workspace: str = ""
 
 
@@ -307,6 +311,6 @@ class Importer:
 
     #: The platform name stored with rooms and accounts: "discord", "slack", …
     name: str
-    #: Looks at names and the first kilobytes only; never raises.
+    #: Looks only at names and the first kilobytes. Never raises.
     recognises: Callable[[ExportFiles], bool]
     read: Callable[[ExportFiles, ReadOptions], Iterator[ParsedItem]]

@@ -36,13 +36,16 @@ PropertyValue = str | int | float | bool | tuple[str, ...]
 
 
 def tag_id(org_id: OrgId, tag: str) -> UUID:
-    """Return the id of a tag in indexes, which never hold its text."""
+    """Return the id of a tag in indexes. Indexes never hold the text of a tag."""
     return uuid5(org_id, tag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDigest:
-    """The id of a stored subject and the digest of its content; empty if part of it was lost."""
+    """The id of a stored subject and the digest of its content.
+
+    The digest is empty if a part of the content was lost.
+    """
 
     id: UUID
     digest: str
@@ -53,7 +56,7 @@ class Point:
     """A message in an index for dense and lexical search, without its text."""
 
     id: MessageId
-    #: Grows with each read from the database: an older version never replaces a newer one.
+    #: Grows with each read from the database. An older version never replaces a newer one.
     version: int
     room_id: RoomId
     kind: MessageKind
@@ -65,11 +68,12 @@ class Point:
     conversation_id: ConversationId | None = None
     #: The parent message.
     reply_to: MessageId | None = None
-    #: The root of its thread; itself if it is the root.
+    #: The root of the message's thread. If the message is the root, this is the message itself.
     thread_id: MessageId
-    #: Additional readers if the room does not decide: the audience of a whisper. None: the room decides.
+    #: Additional readers if the room alone does not decide: the audience of a whisper. None means that the room
+    #: decides.
     audience: Sequence[ParticipantId] | None = None
-    #: Of length one; None if the message has no vector.
+    #: A vector of length one; None if the message has no vector.
     vector: Vector | None = None
     #: Lexemes with their frequencies.
     lexemes: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -99,13 +103,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """An edge between its owner and another node, which may not be written yet."""
+    """An edge between its owner and another node. The other node may not be written yet."""
 
     kind: EdgeKind
     label: NodeLabel
     target_id: UUID
     properties: Mapping[str, PropertyValue] = field(default_factory=dict[str, PropertyValue])
-    #: Whether it leads from the other node to its owner. The message owns the edge from its author, because an
+    #: Whether the edge leads from the other node to its owner. The message owns the edge from its author, because an
     #: author may have a million messages.
     incoming: bool = False
 
@@ -151,7 +155,7 @@ class VisibilityFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFilter:
-    """The search range in an index; None is unlimited, an empty list matches nothing."""
+    """The search range in an index. None means no limit; an empty list matches nothing."""
 
     room_ids: Sequence[RoomId] | None = None
     author_ids: Sequence[ParticipantId] | None = None

@@ -1,6 +1,6 @@
 """Receipts of erasures: what was removed, what stays and why, and the result of the verification.
 
-A receipt outlives the erased content. So it holds only counts and ids.
+A receipt stays when the content is gone. So it contains only counts and ids.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class RetainedCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationCheck:
-    """How much of one thing the verification found; anything but 0 is a fault."""
+    """How much of one thing the verification found. Any number but 0 is a fault."""
 
     store: StoreName
     what: str
@@ -48,8 +48,8 @@ class VerificationCheck:
 class PendingRemoval:
     """The erased content that the indexes on one server may still hold.
 
-    The receipt of a participant counts only the messages and accounts themselves: derived records may include
-    content that they cannot see.
+    The receipt of a participant counts only messages and accounts, because derived records may include content that the
+    participant cannot see.
     """
 
     store: StoreName
@@ -57,11 +57,11 @@ class PendingRemoval:
     to_remove: int
     #: Points or nodes that stay but may reflect erased content, such as a reply count.
     to_rewrite: int
-    #: How many of both the server refused; they wait for a retry.
+    #: How many of both the server refused. They wait for a retry.
     dead_lettered: int
     #: The start of the server's current outage.
     failing_since: datetime | None
-    #: The error of that outage; only operators see it.
+    #: The error of this outage. Only operators see it.
     error: str | None
 
     @property
@@ -82,22 +82,22 @@ class Receipt:
     participant_ids: Sequence[ParticipantId]
     since: datetime | None
     until: datetime | None
-    #: The key of the request; None without one.
+    #: The key of the request; None without a key.
     key_id: KeyId | None
-    #: The requester, who may see the receipt; None is the operator, who also sees all other receipts in full.
+    #: The requester, who may see the receipt. None means the operator, who also sees all other receipts in full.
     viewer_id: ParticipantId | None
     removed: Sequence[RemovedCount]
     kept: Sequence[RetainedCount]
-    #: None until the verification; a dry run has none.
+    #: None until the verification. A dry run has no checks.
     checks: Sequence[VerificationCheck] | None
     checked_at: datetime | None
     is_dry_run: bool = False
-    #: The current state, derived from pending work and not stored; None if it was not looked up.
+    #: The current state. It is derived from pending work and not stored; None if it was not looked up.
     pending_projections: Sequence[PendingRemoval] | None = None
 
     @property
     def is_own(self) -> bool:
-        """Whether a participant requested it; they see counts of their own content only."""
+        """Whether a participant requested the erasure. Participants see counts of their own content only."""
         return self.viewer_id is not None
 
     @property

@@ -20,11 +20,11 @@ class RoomMember:
     participant_id: ParticipantId
     name: str
     kind: ParticipantKind
-    #: None: since before the records begin.
+    #: None: the member was present before the records begin.
     joined_at: datetime | None
-    #: None: still a member.
+    #: None: the participant is still a member.
     left_at: datetime | None
-    #: The platform lists them, they wrote there, or an operator added them.
+    #: How the membership is known: the platform lists it, the participant wrote in the room, or an operator added it.
     known_by: Literal["platform", "wrote", "operator"]
 
 
@@ -33,9 +33,9 @@ class MembershipPeriod:
     """A membership of a viewer in a room."""
 
     room_id: RoomId
-    #: Inclusive; None: since before the records begin.
+    #: Inclusive. None: since before the records begin.
     joined_at: datetime | None
-    #: Exclusive; None: still a member.
+    #: Exclusive. None: the viewer is still a member.
     left_at: datetime | None
 
     def covers(self, moment: datetime) -> bool:
@@ -51,7 +51,7 @@ class Mention:
     #: The id on its platform.
     external_id: str
     name: str
-    #: Exactly one of the two is set.
+    #: Exactly one of the two fields is set.
     participant_id: ParticipantId | None = None
     room_id: RoomId | None = None
 
@@ -62,14 +62,14 @@ class Reaction:
 
     emoji: str
     count: int
-    #: Those who reacted and whom the viewer may know, if the platform names them.
+    #: The participants who reacted, if the platform names them and the viewer may know them.
     by: Sequence[Mention] = ()
 
 
 Role = Literal["operator", "agent", "member"]
-#: `speak`: post and edit messages. `remember`: assert memories. `correct`: correct or archive memories about
-#: oneself. `arrange`: assign messages to conversations, as far as visible. `erase own`: own messages and the
-#: own account. `administer`: everything else.
+#: `speak`: post and edit messages. `remember`: assert memories. `correct`: correct or archive memories about oneself.
+#: `arrange`: assign visible messages to conversations. `erase own`: erase the own messages and the own account.
+#: `administer`: everything else.
 Right = Literal["speak", "remember", "correct", "arrange", "erase own", "administer"]
 
 RIGHTS: Mapping[Role, frozenset[Right]] = {
@@ -99,22 +99,23 @@ MemoryKind = Literal[
 #: The idle timeout of a conversation if the pace of its room is unknown.
 DEFAULT_IDLE_TIMEOUT = timedelta(minutes=30)
 LabelSource = Literal["words", "language model", "person"]
-#: Why a conversation was split off: no message before it, a long pause, a new topic, or a person did it.
+#: Why a conversation begins where it does: there is no message before it, a long pause, a new topic, or a person split
+#: it off.
 SplitReason = Literal["first", "idle", "topic", "person"]
-#: `sensitive`: only for those who were members when its sources were sent.
+#: `sensitive`: only for people who were members when the sources were sent.
 Sensitivity = Literal["normal", "sensitive"]
-#: Active, superseded by another one, or archived by a person.
+#: Active, superseded by another memory, or archived by a person.
 MemoryStatus = Literal["active", "deprecated", "archived"]
 #: Who may see a memory without sources: the whole org, or only its asserter.
 AssertionAudience = Literal["org", "self"]
-#: `sources`: everybody who may see all its source messages.
+#: `sources`: everybody who may see all source messages.
 MemoryAudience = Literal["org", "self", "sources"]
-#: Who stated it, whom it is about, who else supports it, and who observed it.
+#: Who stated the memory, whom it is about, who else supports it, and who observed it.
 MemoryRole = Literal["author", "subject", "involved", "perspective"]
-#: Where content may be posted: in the room, or to the audience of the whisper. `nowhere`: it was read for the
-#: viewer alone.
+#: Where content may be posted: in the room, or to the audience of the whisper. `nowhere`: it was read for the viewer
+#: alone.
 Postable = Literal["room", "whisper", "nowhere"]
-#: `refused`: not found or not visible; both are logged alike.
+#: `refused`: not found or not visible. Both are logged in the same way.
 AuditOutcome = Literal["done", "refused"]
 
 #: Marks a field that no surface shows.
@@ -126,16 +127,16 @@ class Viewer:
     """The reader of a request: one participant, or the operator, who sees everything in the org."""
 
     org_id: OrgId
-    #: None is the operator.
+    #: None means the operator.
     participant_id: ParticipantId | None
     #: The other accounts of the same person at the time of the request.
     accounts: frozenset[ParticipantId] = field(default=frozenset(), compare=False)
     #: What the viewer may change.
     role: Role = field(default="member", compare=False)
-    #: The key of the request; None without one.
+    #: The key of the request; None without a key.
     key_id: KeyId | None = field(default=None, compare=False)
-    #: Where the result will be posted: a room, or a whisper that is answered. Then only content that
-    #: everybody there may see is read. None: only the viewer reads it.
+    #: Where the result will be posted: a room, or a whisper that is answered. The read then returns only content that
+    #: everybody there may see. None: only the viewer reads the result.
     destination: RoomId | MessageId | None = None
 
     @classmethod
@@ -149,7 +150,7 @@ class Viewer:
         return self.participant_id is None and self.destination is None
 
     def posting(self, destination: RoomId | MessageId) -> "Viewer":
-        """Return this viewer, reading for a post at a destination."""
+        """Return this viewer, bound to a destination where the result will be posted."""
         return replace(self, destination=destination)
 
     def is_own(self, participant_id: ParticipantId | None) -> bool:
@@ -174,9 +175,9 @@ class Room:
     topic: str
     message_count: int
     last_activity_at: datetime | None
-    #: The retention period; None is forever.
+    #: The retention period. None means forever.
     retention_period: timedelta | None
-    #: When a shorter retention takes effect; it can be revoked until then. None if it is in effect.
+    #: When a shorter retention takes effect. Until then, it can be revoked. None if it is in effect.
     retention_starts_at: datetime | None
 
     @property
@@ -187,9 +188,9 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Participant:
-    """A human, agent or system; counts cover only visible messages.
+    """A human, agent or system. The counts cover only visible messages.
 
-    Merged accounts are one participant, as far as the viewer may know them.
+    Merged accounts that the viewer may know are one participant.
     """
 
     #: The first of the accounts.
@@ -211,7 +212,7 @@ class Participant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A platform account, and the participant it belongs to."""
+    """A platform account, and the participant that it belongs to."""
 
     platform: str
     account_id: str
@@ -238,23 +239,23 @@ class Message:
     #: The display name at the time of the message.
     author_name: str
     author_kind: ParticipantKind
-    #: Empty once redacted.
+    #: Empty if the message was redacted.
     body: str
     sent_at: datetime
     precision: TimestampPrecision
-    #: Orders messages with equal times; (sent_at, sequence, id) is the order in a room. Never shown: line
+    #: Orders messages with equal times. The order in a room is (sent_at, sequence, id). Never shown, because line
     #: numbers would reveal hidden messages.
     sequence: int = field(default=0, repr=False, compare=False, metadata=HIDDEN_FIELD)
     edited_at: datetime | None
     redacted_at: datetime | None
-    #: Set on a tombstone, which has neither body nor author.
+    #: Set on a tombstone. A tombstone has neither body nor author.
     erased_at: datetime | None = None
-    #: The message it replies to by the platform's own data, if visible.
+    #: The message that it replies to by the platform's own data; None if this message is not visible.
     reply_to: MessageId | None
     #: The mentioned participants and rooms that the viewer may know.
     mentions: Sequence[Mention] = field(default=(), hash=False)
     reactions: Sequence[Reaction] = field(default=(), hash=False)
-    #: Other facts; `platform` holds the platform's own and is for operators only.
+    #: Other facts. `platform` has the platform's own facts and is for operators only.
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
     @property
@@ -279,7 +280,7 @@ class ConversationParticipant:
     """A participant of a conversation."""
 
     id: ParticipantId
-    #: The display name when they last wrote in it.
+    #: The display name when they last wrote in the conversation.
     name: str
     kind: ParticipantKind
     message_count: int
@@ -287,7 +288,7 @@ class ConversationParticipant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """Messages of one topic in one room; the viewer may read all of them."""
+    """Messages of one topic in one room. The viewer may read all of them."""
 
     id: ConversationId
     room_id: RoomId
@@ -297,14 +298,14 @@ class Conversation:
     is_named: bool
     label_source: LabelSource
     sensitivity: Sensitivity
-    #: None for viewers who joined a closed room later: the value depends on messages before they joined.
+    #: None for viewers who joined a closed room later, because the value depends on messages before they joined.
     split_reason: SplitReason | None
     opened_at: datetime
     last_at: datetime
-    #: The idle timeout, by the pace of the room; None for the same viewers as `split_reason`.
+    #: The idle timeout, by the pace of the room. None for the viewers for whom `split_reason` is None.
     idle_timeout: timedelta | None
     message_count: int
-    #: Most active first.
+    #: The most active participant comes first.
     participants: Sequence[ConversationParticipant]
     #: When a person closed it. A later message opens it again.
     closed_at: datetime | None = None
@@ -318,10 +319,10 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedMessage:
-    """A message with its parent and its conversation, as far as visible."""
+    """A message with its parent and its conversation, if they are visible."""
 
     message: Message
-    #: The effective reply edge: the platform's if there is one, else an inferred one.
+    #: The effective reply edge: the platform's edge if there is one, otherwise an inferred edge.
     answers: Reply | None
     conversation_id: ConversationId | None
 
@@ -334,7 +335,7 @@ class ApiKey:
     #: Its purpose.
     name: str
     role: Role
-    #: The participant whose view its holder has; None for operators.
+    #: The participant whose view the holder of the key has; None for operators.
     participant_id: ParticipantId | None
     #: The current name of this participant.
     participant_name: str | None
@@ -345,13 +346,13 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine:
-    """An audit line: who read or changed what, and when. It holds no content."""
+    """An audit line: who read or changed what, and when. It contains no content."""
 
     id: UUID
     at: datetime
-    #: None: without a key.
+    #: None: the request had no key.
     key_id: KeyId | None
-    #: None: the operator.
+    #: None means the operator.
     viewer_id: ParticipantId | None
     #: "search", "redact", "erase person", …
     action: str
@@ -371,7 +372,7 @@ class MemoryParticipant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySource:
-    """A source message of a memory, and the quoted span in characters; None: the whole body."""
+    """A source message of a memory, and the quoted span in characters. Without a span, the whole body is quoted."""
 
     message_id: MessageId
     quote_start: int | None = None
@@ -380,7 +381,7 @@ class MemorySource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A durable statement with its sources; the viewer may read all of them."""
+    """A durable statement with its sources. The viewer may read all of them."""
 
     id: MemoryId
     kind: MemoryKind
@@ -396,28 +397,28 @@ class Memory:
     #: "rules" or the name of a language model; None if a person asserted it.
     extractor: str | None
     audience: MemoryAudience = "sources"
-    #: None if nobody asserted it, or the viewer may not know them.
+    #: None if nobody asserted it, or if the viewer may not know the asserter.
     asserted_by: ParticipantId | None
-    #: None if no room was named, or it is not visible.
+    #: None if no room was named, or if the room is not visible.
     asserted_in: RoomId | None
     recorded_at: datetime
-    #: Since when it is true: as stated, or the time of its first source.
+    #: Since when the memory is true: as stated, or the time of its first source.
     valid_from: datetime
-    #: In the order of time; empty for an assertion without sources.
+    #: In the order of time. Empty if the memory was asserted without sources.
     sources: Sequence[MemorySource]
-    #: Only those whom the viewer may know.
+    #: Only participants whom the viewer may know.
     participants: Sequence[MemoryParticipant]
     tags: Sequence[str]
-    #: Other facts that came with it.
+    #: Other facts that came with the memory.
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    #: The id of the task that it belongs to, from another system.
+    #: The id of the task that the memory belongs to. It comes from another system.
     task_id: str | None
-    #: The single-valued attribute it states, such as "home"; a later value for the same subject supersedes
-    #: it.
+    #: The single-valued attribute that the memory states, such as "home". A later value for the same subject supersedes
+    #: the memory.
     attribute: str | None
     #: Whether a source was edited after the memory was recorded.
     is_outdated: bool
-    #: None while it is active.
+    #: None while the memory is active.
     superseded_by: MemoryId | None
 
     @property
@@ -427,7 +428,7 @@ class Memory:
 
     @property
     def subject_ids(self) -> frozenset[ParticipantId]:
-        """The participants it is about."""
+        """The participants that the memory is about."""
         return frozenset(person.id for person in self.participants if person.role == "subject")
 
 
@@ -436,12 +437,12 @@ class SourceMessage:
     """A source message of a memory, with the name of its room."""
 
     message: Message
-    #: None if the message is visible but its room is not, such as a whisper from elsewhere.
+    #: None if the message is visible but its room is not. This is possible for a whisper from another room.
     room_name: str | None
-    #: None if there is none, or it is not wholly visible.
+    #: None if there is none, or if it is not wholly visible.
     conversation_id: ConversationId | None = None
     conversation_label: str = ""
-    #: The supporting words; None: all of them, or the message was edited since.
+    #: The supporting words. None: all words of the message, or the message was edited since.
     quote: str | None = None
 
 
@@ -451,11 +452,11 @@ class Provenance:
 
     memory: Memory
     sources: Sequence[SourceMessage]
-    #: The chain of memories that superseded it, up to the active one.
+    #: The chain of memories that superseded it, up to the active memory.
     successors: Sequence[Memory] = ()
     #: The memories that it superseded, directly or indirectly, newest first.
     predecessors: Sequence[Memory] = ()
-    #: The names of its asserter and of the room; None if not set or not visible.
+    #: The names of the asserter and of the room; None if not set or not visible.
     asserted_by_name: str | None = None
     asserted_in_name: str | None = None
 
@@ -466,6 +467,9 @@ def field_values(record: Any) -> dict[str, Any]:
 
 
 def convert(kind: type[Record], record: object, **changed: Any) -> Record:
-    """Return a record made from the fields that another one shares with it, and from those that are named."""
+    """Return a record of type `kind`.
+
+    Its values come from the fields of the same name in `record`; the keyword arguments override them.
+    """
     shared = {one.name for one in fields(kind)} - set(changed)  # type: ignore[arg-type]
     return kind(**{name: getattr(record, name) for name in shared if hasattr(record, name)}, **changed)

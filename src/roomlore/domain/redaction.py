@@ -1,9 +1,8 @@
-"""Redacts an erased person from the messages of others: ids and names in structured fields, mentions in texts.
+"""Redacts an erased person in other people's messages: ids and names in structured fields, and mentions in texts.
 
-Plain words of others stay unchanged. The same redaction applies to stored records on erasure and to later imports.
-
-An account may be called "1" and a person "message". So structured fields are compared with accounts and names only
-under keys that hold people; file ids, priorities and types are left alone.
+Plain words of other people stay unchanged. Stored records are redacted in the same way on erasure as later imports. An
+account may be called "1" and a person "message". So structured fields are compared with accounts and names only under
+keys that hold people. File ids, priorities and types stay unchanged.
 """
 
 import re
@@ -20,14 +19,14 @@ ERASED_MENTION = "@[erased]"
 ERASED_NAME = "erased"
 #: Rooms of these kinds are named after their members.
 PRIVATE_KINDS = frozenset({"dm", "group_dm"})
-#: Shorter names are too often common words.
+#: Names that are shorter than this are too often common words.
 MIN_WORD_LENGTH = 3
-#: A shorter number under a key for several people is more often a count than an account.
+#: Under a key for several people, a shorter number is more often a count than an account.
 MIN_NUMBER_LENGTH = 5
 
 # Keys are normalised by `_normalised_key`: user_id, userId and User-Id are equal.
 
-#: Values of these keys, and of `..._by`, are accounts, names or objects about a person.
+#: The values of these keys, and of `..._by`, are accounts, names or objects about a person.
 PERSON_KEYS = frozenset({
     "account", "accountid", "accountname", "actor", "actorid", "actorname", "assignee", "author",
     "authorid", "authorname", "authorsubname", "botid", "botprofile", "by", "contact",
@@ -39,22 +38,22 @@ PERSON_KEYS = frozenset({
     "sendername", "signature", "speaker", "to", "uploader", "user", "userid", "username", "userprofile",
     "viabot", "who",
 })  # fmt: skip
-#: Values of these keys are several people: a list, or a map with accounts as keys.
+#: The values of these keys are several people: a list, or a map with accounts as keys.
 PEOPLE_KEYS = frozenset({
     "accounts", "actors", "admins", "audience", "authors", "contacts", "invitees", "memberids", "members",
     "mentionedusers", "mentions", "owners", "participants", "people", "profiles", "recipients",
     "replyusers", "subscribers", "userids", "users",
 })  # fmt: skip
-#: Keys that identify the person in an object about a person; elsewhere they belong to a file, room or emoji.
+#: Keys that identify the person in an object about a person. In other objects, they belong to a file, room or emoji.
 IDENTIFYING_KEYS = frozenset({"id", "name"})
-#: An object with the person's account under one of these keys is about the person, wherever it is.
+#: If an object has the person's account under one of these keys, it is about the person, wherever the object is.
 ACCOUNT_KEYS = frozenset({"accountid", "authorid", "fromid", "user", "userid"})
 
 
 class ValueRole(Enum):
-    """The meaning that the key above a JSON value gives the value."""
+    """The meaning that the key above a JSON value gives to the value."""
 
-    #: The whole of a structured field: an object here is the message itself, not a person in it.
+    #: The whole of a structured field. An object at this place is the message itself, not a person in it.
     WHOLE = auto()
     #: The value is not about people.
     ELSEWHERE = auto()
@@ -91,7 +90,7 @@ class PersonAliases:
         return bool(self.accounts or self.names)
 
     def has_account_in(self, ids: Any) -> bool:
-        """Return whether a list of account ids contains one of theirs."""
+        """Return whether a list of account ids contains one of the person's accounts."""
         return isinstance(ids, list | tuple) and any(
             _is_among(one, self.accounts) for one in cast("Sequence[Any]", ids)
         )
@@ -105,7 +104,10 @@ class PersonAliases:
         return self._patterns["anywhere"].sub(ERASED, text)
 
     def redact(self, text: str, *, mentioned: bool, notice: bool) -> str:
-        """Return the text without markup mentions; without `@` mentions if `mentioned`; without names if `notice`."""
+        """Return the text without markup mentions of the person.
+
+        If `mentioned`, `@` mentions are also removed. If `notice`, the person's names are also removed.
+        """
         if "<@" in text:
             text = self._patterns["mark"].sub(ERASED_MENTION, text)
         if not mentioned and not notice:
@@ -123,15 +125,18 @@ class Redactor:
     mentions_them: bool = False
     #: Whether it is a system notice.
     is_notice: bool = False
-    #: The author's name, which may be the same as the person's.
+    #: The author's name. It may be the same as the person's name.
     author_name: str = ""
 
     def text(self, text: str) -> str:
-        """Return the text without mentions of the person; a notice also without their names."""
+        """Return the text without mentions of the person. A notice also loses the person's names."""
         return self.aliases.redact(text, mentioned=self.mentions_them, notice=self.is_notice)
 
     def ids(self, ids: Any) -> Any:
-        """Return account ids without the person's; a value that is no list is redacted like a value about people."""
+        """Return account ids without the person's ids.
+
+        A value that is not a list is redacted like a value about people.
+        """
         if not isinstance(ids, list | tuple):
             return self._value(ids, ValueRole.PERSON)
         return [one for one in cast("Sequence[Any]", ids) if not _is_among(one, self.aliases.accounts)]
@@ -151,7 +156,7 @@ class Redactor:
         return self.value(fields)
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value without the accounts and names of the person in places that hold people."""
+        """Return a JSON value in which the person's accounts and names are removed from places that hold people."""
         return self._value(value, ValueRole.WHOLE)
 
     def _value(self, value: Any, role: ValueRole) -> Any:
@@ -208,7 +213,7 @@ _MAPPING_ROLES = frozenset({ValueRole.PEOPLE, ValueRole.REACTIONS})
 
 
 def _value_role(key: str, item: Any, above: ValueRole) -> ValueRole:
-    """Return what a key says about its value; `above` is the role of the object."""
+    """Return what a key says about its value. `above` is the role of the object with the key."""
     plain = _normalised_key(key)
     if plain == "reactions":
         return ValueRole.REACTIONS
@@ -220,14 +225,17 @@ def _value_role(key: str, item: Any, above: ValueRole) -> ValueRole:
         or (above in _PERSON_ROLES and plain in IDENTIFYING_KEYS)
     ):
         return ValueRole.PERSON
-    # In these maps keys are accounts or emoji, and values are people.
+    # In these maps, keys are accounts or emoji, and values are people.
     is_list = isinstance(item, list | tuple)
     leads_to_people = above is ValueRole.PEOPLE or (above is ValueRole.REACTIONS and is_list)
     return ValueRole.PERSON if leads_to_people and not isinstance(item, int) else ValueRole.ELSEWHERE
 
 
 def _object_role(value: Mapping[str, Any], role: ValueRole) -> ValueRole:
-    """Return the role of an object: a direct room has the role of a person, because it is named after one."""
+    """Return the role of an object.
+
+    A direct room has the role of a person, because it is named after a person.
+    """
     return ValueRole.PERSON if role is ValueRole.ELSEWHERE and value.get("kind") == "dm" else role
 
 
@@ -245,7 +253,10 @@ def _is_distinctive(name: str) -> bool:
 
 
 def _repeated_pattern(*alternatives: str) -> re.Pattern[str]:
-    """Return a pattern for runs of the alternatives, which are replaced as a whole: "Ana@U1" is two mentions."""
+    """Return a pattern for runs of the alternatives.
+
+    A run is replaced as a whole: "Ana@U1" is two mentions.
+    """
     return lazy_pattern(rf"(?<!\w)(?:{'|'.join(alternatives)})+")
 
 
@@ -259,6 +270,6 @@ def _either(strings: Iterable[str]) -> str:
 
 
 def without_names(name: str, aliases: PersonAliases) -> str:
-    """Return the name of a small room without the names of an erased member."""
+    """Return the name of a direct or group conversation without the names of an erased member."""
     rest = aliases.redact_names(name)
     return ERASED_NAME if rest == ERASED else rest

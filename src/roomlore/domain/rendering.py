@@ -1,8 +1,8 @@
 """Renders messages as lines that user text cannot fake.
 
-Contexts, answers and listings are lines, and the head of a line names the speaker. Users may type line breaks and
-other names, or take a name that ends a head early. So all line ends become uniform, continuation lines begin with
-a bar, our citations and notices cannot be typed, and names lose their brackets.
+Contexts, answers and listings are lines, and the head of a line names the speaker. Users may type line breaks and other
+names, or take a name that ends a head early. To prevent fakes, all line ends become uniform, continuation lines begin
+with a bar, nobody can type our citations and notices, and names lose their brackets.
 """
 
 import re
@@ -22,8 +22,8 @@ _WIDE_HASH, _WIDE_BRACKET = "\uff03", "\uff3b"
 _CONTINUATION = "\n  | "
 
 _LINE_END = lazy_pattern("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-#: Invisible characters that a language model would read: controls, direction overrides, invisible operators,
-#: tag letters and variation selectors (except those of emoji).
+#: Invisible characters that a language model would read: controls, direction overrides, invisible operators, tag
+#: letters and variation selectors (except those of emoji).
 _INVISIBLE = lazy_pattern(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2061-\u206f\ufe00-\ufe0d\U000e0000-\U000e0fff]"
 )
@@ -32,13 +32,13 @@ _UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060\u3164\ufe0e\ufe0f\ufeff\uffa0"
 )
 _LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
-#: Platform markup for mentioned users and rooms; some have a label.
+#: Platform markup for mentioned users and rooms. Some markup has a label.
 _MENTION = lazy_pattern(r"<([@#])[!&]?([^<>|\s]{1,100})(?:\|([^<>]*))?>")
 _CITATION = lazy_pattern(f"#(?=[{_UNSEEN}]*[mk][{_UNSEEN}]*\\d)", re.IGNORECASE)
 
 
 def _looks_like(words: str) -> str:
-    # No two adjacent repetitions: a long run of invisible letters would backtrack exponentially.
+    # There are no two adjacent repetitions, because a long run of invisible letters would backtrack exponentially.
     spelt = (f"[{_UNSEEN}]*".join(map(re.escape, word)) for word in words.split(" "))
     return rf"[\s{_UNSEEN}]+".join(spelt)
 
@@ -63,7 +63,7 @@ def without_trailing_quotes(body: str) -> str:
 
 
 def without_attachments(body: str) -> str:
-    """Return a body without the attachments below it; other quoted lines stay."""
+    """Return a body without the attachments below it. Other quoted lines stay."""
     own = without_trailing_quotes(body)
     below = body[len(own) :].split("\n")
     first = next(
@@ -92,7 +92,7 @@ def safe_body(message: Message) -> str:
 def with_mention_names(message: Message) -> str:
     """Return the body with names in place of markup such as <@9> and <#5>.
 
-    The result is not sanitised: users choose their names.
+    The result is not sanitised, although users choose their names.
     """
     if "<@" not in message.body and "<#" not in message.body:
         return message.body
@@ -106,7 +106,7 @@ def with_mention_names(message: Message) -> str:
 
 
 def removal_notice(message: Message) -> str:
-    """Return the notice for a redacted or erased message, or an empty string."""
+    """Return the notice for a redacted or erased message; empty for any other message."""
     if message.erased_at:
         return ERASED
     return REMOVED_NOTICE if message.redacted_at else ""
@@ -127,7 +127,10 @@ def _author_label(message: Message, name: str) -> str:
 
 
 def _bracketless(letter: str) -> str:
-    """Return the letter, or a harmless replacement if it is a bracket: any bracket could end the head of a line."""
+    """Return the letter.
+
+    If it is a bracket, return a harmless replacement, because any bracket could end the head of a line.
+    """
     match unicodedata.category(letter):
         case "Ps":
             return "\u2039"

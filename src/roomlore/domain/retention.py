@@ -1,6 +1,6 @@
 """Retention periods of rooms, and when a change takes effect.
 
-A shorter period destroys messages. So it takes effect after a grace period; until then the old one applies.
+A shorter period destroys messages. So it takes effect after a grace period. Until then, the old period applies.
 """
 
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from datetime import datetime, timedelta
 
 from roomlore.domain.ids import RoomId
 
-#: A shorter retention can be revoked for so long.
+#: For so long, a shorter retention can be revoked.
 GRACE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy:
-    """The retention of a room; None is forever."""
+    """The retention of a room. None means forever."""
 
     retention_period: timedelta | None
-    #: The period until `starts_at`.
+    #: The period that applies until `starts_at`.
     before: timedelta | None = None
-    #: When `retention_period` takes effect; None: it is in effect.
+    #: When `retention_period` takes effect. None means that it is in effect.
     starts_at: datetime | None = None
 
     @property
@@ -33,11 +33,11 @@ class RetentionChange:
     """The new retention of a room, and the messages that it will remove."""
 
     room_id: RoomId
-    #: None is forever.
+    #: None means forever.
     retention_period: timedelta | None
-    #: When it takes effect; it can be revoked until then. None if nothing gets shorter.
+    #: When the change takes effect. Until then, it can be revoked. None if the retention does not get shorter.
     starts_at: datetime | None
-    #: The messages that will be too old by then.
+    #: The messages that will be too old when the change takes effect.
     messages: int
     oldest_at: datetime | None
     newest_at: datetime | None

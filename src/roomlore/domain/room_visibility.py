@@ -1,7 +1,7 @@
-"""Decides who may read a room if its platform states it, and if not.
+"""Decides who may read a room, whether or not its platform states it.
 
-A room that may be private is never assumed to be open: direct rooms, rooms of an unknown kind, and rooms with a
-name or category such as "staff" are closed.
+A room that may be private is never assumed to be open. So direct rooms, rooms of an unknown kind, and rooms with a name
+or category such as "staff" are closed.
 """
 
 import unicodedata
@@ -43,7 +43,7 @@ class RoomVisibility:
 
 
 def visibility_of(room: IncomingRoom) -> RoomVisibility:
-    """Return the visibility of a room, stated or assumed."""
+    """Return the visibility of a room. It is stated or assumed."""
     if room.kind in DIRECT_KINDS:
         return RoomVisibility(visibility="members", basis="stated", why="a direct room")
     if room.visibility is not None:
@@ -68,7 +68,7 @@ def is_stated_open(room: IncomingRoom) -> bool:
 
 
 def is_direct_stated_open(room: IncomingRoom) -> bool:
-    """Return whether the description contradicts itself: a direct room is never open."""
+    """Return whether the description contradicts itself, because a direct room is never open."""
     return room.kind in DIRECT_KINDS and room.visibility == "open"
 
 

@@ -1,4 +1,4 @@
-"""The types of vectors. Only type checkers load numpy here: commands that need no vector start without it."""
+"""The types of vectors. Only type checkers load numpy here, so commands that need no vector start without numpy."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,14 +6,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: A token's vector is kept as the signs of 384 dimensions, eight in a byte.
+#: The vector of a token is stored as the signs of 384 dimensions, eight in a byte.
 TOKEN_BYTES = 48
 if TYPE_CHECKING:
-    #: Rows are texts, columns dimensions; float32, each row of length one.
+    #: Rows are texts, columns are dimensions. The values are float32, and each row has length one.
     Vectors = NDArray[np.float32]
-    #: The vector of one text; float32, of length one.
+    #: The vector of one text, in float32, of length one.
     Vector = NDArray[np.float32]
-    #: Rows are the tokens of one text in order, columns TOKEN_BYTES; int8 of bits, a set bit for a positive number.
+    #: Rows are the tokens of one text in order, columns are TOKEN_BYTES bytes of bits (int8). A set bit stands for a
+    #: positive number.
     TokenVectors = NDArray[np.int8]
 else:
     Vectors = Vector = TokenVectors = Any

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from roomlore.domain.patterns import lazy_pattern
 
-#: Shorter parts of names are too often common words.
+#: Parts of names that are shorter than this are too often common words.
 MIN_NAME_WORD = 3
 #: The word by which users name the newest message of a room.
 LAST = "last"
@@ -12,7 +12,7 @@ _WORD = lazy_pattern(r"[^\W_]+")
 
 
 def qualified_room_name(workspace: str, name: str) -> str:
-    """Return the room name with its workspace: names repeat across workspaces."""
+    """Return the room name with its workspace, because several workspaces may have rooms of the same name."""
     return f"{workspace}/{name}" if workspace and name else name
 
 
@@ -23,7 +23,7 @@ def name_words(names: Iterable[str]) -> set[str]:
 
 
 def name_forms(word: str) -> set[str]:
-    """Return the possible names in a word: itself, its parts, and each without a final s (plural or possessive)."""
+    """Return the possible names in a word: the word itself, its parts, and each of these without a final s."""
     parts = {word.casefold(), *_WORD.findall(word.casefold())}
     return parts | {part[:-1] for part in parts if part.endswith("s") and len(part) > MIN_NAME_WORD}
 

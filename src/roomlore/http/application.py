@@ -29,7 +29,7 @@ from roomlore.http.routes import agents, erasure, events, health, ingest, rooms,
 from roomlore.operations import App
 
 #: Routes that are written by hand, because no declaration can describe them: pages with cursors, streams, and bodies
-#: that are not a method's arguments.
+#: that are not the arguments of a method.
 BY_HAND = (rooms, ingest, search, agents, erasure, events, health)
 OPENAPI_PATH = "/v1/openapi.json"
 
@@ -42,7 +42,9 @@ def build(
     new_id: Callable[[], UUID] = uuid7,
     mounted: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
-    """Return the application that serves an App; each request acts on behalf of its key's holder.
+    """Return the application that serves an App.
+
+    Each request acts on behalf of the holder of its key.
 
     Args:
         rooms_app: The App of an operator without a key, for one org or for all orgs of its database.
@@ -57,7 +59,7 @@ def build(
     api.openapi = routes_app().openapi
     api.router.routes.extend(Route(path, other) for path, other in (mounted or {}).items())
     api.state.served, api.state.metrics, api.state.stop = rooms_app, metrics, asyncio.Event()
-    # The middleware that is added last is the first to get a request.
+    # The middleware that is added last gets a request first.
     api.add_middleware(InFlightMiddleware, metrics=metrics)
     api.add_middleware(IdempotencyMiddleware)
     api.add_middleware(AuthenticationMiddleware, served=rooms_app)

@@ -1,7 +1,7 @@
-"""Authentication by key, which every path except those below `/health/` needs.
+"""Authentication by key. Every path needs a key, except the paths below `/health/`.
 
-A key belongs to one org. With an operator's key, the header `Roomlore-Viewer` may name a participant on whose behalf to
-read and act.
+A key belongs to one org. With an operator's key, the header `Roomlore-Viewer` may name a participant. The request then
+reads and acts on behalf of this participant.
 """
 
 from dataclasses import replace
@@ -40,7 +40,7 @@ class AuthenticationMiddleware:
         headers = Headers(scope=scope)
         try:
             for name in (VIEWER, "authorization"):
-                # A proxy and this server may each read another one of several headers.
+                # If a header occurs more than once, a proxy and this server may each read another value.
                 if len(headers.getlist(name)) > 1:
                     raise BadInput(name, "is there more than once")
             key = key_of(headers)
@@ -59,7 +59,8 @@ class AuthenticationMiddleware:
 async def authenticate(rooms_app: App, key: str, *, viewer: str | None) -> App:
     """Return the App on behalf of a key's holder, or of the viewer that an operator names.
 
-    An App of a named org accepts only that org's keys; any other App accepts those of every org of its database.
+    An App of a named org accepts only the keys of this org. Any other App accepts the keys of every org of its
+    database.
 
     Raises:
         KeyRefused: the key does not exist, has expired or was revoked.

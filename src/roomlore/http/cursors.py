@@ -1,8 +1,8 @@
-"""Cursors of listings: opaque, and valid only for one key, one viewer and one listing.
+"""Cursors of listings. A cursor is opaque, and valid only for one key, one viewer and one listing.
 
-A cursor holds time and id of the last message of its page, with a MAC made from the caller's key. So nothing is stored,
-and every process accepts the cursor. It becomes invalid with its key, but remains valid if the message is removed. The
-next page is read with the viewer's current rights, so a cursor never shows more than a new request.
+A cursor contains time and id of the last message of its page, with a MAC made from the caller's key. So nothing is
+stored, and every process accepts the cursor. It becomes invalid with its key, but it remains valid if the message is
+removed. The next page is read with the viewer's current rights, so a cursor never shows more than a new request.
 """
 
 import base64
@@ -28,7 +28,7 @@ from roomlore.search.lookup import PositionLike
 _POSITION_FORMAT = struct.Struct(">q16s")
 _MAC = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Characters; longer than any valid cursor.
+#: The maximum number of characters. No valid cursor is longer.
 MAX_CURSOR_LENGTH = 100
 Position = tuple[datetime, int, MessageId]
 
@@ -60,7 +60,7 @@ class CursorCodec:
         except (binascii.Error, ValueError):
             decoded = b""
         place, mac = decoded[: _POSITION_FORMAT.size], decoded[_POSITION_FORMAT.size :]
-        # The same bytes have several encodings; only the one that `encode` returns is accepted.
+        # The same bytes have several encodings. Only the encoding that `encode` returns is accepted.
         is_canonical = base64.urlsafe_b64encode(decoded).decode() == cursor
         is_ours = is_canonical and len(decoded) == _POSITION_FORMAT.size + _MAC
         if not is_ours or not hmac.compare_digest(mac, self._mac(place)):
@@ -112,5 +112,5 @@ def _page_dependency(default_limit: int) -> Callable[..., Awaitable[Page]]:
 
 
 PageParameter = Annotated[Page, Depends(_page_dependency(50))]
-#: The limit is higher here, because conversations are usually read as a whole.
+#: The limit is higher for conversations, because they are usually read as a whole.
 LongPageParameter = Annotated[Page, Depends(_page_dependency(1_000))]

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstra
 
 from roomlore.operations.registry import LONGEST_TEXT, LONGEST_WORD, MOST_WORDS, NO_NUL
 
-#: A name, an id or the beginning of an id, or an external id.
+#: A name, an id or its beginning, or an external id.
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_WORD, pattern=NO_NUL)]
 #: A message or a question.
 LongText = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, pattern=NO_NUL)]
@@ -48,6 +48,6 @@ class QueryParameters(BaseModel):
 
 
 class RoomBody(RequestBody):
-    """A body with the room of a message, which may be left out."""
+    """A body with the room of a message. The room may be left out."""
 
     room: ShortText | None = None

@@ -39,7 +39,10 @@ def preserve_encoded_slashes(scope: Scope) -> None:
 
 
 class SecurityHeadersMiddleware:
-    """Gives each request an id (the caller's own if it is well-formed), and each response the security headers."""
+    """Gives each request an id, and each response the security headers.
+
+    If a request already has a well-formed id, it keeps this id.
+    """
 
     def __init__(self, app: ASGIApp, *, new_id: Callable[[], UUID]) -> None:
         self._app = app
@@ -68,7 +71,10 @@ class SecurityHeadersMiddleware:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedProxiesMiddleware:
-    """Sets the client address of requests that come through a trusted proxy to the address that the proxy reports."""
+    """Sets the client address of requests that come through a trusted proxy.
+
+    The address is the one that the proxy reports.
+    """
 
     app: ASGIApp
     #: Addresses of the trusted proxies, in the form that `address` returns.
@@ -77,7 +83,7 @@ class TrustedProxiesMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "http" and _address((scope.get("client") or ("", 0))[0]) in self.proxies:
-            # The proxy appends the last address; the caller may have invented the others.
+            # The proxy appends the last address. The caller may have invented the other addresses.
             last = ",".join(Headers(scope=scope).getlist(FORWARDED_FOR)).rpartition(",")[2]
             client = _address(last)
             if client is not None:

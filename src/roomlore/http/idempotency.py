@@ -1,9 +1,10 @@
-"""`Idempotency-Key`: a request that is repeated with the same key runs once (the IETF draft of that header).
+"""`Idempotency-Key`: a request that is repeated with the same key runs once (the IETF draft of this header).
 
-A key is claimed in a separate transaction before the request runs; the outcome is stored for a day. Message texts are
-not stored: for a response that contains texts, the record is read again, as the caller may see it at that time. A
-request that was refused before it changed anything may be repeated. A failed request may have taken effect (for
-example, if only the commit's acknowledgement was lost), so it runs again only if the operation is idempotent.
+A key is claimed in a separate transaction before the request runs. The outcome is stored for a day. Message texts are
+not stored: if a response contains texts, its record is read again, as the caller may see it at the time of the
+repetition. A request that was refused before it changed anything may be repeated. A failed request may have taken
+effect (for example, if only the commit's acknowledgement was lost). So it runs again only if the operation is
+idempotent.
 """
 
 import hashlib
@@ -64,7 +65,7 @@ IDEMPOTENT_OPERATIONS = frozenset({
     ("POST", RECORDS),
 })  # fmt: skip
 _PATTERNS = {route: lazy_pattern(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(route))) for _, route in REPLAYS}
-#: Paths at which resources are read again for a repeated request.
+#: Paths at which records are read again for a repeated request.
 RESOURCE_PATHS: Mapping[Replay, str] = {"memory": "memories", "conversation": "conversations"}
 IN_PROGRESS = ProblemKind(
     name="under-way", status=HTTPStatus.CONFLICT, title="Under way", headers={"retry-after": "1"}
@@ -98,7 +99,7 @@ class RecordedResponse:
     body: bytearray = field(default_factory=bytearray)
 
     async def add(self, message: Message) -> None:
-        """Record a part of the response; used in place of `send`."""
+        """Record a part of the response. This is used in place of `send`."""
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], message.get("headers", ())
         elif message["type"] == "http.response.body":
@@ -200,7 +201,7 @@ class IdempotencyMiddleware:
         return Response(body, stored.status, REPLAYED, "application/json" if body else None)
 
     async def _read_resource(self, request: KeyedRequest, scope: Scope, place: str) -> bytes | None:
-        """Return the record at a path as it is now and as the caller may see it.
+        """Return the record at a path, as it is now and as the caller may see it.
 
         Return None if it does not exist for the caller.
         """
@@ -228,7 +229,10 @@ class IdempotencyMiddleware:
 
 
 def replay_policy(method: str, path: str) -> tuple[str, Replay] | None:
-    """Return the route of a request and how repeated requests are answered; None if the operation accepts no key."""
+    """Return the route of a request, and how repeated requests are answered.
+
+    Return None if the operation accepts no key.
+    """
     for (of, route), replay in REPLAYS.items():
         if of == method and _PATTERNS[route].fullmatch(path):
             return route, replay
@@ -255,7 +259,7 @@ def _keyed_request(scope: Scope, key: str, body: bytes, *, policy: tuple[str, Re
 async def _store_outcome(
     app: App, request: KeyedRequest, claim: UUID, response: RecordedResponse, *, is_untouched: bool = False
 ) -> None:
-    """Store the outcome of a request, or release its key if it may be repeated."""
+    """Store the outcome of a request. If the request may be repeated, release its key instead."""
     org_id, digest = request.org_id, request.digest
     is_done = _is_success(response.status)
     is_refused = is_untouched and response.status < HTTPStatus.INTERNAL_SERVER_ERROR
@@ -287,7 +291,10 @@ def _is_success(status: int) -> bool:
 
 
 def _stored_body(request: KeyedRequest, body: bytes) -> tuple[bytes | None, str | None]:
-    """Return the body without texts, or the path at which it is read again; both are None if neither is possible."""
+    """Return the body without texts, or the path at which it is read again.
+
+    Both are None if neither is possible.
+    """
     match request.replay:
         case "whole":
             return strip_request_text(request.route, body, request.body), None
@@ -328,7 +335,10 @@ def restore_request_text(route: str, stored: bytes, request: bytes) -> bytes:
 
 
 def record_name(record: Any, index: int) -> str:
-    """Return the name of a record in reports: the position it states, its external id, or its number."""
+    """Return the name of a record in reports.
+
+    This is the position that the record states, its external id, or its number.
+    """
     words = (_fields(record).get("where"), _fields(record).get("external_id"))
     return next((word for word in words if isinstance(word, str) and word), f"record {index + 1}")
 
@@ -338,7 +348,7 @@ def _fields(record: Any) -> Mapping[str, Any]:
 
 
 def _messages(request: bytes) -> Sequence[Any]:
-    # The same parser as that of the route: a skipped record may contain what other parsers refuse.
+    # This is the parser of the route, because a skipped record may contain what other parsers refuse.
     return json.loads(request)["messages"]
 
 
@@ -351,7 +361,7 @@ def _strip_records(fields: dict[str, Any], messages: Sequence[Any]) -> bytes | N
             return None
         one["external_id"] = by_id[one["external_id"]]
     for one in fields["skipped"]:
-        # A name that was cut or cleaned does not occur in the request, and is not stored.
+        # If a name was cut or cleaned, it does not occur in the request, and is not stored.
         one["where"], one["detail"] = by_name.get(one["where"]), ""
     return pydantic_core.to_json(fields)
 

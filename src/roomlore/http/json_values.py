@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from roomlore.domain.patterns import lazy_pattern
 
-#: JavaScript and others read all numbers as doubles, which represent every integer up to this one exactly.
+#: JavaScript and others read all numbers as doubles. Doubles represent every integer up to this one exactly.
 MAX_SAFE_INTEGER = 2**53
 #: A fast test for large integers, which most documents do not contain.
 _MANY_DIGITS = lazy_pattern(r"\d{16}")

@@ -29,7 +29,7 @@ KEYS = 10_000
 #: The prefix length of the network that one IPv6 subscriber usually has.
 NETWORK = 64
 UNAUTHORIZED = 401
-#: Name of the entry of the request state that is set once the key was accepted.
+#: The name of the entry of the request state that is set when the key has been accepted.
 AUTHENTICATED_KEY = "key"
 
 
@@ -41,7 +41,7 @@ class RequestLimits:
     in_flight: int = 64
     #: The share of the concurrent requests that one key may have.
     max_key_share: float = 0.5
-    #: The maximum number of open streams, of all keys and of one key.
+    #: The maximum number of open streams, of all keys together and of one key.
     streams: int = 256
     max_streams_per_key: int = 16
     #: The maximum number of requests of one key: per second, and at once after a pause.
@@ -64,13 +64,16 @@ class RateLimiter:
 
     limits: RequestLimits
     clock: Callable[[], float]
-    #: For each key its tokens, and the time for which they were computed; the least recently used key comes first.
+    #: For each key its tokens, and the time for which they were computed. The least recently used key comes first.
     _left: OrderedDict[bytes, tuple[float, float]] = field(
         default_factory=OrderedDict[bytes, tuple[float, float]]
     )
 
     def take(self, key: bytes) -> float:
-        """Take a token and return 0; if there is none, return the seconds until there is one."""
+        """Take a token and return 0.
+
+        If there is no token, return the seconds until there is one.
+        """
         left, now = self._count(key)
         wait = 0.0 if left >= 1 else (1 - left) / self.limits.rate
         self._left.pop(key, None)
@@ -122,10 +125,11 @@ class ConcurrencyLimiter:
 
 @dataclass(slots=True)
 class FailedAuthLimiter:
-    """Limits invalid keys by address. A key that was accepted before is never delayed by other callers' invalid keys.
+    """Limits invalid keys by address.
 
-    A new key takes a token before it is checked, so that many keys at once are limited like keys one after another. If
-    the key is valid, the token is given back.
+    A key that was accepted before is never delayed by invalid keys of other callers. A new key takes a token before it
+    is checked, so many keys at once are limited like keys one after another. If the key is valid, the token is given
+    back.
     """
 
     buckets: RateLimiter
@@ -133,13 +137,13 @@ class FailedAuthLimiter:
     _pending: Counter[tuple[bytes, bytes]] = field(default_factory=Counter[tuple[bytes, bytes]])
 
     def enter(self, key: bytes, address: bytes) -> float:
-        """Return 0 if the key may be checked now; the caller must then call `finish`.
+        """Return 0 if the key may be checked now. The caller must then call `finish`.
 
         Otherwise return the seconds to wait.
         """
         if key in self._known:
             return 0.0
-        # Concurrent checks of the same key take one token together.
+        # Concurrent checks of the same key take only one token together.
         if not self._pending[key, address] and (wait := self.buckets.take(address)):
             del self._pending[key, address]
             return wait
@@ -192,7 +196,7 @@ class LimitMiddleware:
             return
         headers = Headers(scope=scope)
         shown = key_of(headers)
-        # Only a digest of the key is kept. All requests without a key share one bucket.
+        # Only a digest of the key is stored. All requests without a key share one bucket.
         key, address = hashlib.sha256((shown or "").encode()).digest(), address_of(scope)
         slots = self._streams if scope["path"] == EVENTS else self._requests
         if shown is not None and (wait := self._failed_auth.enter(key, address)):
@@ -218,7 +222,7 @@ class LimitMiddleware:
         async def send_noting_status(message: Message) -> None:
             nonlocal is_rejected
             if message["type"] == "http.response.start":
-                # Other refusals, such as that of two keys in one request, do not show whether the key is valid.
+                # Other refusals, such as the refusal of two keys in one request, do not show whether the key is valid.
                 is_rejected = message["status"] == UNAUTHORIZED
                 finish()
             await send(message)
@@ -274,7 +278,7 @@ def key_of(headers: Headers) -> str | None:
 
 
 def _body_problem(scope: Scope, headers: Headers, *, max_bytes: int) -> Response | None:
-    """Return the refusal of a body, by its headers; None if the headers are acceptable."""
+    """Return the refusal of a body because of its headers; None if the headers are acceptable."""
     length = headers.get("content-length", "")
     has_body = length not in {"", "0"} or "transfer-encoding" in headers
     if length.isdecimal() and (len(length) > len(str(max_bytes)) or int(length) > max_bytes):

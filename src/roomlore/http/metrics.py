@@ -1,4 +1,4 @@
-"""Prometheus metrics by route. Each org has its own metrics; its operator sees only these.
+"""Prometheus metrics by route. Each org has its own metrics, and its operator sees only these.
 
 Requests without a valid key are not counted.
 """
@@ -66,7 +66,7 @@ def _new_org_metrics() -> OrgMetrics:
 
 
 class InFlightMiddleware:
-    """Counts requests in progress; runs after authentication, when the org is known."""
+    """Counts requests in progress. It runs after authentication, when the org is known."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app = app
@@ -109,7 +109,7 @@ class MetricsMiddleware:
             app = scope["state"].get("app")
             if app is not None:
                 metrics = self._metrics.of(app.org_id)
-                # Callers may invent methods, and each would add a time series.
+                # Callers may invent methods, and each invented method would add a time series.
                 method = scope["method"] if scope["method"] in METHODS else "other"
                 route = scope["state"].get("route", "none")
                 metrics.requests.labels(method, route, str(status)).inc()

@@ -1,4 +1,4 @@
-"""The OpenAPI description of the routes: their types and docstrings, and what all of them share."""
+"""The OpenAPI description of the routes: their types and docstrings, and what all routes share."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Routes derived from declared operations. The types of a method's arguments check the request."""
+"""Routes that are derived from declared operations. The types of a method's arguments check the request."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -138,7 +138,7 @@ def _new_model(
 
 @cache
 def _record(kind: type) -> type[BaseModel]:
-    """Return the model that validates a record in a request; missing fields get the record's defaults."""
+    """Return the model that validates a record in a request. Missing fields get the record's defaults."""
     hints = get_type_hints(kind, include_extras=True)
     parameters = [
         Parameter(

@@ -1,7 +1,7 @@
-"""Errors as problem documents (RFC 9457), with a table that maps each error class to a status.
+"""Errors as problem documents (RFC 9457). A table maps each error class to a status.
 
-Of an unexpected error, only the class and place are logged and no details are returned, because its text may quote
-messages.
+If an error is unexpected, only its class and place are logged, because its text may quote messages. The response then
+has no details.
 """
 
 import logging
@@ -42,7 +42,7 @@ from roomlore.domain.errors import (
 
 LOG = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
-#: The maximum number of characters of a detail; a longer one quotes input.
+#: The maximum number of characters of a detail. A longer detail quotes input.
 LONGEST_DETAIL = 500
 #: The maximum number of validation errors that one problem lists.
 MAX_FAULTS = 10
@@ -75,7 +75,7 @@ class ProblemKind:
     status: HTTPStatus
     title: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    #: If given, replaces the text of the error, which only the operator may see.
+    #: This text replaces the text of the error if only the operator may see that text.
     detail: str | None = None
 
 
@@ -193,7 +193,10 @@ async def handle_error(request: Request, error: Exception) -> Response:
 
 
 def validation_message(errors: Sequence[Any], *, prefix: int = 0) -> str:
-    """Return pydantic's errors as text, without the input; the first `prefix` names of each location are left out."""
+    """Return pydantic's errors as text, without the input.
+
+    The first `prefix` names of each location are left out.
+    """
     texts = [
         f"{'.'.join(str(part) for part in one['loc'][prefix:])}: {one['msg']}" for one in errors[:MAX_FAULTS]
     ]
@@ -201,14 +204,14 @@ def validation_message(errors: Sequence[Any], *, prefix: int = 0) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text cut to the limit, with characters that cannot be encoded replaced."""
+    """Return a text cut to the limit. Characters that cannot be encoded are replaced."""
     # Input may contain lone surrogates.
     whole = text.encode("utf-8", "replace").decode()
     return whole if len(whole) <= LONGEST_DETAIL else f"{whole[: LONGEST_DETAIL - 1]}…"
 
 
 def handle_fault(scope: Scope, error: Exception) -> Response:
-    """Return the response for an uncaught error, without details if it was unexpected."""
+    """Return the response for an uncaught error. If the error was unexpected, the response has no details."""
     if isinstance(error, RoomloreError):
         return error_response(scope, error)
     log_fault(scope, error)
@@ -253,7 +256,7 @@ class ErrorMiddleware:
                 await self._app(scope, receive, send_noting_start)
         except Exception as error:  # noqa: BLE001  the caller gets a response without details
             if has_started:
-                # The response is cut short, which the caller notices. If the error were raised, the server would log
+                # The response is cut short, and the caller notices this. If the error were raised, the server would log
                 # its text.
                 log_fault(scope, error)
                 return

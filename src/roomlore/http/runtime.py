@@ -26,17 +26,18 @@ except ImportError:
 
 #: Seconds after a stop in which running requests may finish.
 SHUTDOWN_TIMEOUT = 10
-#: The number of connections that the system accepts before the process does.
+#: The number of connections that the system accepts before the process accepts them.
 BACKLOG = 64
 #: The maximum number of seconds until the headers of a request have arrived.
 HEADER_TIMEOUT = 10.0
 #: Seconds after which a client that does not read is disconnected.
 SEND_TIMEOUT = 10.0
-#: The maximum number of bytes of a connection that the system buffers, and the socket option for it, if there is one.
+#: The maximum number of bytes of a connection that the system buffers, and the socket option for it; None if there is
+#: none.
 SEND_BUFFER = 64 * 1024
 TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
-#: The maximum number of open connections; fewer if the system allows fewer open files.
+#: The maximum number of open connections. It is lower if the system allows fewer open files.
 CONNECTIONS = 1024
 #: The number of files reserved for everything else, such as connections to the database.
 RESERVED_FILES = 96 + BACKLOG
@@ -48,7 +49,7 @@ OVERLOADED_RESPONSE = (
 
 
 def raise_file_limit() -> None:
-    """Raise this process's limit of open files, as far as the system allows."""
+    """Raise this process's limit of open files, as far as the system allows it."""
     if resource is None:
         return
     granted, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -72,7 +73,7 @@ def connection_limit() -> int:
 class _TimeoutProtocol(H11Protocol):
     """Closes connections that send no request or do not read the response.
 
-    If there are too many connections, the one that has been idle for longest is closed for a new one.
+    If there are too many connections, the connection that has been idle for longest is closed for a new one.
     """
 
     idle_since: float = 0.0
@@ -112,7 +113,10 @@ class _TimeoutProtocol(H11Protocol):
         self._start_idle_timer()
 
     def _has_capacity(self) -> bool:
-        """Return whether there is room for this connection, after closing those that have been idle for longest."""
+        """Return whether this connection can be accepted.
+
+        If there are too many connections, the ones that have been idle for longest are closed.
+        """
         others = [one for one in cast("set[_TimeoutProtocol]", self.connections) if one is not self]
         too_many = len(others) + 1 - connection_limit()
         if too_many <= 0:
@@ -140,7 +144,7 @@ class _TimeoutProtocol(H11Protocol):
         if self.is_serving:
             return
         if self.transport.get_write_buffer_size():
-            # The response is still being read.
+            # The client is still reading the response.
             self._start_idle_timer()
         elif not self.transport.is_closing():
             self.transport.close()
@@ -163,7 +167,10 @@ class _TimeoutProtocol(H11Protocol):
 
 
 def _limit_send_buffer(transport: asyncio.Transport) -> None:
-    """Keep the system's send buffer small: a large one hides for long that nobody reads."""
+    """Limit the system's send buffer for a connection.
+
+    A large buffer hides for a long time that nobody reads.
+    """
     sock: socket.socket | None = transport.get_extra_info("socket")
     if sock is not None and sock.type == socket.SOCK_STREAM and TCP_NOTSENT_LOWAT is not None:
         with suppress(OSError):
@@ -184,7 +191,7 @@ def _without_cancel_noise(app: ASGIApp) -> ASGIApp:
         try:
             await app(scope, receive, send_noting_start)
         except asyncio.CancelledError:
-            # Only the server cancels, and it would log an error.
+            # Only the server cancels requests here, and it would log each as an error.
             if not has_started:
                 await Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
 
@@ -199,13 +206,13 @@ class _Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 is any free port.
+    """Return a listening socket. Port 0 means any free port.
 
     Raises:
         BadInput: the address cannot be used.
     """
     try:
-        # With the protocol named, asyncio sets TCP_NODELAY; without it every response would wait 40 ms.
+        # If the protocol is named, asyncio sets TCP_NODELAY. Without it, every response would wait 40 ms.
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
         )[0]
@@ -233,7 +240,7 @@ async def serve(
     mounted: Mapping[str, ASGIApp] | None = None,
     wrap: Callable[[FastAPI], ASGIApp] | None = None,
 ) -> None:
-    """Serve until `stop` is set; running requests finish.
+    """Serve until `stop` is set. Running requests are finished.
 
     Args:
         app: The App of an operator without a key.
@@ -245,7 +252,7 @@ async def serve(
         wrap: Wraps the API, to serve pages as well.
     """
     api = build(app, limits=limits, mounted=mounted)
-    # Streams end when it is set.
+    # Streams end when this is set.
     api.state.stop = stop
     config = uvicorn.Config(
         _without_cancel_noise(api if wrap is None else wrap(api)),
@@ -272,7 +279,7 @@ async def serve(
         server.should_exit = True
         # Everything finishes, even if one of the tasks failed.
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-        # Readers that are still not done are disconnected.
+        # Clients that are still reading are disconnected.
         for connection in list(server.server_state.connections):
             connection.transport.abort()
     for outcome in ended:

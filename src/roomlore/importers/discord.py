@@ -1,7 +1,7 @@
-"""Imports DiscordChatExporter JSON: one channel, direct message or thread per file, large ones in partitions.
+"""Imports DiscordChatExporter JSON. Each file has one channel, direct message or thread; large ones have partitions.
 
-Pitfalls: all speakers of a webhook share its id; most references are not replies; a forwarded message is not its
-poster's text; mentions come from the list, because they are rendered in the text.
+Pitfalls: all speakers of a webhook share its id. Most references are not replies. A forwarded message is not the text
+of the person who forwards it. Mentions come from the list, because the text shows them as names.
 """
 
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def forwarded_message(fields: Fields) -> Fields:
 
 
 def forwarded_parts(fields: Fields) -> Iterator[dict[str, Any]]:
-    """Yield the forwarded text and its attachments; their author is unknown."""
+    """Yield the forwarded text and its attachments. Their author is unknown."""
     if not is_forward(fields):
         return
     forwarded = forwarded_message(fields) or {"content": first_text(fields, "content")}
@@ -127,7 +127,7 @@ def _text_of(item: Fields, key: str) -> str:
 
 _SPINE: JsonShape = {(): "object", ("messages",): "list"}
 _DIRECT: dict[str, RoomKind] = {"DirectTextChat": "dm", "DirectGroupTextChat": "group_dm"}
-#: Channel types without a stated visibility. Channels of any other type are closed.
+#: Channel types whose visibility the export does not state. Channels of any other type are closed.
 _UNSPECIFIED_TYPES = frozenset({
     "GuildTextChat", "GuildVoiceChat", "GuildCategory", "GuildNews", "GuildNewsThread",
     "GuildPublicThread", "GuildStageVoice", "GuildDirectory", "GuildForum",
@@ -169,7 +169,7 @@ def _file(source: ExportFiles, file: str, room: IncomingRoom) -> Iterator[Parsed
 
 
 def _rooms(source: ExportFiles, files: list[str]) -> dict[str, IncomingRoom]:
-    """Return the room of each file; a one-to-one room gets the authors of all its partitions as members."""
+    """Return the room of each file. A one-to-one room gets the authors of all its partitions as members."""
     channels: dict[str, tuple[Fields, Fields]] = {}
     authors_by_channel: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
     for file in files:
@@ -228,7 +228,7 @@ def _author(fields: Fields) -> IncomingAuthor:
     account = required_id(author_fields, "id", "no author")
     name = first_text(author_fields, "nickname", "name") or account
     is_bot = author_fields.get("isBot") is True
-    # Ordinary accounts may show "0000" too, bot accounts never do.
+    # Ordinary accounts may also show "0000", but bot accounts never do.
     webhook = is_bot and first_text(author_fields, "discriminator") in {"0000", "0"}
     persona = first_text(author_fields, "name")[:255] if webhook else ""
     return IncomingAuthor(account_id=account, name=name, kind="agent" if is_bot else "human", persona=persona)
@@ -264,7 +264,7 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, int]) -> IncomingMessa
 
 
 def _own_text(fields: Fields) -> str:
-    """Return the text without the forwarded part; empty if the two cannot be told apart."""
+    """Return the text without the forwarded part; empty if the two parts cannot be told apart."""
     content = text_field(fields, "content")
     if not is_forward(fields):
         return content
@@ -273,7 +273,7 @@ def _own_text(fields: Fields) -> str:
 
 
 def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:
-    """Return the id of the parent; most references are something else."""
+    """Return the id of the parent. Most references are something else."""
     reference = object_field(fields, "reference")
     if (
         first_text(fields, "type") not in _TEXT_TYPES

@@ -22,14 +22,14 @@ from roomlore.domain.ports import ExportFiles, Importer
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-#: Files per export; a busy workspace has some 100,000 after ten years.
+#: The maximum number of files per export. A busy workspace has some 100,000 after ten years.
 MAX_FILES = 200_000
-#: Uncompressed bytes of one archive member, and of all.
+#: The maximum number of uncompressed bytes, of one archive member and of all together.
 MAX_MEMBER_BYTES = 4 * 2**30
 MAX_TOTAL_BYTES = 32 * 2**30
 #: The maximum compression ratio. Chat exports reach about 30, deflate 1,032.
 MAX_RATIO = 200
-#: Always allowed: tiny files may compress extremely well.
+#: This size is always allowed, because tiny files may compress extremely well.
 RATIO_FREE_BYTES = 2**20
 
 _DRIVE = lazy_pattern(r"^[A-Za-z]:(/|$)")
@@ -40,7 +40,7 @@ _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError
 
 
 class Export(ABC):
-    """An open export; implements `domain.ports.ExportFiles` and counts bytes for progress."""
+    """An open export. It implements `domain.ports.ExportFiles` and counts bytes for progress."""
 
     def __init__(self, name: str, sizes: dict[str, int], refused: Sequence[SkippedRecord] = ()) -> None:
         self._name = name
@@ -68,7 +68,7 @@ class Export(ABC):
 
     @property
     def bytes_read(self) -> int:
-        """The bytes read so far; a second pass does not count."""
+        """The bytes read so far. A second pass does not count."""
         return self._read
 
     def open(self, file: str) -> IO[bytes]:
@@ -114,7 +114,7 @@ class _FileExport(Export):
 
 
 class _ZipExport(Export):
-    """The members of an archive; limits apply to the bytes that are really unpacked."""
+    """The members of an archive. The limits apply to the bytes that are really unpacked."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         members, refused = _members(archive)
@@ -183,7 +183,7 @@ class _CountingStream(io.RawIOBase):
 
 
 def open_export(path: str | os.PathLike[str]) -> Export:
-    """Open a file, a folder or a .zip; the caller closes it.
+    """Open a file, a folder or a .zip. The caller closes it.
 
     Raises BadInput if it is missing, unreadable, broken or a bomb.
     """
@@ -212,7 +212,7 @@ def open_export(path: str | os.PathLike[str]) -> Export:
 def _open_folder(root: Path, name: str) -> Export:
     paths: dict[str, Path] = {}
     refused: list[SkippedRecord] = []
-    # An unreadable root is an error of the caller; an unreadable folder inside is only reported.
+    # An unreadable root is an error of the caller. An unreadable folder inside the root is only reported.
     os.scandir(root).close()
     for place, entry in _entries(root, refused):
         if len(paths) + len(refused) >= MAX_FILES:
@@ -299,9 +299,9 @@ _MAX_SHOWN = 3
 
 
 def choose_importer(source: ExportFiles, readers: Sequence[Importer], name: str | None = None) -> Importer:
-    """Return the importer with this name, or the only one that recognises the export; raises UnknownFormat.
+    """Return the importer with this name, or the only importer that recognises the export. Raises UnknownFormat.
 
-    An export in several formats is refused: one importer would silently drop the others.
+    An export in several formats is refused, because one importer would silently drop the other formats.
     """
     known = ", ".join(reader.name for reader in readers) or "none"
     if name is not None:

@@ -1,7 +1,7 @@
-"""Reads fields of foreign records, any of which may be missing or of another type; what all formats share.
+"""Reads fields of foreign records, and has what all formats share.
 
-The identity of a message (id, author, time, text) must be valid, or the record is skipped with a reason.
-Decoration (reactions, files, embeds) is taken as far as it is valid.
+Any field may be missing or of another type. The identity of a message (id, author, time, text) must be valid; otherwise
+the record is skipped with a reason. Decoration (reactions, files, embeds) is taken as far as it is valid.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,13 +20,13 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.patterns import lazy_pattern
 
-#: The maximum length of an id: ids are index keys, and no platform comes near.
+#: The maximum length of an id. Ids are index keys, and no platform's ids come near this length.
 MAX_ID = 255
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_INTEGER = 2**63 - 1
 _ISO = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
 
-#: JSON types in words; booleans first, because Python counts them as integers.
+#: JSON types in words. Booleans come first, because Python counts them as integers.
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "true or false"),
     ((int, float), "a number"),
@@ -46,7 +46,7 @@ TOO_DEEP = TooDeep()
 
 
 class MalformedRecord(Exception):
-    """The record cannot be read; its importer turns it into a `SkippedRecord`."""
+    """The record cannot be read. Its importer turns this error into a `SkippedRecord`."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
@@ -67,7 +67,7 @@ def build_or_skip(
 
 
 def as_record(value: Any) -> Fields:
-    """Return the value if it is an object; raises MalformedRecord."""
+    """Return the value if it is an object. Raises MalformedRecord otherwise."""
     if isinstance(value, TooDeep):
         raise MalformedRecord("nested too deeply")
     fields = as_object(value)
@@ -82,7 +82,7 @@ def as_object(value: Any) -> Fields | None:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return the value if it is a list, else an empty list."""
+    """Return the value if it is a list; otherwise an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
@@ -169,7 +169,7 @@ def non_empty(**fields: Any) -> dict[str, Any]:
 
 
 def platform_metadata(**fields: Any) -> dict[str, Any]:
-    """Return the non-empty fields as platform metadata; only operators see it, for it may name hidden people."""
+    """Return the non-empty fields as platform metadata. Only operators see it, because it may name hidden people."""
     stated = non_empty(**fields)
     return {PLATFORM_METADATA: stated} if stated else {}
 
@@ -183,7 +183,7 @@ def unix_time(seconds: int, *, microseconds: int = 0) -> datetime:
 
 
 def parse_iso_time(value: str, *, zone: tzinfo | None = None) -> datetime:
-    """Return an ISO 8601 time in UTC; without an offset it is in `zone`, or invalid."""
+    """Return an ISO 8601 time in UTC. A time without an offset is in `zone`; without a zone, it is invalid."""
     if not _ISO.fullmatch(value):
         raise MalformedRecord("no time", "not an ISO 8601 time")
     try:
@@ -222,7 +222,7 @@ def reaction(item: Fields, emoji: str, by: list[str]) -> dict[str, Any]:
 def add_author(
     authors: dict[tuple[str, str], IncomingAuthor], record: Any, author_of: Callable[[Fields], IncomingAuthor]
 ) -> None:
-    """Add the author of a record to the known ones, unless the record is malformed."""
+    """Add the author of a record to the known authors, unless the record is malformed."""
     try:
         author = author_of(as_object(record) or {})
     except MalformedRecord:
@@ -236,9 +236,12 @@ _SIDES = 2
 def direct_members(
     kind: RoomKind | None, authors: Iterable[IncomingAuthor]
 ) -> tuple[IncomingMembership, ...]:
-    """Return both sides of a one-to-one room as members without a date; nobody for other rooms."""
+    """Return both sides of a one-to-one room as members without a date.
+
+    For other rooms, return nobody.
+    """
     known = {(author.account_id, author.persona): author for author in authors}
-    # With a third account it is not one-to-one, and its past is not for everybody.
+    # A room with a third account is not one-to-one, and its past is not for everybody.
     if kind != "dm" or len({account for account, _ in known}) > _SIDES:
         return ()
     return tuple(IncomingMembership(author=author) for author in known.values())

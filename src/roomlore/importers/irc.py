@@ -1,9 +1,9 @@
 """Imports IRC logs of clients and channel loggers.
 
-A log has no ids or accounts, often no dates and rarely a zone. Ids are derived from day, line number and text, so
-that a longer log adds only its new lines. The day comes from the line, a mark in the log, the file name or the
-caller; without any of them the log is refused. Times are wall-clock times: they name no zone,
-repeat an hour in autumn, and jump when the clock was adjusted. Messages keep the order of the lines.
+A log has no ids or accounts, often no dates and rarely a zone. Ids are derived from day, line number and text, so that
+a longer log adds only its new lines. The day comes from the line, a mark in the log, the file name or the caller.
+Without any of them, the log is refused. Times are wall-clock times: they name no zone, repeat an hour in autumn, and
+jump when the clock was adjusted. Messages keep the order of the lines.
 """
 
 import hashlib
@@ -32,15 +32,16 @@ from roomlore.importers.text_lines import TextLine, is_format, matching_files, r
 
 # Times
 
-#: A time that is earlier than the last by more than this is past midnight; by less, the clock was adjusted.
+#: If a time is earlier than the last time by more than this, it is past midnight. If it is earlier by less, the clock
+#: was adjusted.
 MAX_SET_BACK = timedelta(hours=3)
-#: A month and day that is further back than this belongs to the next year.
+#: If a month and day is further back than this, it belongs to the next year.
 _HALF_YEAR = timedelta(days=183)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """The time in a line; None for missing parts."""
+    """The time in a line. Missing parts are None."""
 
     hour: int
     minute: int
@@ -61,7 +62,7 @@ class LocalClock:
     """The clock of a log, line by line."""
 
     zone: tzinfo
-    #: The last wall-clock time, or the day until there is one.
+    #: The last wall-clock time. Until there is one, the day.
     shown: datetime | None = None
     #: The moment of the last line.
     now: datetime | None = None
@@ -80,7 +81,7 @@ class LocalClock:
             self.now = self._not_before_last(shown.replace(tzinfo=self.zone).astimezone(UTC))
 
     def advance(self, reading: ClockReading) -> bool:
-        """Advance to a reading; return False if it is no time."""
+        """Advance to a reading. Return False if the reading is no time."""
         shown = self._shown(reading)
         if shown is None:
             return False
@@ -123,12 +124,12 @@ class LocalClock:
         first = shown.replace(tzinfo=self.zone, fold=0).astimezone(UTC)
         if self._last is None or not timedelta() < self._last - first <= MAX_SET_BACK:
             return first
-        # The hour that is repeated in autumn: after its first pass, this is the second.
+        # If the hour that is repeated in autumn was already passed once, this is its second pass.
         again = shown.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
         return again if again >= self._last else first
 
     def _not_before_last(self, moment: datetime) -> datetime:
-        """Return the moment, or the last one if the clock was only adjusted."""
+        """Return the moment, or the last moment if the clock was only adjusted."""
         if self._last is not None and timedelta() < self._last - moment <= MAX_SET_BACK:
             return self._last
         return moment
@@ -136,7 +137,7 @@ class LocalClock:
 
 # Lines
 
-#: `mark`: a day or channel mark of the log; `unknown`: not a line of an IRC log.
+#: `mark`: a day or channel mark of the log. `unknown`: not a line of an IRC log.
 LineKind = Literal["said", "action", "notice", "system", "mark", "unknown"]
 
 
@@ -263,7 +264,7 @@ def read_line(raw: str) -> IrcLine:
             kind="unknown", has_strange_month=_spoken_line(named_month["rest"], None).kind != "unknown"
         )
     if named_month:
-        # Only HexChat lines start like this.
+        # Only HexChat lines begin like this.
         content = _spoken_line(
             named_month["rest"], _clock_reading(named_month, month=_month(named_month["word"]))
         )
@@ -377,7 +378,7 @@ _PART = lazy_pattern(
 _NUMBER_SUFFIX = lazy_pattern(r"[-_. \d]*")
 _EDGES = " -_."
 _CHANNEL_SIGNS = tuple("#&+!")
-#: WeeChat: "irc.libera.#python.weechatlog"; without a channel sign it is a private conversation.
+#: WeeChat: "irc.libera.#python.weechatlog". A name without a channel sign is a private conversation.
 _WEECHAT_NAME = lazy_pattern(r"irc\.(?P<server>[^#&+!]{1,100}?)\.(?P<buffer>[#&+!].*|[^.]+)", re.DOTALL)
 _OWN_BUFFERS = ("core.weechat", "irc.server.")
 
@@ -419,7 +420,10 @@ def parse_log_name(file: str) -> LogName:
 
 
 def ambiguous_names(files: Sequence[str]) -> frozenset[str]:
-    """Return the channel names that undated or same-day logs in several folders share: they are different channels."""
+    """Return the channel names that logs in several folders share, if the logs have no day or the same day.
+
+    These logs are of different channels.
+    """
     places: dict[tuple[str, date | None, str], set[str]] = {}
     for file in files:
         name = parse_log_name(file)
@@ -434,7 +438,7 @@ def room_of_log(
 ) -> IncomingRoom:
     """Return the room of a log.
 
-    `known_twins` are names shared by several folders, `workspace` is the caller's network.
+    `known_twins` are names that several folders share. `workspace` is the caller's network.
     """
     channel = name.channel or _folder(file) or "irc"
     place = _folder_path(file) if channel in known_twins and not name.network else name.network
@@ -493,7 +497,7 @@ class _LogReader:
     #: The caller's network.
     workspace: str
     precision: TimestampPrecision = "min"
-    #: System lines before the first line with a time; they get its time.
+    #: System lines before the first line with a time. They get the time of that line.
     undated: list[tuple[TextLine, IrcLine]] = field(default_factory=list[tuple[TextLine, IrcLine]])
 
 
@@ -519,7 +523,7 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     yield from unreadable
     if not files:
         files = [file for file in source.files if LOG_NAME.search(file)]
-    # Check all files first, so that no import stops half-way for want of a day.
+    # Check all files first, so that no import stops half-way because a day is missing.
     for file in files:
         _require_days(source, file, options)
     shared = ambiguous_names(files)

@@ -1,7 +1,7 @@
-"""Streams JSON, so that a huge or damaged file still yields everything before the damage.
+"""Streams JSON. So a huge or damaged file still yields everything before the damage.
 
 The C parser emits events. Only the containers of a `JsonShape` are walked into; their values are built as Python
-objects. The bytes are repaired first (one fault would lose the rest of the file): invalid UTF-8 and lone
+objects. The bytes are repaired first, because one fault would lose the rest of the file: invalid UTF-8 and lone
 surrogates become U+FFFD, control characters become spaces.
 """
 
@@ -24,7 +24,7 @@ JsonPath = tuple[str, ...]
 JsonShape = Mapping[JsonPath, Literal["object", "list", "any"]]
 #: The path element for list items.
 ITEM = "[]"
-#: Maximum nesting of a value; more would exhaust the stack of a serialiser.
+#: The maximum nesting of a value. Deeper nesting would exhaust the stack of a serialiser.
 MAX_DEPTH = 60
 #: The bytes read to recognise a file.
 PEEK_BYTES = 2**16
@@ -40,7 +40,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-#: A surrogate pair, a lone surrogate, or another escape; an escaped backslash starts none.
+#: A surrogate pair, a lone surrogate, or another escape. An escaped backslash begins no escape.
 _ESCAPE = lazy_pattern(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -52,7 +52,7 @@ _CONTROLS = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 2
 
 
 class JsonStep(NamedTuple):
-    """An event while a document is read: a container opened, a value read, or a fault found."""
+    """An event while a document is read: a container was opened, a value was read, or a fault was found."""
 
     kind: Literal["opened", "value", "fault"]
     #: The path of the opened container, or of the container of the value.
@@ -61,7 +61,7 @@ class JsonStep(NamedTuple):
     key: str
     #: The number of a value in a list, from 1.
     number: int
-    #: The value; for a fault its reason and detail.
+    #: The value. For a fault, its reason and detail.
     value: Any
 
 
@@ -116,7 +116,7 @@ def _is_escaped(text: str, place: int) -> bool:
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """Return JSON with U+FFFD for lone surrogates, which cannot be stored."""
+    """Return JSON with U+FFFD in place of lone surrogates, which cannot be stored."""
     if _SURROGATE.search(text) is None:
         return text
     return _ESCAPE.sub(lambda escape: "\\ufffd" if escape["half"] else escape[0], text)
@@ -130,9 +130,9 @@ def _with_encoding(data: bytes) -> tuple[bytes, str]:
 
 
 def walk(stream: IO[bytes], spine: JsonShape) -> Iterator[JsonStep]:
-    """Yield the steps through the containers of `spine`; a fault is the last step."""
+    """Yield the steps through the containers of `spine`. A fault is the last step."""
     try:
-        # Floats are also safe: with Decimal, a huge number can block the interpreter.
+        # Floats are also safe. With Decimal, a huge number can block the interpreter.
         yield from _steps(iter(ijson.basic_parse(_Utf8Stream(stream), use_float=True)), spine)
     except ijson.JSONError as error:
         message = str(error).strip().removeprefix("b'").removeprefix('b"')
@@ -173,7 +173,7 @@ def _current_path(frames: list[_Frame]) -> tuple[JsonPath, str, int]:
 
 
 def _build_value(event: str, value: Any, events: Iterator[tuple[str, Any]]) -> Any:
-    """Return the value that starts with this event, consuming its events."""
+    """Return the value that begins with this event. Its events are consumed."""
     if event not in _START_EVENTS:
         return value
     top = _empty(event)
@@ -225,14 +225,14 @@ def skipped_fault(step: JsonStep, file: str) -> SkippedRecord:
 class FileStart:
     """The beginning of a JSON file."""
 
-    #: Members of the root object; a long list is cut.
+    #: The members of the root object. A long list is cut.
     members: Mapping[str, Any]
     #: The first items of a root list.
     items: tuple[Any, ...]
 
 
 def peek(source: ExportFiles, file: str) -> FileStart:
-    """Return the beginning of a file; nothing if it is not JSON."""
+    """Return the beginning of a file; nothing if the file is not JSON."""
     members: dict[str, Any] = {}
     items: list[Any] = []
     try:
@@ -268,7 +268,7 @@ def has_export(source: ExportFiles, looks: Callable[[FileStart], bool]) -> bool:
 
 
 def _json_files(source: ExportFiles) -> list[str]:
-    """Return the JSON files, by depth; a single file may have any name."""
+    """Return the JSON files, by depth. A single file may have any name."""
     if len(source.files) == 1:
         return list(source.files)
     files = [file for file in source.files if file.lower().endswith(".json")]
@@ -280,7 +280,7 @@ def json_exports(
 ) -> tuple[list[str], list[SkippedRecord]]:
     """Return the export files, and a record for each other JSON file at their level or above.
 
-    Only the shallowest level with an export is read: deeper files were sent by users, who may fake an export.
+    Only the shallowest level with an export is read, because users sent the deeper files and may fake an export.
     """
     exports: list[str] = []
     skipped: list[SkippedRecord] = []

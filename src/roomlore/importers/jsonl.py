@@ -1,6 +1,6 @@
 """Imports `roomlore.message/1`, our own format: one JSON object per line.
 
-`docs/jsonl.md` is its reference. If a line does not say who may read it, the narrower visibility applies.
+`docs/jsonl.md` is the reference of the format. If a line does not say who may read it, the narrower visibility applies.
 """
 
 import json
@@ -55,14 +55,14 @@ MESSAGE_KEYS = frozenset({
 ROOM_KEYS = frozenset({"id", "name", "kind", "visibility", "topic", "members", "workspace", "category"})
 PARTICIPANT_KEYS = frozenset({"id", "name", "kind", "persona", "bridged"})
 MEMBER_KEYS = PARTICIPANT_KEYS | {"joined_at", "left_at"}
-#: Keys that limit visibility: ignoring a misspelt one would open the message.
+#: Keys that limit visibility. If a misspelt key were ignored, the message would be open.
 _VISIBILITY_KEYS = ("visibility", "members", "audience", "kind", "deleted", "left_at")
 _UNKNOWN_KEY_REASON = "unknown field"
 _MAX_KEYS, _MAX_KEY_LENGTH = 10, 60
 
 
 def unknown_keys(record: Mapping[str, Any]) -> list[str]:
-    """Return the unknown keys of a record and its parts; `metadata` may hold any."""
+    """Return the unknown keys of a record and its parts. `metadata` may have any keys."""
     found = set(_unknown_in(record, MESSAGE_KEYS, ""))
     found.update(_unknown_in(record.get("author"), PARTICIPANT_KEYS, "author."))
     for participant in as_list(record.get("audience")):
@@ -109,7 +109,7 @@ _SUFFIXES = (".jsonl", ".ndjson", ".json", ".txt")
 
 @dataclass(slots=True)
 class _KnownRooms:
-    """The rooms of earlier lines: later lines may state only the id."""
+    """The rooms of earlier lines. Later lines may state only the id of such a room."""
 
     rooms: dict[tuple[str, str], IncomingRoom] = field(default_factory=dict[tuple[str, str], IncomingRoom])
     #: Unknown keys that were reported.
@@ -153,7 +153,7 @@ def _line(file: str, line: TextLine, declared: _KnownRooms) -> Iterator[ParsedIt
     yield item
     new_keys = [key for key in _unknown(value) if key not in declared.unknown]
     if new_keys and not isinstance(item, SkippedRecord):
-        # Report each key once.
+        # Each key is reported once.
         declared.unknown.update(new_keys)
         yield skipped_keys(new_keys, where)
 
@@ -163,7 +163,7 @@ def _unknown(value: Any) -> list[str]:
 
 
 def read_record(value: Any, *, where: str, order: int) -> tuple[ParsedItem, list[str]]:
-    """Return the message of one object, or why it is skipped, and its unknown keys.
+    """Return the message of one object, or the reason why it is skipped, and the object's unknown keys.
 
     `order` is its position among messages with the same time.
     """
@@ -273,7 +273,7 @@ def _flag(fields: Fields, key: str) -> bool:
 
 
 def _kind(fields: Fields) -> tuple[MessageKind, tuple[IncomingAuthor, ...]]:
-    """Return the kind, and the audience of a whisper; a message with an audience is a whisper."""
+    """Return the kind, and the audience of a whisper. A message with an audience is a whisper."""
     kind = text_field(fields, "kind") or "message"
     if kind not in get_args(MessageKind):
         raise MalformedRecord("unknown message kind")

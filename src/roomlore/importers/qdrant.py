@@ -1,8 +1,8 @@
 """Imports chat memories from Qdrant points: scroll responses, a list, or one point per line.
 
-A message and its answer are two points or one; both give the same two messages, with the answer one millisecond
-later as a reply. Points have no order, and their ids are their own. So the id of a message is derived from time,
-side, partner and text.
+A message and its answer are two points or one point. Both forms give the same two messages. The answer is a reply and
+one millisecond later. Points have no order, and their ids are not ids of messages. So the id of a message is derived
+from time, side, partner and text.
 """
 
 import hashlib
@@ -65,7 +65,7 @@ _LONGEST_POINT_ID = 64
 _TALK = frozenset({"", "conversation"})
 #: Keys of a pair that belong to only one of its messages.
 _QUESTION_KEYS, _ANSWER_KEYS = frozenset({"content", "user_message"}), frozenset({"bot_response"})
-#: Larger Unix times are milliseconds (in seconds: year 5138).
+#: Larger Unix times are in milliseconds (in seconds, they would be after the year 5138).
 _MILLISECONDS_FROM = 10**11
 
 
@@ -87,7 +87,7 @@ class PointMessage:
     #: The platform's ids of the message and of its parent.
     native_id: str = ""
     native_reply: str = ""
-    #: For the answer of a pair: the question.
+    #: For the answer of a pair, the question.
     answers: str = ""
     #: The id of the point of a pair.
     pair: str = ""
@@ -114,7 +114,7 @@ def is_chat_point(value: Any) -> bool:
 
 
 def point_messages(point: Fields, *, bot: str, where: str) -> Iterator[PointMessage]:
-    """Yield the messages of a point; `bot` is the default name of the bot. Raises MalformedRecord."""
+    """Yield the messages of a point. `bot` is the default name of the bot. Raises MalformedRecord."""
     payload = object_field(point, "payload")
     if not payload:
         raise MalformedRecord("no payload")
@@ -175,7 +175,7 @@ def _question_and_answer(point: Fields, fields: Fields, *, bot: str, where: str)
             native_id="",
             native_reply="",
             answers=question_message.external_id if question else "",
-            # Erasing one message must not leave its text with the other.
+            # If one message of the pair is erased, its text must not stay with the other message.
             raw=_raw(point, _QUESTION_KEYS),
         )
 
@@ -223,7 +223,7 @@ def _human_author(fields: Fields) -> IncomingAuthor:
 
 
 def _bot_author(fields: Fields, otherwise: str, *, is_author: bool) -> IncomingAuthor:
-    """Return the bot as the author; only if `is_author` is set, the author fields describe the bot."""
+    """Return the bot as the author. The author fields describe the bot only if `is_author` is set."""
     name = first_text(fields, "bot_name", "character_name", *(["author_name"] if is_author else []))
     account = (_id(fields, "author_id") if is_author else "") or _id(fields, "bot_id")
     account = account or checked_id(name or otherwise, "the bot's name")
@@ -251,7 +251,7 @@ def _sent(fields: Fields) -> tuple[datetime, TimestampPrecision, bool]:
         raise MalformedRecord("no time", f"timestamp is {json_type(value)}")
     in_seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
     seconds, part = divmod(in_seconds, 1)
-    # Round: fractions are not exact to the microsecond, and a millisecond separates question and answer.
+    # The time is rounded: fractions are not exact to the microsecond, and a millisecond separates question and answer.
     return unix_time(int(seconds), microseconds=round(part * 1000) * 1000), "ms", False
 
 
@@ -285,7 +285,7 @@ _SAFE_ID = lazy_pattern(r"[\w-]{1,64}")
 class _Survey:
     """The result of the first pass: questions and speakers."""
 
-    #: Ids of questions by room, person and time; an empty id if two questions share all three.
+    #: Ids of questions by room, person and time. The id is empty if two questions share all three.
     questions: dict[tuple[str, str, datetime], str] = field(
         default_factory=dict[tuple[str, str, datetime], str]
     )
@@ -307,7 +307,7 @@ class _Survey:
             self.questions[place] = said.external_id if is_one else ""
 
     def parent_of(self, said: PointMessage) -> str | None:
-        """Return the parent: as stated, else the only question one millisecond before."""
+        """Return the parent: the stated parent, or else the only question one millisecond before."""
         stated = said.answers or self.ids.get((said.room, said.native_reply), "")
         if stated or said.side == "asked":
             return stated if stated != said.external_id and stated else None
@@ -436,7 +436,7 @@ def _with_place(steps: Iterator[JsonStep], where: str) -> Iterator[tuple[str, An
 
 
 def _point_label(value: Any) -> str:
-    """Return the id of a point for reports, if it is safe."""
+    """Return the id of a point for reports, if the id is safe."""
     given = cast("Fields", value).get("id") if isinstance(value, dict) else None
     if isinstance(given, bool) or not isinstance(given, str | int):
         return ""
@@ -444,7 +444,7 @@ def _point_label(value: Any) -> str:
 
 
 def _points(steps: Iterator[JsonStep]) -> Iterator[tuple[JsonStep | None, Any]]:
-    """Yield the points of a walk, and its fault."""
+    """Yield the points of a walk. A fault of the walk is yielded, too."""
     root: dict[str, Any] = {}
     is_page = False
     for step in steps:

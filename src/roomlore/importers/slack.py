@@ -1,7 +1,7 @@
 """Imports a Slack workspace export, as a folder or a zip.
 
-Pitfalls: `ts` is an id, not a float; being in a thread is not a reply; one bot id may be a bridge for many people;
-folders are named after channels, and the lists of rooms and accounts are incomplete.
+Pitfalls: `ts` is an id, not a float. Being in a thread is not a reply. One bot id may be a bridge for many people.
+Folders are named after channels, and the lists of rooms and accounts are incomplete.
 """
 
 import re
@@ -52,7 +52,7 @@ _DIRECT_ID = lazy_pattern(r"D[A-Z0-9]{8,}")
 _INTEGRATION = lazy_pattern(r"/services/(?P<bot>B[A-Z0-9]+)\|(?P<name>[^<>|]+)>")
 #: "Harbour Works Slack export Jan 1 2024 - Feb 2 2024.zip".
 _EXPORT_NAME_MARK = " Slack export "
-#: Slack's own account, which no list contains.
+#: Slack's own account. No list contains it.
 SLACKBOT = "USLACKBOT"
 LIST_SPINE: JsonShape = {(): "list"}
 _LISTS: Mapping[str, tuple[RoomKind, bool]] = {
@@ -68,7 +68,7 @@ class Workspace:
     """The contents of the lists of an export."""
 
     folders: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    #: From the name of the export file, if it is Slack's.
+    #: The workspace's name, from the name of the export file, if Slack has named the file.
     name: str = ""
     users: dict[str, Fields] = field(default_factory=dict[str, Fields])
     apps: dict[str, str] = field(default_factory=dict[str, str])
@@ -110,7 +110,7 @@ def open_workspace(source: ExportFiles) -> Workspace:
 
 
 def day_files(source: ExportFiles) -> dict[str, list[str]]:
-    """Return the day files of each room; other files are no messages."""
+    """Return the day files of each room. Other files contain no messages."""
     folders: dict[str, list[str]] = {}
     root = _export_root(source)
     for file in source.files:
@@ -121,7 +121,7 @@ def day_files(source: ExportFiles) -> dict[str, list[str]]:
 
 
 def _export_root(source: ExportFiles) -> str:
-    """Return the root folder: that of the lists, else the shallowest one with room folders."""
+    """Return the root folder: the folder of the lists, or else the shallowest folder with room folders."""
     lists = [file for file in source.files if file.rpartition("/")[2] in {"channels.json", "users.json"}]
     days = [
         file.rsplit("/", 2)[0] if file.count("/") > 1 else ""
@@ -196,7 +196,7 @@ def _add_room(space: Workspace, record: Fields, listed: tuple[RoomKind, bool]) -
 
 
 def unlisted_room(space: Workspace, folder: str) -> IncomingRoom:
-    """Return the room of an unlisted folder, without members; it may be private."""
+    """Return the room of an unlisted folder, without members. The room may be private."""
     kind: RoomKind | None = None
     if folder.startswith("mpdm-"):
         kind = "group_dm"
@@ -212,7 +212,7 @@ def unlisted_room(space: Workspace, folder: str) -> IncomingRoom:
 
 
 def record_integration(space: Workspace, fields: Fields) -> None:
-    """Record the name of a bot from its arrival message; old exports state the name nowhere else."""
+    """Record the name of a bot from its arrival message. Old exports state the name nowhere else."""
     match = _INTEGRATION.search(first_text(fields, "text"))
     if match and match["bot"] == first_text(fields, "bot_id"):
         space.apps.setdefault(match["bot"], match["name"])
@@ -253,7 +253,7 @@ def mentions(text: str) -> list[str]:
 
 
 def _unescape(text: str) -> str:
-    # In one pass: "&amp;lt;" is a typed "&lt;", not "<".
+    # All tokens are replaced in one pass, because "&amp;lt;" is a typed "&lt;", not "<".
     return _ENTITY.sub(lambda entity: _CHARACTERS[entity[1]], text)
 
 
@@ -279,14 +279,14 @@ def _special_token(target: str, label: str) -> str:
     return name if name.startswith("@") else "@" + name
 
 
-#: Text files, whose beginning the export repeats.
+#: Text files. The export repeats their beginning.
 _TEXT_FILE_MODES = frozenset({"snippet", "post", "space", "email"})
 #: Maximum nesting of rich text.
 _MAX_DEPTH = 8
 
 
 def own_text(fields: Fields, names: NameResolver) -> str:
-    """Return the message text; if it is empty, as in many app messages, return the text of the blocks."""
+    """Return the message text. If it is empty, as in many app messages, return the text of the blocks."""
     written = text_field(fields, "text")
     return render(written, names) if written else "\n".join(_block_texts(fields, names))
 
@@ -312,7 +312,7 @@ def _files(fields: Fields) -> Iterator[dict[str, Any]]:
 
 
 def _app_cards(fields: Fields, names: NameResolver) -> Iterator[dict[str, Any]]:
-    """Yield previews, app cards and shared messages; they may quote others, so they never become the body."""
+    """Yield previews, app cards and shared messages. They may quote others, so they never become the body."""
     for item in object_list(fields, "attachments"):
         blocks = "\n".join(_block_texts(item, names))
         text = first_text(item, "text") or blocks
@@ -341,7 +341,7 @@ def _blocks(fields: Fields, names: NameResolver) -> Iterator[dict[str, Any]]:
     written = text_field(fields, "text")
     flat_text = " ".join(render(written, names).split())
     extra = [line for line in _block_texts(fields, names) if " ".join(line.split()) not in flat_text]
-    # Rich text is typed by people, and the message text repeats it.
+    # People type rich text, and the message text repeats it.
     if written and extra and any(item.get("type") != "rich_text" for item in object_list(fields, "blocks")):
         yield {"type": "blocks", "text": "\n".join(extra)}
 
@@ -368,7 +368,7 @@ def _item_texts(item: Fields, names: NameResolver) -> list[str]:
 
 
 def _plain_text(item: Fields, names: NameResolver) -> str:
-    """Return a text object as words; only `mrkdwn` has tokens."""
+    """Return a text object as words. Only `mrkdwn` has tokens."""
     inner = as_object(item.get("text"))
     if inner is not None:
         return _plain_text(inner, names) if "text" in inner and as_object(inner["text"]) is None else ""
@@ -377,7 +377,7 @@ def _plain_text(item: Fields, names: NameResolver) -> str:
 
 
 def _rich_text(item: Fields, names: NameResolver, depth: int) -> Iterator[str]:
-    """Yield the pieces of rich text; lists and quotes are separate lines."""
+    """Yield the pieces of rich text. Lists and quotes are separate lines."""
     for inner in (
         piece for element in as_list(item.get("elements")) if (piece := as_object(element)) is not None
     ):
@@ -409,7 +409,7 @@ def _as_quote(text: str) -> str:
 
 
 _TIMESTAMP = lazy_pattern(r"(\d{1,12})(?:\.(\d{1,6}))?", re.ASCII)
-#: Subtypes with text by a person or bot; all others are system messages.
+#: Subtypes whose text comes from a person or bot. Messages of all other subtypes are system messages.
 _TEXT_SUBTYPES = frozenset({
     "", "assistant_app_thread", "bot_message", "file_comment", "file_mention", "file_share", "me_message",
     "reply_broadcast", "thread_broadcast", "tombstone",
@@ -418,7 +418,7 @@ _BROADCASTS = frozenset({"reply_broadcast", "thread_broadcast"})
 _BRIDGE = lazy_pattern(
     r"\b(bridge|matterbridge|matrix|irc|xmpp|gitter|discord|telegram|mattermost|zulip)\b", re.IGNORECASE
 )
-#: An app that posts under at least this many names with distinct pictures is taken for a bridge.
+#: If an app posts under at least this many names with distinct pictures, it is taken for a bridge.
 _BRIDGED_NAMES = 3
 
 
@@ -430,7 +430,7 @@ class _BotNames:
     names: dict[str, str] = field(default_factory=dict[str, str])
 
     def bridges(self, bot: str, persona: str) -> bool:
-        """Return whether a bot id is a bridge: by its name, or because each persona has its own picture."""
+        """Return whether a bot id is a bridge. Its name says so, or each persona has its own picture."""
         name = self.names.get(bot, "")
         if persona.casefold() == name.casefold():
             return False
@@ -502,7 +502,7 @@ def _repeated(value: Any, broadcasts: set[str]) -> bool:
 
 
 def _survey_apps(source: ExportFiles, space: Workspace) -> _BotNames:
-    """Return the speakers behind bot accounts; only files that mention a bot are parsed."""
+    """Return the speakers behind bot accounts. Only files that mention a bot are parsed."""
     apps = _BotNames()
     for fields in _records_holding(
         source, [file for files in space.folders.values() for file in files], b'"bot_id"'
@@ -569,14 +569,14 @@ def _author(fields: Fields, reading: _ReadContext) -> IncomingAuthor:
         return _app(fields, reading, bot)
     if user:
         author = reading.workspace.user(checked_id(user, "user"), _name_at_time(fields))
-        # An unlisted account that an app posts for may be a person's or the app's own.
+        # If an app posts for an unlisted account, the account may be a person's or the app's own.
         is_ambiguous = bot and user not in reading.workspace.users and user != SLACKBOT
         return IncomingAuthor(account_id=user, name=author.name, kind="agent") if is_ambiguous else author
     commenter = first_text(object_field(fields, "comment"), "user")
     if commenter:
         return reading.workspace.user(checked_id(commenter, "comment.user"))
     if persona:
-        # An old incoming webhook, from before bots had ids.
+        # An old incoming webhook, from the time before bots had ids.
         return IncomingAuthor(
             account_id=first_text(fields, "app_id") or "webhook",
             name=persona,
@@ -641,7 +641,7 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, _ReadContext]) -> Inco
 
 
 def _moment(ts: str) -> datetime:
-    """Return the time in an id, exact to the microsecond."""
+    """Return the time in an id. It is exact to the microsecond."""
     match = _TIMESTAMP.fullmatch(ts)
     if match is None:
         raise MalformedRecord("no time", "ts is not a time")

@@ -1,7 +1,8 @@
 """Imports Telegram Desktop's `result.json`: one chat, or a full export.
 
-Pitfalls: text is a string or a list; message ids are unique only in a chat; chats of different types may share a
-number; bots are not marked; older files have only local times; forwarded text is not the forwarder's.
+Pitfalls: text is a string or a list. Message ids are unique only in a chat. Chats of different types may share a
+number. Bots are not marked. Older files have only local times. Forwarded text is not the text of the person who
+forwards it.
 """
 
 import hashlib
@@ -71,12 +72,12 @@ _MEDIA_KINDS = {
 
 
 def is_forward(fields: Fields) -> bool:
-    """Return whether a message forwards another one; then it has no text of its own."""
+    """Return whether a message forwards another one. A forwarding message has no text of its own."""
     return "forwarded_from" in fields and fields.get("type") != "service"
 
 
 def text_of(fields: Fields) -> str:
-    """Return the text; for a service message the event, for a poll the question."""
+    """Return the text. For a service message, this is the event; for a poll, the question."""
     text = "".join(_text_pieces(fields))
     if text:
         return text
@@ -112,7 +113,7 @@ def _service_line(fields: Fields) -> str:
 
 
 def mentions(fields: Fields) -> list[str]:
-    """Return the accounts mentioned by id; plain @names are text."""
+    """Return the accounts that are mentioned by id. Plain @names are text."""
     if is_forward(fields):
         return []
     found = [
@@ -197,7 +198,7 @@ def _is_degree(value: Any) -> bool:
 
 
 def _file_of(fields: Fields, key: str, size: str) -> dict[str, Any]:
-    """Return name, path and size; a file that was not exported is a sentence in brackets."""
+    """Return name, path and size. If the file was not exported, the path is a sentence in brackets."""
     path = first_text(fields, key)
     missing = path.startswith("(")
     name = first_text(fields, "file_name") if key == "file" else ""
@@ -264,7 +265,7 @@ class _Chat:
     authors: dict[tuple[str, str], IncomingAuthor] = field(
         default_factory=dict[tuple[str, str], IncomingAuthor]
     )
-    #: Counts messages without id that look the same.
+    #: Counts messages that have no id and look the same.
     repeats: Counter[str] = field(default_factory=Counter[str])
 
 
@@ -348,7 +349,7 @@ def _file(
 
 
 def _chat_label(step: JsonStep) -> str:
-    """Return the number of a chat as its label: its name is private."""
+    """Return the number of a chat as its label, because its name is private."""
     return f" {'left chat' if step.place[:1] == ('left_chats',) else 'chat'} {step.number}"
 
 
@@ -365,7 +366,7 @@ def _misplaced(step: JsonStep, file: str) -> Iterator[SkippedRecord]:
 
 
 def _room_id(head: Fields, file: str) -> str:
-    """Return the id with the prefix of its type: numbers repeat across types."""
+    """Return the id with the prefix of its type, because chats of different types may have the same number."""
     _, prefix = _ROOM_KINDS.get(str(head.get("type")), ("channel", ""))
     number = integer_field(head, "id")
     if number is not None:
@@ -375,7 +376,7 @@ def _room_id(head: Fields, file: str) -> str:
 
 def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoom:
     type_ = str(head.get("type"))
-    # A chat of unknown type may be private: only its authors may read it.
+    # A chat of unknown type may be private, so only its authors may read it.
     kind = _ROOM_KINDS[type_][0] if type_ in _ROOM_KINDS else None
     name = first_text(head, "name") or (
         "Saved messages" if type_ == "saved_messages" else PurePosixPath(file).stem
@@ -411,7 +412,7 @@ def _author(fields: Fields) -> IncomingAuthor:
         account = _old_account(account)
     if not account and not name:
         raise MalformedRecord("no author")
-    # Without an id, the name identifies the author; the prefix prevents clashes with "user1".
+    # Without an id, the name identifies the author. The prefix prevents clashes with ids such as "user1".
     return IncomingAuthor(
         account_id=checked_id(account or f"name:{name}", "from_id"),
         name=name or "Deleted Account",

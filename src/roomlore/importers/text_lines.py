@@ -1,4 +1,4 @@
-"""Reads text files line by line, even huge, damaged or binary ones."""
+"""Reads text files line by line, even if they are huge, damaged or binary."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from roomlore.domain.incoming import SkippedRecord
 from roomlore.domain.ports import ExportFiles
 
-#: The maximum length of a line; no message comes near.
+#: The maximum length of a line. No message comes near it.
 MAX_LINE_BYTES = 16 * 2**20
 _UTF8_MARK = b"\xef\xbb\xbf"
 
@@ -20,7 +20,7 @@ class TextLine:
 
 
 def read_lines(source: ExportFiles, file: str) -> Iterator[TextLine | SkippedRecord]:
-    """Yield the lines of a file, with invalid UTF-8 replaced; a read error ends it."""
+    """Yield the lines of a file, with invalid UTF-8 replaced. A read error ends the file."""
     number = 0
     try:
         with source.open(file) as stream:
@@ -41,7 +41,7 @@ def read_lines(source: ExportFiles, file: str) -> Iterator[TextLine | SkippedRec
 def matches_format(
     source: ExportFiles, file: str, fits: Callable[[ExportFiles, str], bool]
 ) -> bool | SkippedRecord:
-    """Return whether a file has a format; a SkippedRecord if the file is unreadable."""
+    """Return whether a file has a format. If the file is unreadable, return a SkippedRecord."""
     try:
         return fits(source, file)
     except OSError as error:
@@ -61,7 +61,7 @@ def unreadable(where: str, error: OSError) -> SkippedRecord:
 def matching_files(
     source: ExportFiles, fits: Callable[[ExportFiles, str], bool]
 ) -> tuple[list[str], list[SkippedRecord]]:
-    """Return the files of a format, and a record for each unreadable one; a single file is always taken."""
+    """Return the files of a format, and a record for each unreadable file. A single file is always taken."""
     if len(source.files) == 1:
         return list(source.files), []
     verdicts = {file: matches_format(source, file, fits) for file in source.files}

@@ -1,8 +1,7 @@
-"""One incoming message becomes one row, once.
+"""Turns each incoming message into one row, once.
 
-A batch is one transaction: rooms and authors, messages, versions, audiences, reply edges, counts, and the
-work that follows from them. Accepting the same records again, in any order and from any number of
-writers, changes nothing.
+A batch is one transaction: rooms and authors, messages, versions, audiences, reply edges, counts, and the work that
+follows from them. Accepting the same records again, in any order and from any number of writers, changes nothing.
 """
 
 from collections import defaultdict
@@ -60,16 +59,16 @@ async def adopt_platform_ids(
     same: dict[tuple[RoomId, str], MessageId] = {}
     for one in said:
         if is_version(one, told[one.id], persons):
-            # Two accounts of one person may state the same client id, for one message of the platform.
+            # Two accounts of one person may state the same client id for one message of the platform.
             same.setdefault((one.room_id, one.stated_id), one.id)
     if same:
         await client_ids.adopt_platform_ids(conn, org_id, list(same.values()))
         await noted.append(conn, org_id, "message.revised", list(same.values()))
 
 
-#: Fast, without checks: the input is already clean.
+#: A fast constructor without checks, because the input is already clean.
 JSON = msgspec.json.Encoder()
-#: Characters per transaction: PostgreSQL refuses a statement of one gigabyte.
+#: The maximum number of characters per transaction, because PostgreSQL refuses a statement of one gigabyte.
 MAX_CHANGE_BYTES = 200_000_000
 #: Room and external id of a message.
 Key = tuple[RoomId, str]
@@ -100,10 +99,10 @@ async def accept(
 ) -> IngestResult:
     """Store a batch of clean records and enqueue the follow-up work; reject erased content.
 
-    `listened` holds earlier screening results. Texts without one are screened inside the transaction, while other
-    writers wait for its rooms. Raises BadInput if the batch is too large for one transaction.
+    `listened` contains earlier screening results. Texts without a result are screened inside the transaction, while
+    other writers wait for its rooms. Raises BadInput if the batch is too large for one transaction.
     """
-    # A separate statement, so that the next one sees finished erasures.
+    # This is a separate statement, so that the next statement sees finished erasures.
     await erasure_guard.lock_shared(conn, org_id)
     staying, skipped = await erasure_filter.reject_erased(conn, org_id, batch, now=received_at)
     accepted = await _accept(conn, org_id, staying, received_at=received_at, listened=listened)
@@ -135,7 +134,7 @@ async def _accept(
         if key not in added or message is not first[key]
     ]
     if added:
-        # Before the comparison: versions of a whisper need its audience.
+        # This comes before the comparison, because versions of a whisper need the whisper's audience.
         await _add_dependents(conn, org_id, fresh, names)
     ids, changes, left_out = await _compare(conn, org_id, again, names)
     ids.update(added)
@@ -143,7 +142,7 @@ async def _accept(
     await _add_replies(conn, org_id, versions, names)
     await _change(conn, org_id, changes, redacted_at=received_at)
     await participants.update_participants(conn, org_id, batch, fresh, names=names)
-    # After memberships are stored: before that, a new room seems to have no members.
+    # This comes after memberships are stored. Before that, a new room seems to have no members.
     if added and await injections.enqueue_added(conn, org_id):
         await work_queue.wake(conn, "inject")
     rooms = {room_id for room_id, _ in keys}
@@ -166,7 +165,7 @@ async def _add_messages(
 ) -> dict[Key, MessageId]:
     # All writers insert in the same order, which prevents deadlocks.
     keys = sorted(first, key=_message_order)
-    # Ids follow the order of the messages, not of the room ids.
+    # Ids follow the order of the messages, not the order of the room ids.
     ids = {key: MessageId(uuid7()) for key in first}
     rows = [_row(ids[key], key, first[key], names=names, received_at=received_at) for key in keys]
     _check_size(text for row in rows for text in (row.body, row.raw, row.metadata))
@@ -247,7 +246,7 @@ async def _add_dependents(
 async def _add_replies(
     conn: Connection, org_id: OrgId, again: Sequence[tuple[MessageId, IncomingMessage]], names: ResolvedNames
 ) -> None:
-    """Add reply edges that later versions state; an edge that exists stays unchanged."""
+    """Add reply edges that later versions state. An edge that exists stays unchanged."""
     replies = [reply for message_id, message in again for reply in _replies(message_id, message, names)]
     if replies:
         added = await messages.add_replies(conn, org_id, replies)
@@ -256,7 +255,7 @@ async def _add_replies(
 
 
 def needs_embedding(message: IncomingMessage) -> bool:
-    """Return whether a message gets a vector: neither system messages nor injections do."""
+    """Return whether a message gets a vector. System messages and injections get none."""
     return message.kind in {"message", "whisper"} and bool(message.body.strip())
 
 
@@ -272,7 +271,7 @@ def _replies(message_id: MessageId, message: IncomingMessage, names: ResolvedNam
 async def _compare(
     conn: Connection, org_id: OrgId, again: Sequence[tuple[Key, IncomingMessage]], names: ResolvedNames
 ) -> tuple[dict[Key, MessageId], list[MessageChange], set[int]]:
-    """Compare later versions with the stored ones; return ids, changes, and the Python `id` of skipped records."""
+    """Compare later versions with the stored versions. Return ids, changes, and the Python `id` of skipped records."""
     if not again:
         return {}, [], set()
     again_by_key: dict[Key, list[AttributedMessage]] = defaultdict(list)
@@ -301,7 +300,7 @@ async def _compare(
 async def _change(
     conn: Connection, org_id: OrgId, changes: Sequence[MessageChange], *, redacted_at: datetime
 ) -> None:
-    # First, so that no worker writes results for the old versions.
+    # This comes first, so that no worker writes results for the old versions.
     changed = [change.message_id for change in changes if _has_new_text(change)]
     await _mark_dirty(conn, org_id, changed)
     if changed:
@@ -337,7 +336,7 @@ async def _change(
 def _new_texts(
     fresh: Mapping[MessageId, IncomingMessage], changes: Sequence[MessageChange]
 ) -> dict[MessageId, str]:
-    """Return messages with new text: it may state privacy requests."""
+    """Return messages with a new text, which may state privacy requests."""
     bodies = {message_id: message.body for message_id, message in fresh.items()}
     return bodies | {
         change.message_id: change.current.body for change in changes if change.current is not None
@@ -356,7 +355,7 @@ async def _mark_dirty(conn: Connection, org_id: OrgId, ids: Collection[MessageId
 async def _reembed(
     conn: Connection, org_id: OrgId, revised: Sequence[tuple[MessageId, IncomingMessage]]
 ) -> None:
-    # Tasks first, then vectors: a worker that is writing a vector holds the row of its task.
+    # Tasks come first, then vectors: a worker that is writing a vector holds the row of its task.
     silent = [message_id for message_id, message in revised if not needs_embedding(message)]
     if silent:
         await work_queue.drop(conn, org_id, "embed", silent)
@@ -380,7 +379,7 @@ def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
 
 
 async def redact(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime) -> int:
-    """Remove the content of messages and everything derived from it; return how many had content."""
+    """Remove the content of messages and everything derived from it; return how many messages had content."""
     await erasure.drop_derived(conn, org_id, ids)
     count = await messages.redact_messages(conn, org_id, ids, redacted_at=redacted_at)
     if count:

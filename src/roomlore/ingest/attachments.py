@@ -1,7 +1,7 @@
-"""Writes the attachments of a message below its text: embeds, forwards, files, polls, stickers and the like.
+"""Writes the attachments of a message below its text: embeds, forwards, files, polls, stickers and so on.
 
 Each attachment becomes quoted lines that start with a label: `> [forwarded from Ben] the tide is late`. So it is
-searched and shown like any text. Like any quotation, it is not taken for its author's own words.
+searched and shown like any text. Like any quotation, it does not count as the author's own words.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,17 +9,17 @@ from typing import Any, cast
 
 from roomlore.domain.rendering import QUOTE_PREFIX, without_trailing_quotes
 
-#: The maximum length of all parts of a message; the attachments keep everything.
+#: The maximum length of all attachment lines of a message. The stored attachments keep everything.
 MAX_LENGTH = 50_000
-#: Labels of some kinds; other kinds are their own label.
+#: Labels of some kinds. Each other kind is its own label.
 _LABELS = {"forward": "forwarded", "photo": "file"}
 _MAX_LABEL = 20
-#: Kinds whose address is shown; addresses of files contain keys.
+#: Kinds whose address is shown. Addresses of files are not shown, because they contain keys.
 _LINKED_KINDS = frozenset({"embed", "card", "forward"})
 
 
 def with_attachments(body: str, attachments: Sequence[Mapping[str, Any]]) -> str:
-    """Return the body with its attachments below; unchanged if they are there."""
+    """Return the body with its attachments below it; unchanged if the attachments are already in the body."""
     lines = list(_lines(without_trailing_quotes(body), attachments))
     if not lines:
         return body
@@ -44,7 +44,7 @@ def _lines(own: str, attachments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _repeats_body(one: str, part: Mapping[str, Any], own: str) -> bool:
-    """Return whether the body contains the part, such as a preview's address or a poll's question."""
+    """Return whether the body contains the part, for example a preview's address or a poll's question."""
     if part.get("type") == "forward":
         return False
     return one in own.splitlines() or (one == _first_line(part, "url") and one in own)

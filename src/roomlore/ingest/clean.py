@@ -1,6 +1,6 @@
-"""Makes a neutral record fit to be stored, or says why it cannot be.
+"""Makes a neutral record fit to be stored, or says why it cannot be stored.
 
-Nothing here looks at the database, so that a dry run and a real import report the same.
+Nothing here looks at the database, so a dry run and a real import report the same.
 """
 
 import json
@@ -28,30 +28,30 @@ from roomlore.domain.room_visibility import is_direct_stated_open
 from roomlore.ingest.attachments import with_attachments
 from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, remove_secrets
 
-#: Longer bodies are refused: no platform allows them.
+#: Longer bodies are refused. No platform allows them.
 MAX_BODY = 1_000_000
 MAX_NAME = 500
 #: Ids are index keys: two ids and a platform must fit into one entry, with four bytes per character.
 MAX_ID = 255
 MAX_PLATFORM = 100
 MAX_TOPIC = 10_000
-#: A larger foreign record is dropped; the message keeps its own fields.
+#: If a foreign record is larger, it is dropped. The message keeps its own fields.
 MAX_RAW = 4_000_000
-#: Foreign records nest a few levels; deeper ones are attacks.
+#: Foreign records nest a few levels. Deeper records are attacks.
 MAX_DEPTH = 40
 #: Larger integers cannot be written as JSON.
 MAX_INTEGER = 2**256
 MAX_ORDER = 2**63
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-#: Tolerance for our own clock: a current message must not be dropped.
+#: The tolerance for a wrong clock on our side, so that a current message is not dropped.
 MAX_CLOCK_SKEW = timedelta(days=366)
 TOO_FAR_AHEAD = "dated more than a year after the server's clock"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
-#: The shortest time from a message to its edit: with a coarse platform clock both may have the same time.
+#: The shortest time from a message to its edit. With a coarse platform clock, both may have the same time.
 TICK = timedelta(microseconds=1)
 #: PostgreSQL cannot store NUL and lone surrogates.
 UNSTORABLE = lazy_pattern("[\x00\ud800-\udfff]")
-#: Perhaps an integer of more than 256 bits: 77 digits in a row cover four multiples of 19, so checking every
+#: Detects a possible integer of more than 256 bits. 77 digits in a row cover four multiples of 19, so checking every
 #: 19th character rules out nearly all texts.
 MANY_DIGITS = lazy_pattern(r"[0-9]{77}")
 FEW_DIGITS, DIGITS_APART = lazy_pattern(r"[0-9]{4}"), 19
@@ -59,7 +59,7 @@ FEW_DIGITS, DIGITS_APART = lazy_pattern(r"[0-9]{4}"), 19
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 MESSAGE_KINDS = get_args(MessageKind)
 PARTICIPANT_KINDS = get_args(ParticipantKind)
-#: None: the platform does not state it.
+#: None means that the platform does not state it.
 ROOM_KINDS = (*get_args(RoomKind), None)
 VISIBILITIES = (*get_args(Visibility), None)
 PRECISIONS = get_args(TimestampPrecision)
@@ -73,7 +73,7 @@ class CleanRecord:
 
     message: IncomingMessage
     secrets_stripped: int
-    #: Characters of body and foreign record, to limit batches.
+    #: The characters of body and foreign record, to limit batches.
     size: int = field(default=0, compare=False)
 
 
@@ -85,7 +85,7 @@ class RoomCleaner:
         self._known: dict[str, tuple[IncomingRoom, IncomingRoom]] = {}
 
     def cleaned(self, room: IncomingRoom) -> IncomingRoom:
-        """Return the cleaned room; the same object while its description is unchanged."""
+        """Return the cleaned room. The same object is returned while the description of the room is unchanged."""
         known = self._known.get(room.external_id)
         if known is None or known[0] != room:
             known = self._known[room.external_id] = (room, self._make(room))
@@ -95,10 +95,10 @@ class RoomCleaner:
 def clean(
     message: IncomingMessage, *, now: datetime, rooms: RoomCleaner | None = None
 ) -> CleanRecord | SkippedRecord:
-    """Return the record without secrets and unstorable characters, or why it is skipped.
+    """Return the record without secrets and unstorable characters, or the reason why it is skipped.
 
-    A record may be at most a year later than `now`: clocks may be wrong. `rooms` caches the rooms of earlier
-    records.
+    The time of a record may be up to a year after `now`, because clocks may be wrong. `rooms` caches the rooms of
+    earlier records.
     """
     reason = _fault(message, now=now)
     scrubber = ValueCleaner()
@@ -211,7 +211,7 @@ def _raw(message: IncomingMessage, scrubber: ValueCleaner) -> Any:
     if size is not None:
         scrubber.size += size
         return message.raw
-    # Secrets that the foreign record repeats are not counted twice.
+    # Secrets that the foreign record repeats are not counted a second time.
     before, counted = scrubber.size, scrubber.count
     scrubber.count = 0
     raw = scrubber.value(message.raw)
@@ -255,7 +255,7 @@ def _fault(message: IncomingMessage, *, now: datetime) -> str | None:
 
 
 def _name_fault(message: IncomingMessage) -> str | None:
-    """Return what is wrong with an id. It is not repaired: another id would name somebody else."""
+    """Return what is wrong with an id. The id is not repaired, because another id would name somebody else."""
     for what, is_there in (
         ("message id", message.external_id),
         ("room", message.room.external_id),
@@ -286,7 +286,7 @@ def _id_fault(message: IncomingMessage) -> str | None:
     return None
 
 
-# Most ids repeat: rooms, accounts, parents.
+# Most ids are repeated: rooms, accounts, parents.
 @lru_cache(maxsize=65_536)
 def _name_flaw(name: str) -> str | None:
     if len(name) > MAX_ID:
@@ -324,12 +324,12 @@ def _time_fault(message: IncomingMessage, now: datetime) -> str | None:
 
 
 def _is_named(author: IncomingAuthor) -> bool:
-    """Return whether an author is identifiable; only the platform itself needs no account."""
+    """Return whether an author is identifiable. Only the platform itself needs no account."""
     return bool(author.account_id) or author.kind == "system"
 
 
 def _is_storable_author(author: IncomingAuthor) -> bool:
-    """Return whether an account of an audience can be stored; otherwise it gets no access."""
+    """Return whether an account of an audience can be stored. If it cannot, it gets no access."""
     names = (author.account_id, author.persona)
     return (
         author.kind in PARTICIPANT_KINDS
@@ -370,7 +370,7 @@ def _clean_member(member: IncomingMembership) -> IncomingMembership:
 
 
 def _is_possible(member: IncomingMembership) -> bool:
-    """Return whether a membership is valid; an invalid one gives no access."""
+    """Return whether a membership is valid. An invalid membership gives no access."""
     times = [time for time in (member.joined_at, member.left_at) if time is not None]
     if any(time.utcoffset() is None for time in times):
         return False

@@ -24,7 +24,7 @@ TOO_OLD_REASON = "older than its room keeps"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureFilter:
-    """The records of a batch to reject."""
+    """The records of a batch that must be rejected."""
 
     tombstones: set[MessageName] = field(default_factory=set[MessageName])
     #: Erased messages by the client ids that their authors stated.
@@ -43,7 +43,7 @@ class ErasureFilter:
     returned: frozenset[AccountName] = frozenset()
 
     def reason(self, message: IncomingMessage) -> str | None:
-        """Return why a message is rejected, or None."""
+        """Return why a message is rejected; None if it is not rejected."""
         room: RoomName = (message.platform, message.room.external_id)
         sent_at = message.sent_at
         if room in self.rooms:
@@ -62,7 +62,7 @@ class ErasureFilter:
         return TOO_OLD_REASON if room in self.kept_since and sent_at < self.kept_since[room] else None
 
     def is_erased(self, name: AccountName, message: IncomingMessage) -> bool:
-        """Return whether an account must be redacted from a message of somebody else."""
+        """Return whether an account must be redacted in a message of somebody else."""
         return name in self.accounts and (name not in self.returned or message.sent_at <= self.accounts[name])
 
     def _wrote_before(self, message: IncomingMessage) -> bool:
@@ -148,7 +148,10 @@ async def _returned_accounts(
     batch: Sequence[IncomingMessage],
     accounts: Mapping[AccountName, datetime],
 ) -> frozenset[AccountName]:
-    """Return the erased accounts that are active again: already stored again, or authors in this batch."""
+    """Return the erased accounts that are active again.
+
+    They are already stored again, or are authors in this batch.
+    """
     known = await directory.accounts_by_key(conn, org_id, list(accounts))
     speaking = {
         name
@@ -193,7 +196,7 @@ def _erased_aliases(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BatchRedactor:
-    """Redacts erased accounts from messages of others; shared rooms stay shared."""
+    """Redacts erased accounts in messages of other people. Rooms that messages share stay shared."""
 
     erasures: ErasureFilter
     aliases: Mapping[AccountName, PersonAliases]

@@ -34,12 +34,12 @@ from roomlore.ingest.visibility import (
 
 Result = TypeVar("Result")
 BATCH = 2_000
-#: Characters per batch: huge messages make smaller batches.
+#: The maximum number of characters per batch, so that huge messages make smaller batches.
 LARGEST_BATCH = 16_000_000
 
-#: Called with bytes read, total bytes, and records read.
+#: Called with the bytes read, the total bytes and the records read.
 Progress = Callable[[int, int, int], None]
-#: Stores a batch; None is a dry run.
+#: Stores a batch. None means a dry run.
 StoreBatch = Callable[[Sequence[IncomingMessage]], Awaitable[IngestResult]] | None
 
 
@@ -47,14 +47,14 @@ StoreBatch = Callable[[Sequence[IncomingMessage]], Awaitable[IngestResult]] | No
 class ImportOptions:
     """Options of an import."""
 
-    #: The format; None detects it.
+    #: The format. None means that the format is detected.
     format: str | None = None
     options: ReadOptions = field(default_factory=ReadOptions)
     #: Account ids or names of agents, for platforms that do not mark them.
     agents: frozenset[str] = frozenset()
     #: Who may read the rooms.
     audience: VisibilityOptions = field(default_factory=VisibilityOptions)
-    #: Whether the rooms named in `audience` were already found in one of several exports.
+    #: Whether the rooms named in `audience` were already found. They may be in another one of several exports.
     is_checked: bool = False
 
 
@@ -69,22 +69,22 @@ class ImportReport:
     system: int
     #: The number of distinct authors by kind; the platform itself is not counted.
     authors: dict[str, int]
-    #: Replies with a parent in this export.
+    #: Replies whose parent is in this export.
     resolved: int
-    #: Replies with a parent that is not in this export.
+    #: Replies whose parent is not in this export.
     dangling: int
     edits: int
     skipped: Sequence[SkippedRecord]
     secrets_stripped: int
-    #: Messages without a time zone, taken as UTC.
+    #: Messages without a time zone. Their times are taken as UTC.
     zone_assumed: int
     #: Messages with unreadable characters, replaced by U+FFFD.
     unreadable: int
-    #: Counts of added, unchanged, revised and redacted messages; None on a dry run.
+    #: Counts of added, unchanged, revised and redacted messages; None for a dry run.
     stored: dict[str, int] | None
     #: The rooms, with their visibility and its basis.
     audiences: Sequence[ImportedRoom] = ()
-    #: Privacy requests that took effect or were proposed; None on a dry run.
+    #: Privacy requests that took effect or were proposed; None for a dry run.
     privacy_requests: dict[str, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -117,10 +117,10 @@ async def import_export(
     now: datetime,
     progress: Progress,
 ) -> ImportReport:
-    """Import an export and return the report; without a store it is a dry run.
+    """Import an export and return the report. Without a store, this is a dry run.
 
-    Raises BadInput if the path cannot be read or a named room is missing, UnknownFormat if no importer recognises
-    it.
+    Raises BadInput if the path cannot be read or a named room is missing. Raises UnknownFormat if no importer
+    recognises the format.
     """
     with open_export(path) as source:
         reader = choose_importer(source, readers, options.format)
@@ -149,7 +149,10 @@ async def import_export(
 
 
 def rooms_in(path: Path, readers: Sequence[Importer], options: ImportOptions) -> list[IncomingRoom]:
-    """Return the rooms of an export; raises BadInput for an unreadable path, UnknownFormat for an unknown format."""
+    """Return the rooms of an export.
+
+    Raises BadInput for an unreadable path, and UnknownFormat for an unknown format.
+    """
     with open_export(path) as source:
         return _rooms(source, choose_importer(source, readers, options.format), options)
 
@@ -161,7 +164,7 @@ def _rooms(source: Export, reader: Importer, options: ImportOptions) -> list[Inc
 
 
 async def _in_thread(work: Callable[[], Result]) -> Result:
-    """Run work off the event loop; a cancelled caller waits until the export is no longer used."""
+    """Run work off the event loop. If the caller is cancelled, it waits until the export is no longer used."""
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)

@@ -25,7 +25,7 @@ from roomlore.ingest.resolve import ResolvedNames, RoomName, distinct_rooms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberList:
-    """A complete member list of a closed room, and the times of the consecutive messages that state it."""
+    """A complete member list of a closed room. Consecutive messages state it; their times are stored."""
 
     room_id: RoomId
     first_at: datetime
@@ -34,7 +34,7 @@ class MemberList:
 
 
 def is_complete_list(room: IncomingRoom, *, is_closed: bool) -> bool:
-    """Return whether a room description lists all its readers; `is_closed`: whether other facts close the room."""
+    """Return whether a room description lists all its readers. `is_closed`: whether other facts close the room."""
     return bool(room.members) and (is_closed or visibility_of(room).visibility == "members")
 
 
@@ -46,7 +46,7 @@ async def update_member_lists(
     *,
     closed: Collection[RoomId],
 ) -> None:
-    """Store the memberships of complete lists, and end those that they omit."""
+    """Store the memberships of complete lists. End the memberships that the lists omit."""
     listing = [
         message
         for message in batch
@@ -56,7 +56,7 @@ async def update_member_lists(
         return
     list_times = await directory.member_list_times(conn, org_id, {names.room(message) for message in listing})
     lists = _member_lists(listing, names, list_times)
-    # One list per room at a time, oldest first: each depends on the ones before.
+    # One list per room at a time, oldest first, because each list depends on the lists before it.
     for lists_at_once in zip_longest(*(of_room for _, of_room in sorted(lists.items()))):
         await _apply_lists(conn, org_id, [each for each in lists_at_once if each is not None], list_times)
 
@@ -74,7 +74,7 @@ def _member_lists(
                 [((message.platform, room.external_id), room)], names
             )
         of_room = lists.setdefault(room_id, [])
-        # Messages before the newest known list are handled differently from those after it.
+        # Messages before the newest known list are treated differently from messages after it.
         is_first = room_id in list_times and of_room and of_room[-1].last_at < list_times[room_id] <= sent_at
         if of_room and not is_first and of_room[-1].stated == members:
             of_room[-1] = replace(of_room[-1], last_at=sent_at)
@@ -181,7 +181,7 @@ def _stated_closed(
     *,
     newest: Mapping[RoomId, IncomingRoom],
 ) -> list[RoomClosure]:
-    """Return the rooms that a batch states to be closed, and when."""
+    """Return the rooms that a batch states to be closed, and when it does so."""
     direct: dict[RoomId, RoomKind | None] = {}
     for name, room in rooms:
         if is_stated_closed(room):
@@ -243,9 +243,9 @@ def _current_names(
 ) -> list[NameUpdate]:
     """Return the current and the first name of everybody in a batch.
 
-    The current name is that of the newest message. The first name is that of a member list, which more people may see
-    than a message, or else that of the oldest message. Of several names at one time the current name is the
-    greatest, the first name the least.
+    The current name is the name in the newest message. The first name is the name in a member list, which more people
+    may see than a message. Without a member list, it is the name in the oldest message. If there are several names at
+    one time, the current name is the greatest of them, the first name the least.
     """
     written: dict[ParticipantId, list[tuple[datetime, str]]] = defaultdict(list)
     for message in batch:
@@ -288,7 +288,7 @@ def _listed_names(
 async def _newest_rooms(
     conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: ResolvedNames
 ) -> dict[RoomId, IncomingRoom]:
-    """Return the descriptions of rooms by their newest messages, if these are new."""
+    """Return the descriptions of rooms in their newest messages, if these messages are new."""
     room_ids = sorted({names.room(message) for message in fresh.values()})
     newest = await messages.newest_of_rooms(conn, org_id, room_ids)
     return {room_id: fresh[message_id].room for room_id, message_id in newest.items() if message_id in fresh}

@@ -1,4 +1,4 @@
-"""Resolves platform names of rooms and authors to ids, adding new ones."""
+"""Resolves platform names of rooms and authors to ids. Adds new rooms and authors."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from roomlore.ingest.versions import AttributedMessage
 
 RoomName = tuple[str, str]
 AuthorName = tuple[str, str, str]
-#: The kind of a participant changes only to one with a higher rank.
+#: The kind of a participant changes only to a kind with a higher rank.
 KIND_RANK: Mapping[ParticipantKind, int] = {"human": 0, "system": 1, "agent": 2}
 
 
@@ -23,7 +23,7 @@ class ResolvedNames:
 
     rooms: Mapping[RoomName, RoomId]
     authors: Mapping[AuthorName, AccountKey]
-    #: Stored humans that turned out to be something else.
+    #: Stored humans that turned out to be of another kind.
     changed_kinds: Sequence[KindUpdate]
 
     def room(self, message: IncomingMessage) -> RoomId:
@@ -59,14 +59,14 @@ def distinct_rooms(batch: Sequence[IncomingMessage]) -> list[tuple[RoomName, Inc
 
 
 async def resolve(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage]) -> ResolvedNames:
-    """Return the ids of all rooms and authors of the batch, adding new ones first."""
+    """Return the ids of all rooms and authors of the batch. Add new rooms and authors first."""
     described = distinct_rooms(batch)
     named = {name: room.name for name, room in described if room.name != room.external_id}
     rooms = {name: replace(room, name=named.get(name, room.name)) for name, room in described}
     authors: dict[AuthorName, IncomingAuthor] = {}
     for platform, author in authors_named(batch):
         name = author_name(platform, author)
-        # The highest kind wins: some records may not mark an agent.
+        # The kind with the highest rank wins, because some records may not mark an agent.
         authors[name] = max(authors.get(name, author), author, key=lambda named: KIND_RANK[named.kind])
     known_rooms, known = await _known(conn, org_id, rooms, authors)
     if len(known_rooms) < len(rooms) or len(known) < len(authors):

@@ -1,8 +1,8 @@
 """Removes secrets from everything that is stored.
 
-Exports carry live credentials: file addresses with tokens in them, webhook addresses, keys pasted into a
-message. What is certainly a secret is replaced by a marker; text that only resembles a secret is unchanged.
-Every pattern takes time linear in the text: the text may come from an attacker.
+Exports contain live credentials: file addresses with tokens, webhook addresses, keys that somebody pasted into a
+message. If something is certainly a secret, a marker replaces it. If text only resembles a secret, it stays unchanged.
+Every pattern takes time linear in the text, because the text may come from an attacker.
 """
 
 import re
@@ -11,8 +11,8 @@ from roomlore.domain.patterns import lazy_pattern
 
 MARKER = "[secret removed]"
 
-#: Formats that only credentials have. Each includes trailing characters, so that removing one reveals no
-#: other.
+#: Formats that only credentials have. Each format includes trailing characters, so that removing one secret reveals no
+#: other secret.
 TOKENS = lazy_pattern(
     r"""
       (?<=\b[Bb]earer[ ])(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{20,}=*  # bearer tokens
@@ -34,7 +34,7 @@ TOKENS = lazy_pattern(
     re.VERBOSE | re.DOTALL,
 )
 DISCORD_TOKEN = lazy_pattern(r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
-#: The middle of a token, which is faster to find.
+#: The middle of a token. It is faster to find than the whole token.
 DISCORD_MIDDLE = lazy_pattern(r"\.[\w-]{6}\.[\w-]{27}")
 PREFIX = lazy_pattern(r"gh[oprsu]_|github_pat_|hf_|npm_|rlk_|sk_")
 #: Values inside addresses. A short `key=` or `auth=` is an ordinary parameter.
@@ -65,7 +65,7 @@ DOTS_IN_DISCORD_TOKEN = 2
 
 
 def remove_secrets(text: str) -> tuple[str, int]:
-    """Return the text with secrets replaced by a marker, and their number."""
+    """Return the text with secrets replaced by a marker, and the number of secrets."""
     if len(text) < MIN_SECRET_LENGTH:
         return text, 0
     addressed = tokens = bots = 0
@@ -111,7 +111,7 @@ SECRET_HINTS = ("token", "api", "key=", "secret", "password", "auth=", "sig", "t
 
 
 def is_harmless(text: str) -> bool:
-    """Return whether a JSON record contains no trace of a secret; fast, with false alarms."""
+    """Return whether a JSON record contains no trace of a secret. The check is fast and has false alarms."""
     lowered = text.lower()
     for trace in SECRET_HINTS:
         if trace in lowered:

@@ -1,4 +1,4 @@
-"""Compares versions of a message: the current text, the history, and whether it was removed."""
+"""Compares versions of a message: the current text, the history, and whether the message was removed."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -13,9 +13,9 @@ from roomlore.domain.incoming import IncomingMessage, MessageKind, SkippedRecord
 from roomlore.domain.rendering import without_trailing_quotes
 from roomlore.ingest.secrets import remove_secrets
 
-#: The reason for skipping a version of a message that is otherwise stored.
+#: The reason for skipping a version of a message. The message itself is stored.
 OTHER_TEXT = "same id, other text"
-#: The reason for skipping a record that is no version of the stored message with its id.
+#: The reason for skipping a record that is not a version of the stored message with the same id.
 OTHER_MESSAGE = "same id, other author, kind or audience"
 
 
@@ -49,7 +49,7 @@ class StoredMessage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedVersions:
-    """Records with one id: versions of the stored message, and others."""
+    """Records with one id: versions of the stored message, and other records."""
 
     own: Sequence[IncomingMessage]
     left_out: Sequence[IncomingMessage]
@@ -61,11 +61,11 @@ class MessageChange:
 
     message_id: MessageId
     is_redacted: bool = False
-    #: The new current record; None if unchanged.
+    #: The new current record; None if the current record stays.
     current: IncomingMessage | None = None
     #: New history.
     revisions: Sequence[Revision] = ()
-    #: The author's name at the time, if only a later version was known.
+    #: The author's name at the time of the message, if only a later version was known.
     author_name: str | None = None
     skipped: Sequence[SkippedRecord] = ()
 
@@ -80,9 +80,9 @@ def match_versions(
 ) -> MatchedVersions:
     """Return which records are versions of the stored message.
 
-    A record with another author but equal text and time comes from another export and changes nothing. A removal
-    counts for any author: platforms name the remover, or nobody. `persons` maps participants to persons with
-    several accounts.
+    A record with another author but the same text and time comes from another export and changes nothing. A record that
+    removes the message is always a version, whoever its author is, because platforms name the person who removed it, or
+    nobody. `persons` maps participants to persons with several accounts.
     """
     own: list[IncomingMessage] = []
     left_out: list[IncomingMessage] = []
@@ -120,10 +120,10 @@ def _texts(stored: StoredVersion) -> dict[datetime, str]:
 def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> MessageChange:
     """Return the changes that records make to a stored message."""
     if not stored.author_name:
-        # Only a tombstone has no author name; it stays as it is.
+        # Only a tombstone has no author name. A tombstone stays as it is.
         return MessageChange(message_id=stored.id)
     known = _texts(stored)
-    # A message posted through us comes back with the platform's clock.
+    # A message that was posted through Roomlore comes back with the platform's clock.
     incoming = [message for message in incoming if not (stored.is_said and _is_known_text(message, known))]
     name = _first_name(stored, incoming, known)
     removed = any(message.deleted for message in incoming)
@@ -165,7 +165,7 @@ def _first_name(
     """Return the author's name in the first version, if only later versions were known."""
     said = [message for message in incoming if not message.deleted]
     first = min(said, key=lambda message: message.edited_at or message.sent_at, default=None)
-    # A removed message does not tell which version it was.
+    # A removed message does not show which version it was.
     told = min(known) if stored.redacted_at is None else None
     if first is None or first.author.name == stored.author_name:
         return None
@@ -182,12 +182,12 @@ def _source_text(message: IncomingMessage | None) -> str | None:
 
 
 def _is_same_source(source: str | None, message: IncomingMessage) -> bool:
-    """Return whether the original text is the same: only rendered names differ."""
+    """Return whether the original text is the same. In this case, only rendered names differ."""
     return source is not None and source == _source_text(message)
 
 
 def _attachments_differ(known: str, message: IncomingMessage) -> bool:
-    """Return whether only the attachments differ, such as a late preview."""
+    """Return whether only the attachments differ, for example because a preview arrived late."""
     own = without_trailing_quotes(message.body)
     return bool(message.attachments and own.strip()) and own == without_trailing_quotes(known)
 

@@ -11,7 +11,7 @@ from roomlore.domain.room_visibility import DIRECT_KINDS, UNKNOWN_KIND, visibili
 
 #: Platform and external id.
 RoomName = tuple[str, str]
-#: Asks who may read a room if only its name suggests that it is private.
+#: Asks a person who may read a room if only the room's name suggests that it is private.
 AskVisibility = Callable[[IncomingRoom], Visibility]
 #: The basis of a visibility: stated by the export, assumed, set by the importing person, or already stored.
 VisibilityBasis = Literal["export", "assumed", "chosen", "before"]
@@ -27,11 +27,11 @@ class VisibilityOptions:
     members: frozenset[str] = frozenset()
     #: Names or ids of open rooms.
     open: frozenset[str] = frozenset()
-    #: For rooms without a stated visibility; None: their names decide.
+    #: For rooms without a stated visibility. None means that the names of the rooms decide.
     assume: Visibility | None = None
     #: Called for new rooms whose names suggest a private room.
     ask: AskVisibility | None = None
-    #: The server, workspace or network of rooms without one.
+    #: The server, workspace or network of rooms that name none.
     workspace: str = ""
 
     @property
@@ -60,7 +60,7 @@ class ExistingRooms(Protocol):
     """The rooms that are already stored."""
 
     async def visibilities(self, names: Sequence[RoomName]) -> Mapping[RoomName, Visibility]:
-        """Return the visibility of those that exist."""
+        """Return the visibility of the given rooms that exist."""
         ...
 
     async def close(self, names: Sequence[RoomName]) -> None:
@@ -81,7 +81,7 @@ class VisibilityResolver:
     """Decides the visibility of each room at its first occurrence."""
 
     options: VisibilityOptions
-    #: None: a dry run.
+    #: None means a dry run.
     stored: ExistingRooms | None
     _stored_visibility: dict[RoomName, Visibility | None] = field(
         default_factory=dict[RoomName, Visibility | None]
@@ -104,7 +104,7 @@ class VisibilityResolver:
         ]
 
     async def report(self) -> list[ImportedRoom]:
-        """Return the rooms so far, in order, with their visibility."""
+        """Return the rooms found so far, in order, with their visibility."""
         names = list(self._decisions)
         now: Mapping[RoomName, Visibility] = await self.stored.visibilities(names) if self.stored else {}
         return [self._report_room(name, now.get(name)) for name in names]
@@ -129,13 +129,13 @@ class VisibilityResolver:
         name = (platform, room.external_id)
         decided = self._chosen_by_option(name, room) or self._from_export(room)
         known = self._decisions.get(name)
-        # Of several descriptions the narrowest wins.
+        # If a room has several descriptions, the narrowest one wins.
         if known is None or known.audience == "open" or decided.audience == "members":
             self._decisions[name] = decided
         return decided.room
 
     def _chosen_by_option(self, name: RoomName, room: IncomingRoom) -> _Decision | None:
-        """Return the importing person's choice for a room, if any."""
+        """Return the importing person's choice for a room; None if there is none."""
         if room.kind in DIRECT_KINDS:
             return None
         if _is_named(room, self.options.open):
@@ -149,7 +149,7 @@ class VisibilityResolver:
         return self._chosen_by_person(name, room)
 
     def _chosen_by_person(self, name: RoomName, room: IncomingRoom) -> _Decision | None:
-        """Return the answer about a new room whose name suggests a private room."""
+        """Return the person's answer about a new room whose name suggests a private room."""
         is_doubtful = visibility_of(room).visibility == "members" and room.kind is not None
         if (
             not is_doubtful
@@ -225,7 +225,7 @@ def _normalised(name: str) -> str:
 
 
 def check_room_names(options: VisibilityOptions, rooms: Sequence[IncomingRoom]) -> None:
-    """Raise BadInput if a word names no room, should open several rooms or a direct one, or is in both lists."""
+    """Raise BadInput if a word names no room, should open several rooms or a direct room, or is in both lists."""
     both = {_normalised(word) for word in options.members} & {_normalised(word) for word in options.open}
     for word in sorted(both):
         raise BadInput(f"room {word!r}", "cannot be both open and for its members")

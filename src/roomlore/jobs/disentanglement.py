@@ -1,9 +1,9 @@
 """Finds who replies to whom in each room, and assigns messages to conversations, as they arrive.
 
 The task of a room holds its dirty time range. It is processed in chunks: read in one transaction, disentangled
-without a connection, written in another one. A result depends only on earlier messages, so a change meanwhile
-invalidates only later results. After the dirty range, processing continues until a whole window of messages is
-unchanged: later results cannot change then.
+without a connection, written in another one. A result depends on the WINDOW messages before it and the LOOKAHEAD - 1
+messages after it. So processing begins LOOKAHEAD - 1 messages before the dirty range, and continues after it until the
+results of a whole window of messages are the same as before: later results cannot change then.
 """
 
 import asyncio
@@ -15,7 +15,15 @@ from functools import partial
 from threadpoolctl import ThreadpoolController
 
 from roomlore.conversations import reply_model
-from roomlore.conversations.disentangler import WHISPER_SILENCE, Assignment, Disentangler, WhisperAudience
+from roomlore.conversations.conversation_model import LOOKAHEAD
+from roomlore.conversations.disentangler import (
+    WHISPER_SILENCE,
+    Assignment,
+    NewMessage,
+    PastMessage,
+    conversation_id_for,
+    disentangle,
+)
 from roomlore.conversations.erased_names import without_erased_names
 from roomlore.conversations.message_text import label_of
 from roomlore.conversations.window import WINDOW, ConversationMessage
@@ -31,7 +39,7 @@ from roomlore.db.disentanglement import (
 )
 from roomlore.db.queries import Connection
 from roomlore.db.work_queue import QueueName, Task
-from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId
+from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import (
     Reply,
     ReplyMethod,
@@ -55,9 +63,13 @@ THREADS = ThreadpoolController()
 class RoomChunk:
     """A chunk of a room, with its context."""
 
-    context: Sequence[RoomMessage]
+    #: The 2 * WINDOW open messages before, or all, and recent whispers.
+    past: Sequence[RoomMessage]
+    #: The messages to process. The first LOOKAHEAD - 1 open ones lie before the dirty range.
     messages: Sequence[RoomMessage]
-    #: The conversations of those parents that are neither in the chunk nor in its context.
+    #: The next LOOKAHEAD - 1 open messages; empty if the chunk reaches the end of the room.
+    following: Sequence[RoomMessage]
+    #: The conversations of those parents that are not among these messages.
     conversations: Mapping[MessageId, ConversationId]
     has_more: bool
 
@@ -118,15 +130,39 @@ async def _load_chunk(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, since: datetime, limit: int
 ) -> RoomChunk:
     earlier = await disentanglement.messages_before(
-        conn, org_id, room_id, since=since, limit=WINDOW, whispered_since=since - WHISPER_SILENCE
+        conn,
+        org_id,
+        room_id,
+        since=since,
+        limit=2 * WINDOW + LOOKAHEAD - 1,
+        whispered_since=since - WHISPER_SILENCE,
     )
+    begin = _first_to_repeat(earlier)
     messages = await disentanglement.messages_from(conn, org_id, room_id, since=since, limit=limit)
-    known = {one.id for one in (*earlier, *messages)}
-    distant = {one.stated_parent for one in messages if one.stated_parent is not None} - known
+    has_more = len(messages) >= limit
+    following = (
+        await disentanglement.messages_after(
+            conn, org_id, room_id, after=messages[-1].sent_at, limit=LOOKAHEAD - 1
+        )
+        if has_more
+        else []
+    )
+    read = (*earlier, *messages, *following)
+    distant = {one.stated_parent for one in read if one.stated_parent is not None} - {one.id for one in read}
     assignments = await disentanglement.assignments_of(conn, org_id, distant) if distant else {}
     return RoomChunk(
-        context=earlier, messages=messages, conversations=assignments, has_more=len(messages) >= limit
+        past=earlier[:begin],
+        messages=[*earlier[begin:], *messages],
+        following=following,
+        conversations=assignments,
+        has_more=has_more,
     )
+
+
+def _first_to_repeat(earlier: Sequence[RoomMessage]) -> int:
+    """Return the index from which the decisions may depend on the messages after these."""
+    open_places = [place for place, one in enumerate(earlier) if one.recipients is None]
+    return open_places[1 - LOOKAHEAD] if len(open_places) >= LOOKAHEAD - 1 else 0
 
 
 def _on_one_core(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
@@ -140,24 +176,15 @@ def disentangle_chunk(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
 
     `chunk` holds all messages of its last timestamp; `until` is the end of the dirty range.
     """
-    disentangler = Disentangler()
-    for message_id, conversation_id in chunk.conversations.items():
-        disentangler.set_conversation(message_id, conversation_id)
-    for message in chunk.context:
-        disentangler.remember(
-            _to_conversation_message(message),
-            _whisper_audience(message),
-            parent_id=message.stated_parent or message.found_parent,
-            conversation_id=message.conversation_id,
-            is_manual=message.is_manual,
-        )
     results: list[tuple[RoomMessage, Assignment]] = []
     unchanged_count = 0
-    for message in chunk.messages:
-        pinned = message.conversation_id if message.is_manual else None
-        assignment = disentangler.assign(
-            _to_conversation_message(message), _whisper_audience(message), pinned_id=pinned
-        )
+    assignments = disentangle(
+        _past_messages(chunk.past),
+        [_new_message(one) for one in chunk.messages],
+        [_new_message(one) for one in chunk.following],
+        distant=chunk.conversations,
+    )
+    for message, assignment in zip(chunk.messages, assignments, strict=True):
         results.append((message, assignment))
         if message.kind == "whisper" and is_changed(message, assignment):
             # Participants of a whisper may pause for that long.
@@ -177,7 +204,40 @@ def disentangle_chunk(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
 
 def is_changed(before: RoomMessage, now: Assignment) -> bool:
     """Return whether the parent or the conversation of a message changed."""
-    return before.conversation_id != now.conversation_id or _found(before) != _stored_reply(now)
+    stored = (before.conversation_id, before.linked_offset)
+    return stored != (now.conversation_id, now.linked_offset) or _found(before) != _stored_reply(now)
+
+
+def _past_messages(earlier: Sequence[RoomMessage]) -> list[PastMessage]:
+    """Return the last WINDOW open messages and the whispers; the messages before tell who the linked parents are."""
+    open_ids = [one.id for one in earlier if one.recipients is None]
+    found: list[PastMessage] = []
+    place = 0
+    for one in earlier:
+        parent = one.stated_parent
+        if one.recipients is None:
+            if parent is None and one.linked_offset is not None and one.linked_offset <= place:
+                parent = open_ids[place - one.linked_offset]
+            place += 1
+        if one.recipients is not None or place > len(open_ids) - WINDOW:
+            found.append(
+                PastMessage(
+                    message=_to_conversation_message(one),
+                    audience=_whisper_audience(one),
+                    linked_parent_id=parent,
+                    # A message without an assignment is processed again later, so it gets a provisional one here.
+                    conversation_id=one.conversation_id or conversation_id_for(one.id),
+                )
+            )
+    return found
+
+
+def _new_message(one: RoomMessage) -> NewMessage:
+    return NewMessage(
+        message=_to_conversation_message(one),
+        audience=_whisper_audience(one),
+        pinned_id=one.conversation_id if one.is_manual else None,
+    )
 
 
 def _to_conversation_message(message: RoomMessage) -> ConversationMessage:
@@ -193,7 +253,7 @@ def _to_conversation_message(message: RoomMessage) -> ConversationMessage:
     )
 
 
-def _whisper_audience(message: RoomMessage) -> WhisperAudience:
+def _whisper_audience(message: RoomMessage) -> frozenset[ParticipantId] | None:
     """Return the readers of a whisper; None if everybody in the room reads it."""
     return None if message.recipients is None else frozenset(message.recipients)
 
@@ -241,10 +301,14 @@ async def _write_results(
     moved = [(one, now) for one, now in assignments if one.conversation_id != now.conversation_id]
     placed = [
         ConversationAssignment(
-            message_id=one.id, conversation_id=now.conversation_id, idle_timeout=now.idle_timeout
+            message_id=one.id,
+            conversation_id=now.conversation_id,
+            idle_timeout=now.idle_timeout,
+            linked_offset=now.linked_offset,
         )
         for one, now in assignments
-        if (one.conversation_id, one.idle_timeout) != (now.conversation_id, now.idle_timeout)
+        if (one.conversation_id, one.idle_timeout, one.linked_offset)
+        != (now.conversation_id, now.idle_timeout, now.linked_offset)
     ]
     touched = {now.conversation_id for _, now in assignments}
     changed = {one.conversation_id for one, _ in moved if one.conversation_id is not None}
@@ -330,7 +394,6 @@ def _found(one: RoomMessage) -> tuple[MessageId, ReplyMethod, float] | None:
 
 
 def _stored_reply(now: Assignment) -> tuple[MessageId, ReplyMethod, float] | None:
-    linked = now.link
-    if linked.parent_id is None or linked.method not in {"mention", "inferred"}:
+    if now.parent_id is None or now.method not in {"mention", "inferred"}:
         return None
-    return (linked.parent_id, linked.method, round(linked.confidence, 4))
+    return (now.parent_id, now.method, round(now.confidence, 4))

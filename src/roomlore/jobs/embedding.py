@@ -33,12 +33,15 @@ class EmbeddingWorker(runner.QueueWorker):
     batch: int = 256
     embedder: Embedder
     min_index_size: int = MIN_INDEX_SIZE
-    #: Called in the writing transaction; returns whether the model is still the current one. If not, the vectors are
-    #: dropped and the tasks released.
+    #: Called in the writing transaction. It returns whether the model is still the current one. If it is not, the
+    #: vectors are dropped and the tasks are released.
     is_still_wanted: Callable[[Connection], Awaitable[bool]] | None = None
 
     async def begin(self, only_org: OrgId | None) -> None:
-        """Enqueue the missing vectors of this model, all of them if it is new; drop unneeded vectors."""
+        """Enqueue everything that lacks a vector of this model; drop unneeded vectors.
+
+        A new model lacks all vectors.
+        """
         for org_id in await orgs(self.db, only_org):
             await self.db.change(org_id, partial(self._enqueue_missing, org_id=org_id))
             await self.db.change(org_id, partial(work_queue.drop_unneeded, org_id=org_id))
@@ -52,7 +55,7 @@ class EmbeddingWorker(runner.QueueWorker):
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
         """Embed the subjects of these tasks and write their vectors.
 
-        Subjects that need no vector are skipped, such as replies in a room that embeds whole threads.
+        Some subjects need no vector and are skipped, for example replies in a room that embeds whole threads.
         """
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
             texts = await work_queue.texts_to_embed(conn, org_id, [task.subject_id for task in tasks])
@@ -83,7 +86,7 @@ class EmbeddingWorker(runner.QueueWorker):
 async def build_indexes(db: Database, *, min_index_size: int = MIN_INDEX_SIZE) -> None:
     """Build the vector indexes that are large enough to be useful, and refresh the planner's statistics.
 
-    They are built afterwards, because an index that is updated row by row would slow embedding down.
+    Indexes are built after the vectors, because an index that is updated row by row would slow embedding down.
     """
     built = 1
     while built:
@@ -96,12 +99,12 @@ async def build_indexes(db: Database, *, min_index_size: int = MIN_INDEX_SIZE) -
 def text_to_embed(text: TextToEmbed) -> str:
     """Return the text to embed.
 
-    For a message it includes the author, so that questions about who said something match.
+    The text of a message includes its author, so that questions about who said something match.
     """
     return text.body if text.author_name is None else f"{text.author_name}: {text.body}"
 
 
-#: The pause before a model that is down is tried again.
+#: The pause before the worker tries a failed model again.
 BACKOFF_SECONDS = 30.0
 #: The pause between two rounds. A round probes models that are down, and switches to versions that are complete.
 POLL_SECONDS = 5.0
@@ -120,11 +123,11 @@ class EmbeddingModelSource(Protocol):
         ...
 
     async def load(self, name: str) -> Embedder:
-        """Return a model by name; raises BadInput or ModelUnavailable."""
+        """Return a model by name. Raises BadInput or ModelUnavailable."""
         ...
 
     async def warm_up(self, name: str) -> Embedder:
-        """Return a model, with time for a cold start on its server; raises BadInput or ModelUnavailable."""
+        """Return a model. Give its server time to load it. Raises BadInput or ModelUnavailable."""
         ...
 
 
@@ -140,7 +143,10 @@ class ModelOutage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingVersionWorker(runner.QueueWorker):
-    """Embeds the texts of all orgs, with their current model (queue `embed`) or their next one (queue `reembed`)."""
+    """Embeds the texts of all orgs.
+
+    The queue `embed` is for the current model of an org, the queue `reembed` for its next model.
+    """
 
     queue: QueueName = "embed"
     batch: int = 256
@@ -161,7 +167,10 @@ class EmbeddingVersionWorker(runner.QueueWorker):
         return sorted({f"{one.provider}: {one.reason}" for one in self.outages.values()})
 
     async def begin(self, only_org: OrgId | None) -> None:
-        """Enqueue missing vectors, all of them if the model is new, and drop unused ones."""
+        """Enqueue everything that lacks a vector, and drop unused vectors.
+
+        If the model is new, everything lacks a vector.
+        """
         for org_id in await orgs(self.db, only_org):
             await self._begin(org_id)
 
@@ -185,11 +194,11 @@ class EmbeddingVersionWorker(runner.QueueWorker):
             return 0
 
     async def tidy(self) -> None:
-        """Build vector indexes that are worth it; switching happens in `watch` and `drain`."""
+        """Build vector indexes that are worth it. `watch` and `drain` switch versions."""
         await build_indexes(self.db)
 
     async def switch_ready(self, only_org: OrgId | None) -> None:
-        """Switch every org whose next model has embedded everything."""
+        """Switch every org to its next model if this model has embedded everything."""
         if self.queue == "reembed":
             for org_id in await orgs(self.db, only_org):
                 await self._switch_if_ready(org_id)
@@ -227,12 +236,13 @@ class EmbeddingVersionWorker(runner.QueueWorker):
             return
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
             is_behind = await embedding_versions.is_behind(conn, org_id, worker.embedder.model_id)
-        # If this worker's default model is not that of the searchers, it must not delete the vectors that they use.
+        # This worker's default model may differ from the searchers' default model. In this case, it must not delete the
+        # vectors that they use.
         if not is_behind:
             await delete_unused_vectors(self.db, org_id)
 
     async def _probe_model(self, org_id: OrgId) -> None:
-        """Probe an org's model that was down; if it is back, resume all orgs that use it."""
+        """Probe a model of an org that was down. If the model works again, resume all orgs that use it."""
         outage, version = self.outages[org_id], await self._current_version(org_id)
         if version is None or version.provider != outage.provider:
             del self.outages[org_id]
@@ -275,7 +285,7 @@ class EmbeddingVersionWorker(runner.QueueWorker):
             await delete_unused_vectors(self.db, org_id)
 
     async def _current_version(self, org_id: OrgId) -> EmbeddingVersion | None:
-        """Return the version to embed for; None if no switch is requested."""
+        """Return the version for which to embed; None if no switch is requested."""
         state = STATE_OF_QUEUE[self.queue]
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
             version = (await embedding_versions.all_versions(conn, org_id)).get(state)
@@ -284,9 +294,9 @@ class EmbeddingVersionWorker(runner.QueueWorker):
         return version
 
     async def _worker(self, org_id: OrgId, version: EmbeddingVersion) -> EmbeddingWorker:
-        """Return the worker for a version; raises ModelUnavailable."""
+        """Return the worker for a version. Raises ModelUnavailable."""
         for outage in self.outages.values():
-            # One timeout is enough: the other orgs with this model do not wait for it again.
+            # One timeout is enough: the other orgs with this model do not wait again.
             if outage.provider == version.provider:
                 raise ModelUnavailable(outage.reason, cure="wait until it is back")
         embedder = await _open_embedder(self.models.load(version.provider))
@@ -343,7 +353,7 @@ async def _open_embedder(opening: Awaitable[Embedder]) -> Embedder:
 async def _switch_version(
     conn: Connection, org_id: OrgId, version: EmbeddingVersion, embedder: Embedder
 ) -> bool:
-    """Switch to the next model, unless texts are missing or the switch was cancelled."""
+    """Switch to the next model, unless some texts have no vector or the switch was cancelled."""
     # The lock waits for erasures, and keeps out other writers of vectors.
     await erasure_guard.lock_shared(conn, org_id)
     await embedding_versions.lock_embeddings(conn, org_id)

@@ -1,7 +1,7 @@
 """Erases messages that are older than the retention of their room.
 
-Each batch is one transaction with its own receipt, so that a room with a long history does not block writers. An
-error in one room is logged and retried in the next round; other rooms and orgs go on.
+Each batch is one transaction with its own receipt, so a room with a long history does not block writers. An error in
+one room is logged and retried in the next round. The other rooms and orgs continue.
 """
 
 import asyncio
@@ -35,7 +35,10 @@ LOG = logging.getLogger(__name__)
 
 
 async def expire(db: Database, org_id: OrgId, *, now: datetime, by: Viewer) -> list[Receipt]:
-    """Erase what is older than its room's retention in one org; return a receipt per batch."""
+    """Erase the messages of one org that are older than the retention of their rooms.
+
+    Return one receipt for each batch.
+    """
     receipts: list[Receipt] = []
     for room_id in await _rooms_with_retention(db, org_id, now=now):
         await _expire_room(db, org_id, room_id, now=now, by=by, receipts=receipts)
@@ -43,7 +46,10 @@ async def expire(db: Database, org_id: OrgId, *, now: datetime, by: Viewer) -> l
 
 
 async def expire_everywhere(db: Database, *, now: datetime, only_org: OrgId | None = None) -> list[Receipt]:
-    """Erase what is older than its room's retention in all orgs or one; errors in a room do not stop others."""
+    """Erase the messages that are older than the retention of their rooms, in one org or in all orgs.
+
+    An error in one room does not stop the others.
+    """
     receipts: list[Receipt] = []
     for org_id in await orgs(db, only_org):
         room_ids: list[RoomId] = []
@@ -82,7 +88,7 @@ def message_count(receipts: Iterable[Receipt]) -> int:
 
 @asynccontextmanager
 async def _log_and_continue(what: str) -> AsyncGenerator[None]:
-    """Log an error raised inside the block and continue; an outage of the database is raised."""
+    """Log an error raised inside the block and continue. An outage of the database is raised."""
     try:
         with work_queue.translate_connection_errors():
             yield
@@ -106,7 +112,7 @@ async def _rooms_with_retention(db: Database, org_id: OrgId, *, now: datetime) -
 async def _expire_room(
     db: Database, org_id: OrgId, room_id: RoomId, *, now: datetime, by: Viewer, receipts: list[Receipt]
 ) -> None:
-    """Expire a room and append a receipt for each batch, even if a later one fails."""
+    """Expire a room. Append a receipt for each batch, even if a later batch fails."""
     erasures: list[Erasure] = []
     try:
         expire_next = partial(_expire_batch, org_id=org_id, room_id=room_id, now=now, by=by)

@@ -1,8 +1,8 @@
 """Extracts memories from finished conversations by rules: decisions, facts about people, preferences and so on.
 
-A conversation is extracted once, and again when something in it has changed. What is pending is recorded with the
-conversations: nothing is lost when a worker dies, and repeating an extraction changes nothing. If two workers process
-the same conversation, the second one finds it unchanged and does nothing.
+A conversation is extracted once. It is extracted again when something in it has changed. What is pending is recorded
+with the conversations, so nothing is lost when a worker dies. Repeating an extraction changes nothing: if two workers
+process the same conversation, the second one finds it unchanged and does nothing.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ _WORD = lazy_pattern(r"\w+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationToExtract:
-    """A conversation as an extractor gets it."""
+    """A conversation in the form in which an extractor gets it."""
 
     snapshot: PendingConversation
     messages: Sequence[SourceText]
-    #: Possible subjects: those who speak in it, and members of its room whose names occur.
+    #: Possible subjects: people who speak in the conversation, and members of its room whose names occur in it.
     people: Sequence[NamedParticipant]
     #: For a language model: active memories of the same people with the same audience.
     known_memories: Sequence[ExistingMemory] = ()
@@ -58,7 +58,7 @@ class ExtractedClaims:
 
     conversation: ConversationToExtract
     claims: Sequence[Claim]
-    #: Privacy requests that the rules did not find, by source message; only from a language model.
+    #: Privacy requests that the rules did not find, by source message. Only a language model finds such requests.
     privacy_requests: Mapping[MessageId, PrivacyRequest] = field(
         default_factory=dict[MessageId, PrivacyRequest]
     )
@@ -68,7 +68,7 @@ class ExtractedClaims:
 class WriteResult:
     """The result of writing claims."""
 
-    #: The number of conversations whose claims were stored, because they were unchanged.
+    #: The number of conversations whose claims were stored. Claims are stored only for unchanged conversations.
     conversations: int = 0
     messages: int = 0
     added: int = 0
@@ -91,7 +91,7 @@ class WriteResult:
 async def load_conversations(
     conn: Connection, org_id: OrgId, pending: Sequence[PendingConversation], *, is_for_model: bool = False
 ) -> list[ConversationToExtract]:
-    """Return conversations in the form that an extractor takes, without those that are empty by now.
+    """Return conversations in the form that an extractor takes. Conversations that are empty by now are left out.
 
     With `is_for_model`, restricted messages are left out and known memories are included.
     """
@@ -139,9 +139,9 @@ async def write_claims(
     now: datetime,
     is_for_model: bool = False,
 ) -> tuple[WriteResult, dict[ConversationId, str]]:
-    """Store the claims of unchanged conversations as memories, and detach memories that are not stated any more.
+    """Store the claims of unchanged conversations as memories; detach memories that the conversations no longer state.
 
-    With `is_for_model`, the claims come from a language model: its privacy requests are stored first, and claims from
+    With `is_for_model`, the claims come from a language model. Its privacy requests are stored first, and claims from
     restricted messages are dropped.
 
     Returns the result and the states of the unchanged conversations, which the caller has to record.
@@ -193,9 +193,9 @@ async def write_claims(
 async def _store_privacy_requests(
     conn: Connection, org_id: OrgId, extracted: ExtractedClaims, *, detected_by: str, now: datetime
 ) -> int:
-    """Store privacy requests, before any memory is stored, so that they restrict the memories.
+    """Store privacy requests; return how many are new.
 
-    Return how many are new.
+    They are stored before any memory, so that they restrict the memories.
     """
     if not extracted.privacy_requests:
         return 0
@@ -299,12 +299,12 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
         now: datetime,
         stop: asyncio.Event | None = None,  # noqa: ARG002  a batch is short
     ) -> WriteResult | None:
-        """Process a batch of finished conversations of an org; None if none is left."""
+        """Process a batch of finished conversations of an org; return None if none is left."""
         find = partial(extraction_state.pending, org_id=org_id, now=now, limit=self.batch)
         return await self._extract_found(org_id, find, now=now)
 
     def pause_after(self, outcome: WriteResult | None) -> float | None:
-        """Return 0 to continue with the next batch, or None if nothing is left in the org."""
+        """Return 0 to continue with the next batch, or None if no conversation is left in the org."""
         return None if outcome is None else 0.0
 
     async def extract(self, org_id: OrgId, ids: Sequence[ConversationId], *, now: datetime) -> WriteResult:
@@ -338,7 +338,10 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
     async def _write_separately(
         self, org_id: OrgId, drawings: Sequence[ExtractedClaims], *, now: datetime
     ) -> WriteResult:
-        """Write claims together, or one conversation at a time if that fails; mark those that fail alone as failed."""
+        """Write claims together. If that fails, write one conversation at a time.
+
+        Conversations that fail on their own are marked as failed.
+        """
         if not drawings:
             return WriteResult()
         try:

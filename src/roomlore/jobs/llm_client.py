@@ -1,7 +1,7 @@
 """The base of jobs that call a language model: one call at a time per org, daily limits, backoff.
 
-Calls are counted per org and day before they are made. A failed call delays the next one: for its org in the database,
-for all orgs in this process. No database connection is held during a call.
+Calls are counted per org and day before they are made. A failed call delays the next call. The database stores the
+delay of an org; this process stores the delay of all orgs. No database connection is held during a call.
 """
 
 import asyncio
@@ -43,7 +43,8 @@ class CallHistory:
     backoff: timedelta = timedelta(0)
     #: The org of the last call; the next round starts after it.
     last_org: OrgId | None = None
-    #: Conversations whose call failed. They come after all others, because they may be the reason for the failure.
+    #: Conversations whose call failed. All other conversations come before them, because they may have caused the
+    #: failure.
     skipped: set[ConversationId] = field(default_factory=set[ConversationId])
 
 
@@ -51,8 +52,8 @@ class CallHistory:
 class LanguageModelWorker(OrgWorker[str]):
     """Asks a language model about one conversation after another.
 
-    The outcome "nothing" means that there is no conversation left or no call is allowed; "failed" means that a call
-    failed.
+    The outcome "nothing" means that no conversation is left or that no call is allowed. The outcome "failed" means that
+    a call failed.
     """
 
     language_model: LanguageModel
@@ -75,12 +76,15 @@ class LanguageModelWorker(OrgWorker[str]):
         return None if outcome in {"nothing", "stopped"} else 0.0
 
     def order(self, org_ids: list[OrgId]) -> list[OrgId]:
-        """Return the orgs, beginning after the last one, so that all orgs are served even if most calls fail."""
+        """Return the orgs, beginning after the org of the last call.
+
+        So all orgs get their turn, even if most calls fail.
+        """
         last = self.history.last_org
         return sorted(org_ids, key=lambda org_id: (last is not None and org_id <= last, org_id))
 
     async def pick(self, find: Callable[..., Awaitable[Found | None]]) -> Found | None:
-        """Return the next conversation from `find(passed_over=...)`; conversations whose call failed come last."""
+        """Return the next conversation from `find(passed_over=...)`. Conversations whose call failed come last."""
         skipped = self.history.skipped
         found = await find(passed_over=skipped)
         if found is None and skipped:
@@ -99,9 +103,9 @@ class LanguageModelWorker(OrgWorker[str]):
         failures: int,
         stop: asyncio.Event | None,
     ) -> str | LlmFailure | None:
-        """Make a reserved call and return the answer, or the failure; None if `stop` interrupted it.
+        """Make a reserved call. Return the answer or the failure; return None if `stop` interrupted the call.
 
-        `now` is the time of the reservation, `failures` the number of failed calls before it that the database has
+        `now` is the time of the reservation. `failures` is the number of failed calls before it that the database has
         recorded. The transaction that stores the result must also record the answer in `llm_quota`.
         """
         self.history.last_org = org_id
@@ -162,17 +166,17 @@ class LanguageModelWorker(OrgWorker[str]):
 
 
 def backoff_after(failures: int, retry_after: timedelta | None = None) -> timedelta:
-    """Return the backoff after consecutive failed calls; `retry_after` is the pause that the server asked for."""
+    """Return the backoff after consecutive failed calls. `retry_after` is the pause that the server asked for."""
     # 4^10 exceeds the maximum; higher powers might overflow.
     backoff = MIN_BACKOFF * 4 ** min(failures - 1, 10)
     return min(max(backoff, retry_after or backoff), MAX_BACKOFF)
 
 
 async def is_allowed_for_model(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> bool:
-    """Return whether no privacy request restricts the messages; blocks erasures until the transaction ends.
+    """Return whether no privacy request restricts the messages; block erasures until the transaction ends.
 
-    Check it in the transaction before a call and again in the one that stores the answer: a request that arrives in
-    between discards the answer.
+    Check this in the transaction before a call, and again in the transaction that stores the answer. So a request that
+    arrives between both discards the answer.
     """
     await erasure_guard.lock_shared(conn, org_id)
     return not await privacy_requests.is_any_restricted(conn, org_id, message_ids)

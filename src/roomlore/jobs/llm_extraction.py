@@ -1,9 +1,10 @@
 """Extracts memories from finished conversations with a language model, in addition to the rules.
 
-There is one call at a time per org, within daily limits per org and per room. Each call is stored before it is made,
-and its answer and the validation afterwards, for operators to read. The same prompt is sent only once. An answer is
-used only while everything in its prompt still exists and is unrestricted. Privacy requests that the rules did not find
-are stored before any memory. If a call fails, only memories that the rules do not find are missing.
+There is one call at a time per org, within daily limits per org and per room. Each call is stored before it is made.
+Its answer and the validation of the answer are stored afterwards, so that operators can read them. The same prompt is
+sent only once. An answer is used only while everything in its prompt still exists and is unrestricted. Privacy requests
+that the rules did not find are stored before any memory. If a call fails, the memories that the rules find are stored
+anyway.
 """
 
 import asyncio
@@ -73,7 +74,7 @@ class LanguageModelExtractionWorker(LanguageModelWorker):
     async def extract(
         self, org_id: OrgId, ids: Sequence[ConversationId], *, now: datetime
     ) -> list[ExtractionRun]:
-        """Process these conversations, finished or not, while calls are allowed; return the result of each."""
+        """Process these conversations, finished or not, while calls are allowed; return a result for each of them."""
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
             found = await llm_calls.requested(conn, org_id, ids)
         runs: list[ExtractionRun] = []
@@ -108,7 +109,7 @@ class _StartedCall:
     """A chunk of a conversation with its stored call."""
 
     llm_call_id: UUID
-    #: The stored answer; None if there is none yet and a call is reserved.
+    #: The stored answer. None if there is no answer yet; then a call is reserved.
     answer: str | None
     #: The number of failed calls before this one.
     failures: int = 0
@@ -141,7 +142,7 @@ class _ExtractionSession:
         )
 
     async def ask(self, chunk: PromptChunk) -> str | LlmFailure:
-        """Return the answer for a chunk: a stored one for the same prompt, or a new one."""
+        """Return the answer for a chunk. It is a stored answer to the same prompt, or a new answer."""
         worker, org_id = self.worker, self.org_id
         started = await worker.db.change(org_id, partial(self._start_call, chunk=chunk))
         if isinstance(started, LlmFailure):
@@ -167,7 +168,7 @@ class _ExtractionSession:
         self.validations.append(validated)
 
     async def _start_call(self, conn: Connection, *, chunk: PromptChunk) -> _StartedCall | LlmFailure:
-        """Return an earlier answer, a reserved call, or why no call is allowed."""
+        """Return an earlier answer, a reserved call, or the reason why no call is allowed."""
         worker, org_id, now = self.worker, self.org_id, self.now
         if not await self._is_countable(conn, chunk) or not await self._is_unchanged(conn):
             return _ERASED
@@ -181,7 +182,7 @@ class _ExtractionSession:
         )
         if reserved is None:
             return _NO_CALL
-        # Looked up again now that the call is reserved: another worker may have sent the same prompt.
+        # Look up the answer again, now that the call is reserved: another worker may have sent the same prompt.
         known = await self._earlier_answer(conn, llm_call, chunk)
         room_id, limit = self.conversation.snapshot.room_id, worker.calls_of_room
         if known is not None or not await llm_calls.count_room_call(
@@ -195,7 +196,7 @@ class _ExtractionSession:
     async def _earlier_answer(
         self, conn: Connection, llm_call: NewLlmCall, chunk: PromptChunk
     ) -> _StartedCall | None:
-        """Return an earlier answer to the same prompt, if there is one."""
+        """Return an earlier answer to the same prompt, if one is stored."""
         conversation_id = self.conversation.id
         earlier = await llm_calls.earlier_answer(
             conn,
@@ -218,8 +219,8 @@ class _ExtractionSession:
 
     def _to_llm_call(self, chunk: PromptChunk) -> NewLlmCall:
         name = self.worker.language_model.name
-        # Known memories are not in the digest: an answer to the same messages stays valid when they change. Everything
-        # else in the prompt is in it.
+        # The digest covers everything in the prompt except known memories. So an answer to the same messages stays
+        # valid when these memories change.
         prompt = json.dumps([name, INSTRUCTIONS, ANSWER_SCHEMA, chunk.messages_text])
         return NewLlmCall(
             id=uuid7(),
@@ -233,7 +234,10 @@ class _ExtractionSession:
         )
 
     async def _is_countable(self, conn: Connection, chunk: PromptChunk) -> bool:
-        """Return whether everything in a chunk still exists and is unrestricted, so that an answer may be used."""
+        """Return whether the language model's answer for this chunk may be used.
+
+        It may be used if everything in the chunk still exists and is unrestricted.
+        """
         memory_ids = [memory.id for memory in chunk.labels.memories.values()]
         return await is_allowed_for_model(conn, self.org_id, chunk.source_ids) and await memories.all_exist(
             conn, self.org_id, memory_ids
@@ -262,7 +266,7 @@ class _ExtractionSession:
         return cleaned if is_stored else _ERASED
 
     async def write(self, conn: Connection, *, claims: Sequence[Claim]) -> ExtractionRun:
-        """Store the claims if the conversation is unchanged, and record the validation of each."""
+        """Store the claims if the conversation is unchanged. Record the validation of each claim."""
         requests = dict(
             result.request
             for validated in self.validations

@@ -1,7 +1,7 @@
 """Detects privacy requests in messages whose detection timed out on ingest.
 
-A request that is detected late takes effect from the position of its message. Detection that always times out ends as a
-failed task.
+A request that is detected late takes effect from the position of its message. If the detection always times out, the
+task fails for good.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from roomlore.privacy.screening import Screened, screen
 
 
 class DetectionTookTooLong(Exception):
-    """Detection in a message timed out again."""
+    """The detection in a message timed out again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,12 @@ class PrivacyRequestWorker(QueueWorker):
     """Detects privacy requests in queued messages."""
 
     queue: QueueName = "privacy_requests"
-    #: One message, because each may need the full time limit.
+    #: One message at a time, because each may need the full time limit.
     batch: int = 1
     now: Callable[[], datetime] = utc_now
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Detect and store the requests in these messages; raises DetectionTookTooLong."""
+        """Detect and store the requests in these messages. Raises DetectionTookTooLong."""
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
             messages = await messages_by_id(conn, org_id, [task.subject_id for task in tasks])
         screened = await screen(message.body for message in messages)

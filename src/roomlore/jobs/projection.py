@@ -1,7 +1,7 @@
 """Writes changes to projection indexes on other servers, and builds new indexes beside those that are in use.
 
 For every change, the current state of the subject is written at least once, and never by two workers at once. So all
-indexes become equal to the database in time, even if workers are killed.
+indexes become equal to the database after a while, even if workers are killed.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from roomlore.domain.projections import Node, Point
 from roomlore.jobs import runner
 from roomlore.jobs.scheduler import Scheduler, orgs
 
-#: The timeout of a batch. It is shorter than the lease, after which another worker may write the same subjects.
+#: The timeout of a batch. It is shorter than the lease. After the lease, another worker may write the same subjects.
 TIMEOUT_SECONDS = 60.0
 #: The suffix of an index name: creation time in milliseconds, then random digits.
 NUMBER_DIGITS, TIME_DIGITS = 20, 12
-#: Younger indexes are never treated as abandoned.
+#: Indexes that are younger than this are never treated as abandoned.
 MIN_INDEX_AGE_SECONDS = 600.0
 #: The pause between two steps of unfinished builds.
 POLL_SECONDS = 5.0
@@ -47,7 +47,7 @@ class ProjectionWorker(runner.QueueWorker):
     #: The index server. It takes points or nodes as `read_subjects` returns them.
     projection: Projection[Any]
     chunk_size: int = CHUNK_SIZE
-    #: Seconds for which an org whose index failed has to wait, so that others are served.
+    #: If an index fails, its org waits for so many seconds, so that other orgs are served.
     backoff_seconds: float = 0.0
     #: The end of the backoff by org.
     _backing_off: dict[OrgId, float] = field(default_factory=dict[OrgId, float], repr=False)
@@ -63,7 +63,7 @@ class ProjectionWorker(runner.QueueWorker):
             await self.advance_build(org_id)
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Write the current state of subjects to all indexes of an org, or remove them.
+        """Write the current state of subjects to all indexes of an org, or remove the subjects.
 
         Raises BackendUnavailable if the server fails or is too slow, BadInput if it refuses some subjects.
         """
@@ -92,7 +92,7 @@ class ProjectionWorker(runner.QueueWorker):
         projection = await projections.take_fencing_token(conn, org_id, self.queue)
         if projection is None:
             return None, [], {}
-        # If the tasks were leased long ago, another worker may have leased them since.
+        # If the tasks were leased long ago, another worker may have leased them meanwhile.
         leased = await projections.renew(conn, org_id, self.queue, tasks)
         ids: list[UUID] = [task.subject_id for task in tasks if task.subject_id in leased]
         subjects_by_model = {
@@ -116,8 +116,8 @@ class ProjectionWorker(runner.QueueWorker):
         self, conn: Connection, org_id: OrgId, tasks: Sequence[Task], removed: Sequence[UUID]
     ) -> None:
         await projections.finish(conn, org_id, self.queue, tasks)
-        # A removed conversation can exist again; other subjects cannot. Removing a node also removes edges that messages
-        # own, so the messages of the conversations are enqueued to be written again.
+        # Only a removed conversation can exist again. Removing its node also removes edges that messages own. So the
+        # messages of the conversations are enqueued to be written again.
         await projections.enqueue_conversations(conn, org_id, [ConversationId(each) for each in removed])
         await projections.record_recovery(conn, org_id, self.queue)
 
@@ -130,10 +130,10 @@ class ProjectionWorker(runner.QueueWorker):
     async def build(
         self, org_id: OrgId, *, model: str | None = None, dimensions: int | None = None, again: bool = False
     ) -> None:
-        """Start building an index beside the current one; if the server has lost the current one, drop that first.
+        """Start building an index beside the current one. If the server has lost the current index, drop it first.
 
-        `model` and `dimensions` describe the vectors of the index. With `again`, nothing is built unless the org still
-        has a projection.
+        `model` and `dimensions` describe the vectors of the index. With `again`, an index is built only if the org
+        still has a projection.
         """
         names, current = await self.projection.index_names(), await self._current_projection(org_id)
         is_lost = current is not None and current.index_name is not None and current.index_name not in names
@@ -179,7 +179,7 @@ class ProjectionWorker(runner.QueueWorker):
             await self.build(org_id, model=model, dimensions=dimensions, again=True)
             return True
         for index in names:
-            # The index was left by a worker that was killed. Indexes with another prefix belong to other databases.
+            # A killed worker left this index. Indexes with another prefix belong to other databases.
             if index.startswith(index_prefix(org_id)) and index not in known and _is_abandoned(index):
                 await self.projection.remove(index)
         if projection.next_index_name is None:
@@ -242,7 +242,10 @@ def index_prefix(org_id: OrgId) -> str:
 
 
 def _is_abandoned(index: str) -> bool:
-    """Return whether an unregistered index is old enough to be abandoned; a newer one may not be registered yet."""
+    """Return whether an unregistered index is old enough to be abandoned.
+
+    A newer index may not be registered yet.
+    """
     created = index.rpartition("-")[2][:TIME_DIGITS]
     try:
         milliseconds = int(created, 16)
@@ -260,7 +263,7 @@ async def drain(
 ) -> runner.DrainResult:
     """Write all pending changes and finish all builds; return what was done.
 
-    `waiting` is called once if it has to wait for older transactions. Raises BackendUnavailable or
+    `waiting` is called once if the call has to wait for older transactions. Raises BackendUnavailable or
     DatabaseUnavailable.
     """
     done = 0

@@ -1,7 +1,7 @@
 """Queue workers and their loop: take tasks, do the slow part without a connection, write the result.
 
 If a worker dies, nothing is lost: its tasks are due again when their lease ends. If a worker loses the database, it
-waits and continues afterwards. `jobs.scheduler` has the other loop, which visits one org after another.
+waits and then continues. `jobs.scheduler` has the other loop, which visits one org after another.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ Done = TypeVar("Done")
 LONGEST_ERROR = 100
 #: The number of lanes: one batch is read and written while another is processed.
 CONCURRENCY = 2
-#: While other orgs have tasks too, an org gets at most a batch divided by this number.
+#: While other orgs have tasks, too, an org gets at most the batch size divided by this number.
 FAIR_SHARE = 4
 #: Seconds after which a worker that has to stop abandons its batch.
 SHUTDOWN_TIMEOUT = 10.0
-#: Seconds for releasing a task; if that fails, the task is due again when its lease ends.
+#: Seconds for releasing a task. If the release fails, the task is due again when its lease ends.
 RELEASE_TIMEOUT = 3.0
 
 LOG = logging.getLogger(__name__)
@@ -53,16 +53,16 @@ DEFAULT_POLICY = RetryPolicy(
     retries=RetrySchedule(first_after=timedelta(seconds=1), last_attempt=5),
     poll_seconds=2.0,
 )
-#: For drains, for whose end somebody waits: tasks are retried soon, and given up soon.
+#: For drains. Somebody waits for their end, so tasks are retried soon and given up soon.
 DRAIN_POLICY = replace(
     DEFAULT_POLICY,
     retries=RetrySchedule(first_after=timedelta(milliseconds=10), last_attempt=5),
     poll_seconds=0.2,
 )
 
-#: Restarts the database if Roomlore runs it itself.
+#: Starts the database again, if Roomlore runs the database itself.
 Reconnect = Callable[[], Awaitable[None]]
-#: Runs until told to stop; restarted after an outage.
+#: Runs until told to stop. It is started again after an outage.
 PeriodicTask = Callable[[asyncio.Event], Awaitable[None]]
 #: Called after each batch with the number of messages.
 Progress = Callable[[int], None]
@@ -70,25 +70,25 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueWorker(ABC):
-    """A queue and the way to do its tasks; `run` and `drain` do the rest."""
+    """A queue and the way to do its tasks. `run` and `drain` do everything else."""
 
     db: Database
     queue: QueueName
-    #: The number of tasks taken at once; small enough to finish within seconds.
+    #: The number of tasks taken at once. It is small enough that a batch takes only seconds.
     batch: int
 
     @abstractmethod
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Do the tasks and write the result; return the number of messages done. Raise if any task failed."""
+        """Do the tasks and write the result; return the number of messages done. Raise an error if any task failed."""
 
     async def begin(self, only_org: OrgId | None) -> None:  # noqa: B027  optional
-        """Enqueue missing tasks of one org or of all; called before the first batch."""
+        """Enqueue missing tasks of one org or of all orgs. It is called before the first batch."""
 
     async def tidy(self) -> None:  # noqa: B027  optional
-        """Clean up; called each time that the queue becomes empty after work."""
+        """Clean up. It is called each time the queue becomes empty after work."""
 
     def orgs_backing_off(self) -> Collection[OrgId]:
-        """Return the orgs whose tasks have to wait: their server is down."""
+        """Return the orgs whose tasks have to wait, because their server is down."""
         return ()
 
 
@@ -106,9 +106,9 @@ class DrainResult:
     disentangled: int = 0
     #: Memories that were extracted.
     remembered: int = 0
-    #: Projection servers that are down; their updates stay pending.
+    #: Projection servers that are down. Their updates stay pending.
     failing: Sequence[str] = ()
-    #: Embedding models that are down; their texts stay pending.
+    #: Embedding models that are down. Their texts stay pending.
     unembedded: Sequence[str] = ()
 
 
@@ -129,7 +129,10 @@ async def drain(
     progress: Progress | None = None,
     policy: RetryPolicy = DRAIN_POLICY,
 ) -> DrainResult:
-    """Work until the queue is empty, including tasks leased by others; raises DatabaseUnavailable in an outage."""
+    """Work until the queue is empty; wait for tasks that other workers have leased.
+
+    Raises DatabaseUnavailable in an outage.
+    """
     finishing = asyncio.Event()
 
     async def until_empty() -> int:
@@ -168,8 +171,8 @@ async def run(
 ) -> None:
     """Work until `stop` is set, also through outages.
 
-    Notifications wake the worker; polling finds what they missed. In an outage `reconnect` is called before the
-    database is tried again. `tasks` run at the same time.
+    Notifications wake the worker; polling finds the changes that notifications missed. In an outage, `reconnect` is
+    called before each new attempt to reach the database. `tasks` run at the same time.
     """
     running = _RunningWorker(worker=worker, stop=stop, reconnect=reconnect, progress=progress, policy=policy)
     parts = [partial(worker.begin, None), running.listen, *(running.work for _ in range(CONCURRENCY))]
@@ -202,7 +205,7 @@ class _RunningWorker:
     needs_tidying: bool = False
 
     async def through_outages(self, part: Callable[[], Awaitable[None]]) -> None:
-        """Run a part until it ends; after an outage, start it again."""
+        """Run a part of the worker until it ends. After an outage, start the part again."""
         while not self.stop.is_set():
             try:
                 with work_queue.translate_connection_errors():
@@ -251,7 +254,7 @@ class _RunningWorker:
 async def step(
     worker: QueueWorker, *, only_org: OrgId | None = None, policy: RetryPolicy = DEFAULT_POLICY
 ) -> StepResult:
-    """Take one batch and do it; interrupted tasks are released at once."""
+    """Take one batch and do it. If it is interrupted, release its tasks at once."""
     tasks: list[Task] = []
     leased: set[Task] = set()
     try:
@@ -270,7 +273,10 @@ async def step(
 async def _take(
     conn: Connection, worker: QueueWorker, only_org: OrgId | None, *, policy: RetryPolicy
 ) -> list[Task]:
-    """Take a fair share of the tasks of every org, then fill the batch; a task that failed before is taken alone."""
+    """Take a fair share of the tasks of every org, then fill the batch.
+
+    A task that failed before is taken alone.
+    """
     share, without = max(worker.batch // FAIR_SHARE, 1), worker.orgs_backing_off()
     take = partial(work_queue.take, conn, worker.queue, only_org, lease=policy.lease, without=without)
     tasks = await take(per_org=share, total=worker.batch)
@@ -290,7 +296,10 @@ async def _do(
     policy: RetryPolicy,
     leased: set[Task],
 ) -> int:
-    """Do leased tasks of an org together, or one by one if they fail together; return the number of messages."""
+    """Do leased tasks of an org together; if they fail together, do them one by one.
+
+    Return the number of messages.
+    """
     try:
         with work_queue.translate_connection_errors():
             done = await worker.do(org_id, tasks)
@@ -314,7 +323,7 @@ async def _do(
 
 
 async def _release(worker: QueueWorker, leased: Iterable[Task]) -> None:
-    """Release tasks, so that they are due at once; if the database is down, they are due when their lease ends."""
+    """Release tasks, so that they are due at once. If the database is down, they are due when their lease ends."""
     with contextlib.suppress(DatabaseUnavailable, TimeoutError), work_queue.translate_connection_errors():
         async with asyncio.timeout(RELEASE_TIMEOUT):
             for org_id, tasks in _by_org(leased).items():
@@ -343,7 +352,10 @@ async def _count(
 
 
 async def _run_concurrently(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[Done]:
-    """Return the results of all lanes. If a lane fails or the caller is cancelled, wait first until all have ended."""
+    """Return the results of all lanes.
+
+    If a lane fails or the caller is cancelled, wait until all lanes have ended before the error is raised.
+    """
     tasks = [asyncio.create_task(lane) for lane in lanes]
     try:
         return await asyncio.gather(*tasks)
@@ -356,7 +368,10 @@ async def _run_concurrently(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[
 
 
 async def _until_first(*waits: Awaitable[object]) -> None:
-    """Wait until the first of these ends, and cancel the others; raise the error of the first one if it failed."""
+    """Wait until one of these ends, and cancel the others.
+
+    If the one that ended failed, raise its error.
+    """
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

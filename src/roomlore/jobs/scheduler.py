@@ -1,4 +1,4 @@
-"""Jobs that visit one org after another, and the loop that they share.
+"""Jobs that visit one org after another, and the loop that these jobs share.
 
 `jobs.runner` has the other loop: it takes queued tasks under leases.
 """
@@ -18,8 +18,7 @@ from roomlore.db.database import Database
 from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.ids import OrgId
 
-#: Does some work of an org. Returns None if nothing is left, otherwise the seconds to pause before the next org
-#: (usually 0).
+#: Does some work of an org. Returns the seconds to pause before the next org (usually 0), or None if no work is left.
 VisitOrg = Callable[[OrgId], Awaitable[float | None]]
 Outcome = TypeVar("Outcome")
 
@@ -41,7 +40,7 @@ class Scheduler:
     order: Callable[[list[OrgId]], Iterable[OrgId]] = iter
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run rounds until `stop` is set; raises DatabaseUnavailable in an outage."""
+        """Run rounds until `stop` is set. Raises DatabaseUnavailable in an outage."""
         while not stop.is_set():
             if pause := await self._run_once(stop):
                 try:
@@ -80,18 +79,18 @@ class OrgWorker(ABC, Generic[Outcome]):
 
     @abstractmethod
     async def next(self, org_id: OrgId, *, now: datetime, stop: asyncio.Event | None = None) -> Outcome:
-        """Do the next piece of work of an org and return its outcome; `stop` interrupts it."""
+        """Do the next piece of work of an org and return its outcome. `stop` interrupts the work."""
 
     @abstractmethod
     def pause_after(self, outcome: Outcome) -> float | None:
-        """Return how many seconds to pause after an outcome; None if nothing is left in the org."""
+        """Return how many seconds to pause after an outcome; None if no work is left in the org."""
 
     def order(self, org_ids: list[OrgId]) -> Iterable[OrgId]:
         """Return the order in which orgs are visited."""
         return org_ids
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; raises DatabaseUnavailable in an outage."""
+        """Work until `stop` is set. Raises DatabaseUnavailable in an outage."""
 
         async def visit(org_id: OrgId) -> float | None:
             return self.pause_after(await self.next(org_id, now=datetime.now(UTC), stop=stop))
@@ -102,7 +101,7 @@ class OrgWorker(ABC, Generic[Outcome]):
         await scheduler.run(stop)
 
     async def drain(self, only_org: OrgId | None = None) -> list[Outcome]:
-        """Work until nothing is left in one org or in all, or a pause is due; return all outcomes."""
+        """Work until no work is left in one org or in all orgs, or until a pause is due; return all outcomes."""
         outcomes: list[Outcome] = []
         with work_queue.translate_connection_errors():
             for org_id in await orgs(self.db, only_org):
@@ -116,7 +115,7 @@ class OrgWorker(ABC, Generic[Outcome]):
 
 
 async def orgs(db: Database, only_org: OrgId | None = None) -> list[OrgId]:
-    """Return all orgs, or only the given one."""
+    """Return all orgs, or only the given org."""
     if only_org is not None:
         return [only_org]
     async with db.system_connection() as conn:
@@ -125,7 +124,7 @@ async def orgs(db: Database, only_org: OrgId | None = None) -> list[OrgId]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatTask:
-    """The heartbeat of a worker process. A process without several heartbeats in a row has ended or hangs."""
+    """The heartbeat of a worker process. A process that has missed several heartbeats in a row has ended or hangs."""
 
     db: Database
     worker_id: UUID
@@ -133,7 +132,7 @@ class HeartbeatTask:
     interval: float = HEARTBEAT_SECONDS
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Record heartbeats until `stop` is set, then remove them."""
+        """Record heartbeats until `stop` is set, then remove the worker's record."""
         await Scheduler(db=self.db, visit=self._record, task_name="heartbeat", interval=self.interval).run(
             stop
         )

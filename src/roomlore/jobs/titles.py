@@ -1,7 +1,7 @@
-"""Titles for idle conversations from a language model, if one is configured.
+"""Titles for idle conversations from a language model, if a language model is configured.
 
-If a call fails, the conversation keeps its label. Messages that a privacy request restricts are not sent. If one is
-restricted before the answer arrives, the answer is discarded.
+If a call fails, the conversation keeps its label. Messages that a privacy request restricts are not sent. If a message
+is restricted before the answer arrives, the answer is discarded.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ MAX_PROMPT_LENGTH = 10_000
 MAX_TITLE_LENGTH = 100
 MAX_TITLE_WORDS = 8
 _MAX_ANSWER_LENGTH = 4_000
-#: The shortest part of a name that is recognised, as in labels: shorter parts are too often ordinary words.
+#: The shortest part of a name that is recognised, as in labels. Shorter parts are too often ordinary words.
 _MIN_NAME_LENGTH = 3
 
 INSTRUCTIONS = (
@@ -45,7 +45,7 @@ INSTRUCTIONS = (
     " is about, in its own language, like the subject of an e-mail: no names of people, no quotes, no markup."
     ' Answer with JSON only: {"title": "..."}'
 )
-#: Models follow the end of a prompt best.
+#: Models follow the end of a prompt more closely than its beginning.
 REMINDER = "A title of two to eight words for what stands above, as JSON:"
 SHAPE: Mapping[str, Any] = {
     "type": "object",
@@ -60,7 +60,7 @@ _WORDY = lazy_pattern(r"[^\W\d_]{2}")
 _MARKUP = lazy_pattern(
     r"[<>{}\[\]|\\`*~^@=]|://|\bwww\.|^\W*#|&#?\w+;|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE
 )
-#: Prompt injection for a language model that reads the title later.
+#: Text that would give instructions to a language model that reads the title later.
 _INSTRUCTION = lazy_pattern(
     r"(?m:^(?>.*?\b(?:ignore|disregard|forget|override|bypass)\b)"
     r".*\b(?:instructions?|rules?|prompts?|above|previous|prior|everything)\b)"
@@ -71,7 +71,7 @@ _INSTRUCTION = lazy_pattern(
 
 
 def prompt(messages: Sequence[TitleMessage]) -> str:
-    """Return the messages as the prompt shows them: one line each, up to the limits."""
+    """Return the messages as the prompt shows them: one line for each message, up to the limits."""
     lines: list[str] = []
     space = MAX_PROMPT_LENGTH
     for message in messages[:MAX_MESSAGES]:
@@ -85,7 +85,7 @@ def prompt(messages: Sequence[TitleMessage]) -> str:
 
 
 def title_in(answer: str, *, authors: Collection[str]) -> str | None:
-    """Return the title in an answer, or None if the answer has no title that may be shown.
+    """Return the title in an answer; None if the answer has no title that may be shown.
 
     The answer is JSON, perhaps with text around it. A title must not contain the name of an author of the messages.
     """
@@ -124,7 +124,7 @@ def _is_plain(title: str) -> bool:
     return (
         0 < len(title) <= MAX_TITLE_LENGTH
         and len(title.split()) <= MAX_TITLE_WORDS
-        # No line breaks or control characters, and no characters that hide or reorder letters.
+        # No line breaks or control characters, and no characters that hide letters or change their order.
         and title.isprintable()
         and _WORDY.search(title) is not None
         and not _MARKUP.search(title)
@@ -163,7 +163,7 @@ class TitleWorker(LanguageModelWorker):
     purpose: Purpose = "titles"
 
     async def next(self, org_id: OrgId, *, now: datetime, stop: asyncio.Event | None = None) -> Outcome:
-        """Title the next conversation of an org that is idle at `now`, if a call is allowed."""
+        """Give a title to the next conversation of an org that is idle at `now`, if a call is allowed."""
         request = await self.db.change(org_id, partial(self._reserve, org_id=org_id, now=now))
         if request is None:
             return "nothing"
@@ -198,7 +198,7 @@ class TitleWorker(LanguageModelWorker):
         )
         if failures is None:
             return None
-        # Selected again now that the call is reserved: another worker may have given the first one a title meanwhile.
+        # Select again, now that the call is reserved: another worker may have given the conversation a title meanwhile.
         conversation = await self.pick(find)
         if conversation is not None:
             messages = await conversation_titles.first_messages(

@@ -1,6 +1,6 @@
 """Arguments of tools and prompts: their types with limits, and a model made from the signature of each function.
 
-No argument names the viewer: the key or --as decides that before any call.
+No argument names the viewer. The key or --as decides who the viewer is, before any call.
 """
 
 import inspect
@@ -25,7 +25,7 @@ from roomlore.operations.registry import argument_help
 LONGEST_WORD, LONGEST_TEXT = 500, 10_000
 MOST_NAMED = 20
 DEFAULT_BUDGET, LEAST_BUDGET, MOST_BUDGET = 2_000, 100, 16_000
-#: So many errors of one call are named.
+#: The maximum number of errors of one call that are named.
 MAX_ERRORS = 10
 
 
@@ -73,7 +73,7 @@ COMMON_HELP: Mapping[str, str] = {
 
 
 class Arguments(BaseModel):
-    """The arguments of a call; unknown ones are refused, since ignoring them could change the meaning."""
+    """The arguments of a call. Unknown arguments are refused, because ignoring them could change the meaning."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 

@@ -1,6 +1,7 @@
-"""Errors as a client may see them: our own errors with their text, all others without details.
+"""Errors as a client may see them.
 
-A bug is logged by its type and line only, since its text may quote messages.
+Our own errors keep their text; all other errors have no details. Of a bug, only the type and the line are logged,
+because its text may quote messages.
 """
 
 import logging
@@ -17,7 +18,7 @@ Result = TypeVar("Result")
 
 LOG = logging.getLogger(__name__)
 FAULT = "a bug in Roomlore; nothing was left half-written"
-#: Replaces the text of errors that name servers, folders and versions.
+#: This replaces the text of errors that name servers, folders and versions.
 PUBLIC_MESSAGES: Mapping[type[RoomloreError], str] = {
     QueryTimeout: "this took too long; ask for less, or later",
     DatabaseFull: "the disk of the database is full: nothing was written; the operator must free space",
@@ -33,18 +34,18 @@ class ToolError(Exception):
     def __init__(self, why: str, *, is_fault: bool = False) -> None:
         super().__init__(why)
         self.why = why
-        #: Whether the server is at fault, not the request.
+        #: Whether the server, and not the request, is at fault.
         self.is_fault = is_fault
 
 
 async def translate_errors(call: Awaitable[Result]) -> Result:
-    """Return what a call returns; raise ToolError for every error."""
+    """Return what a call returns. Raise ToolError for every error."""
     try:
         with translate_connection_errors():
             return await call
     except RoomloreError as error:
         instead = next((text for kind, text in PUBLIC_MESSAGES.items() if isinstance(error, kind)), None)
-        # An error may list names, which people choose: keep them on one line.
+        # An error may list names, which people choose. So the names are kept on one line.
         raise ToolError(instead or _shortened(str(error)), is_fault=instead is not None) from None
     except ToolError:
         raise

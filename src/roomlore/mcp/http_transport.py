@@ -1,6 +1,7 @@
-"""MCP over HTTP: each request gets one complete answer, from any process.
+"""MCP over HTTP. Each request gets one complete answer, from any process.
 
-It is behind the keys and limits of the API. There are no sessions and no streams, so nothing outlives a revoked key.
+The transport is behind the keys and limits of the API. It has no sessions and no streams, so nothing outlives a revoked
+key.
 """
 
 import ipaddress
@@ -28,7 +29,7 @@ FOREIGN_ORIGIN = ProblemKind(name="not-allowed", status=HTTPStatus.FORBIDDEN, ti
 
 
 def mcp_app(*, allow_writes: bool) -> ASGIApp:
-    """Return the ASGI app for `PATH`; it acts as the holder of the key, which the API has checked before."""
+    """Return the ASGI app for `PATH`. It acts as the holder of the key, which the API has already checked."""
     server = build(_app_of, allow_writes=allow_writes)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,9 +40,9 @@ def mcp_app(*, allow_writes: bool) -> ASGIApp:
         if not _is_allowed_origin(Headers(scope=scope).getlist("origin")):
             await problem_response(scope, FOREIGN_ORIGIN, "web pages may not call this")(scope, receive, send)
             return
-        # Read here, so that a body that is too large gets the same error as elsewhere.
+        # The body is read here, so that a body that is too large gets the same error as elsewhere.
         body = await Request(scope, receive).body()
-        # One manager per request: nothing needs a start or an end outside of it.
+        # Each request has its own manager. So nothing needs a start or an end outside of the request.
         manager = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=len(body) + 1
         )
@@ -52,7 +53,7 @@ def mcp_app(*, allow_writes: bool) -> ASGIApp:
 
 
 class _AsgiApp:
-    """Starlette mounts an object as an ASGI app, but would treat a function as an endpoint."""
+    """An ASGI app as an object, because Starlette would treat a function as an endpoint."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -68,7 +69,7 @@ def _app_of(call: Call) -> App:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives a body that was read before, then what comes next."""
+    """Return a `receive` that first gives the body that was already read, then what comes next."""
     is_sent = False
 
     async def again() -> Message:
@@ -84,8 +85,8 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
 def _is_allowed_origin(origins: list[str]) -> bool:
     """Return whether a request comes from a program, or from a web page of this machine.
 
-    Browsers send the origin of every POST, programs send none. The name of a host proves nothing, since any name may
-    resolve to this machine.
+    Browsers send the origin of every POST, but programs send none. The name of a host proves nothing, because any name
+    may resolve to this machine.
     """
     return all(_is_local_origin(origin) for origin in origins)
 

@@ -9,7 +9,7 @@ CATCH_UP = "catch_up"
 DESCRIPTION = "The messages and memories of a room, to be summed up."
 BUDGET = 6_000
 MAX_MESSAGES, MAX_MEMORIES = 300, 20
-#: How many messages there are without `since`.
+#: The number of messages if `since` is not given.
 DEFAULT_MESSAGES = 50
 TASK = (
     "Sum up what happened in this room for me: what was decided, what is open, who is waited for. Cite the labels of the "

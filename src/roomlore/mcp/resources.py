@@ -16,9 +16,9 @@ from roomlore.operations import App
 
 TIMELINE, MEMORY = "room://{room}/timeline", "memory://{memory}"
 TEXT = "text/plain"
-#: Messages and tokens of a timeline.
+#: The number of messages and tokens of a timeline.
 NEWEST, BUDGET = 50, 4_000
-#: Rooms on one page, and completions.
+#: The number of rooms on one page, and of completions.
 ROOMS_PAGE, MOST_CHOICES = 100, 50
 _TIMELINE = lazy_pattern(r"room://([^/?#]+)/timeline")
 _MEMORY = lazy_pattern(r"memory://([^/?#]+)")
@@ -40,7 +40,7 @@ async def rooms(app: App, cursor: str | None) -> tuple[Mapping[str, str], str | 
     start = 0
     if cursor is not None:
         positions = {str(room.id): number for number, room in enumerate(seen, start=1)}
-        # A room that the viewer no longer sees is like one that never existed.
+        # If the viewer no longer sees a room, the error is the same as for a room that never existed.
         if cursor not in positions:
             raise BadInput("cursor", "names no page; start again without one")
         start = positions[cursor]
@@ -53,7 +53,7 @@ async def rooms(app: App, cursor: str | None) -> tuple[Mapping[str, str], str | 
 async def complete_room(app: App, prefix: str) -> tuple[list[str], int]:
     """Return completions for the start of a room's name, and their total.
 
-    A completion is an id if several rooms have the name, or if the name is not a plain one.
+    A completion is an id if several rooms have the same name, or if the name is not a plain name.
     """
     seen = await app.rooms(app.access.principal)
     wanted = prefix.casefold()

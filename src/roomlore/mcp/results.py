@@ -1,4 +1,4 @@
-"""Results of tools, structured and as text. Text by people is only in `text` and `answer`, fenced."""
+"""Results of tools, structured and as text. Text that people wrote is only in `text` and `answer`, marked as quoted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ class ContextResult:
     """The context for an answer to a message."""
 
     room_id: RoomId
-    #: The message to answer; the text ends with it.
+    #: The message to answer. The text ends with it.
     message_id: MessageId
     tokens: int
     budget: int
     note: str
     text: str
     citations: Sequence[CitedMessage]
-    #: Memories of the agent, by label.
+    #: The memories of the agent, by label.
     memories: Mapping[str, MemoryId]
     postable: Postable
 
@@ -64,11 +64,11 @@ class QuotedResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerResult:
-    """An answer with its sources, or none."""
+    """An answer with its sources, or the statement that there is none."""
 
     postable: Postable
     is_answered: bool
-    #: Quotes, or the text of a language model; each line begins with a bar.
+    #: Quotes, or the text of a language model. Each line begins with a bar.
     answer: str
     stage: Literal["room", "memories", "history", "logs", "none"]
     written_by: str
@@ -96,7 +96,7 @@ class RoomSummary:
     platform: str
     kind: RoomKind
     is_closed: bool
-    #: Counts what the viewer may read.
+    #: The number of messages that the viewer may read.
     messages: int
     last_activity_at: datetime | None
 
@@ -108,7 +108,7 @@ class PersonSummary:
     id: ParticipantId
     name: str
     kind: ParticipantKind
-    #: Counts what the viewer may read.
+    #: The number of messages that the viewer may read.
     messages: int
     last_seen_at: datetime | None
 
@@ -132,7 +132,7 @@ class RoomsResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleResult:
-    """People and agents, most talkative first."""
+    """People and agents, the most messages first."""
 
     people: Sequence[PersonSummary]
     total: int
@@ -173,7 +173,7 @@ def _list_text(lines: Sequence[str], total: int, *, nothing: str) -> str:
 
 
 def fenced(answer: str) -> str:
-    """Return an answer with a bar before each line, since it may quote anybody."""
+    """Return an answer with a bar before each line, because it may quote anybody."""
     return "\n".join(f"  | {line}" for line in answer.splitlines())
 
 

@@ -1,6 +1,6 @@
 """The MCP server: tools, resources and prompts, for every transport.
 
-It uses the SDK's low-level server, since lists depend on the viewer, unknown arguments are refused, and errors are
+It uses the SDK's low-level server, because lists depend on the viewer, unknown arguments are refused, and errors are
 reported and logged in our own words.
 """
 
@@ -40,8 +40,8 @@ def build(app_of: AppOfCall, *, allow_writes: bool) -> Server[Any]:
     """Return a server.
 
     Args:
-        app_of: Decides the viewer of a call; its arguments never do.
-        allow_writes: Offer the tools that write, to callers with the right.
+        app_of: Decides the viewer of a call. The arguments of the call never do.
+        allow_writes: Offer the tools that write, to callers that have the right.
     """
     # The SDK's log lines may quote a call.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
@@ -82,7 +82,7 @@ class McpHandler:
         app = self._acting(call)
         tool = tools_for(app, allow_writes=self._allow_writes).get(params.name)
         if tool is None:
-            # A tool that the caller may not use is like one that does not exist.
+            # If the caller may not use a tool, the error is the same as for a tool that does not exist.
             raise MCPError(wire.INVALID_PARAMS, f"no tool {params.name[:100]!r}")
         try:
             given = parse_arguments(tool.arguments, params.arguments or {})
@@ -156,7 +156,7 @@ class McpHandler:
         return wire.GetPromptResult(description=prompts.DESCRIPTION, messages=[message])
 
     async def complete(self, call: Call, params: wire.CompleteRequestParams) -> wire.CompleteResult:
-        """Return completions for the start of a room's name; other arguments have none."""
+        """Return completions for the start of a room's name. Other arguments have no completions."""
         values, total = list[str](), 0
         if params.argument.name == "room":
             completing = resources.complete_room(self._acting(call), params.argument.value)
@@ -167,7 +167,7 @@ class McpHandler:
 
 
 async def _as_protocol_error(call: Awaitable[Result]) -> Result:
-    """Return what a call returns; raise its error as an error of the protocol."""
+    """Return what a call returns. Raise its error as an error of the protocol."""
     try:
         return await translate_errors(call)
     except ToolError as error:
@@ -200,7 +200,7 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
 def _compact_schema(schema: Any, *, names: bool = False) -> Any:
     """Return a JSON schema without titles and class descriptions, which only cost tokens.
 
-    `names` says that the keys are names of fields, so that a field called `title` stays.
+    `names` says that the keys are names of fields. So a field called `title` stays.
     """
     if isinstance(schema, list):
         return [_compact_schema(one) for one in cast("list[Any]", schema)]

@@ -1,6 +1,6 @@
 """MCP over standard input and output, for the program that started this process.
 
-Standard output has only messages of the protocol; everything else goes to standard error. Daemon threads read and
+Standard output carries only messages of the protocol. Everything else goes to standard error. Daemon threads read and
 write, so that the process can end while they block.
 """
 
@@ -20,7 +20,7 @@ from roomlore.operations import App
 
 Result = TypeVar("Result")
 
-#: Bytes of one message, as over HTTP; a longer one ends the connection.
+#: The maximum number of bytes of one message, as over HTTP. A longer message ends the connection.
 LONGEST_LINE = 256 * 1024
 _CHUNK_SIZE = 64 * 1024
 
@@ -32,7 +32,7 @@ class LineReader:
         self._fd = fd
 
     async def __aiter__(self) -> AsyncGenerator[str]:
-        """Yield each line; a line that is too long ends the input."""
+        """Yield each line. A line that is too long ends the input."""
         held = b""
         while piece := await _in_thread(lambda: os.read(self._fd, _CHUNK_SIZE)):
             *lines, held = (held + piece).split(b"\n")
@@ -43,7 +43,7 @@ class LineReader:
 
 
 class LineWriter:
-    """An output; sets an event when its reader has gone."""
+    """An output. It sets an event when its reader has gone."""
 
     def __init__(self, fd: int, closed: asyncio.Event) -> None:
         self._fd = fd
@@ -64,7 +64,7 @@ class LineWriter:
 
 
 async def serve(app: App, *, allow_writes: bool, stop: asyncio.Event) -> None:
-    """Serve until the input ends or `stop` is set; it is also set when the reader of the output has gone."""
+    """Serve until the input ends or `stop` is set. `stop` is also set when the reader of the output has gone."""
     with _own_stdout() as fd:
         tasks: list[asyncio.Task[Any]] = [
             asyncio.create_task(_serve_streams(app, fd, allow_writes=allow_writes, closed=stop)),
@@ -90,7 +90,7 @@ async def _serve_streams(app: App, fd: int, *, allow_writes: bool, closed: async
 
 
 async def _in_thread(call: Callable[[], Result]) -> Result:
-    """Return what a blocking call returns; after a cancellation the call goes on and is ignored.
+    """Return what a blocking call returns. After a cancellation, the call continues and its result is ignored.
 
     The event loop would wait for its own threads when it ends, so this uses a daemon thread.
     """
@@ -121,7 +121,7 @@ async def _in_thread(call: Callable[[], Result]) -> Result:
 
 @contextmanager
 def _own_stdout() -> Generator[int]:
-    """Give a private descriptor of standard output; what others print there goes to standard error."""
+    """Give a private descriptor of standard output. Everything else that is printed there goes to standard error."""
     own = os.dup(sys.stdout.fileno())
     sys.stdout.flush()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

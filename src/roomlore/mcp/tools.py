@@ -1,6 +1,6 @@
 """The tools that a language model may call. Each acts as the viewer of its App.
 
-A tool is a function: its name, docstring and annotated arguments are what the client sees.
+A tool is a function. The client sees its name, docstring and annotated arguments.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,7 +50,7 @@ from roomlore.search.records import Answer, Hit
 
 Function = TypeVar("Function", bound=Callable[..., Awaitable[ToolResult]])
 
-#: A position before every message of a time.
+#: A position before all messages of a time.
 FIRST_AT_TIME = (-(2**63), MessageId(UUID(int=0)))
 #: Why a result may be incomplete, in sentences.
 DEGRADED: Mapping[str, str] = {
@@ -60,7 +60,7 @@ DEGRADED: Mapping[str, str] = {
     "qdrant is unavailable": "Qdrant is unavailable; the database answered alone.",
     "neo4j is unavailable": "Neo4j is unavailable; the database answered alone.",
 }
-#: Characters of a part of a message.
+#: The maximum number of characters of one part of a message.
 MAX_PART_LENGTH = 6_000
 EARLIER = "There are earlier messages. To read them, call again with before {message}."
 NOT_POSTABLE_NOTE = (
@@ -110,7 +110,7 @@ def tool(
 
 
 def tools_for(app: App, *, allow_writes: bool) -> dict[str, Tool]:
-    """Return the tools that the viewer may use, by name; others do not exist for them."""
+    """Return the tools that the viewer may use, by name. Other tools do not exist for the viewer."""
     rights = RIGHTS[app.access.principal.role] if allow_writes else frozenset[Right]()
     return {one.name: one for one in TOOLS if one.right is None or one.right in rights}
 

@@ -18,7 +18,8 @@ class Clause:
     text: str
     #: The index of the first character in the body.
     start: int
-    #: The index where a coordinated subject such as "my wife and I" begins; without one, equal to `start`.
+    #: The index where a coordinated subject such as "my wife and I" begins. If there is no such subject, it is equal to
+    #: `start`.
     coordinated_from: int
     #: Filler words before the subject, such as "well" or "actually".
     prefix: str
@@ -52,7 +53,7 @@ class Clause:
         )
 
 
-#: A subject, or a verb of habit whose subject is that of the clause before.
+#: A subject, or a verb of habit. Such a verb has the subject of the clause before it.
 _SUBJECT = r"(?:i|i'm|im|i've|ive|i'll|my|we|we're|we've|we'll|let's|lets|our|please|never|always|don't)\b"
 _BORDER = phrase_pattern(
     rf"(?:[,;]|:(?= )| -| \u2013| \u2014){{1,9}} (?:(?:and|but|so|because|since|as|plus|though|yet|cause|also) )?"
@@ -96,7 +97,7 @@ _OPENING = phrase_pattern(
     r"|(?:correction|note|fyi|btw|heads up|update|reminder|tip|psa|edit|big news|good news|fun fact)\b[\s,.!:;*-]+"
 )
 _ADDRESS = sentence_pattern(rf"{ADDRESS}|\s{{0,9}}[\W_]{{1,6}}\s{{0,9}}(?=\w)")
-#: A label before a statement, which may then not be the author's own.
+#: A label before a statement. With a label, the statement may not be the author's own.
 _LABEL = sentence_pattern(r":\s")
 #: A second subject beside the author.
 _SHARED = phrase_pattern(
@@ -111,8 +112,8 @@ _MOST_OPENINGS = 5
 def clauses_of(sentence: Sentence, called: Collection[str] = ()) -> list[Clause]:
     """Return the clauses of a sentence in order.
 
-    `called` lists lower-case names of people who are addressed where a message begins with "Ana: …". Other names in
-    that place label the speaker.
+    `called` lists the lower-case names of people whom a message addresses if it begins with "Ana: …". Any other name in
+    this place labels the speaker.
     """
     text = sentence.text
     found = [match for match in _BORDER.finditer(text) if not _divides_adjectives(text, match.start())]
@@ -159,7 +160,7 @@ def _clause(sentence: Sentence, begin: int, end: int, *, lead: int) -> Clause:
 
 
 def _skip_prefixes(text: str, start: int, *, called: Collection[str] = ()) -> int:
-    """Return the index where the statement begins, after greetings, addresses and the like."""
+    """Return the index where the statement begins, after greetings, addresses and similar words."""
     for _ in range(_MOST_OPENINGS):
         match = _OPENING.match(text, start) or _ADDRESS.match(text, start)
         if not match:

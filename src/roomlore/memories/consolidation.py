@@ -1,7 +1,7 @@
 """Stores claims: as new memories, as further sources of equal memories, or as successors of older values.
 
-Only memories of the same *dedup scope* can be equal or supersede each other. A scope is: the same subjects, the same
-observer and the same audience.
+Two memories can be equal or supersede each other only if they have the same *dedup scope*. A scope consists of the
+subjects, the observer and the audience.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,8 +33,8 @@ AGENT_WEIGHT = 0.5
 MAX_CONFIDENCE = 0.99
 #: The name of the audience of open rooms.
 EVERYBODY = "to all"
-#: Limits of the existing memories in a prompt: their number, and the characters of the conversation that is searched
-#: with.
+#: Limits of the existing memories in a prompt: their number, and how many characters of the conversation are used to
+#: search for them.
 MAX_CANDIDATES, _MAX_QUERY = 20, 20_000
 
 #: `added`: a new memory. `merged`: an equal memory got more sources. `same`: nothing changed.
@@ -44,7 +44,7 @@ Participants = Mapping[ParticipantId, ParticipantRef]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertResult:
-    """The memory in which a draft was stored, and what was done."""
+    """The memory in which a draft was stored, and what was done with it."""
 
     memory_id: MemoryId
     outcome: UpsertOutcome
@@ -55,7 +55,7 @@ class UpsertResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supersession:
-    """A pair of a draft and a memory, of which one supersedes the other."""
+    """A draft and a memory, of which one supersedes the other."""
 
     old_id: MemoryId
     new_id: MemoryId
@@ -66,8 +66,8 @@ class Supersession:
 async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) -> Supersession | None:
     """Return the supersession that a draft claims in `repeats` or `replaces`, if it is valid.
 
-    The linked memory must be active and in the same scope; a replaced one must also be older. An older draft supersedes
-    no newer memory with a wider audience. A person's override excludes a supersession.
+    The linked memory must be active and in the same scope; a replaced memory must also be older. If a newer memory has
+    a wider audience, an older draft does not supersede it. There is no supersession if a person's override excludes it.
     """
     draft = place.draft
     named = draft.repeats or draft.replaces
@@ -86,11 +86,12 @@ async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) ->
     if draft.repeats is None:
         return _supersede_by(linked, draft) if is_later else None
     authors = {who for role, who in await memory_writes.roles(conn, org_id, linked.id) if role == "author"}
-    # If two people state the same, what the person concerned states is preferred.
+    # If two people state the same, the statement of the person concerned is preferred.
     knows_as_well = _is_about(draft.people("author"), draft) or not _is_about(authors, draft)
     if is_later and knows_as_well:
         return _supersede_by(linked, draft)
-    # The linked memory must have the same audience: readers of the draft would otherwise see neither of the two.
+    # The linked memory must have the same audience. Otherwise readers of the draft would see neither of the two
+    # memories.
     is_for_all = await memory_writes.has_same_audience(
         conn, org_id, linked.id, draft.source_ids, sensitivity=draft.sensitivity
     )
@@ -108,11 +109,11 @@ def _supersede_by(linked: LinkTarget, draft: MemoryDraft) -> Supersession:
 def supersessions(
     values: Sequence[AttributeValue], overrides: Collection[tuple[MemoryId, str]]
 ) -> Mapping[MemoryId, MemoryId | None]:
-    """Return for each value of one attribute its successor: the next later one of at least equal standing.
+    """Return for each value of one attribute its successor: the next later value of at least equal standing.
 
-    A value without a successor is mapped to None. What people state about themselves ranks above what others state, and
-    this above the claims of agents. The result does not depend on the order of the values. An override is a person's
-    decision that a memory is not superseded by the value with a digest.
+    A value without a successor is mapped to None. What people state about themselves ranks above what other people
+    state, and this ranks above the claims of agents. The result does not depend on the order of the values. An override
+    is the decision of a person that a certain value, named by its digest, does not supersede a memory.
     """
     ordered = sorted(values, key=lambda value: value.position)
     return {
@@ -191,14 +192,17 @@ async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertR
 async def _add(
     conn: Connection, org_id: OrgId, place: DedupKey, *, same: MatchingMemory | None, known: Participants
 ) -> MemoryDraft:
-    """Add a memory, and supersede an equal memory with another audience, or a linked one; return the stored draft."""
+    """Add a memory. It supersedes an equal memory with another audience, or a linked memory.
+
+    Return the stored draft.
+    """
     related = await find_supersession(conn, org_id, place) if same is None else None
     draft = place.draft if related is None else replace(place.draft, attribute=related.attribute)
     await memory_writes.add(
         conn, org_id, replace(place, draft=draft), confidence=_initial_confidence(draft, known)
     )
     if same is not None:
-        # The later memory stays active. A merged memory could be read by fewer people than either of the two.
+        # The later memory stays active. Fewer people could read a merged memory than either of the two memories.
         old_id, new_id = (same.id, draft.id) if same.valid_from <= draft.valid_from else (draft.id, same.id)
         await memory_writes.supersede(conn, org_id, old_id, by=new_id)
     elif related is not None:
@@ -249,8 +253,8 @@ async def detach_messages(
 ) -> int:
     """Detach messages from the memories that an extractor no longer extracts from them.
 
-    Return how many memories were dropped. `still_extracted` lists the memories that are still extracted, each with its
-    source message. A memory that loses its last source is dropped.
+    A memory that loses its last source is dropped. Return how many memories were dropped. `still_extracted` lists the
+    memories that are still extracted, each with its source message.
     """
     await memory_writes.lock(conn, org_id)
     orphaned = await memory_writes.detach_sources(
@@ -273,6 +277,8 @@ def dedup_scope(
 ) -> str:
     """Return the dedup scope of a memory, in hex digits.
 
+    `audience` and `asserted_by` are used only if there are no sources.
+
     `audience` and `asserted_by` are only used if there are no sources.
     """
 
@@ -292,11 +298,11 @@ def dedup_scope(
 def audiences_of(sources: Iterable[SourceAudience], *, is_sensitive: bool) -> set[str]:
     """Return the distinct audiences of sources: each private room, each group of whisper recipients, all open rooms.
 
-    All open rooms together are one audience. The audience of a sensitive source is the members of its room, even if the
-    room is open.
+    All open rooms together are one audience. If a source is sensitive, its audience is the members of its room, even if
+    the room is open.
     """
     found = {_audience_of(one, is_sensitive=is_sensitive) for one in sources}
-    # Open rooms add no restriction: readers of any other source can read them too.
+    # Open rooms add no restriction, because readers of any other source can read them, too.
     return found - {EVERYBODY} or found
 
 
@@ -307,7 +313,7 @@ def _audience_of(source: SourceAudience, *, is_sensitive: bool) -> str:
 
 
 async def rescope(conn: Connection, org_id: OrgId, accounts: Collection[ParticipantId]) -> None:
-    """Compute scopes and supersessions again after accounts were linked to a person or unlinked from one."""
+    """Compute scopes and supersessions again after accounts were linked to a person or unlinked from a person."""
     await memory_writes.lock(conn, org_id)
     found = await memory_writes.memories_naming(conn, org_id, accounts)
     scopes = {one.id: await _scope_of(conn, org_id, one) for one in found}
@@ -344,10 +350,11 @@ async def prompt_candidates(
     people: Collection[ParticipantId],
     text: str,
 ) -> list[ExistingMemory]:
-    """Return active memories that a conversation may repeat: about one of the people or nobody, for its audience.
+    """Return active memories that a conversation may repeat.
 
-    Left out are memories with a source among the messages, memories under a privacy request, and a person's own
-    assertions.
+    They are about one of the people or about nobody, and have the audience of the conversation. Three kinds are left
+    out: memories with a source among the messages, memories under a privacy request, and memories that a person
+    asserted.
     """
     sources = await memory_writes.source_audiences(conn, org_id, message_ids)
     audiences = _separate_audiences(sources)

@@ -30,7 +30,7 @@ _VALUE = sentence_pattern(
     r"|(?P<number>(?<![\w.-])[$\u20ac\u00a3]?\d[\d.,:]*(?:k|am|pm|%|st|nd|rd|th)?\b)|(?P<name>(?<=[a-z,] )[A-Z][\w-]+)"
 )
 _WORD = sentence_pattern(r"[^\W\d_]{3,}")
-#: Words that, if two messages share them, do not show that both are about the same thing.
+#: If two messages share only these words, this does not show that both are about the same thing.
 _EMPTY_WORDS = STOP_WORDS | {"actually", "correction", "here", "meant", "sorry", "yes"}
 _REPLACED = sentence_pattern(r", not (?:the |in |on |at )?(\w(?:[\w.:-]*\w)?)")
 _STATES = sentence_pattern(
@@ -67,7 +67,10 @@ def _corrected_message(
 
 
 def _candidates(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the messages that may be corrected: the message that is replied to, then earlier messages, newest first."""
+    """Yield the messages that a correction may be about.
+
+    First comes the message that the correction replies to, then earlier messages, newest first.
+    """
     answers = said[place].answers
     before = said[max(0, place - _MAX_DISTANCE) : place]
     yield from (one for one in before if one.message_id == answers)

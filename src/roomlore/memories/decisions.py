@@ -1,7 +1,6 @@
-"""Extracts decisions of a group: stated outright, or proposed by one person and agreed to by another.
+"""Extracts decisions of a group. A decision is stated outright, or one person proposes it and another agrees.
 
-A proposal that nobody agrees to is no decision, nor is one to which somebody objects first. Messages of agents neither
-decide nor agree.
+A proposal is no decision if nobody agrees, or if somebody objects first. Messages of agents neither decide nor agree.
 """
 
 import re
@@ -36,10 +35,10 @@ class DecisionProposal:
     confidence: float
     #: Whether another person must agree.
     needs_agreement: bool
-    #: Whether the clause only names a choice ("X it is"). It is then a decision only if alternatives were discussed
-    #: before.
+    #: Whether the clause only names a choice ("X it is"). Such a clause is a decision only if alternatives were
+    #: discussed before.
     names_choice: bool
-    #: Whether the proposal is a question; a bare "yes" may then be only an answer and no agreement.
+    #: Whether the proposal is a question. A bare "yes" may then be an answer and not an agreement.
     is_question: bool = False
 
 
@@ -167,10 +166,10 @@ _LEADING = sentence_pattern(
     rf"^(?:(?:to|on|that)\s+)?(?:we(?:['\u2019]ll| will| should| need to| must|['\u2019]re going to| are going to|(?= {_DO}\b))\s+)?",
     re.IGNORECASE,
 )
-#: Words that only those present understand.
+#: Words that only people who are present understand.
 _ONLY_THERE = sentence_pattern(r"(?:to )?(?:the|a|an) \w+\W*$|.*-$", re.IGNORECASE)
 _SHORTEST = 3
-#: "Move on to" and the like, about the next topic unless a tool or a process follows.
+#: "Move on to" and similar words. They are about the next topic, unless a tool or a process follows.
 _GOES_TO = sentence_pattern(r"(?i)(?:all )?(?:mov|go)(?:e|ing)? (?:back |over |on )?to\b")
 _MOMENTARY = sentence_pattern(
     r"(?i)(?:is|was|are|were|has|had)\b|(?:go with )?(?:to )?(?:be|see|wait|try|start over|do (?:it|this|that|so)|use (?:it|this|that)|keep (?:it|this|that|going)"
@@ -196,9 +195,9 @@ def _standalone_choice(match: re.Match[str], clause: Clause, body: str) -> str |
 
 
 def decided(proposals: Sequence[DecisionProposal], said: Sequence[SourceText]) -> Iterator[Claim]:
-    """Yield a claim for each proposal that the messages after it make a decision.
+    """Yield a claim for each proposal that later messages make a decision.
 
-    A proposal that needs agreement is decided if another person agrees and nobody objects first.
+    A proposal that needs agreement becomes a decision if another person agrees and nobody objects before that.
     """
     places = {message.message_id: place for place, message in enumerate(said)}
     answers: dict[MessageId, list[SourceText]] = {}
@@ -216,7 +215,7 @@ def decided(proposals: Sequence[DecisionProposal], said: Sequence[SourceText]) -
         if agreed is None or (one.needs_agreement and not agreed):
             continue
         words = (one.choice or "").casefold()
-        # Skip a proposal in the same words within an agreement: it is no second decision.
+        # Skip a proposal in the same words within an agreement, because it is no second decision.
         if words and words in settled.get(one.message.message_id, ""):
             continue
         settled.update((message.message_id, words) for message in agreed)
@@ -228,7 +227,7 @@ def _possible_replies(
 ) -> list[SourceText]:
     """Return the messages after a proposal that may answer it without a reply edge.
 
-    These are the messages up to the next proposal or question.
+    These are all messages before the next proposal or question.
     """
     near: list[SourceText] = []
     for message in following:
@@ -242,7 +241,10 @@ def _possible_replies(
 
 
 def _had_alternatives(one: DecisionProposal, before: Sequence[SourceText]) -> bool:
-    """Return whether others named the choice before, or the clause closes a discussion ("ok, green it is")."""
+    """Return whether there were alternatives to the choice.
+
+    There were if others named the choice before, or if the clause closes a discussion ("ok, green it is").
+    """
     if _CLOSING.match(one.clause.prefix):
         return True
     words = (one.choice or "").casefold()
@@ -254,7 +256,7 @@ def _had_alternatives(one: DecisionProposal, before: Sequence[SourceText]) -> bo
 def _agreements(
     one: DecisionProposal, near: Sequence[SourceText], answers: Sequence[SourceText]
 ) -> list[SourceText] | None:
-    """Return the messages that agree to a proposal; None if somebody objects first, or if it is undone later."""
+    """Return the messages that agree to a proposal. Return None if somebody objects first, or if it is undone later."""
     agreed: dict[ParticipantId, SourceText] = {}
     for number, message in enumerate((*answers, *near)):
         if message.author_kind != "human" or message.kind not in {"message", "whisper"}:
@@ -280,7 +282,10 @@ def _agrees(body: str, *, is_answer: bool) -> bool:
 
 
 def decision_kind(words: str) -> MemoryKind:
-    """Return the kind of a decision. If it has both technical words and words about a process, the latter decide."""
+    """Return the kind of a decision.
+
+    If it has both technical words and words about a process, the words about a process decide.
+    """
     is_technical = _TECHNICAL.search(_GOING.sub("", words)) and not _PROCESS.search(words)
     return "technical_decision" if is_technical else "process_decision"
 

@@ -18,7 +18,7 @@ from roomlore.text.recognisers import phrase_pattern
 
 TextMatch = re.Match[str]
 Head = Literal["i", "my", "we", "call"]
-#: Stands in a table for an attribute that the words of the clause name.
+#: In a table, this means that the words of the clause name the attribute.
 _NAMED_IN_TEXT = "thing"
 
 
@@ -33,13 +33,13 @@ class FirstPersonForm:
     confidence: float
     attribute: str | None
     tag: str | None
-    #: Tells from the named groups of a match whether it is a valid statement.
+    #: Decides from the named groups of a match whether it is a valid statement.
     check: Callable[[TextMatch], bool]
-    #: Whether the form states an event. Other forms state something that may be temporary and is then rejected.
+    #: Whether the form states an event. A statement of another form is rejected if it is temporary.
     is_event: bool
 
     def matches(self, match: TextMatch) -> bool:
-        """Return whether a match is a valid statement, and lasting unless it is an event."""
+        """Return whether a match is a valid statement. Unless it states an event, it must also be lasting."""
         return (self.is_event or not is_temporary(match.string)) and self.check(match)
 
 
@@ -47,7 +47,7 @@ class FirstPersonForm:
 
 
 def _names_it(match: TextMatch) -> bool:
-    """Return whether the captured words name something, rather than only refer to it."""
+    """Return whether the captured words name something and do not only refer to it."""
     return not is_unresolved_reference(match["what"])
 
 
@@ -102,7 +102,7 @@ _FINITE = sentence_pattern(
 _RELATIVE = sentence_pattern(
     r"(?i)\b(?:that|which|who|whose|what|whatever|how|when|where|than|as|if|because|while|until)\b"
 )
-#: Objects that somebody likes only now, or that are nothing to like.
+#: Objects that somebody likes only at this moment, or that cannot be liked.
 _OF_THE_MOMENT = sentence_pattern(
     r"(?:the|my|our)\b(?! (?-i:[A-Z]))|an? (?:bit|lot|good|nice|little)\b|having to\b|being\b|to (?:know|think)\b"
     r"|(?:and|or|but|too|as|in|on|at|for|from|with|by|put|get|make|go|do|have|to be an?)\b|\W",
@@ -126,7 +126,7 @@ def _is_self_contained(match: TextMatch) -> bool:
 
 
 def _is_lasting(match: TextMatch) -> bool:
-    """Return whether the object of a preference is meant seriously and is more than the current topic."""
+    """Return whether the object of a preference is meant seriously and is not just the current topic."""
     what = match["what"]
     is_meant = not (_PLEASED.search(match.string, 0, match.start("what")) and _NUISANCE.match(what))
     return _is_self_contained(match) and is_meant and not _OF_THE_MOMENT.match(what) and len(what) > _SHORTEST
@@ -144,7 +144,7 @@ def _is_permanent(match: TextMatch) -> bool:
 
 
 def _is_work(match: TextMatch) -> bool:
-    """Return whether the captured words name a job; unlike other values, a job may end in -ing."""
+    """Return whether the captured words name a job. Unlike other values, a job may end in -ing."""
     value = match["value"].strip()
     return not is_unresolved_reference(value) and value.split(" ", 1)[0].lower() not in lexicon.MOMENTARY | {
         "killing",
@@ -218,10 +218,10 @@ _PARTS: Mapping[str, str] = {
 
 
 def parse_forms(kind: MemoryKind, confidence: float, table: str) -> tuple[FirstPersonForm, ...]:
-    """Return the forms of a table that has one form a line with four columns: attribute, tag, check, pattern.
+    """Return the forms of a table. The table has one form a line, in four columns: attribute, tag, check, pattern.
 
-    A "-" means that a form has none. In a pattern `<word>` stands for a named part, a blank for any number of blanks,
-    and an apostrophe may be missing in the text.
+    A "-" means that a form has no value in the column. In a pattern, `<word>` stands for a named part, and a blank
+    stands for any number of blanks. An apostrophe may be missing in the text.
     """
     return tuple(_parse_form(kind, confidence, line.split(None, 3)) for line in table.strip().splitlines())
 

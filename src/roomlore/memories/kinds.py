@@ -1,7 +1,8 @@
 """The kinds of memories, and the attributes that have one value at a time.
 
-Importance is on a scale of 1 to 5. The importance of the four kinds of agents' experiences is taken from the literature
-on agent memory, which uses 0..1, multiplied by five; of a range the middle is taken.
+Importance is on a scale of 1 to 5. For the four kinds of agents' experiences, it comes from the literature on agent
+memory, which uses 0..1; those values are multiplied by five. Where the literature gives a range, the middle of the
+range is used.
 """
 
 import re
@@ -139,7 +140,7 @@ ATTRIBUTES: Mapping[str, re.Pattern[str]] = MappingProxyType(
 
 
 def attribute_named(words: str) -> str:
-    """Return the attribute that a text names: one of the list, or a favourite.
+    """Return the attribute that a text names: an attribute of the list, or a favourite.
 
     Raises:
         ValueError: There is no such attribute.
@@ -153,7 +154,7 @@ def attribute_named(words: str) -> str:
 
 
 def attribute_stated(attribute: str, kind: MemoryKind, words: Sequence[str]) -> str | None:
-    """Return the attribute if a sentence states its present value, else None.
+    """Return the attribute if a sentence states its present value, otherwise None.
 
     `words` are the words of the sentence after the name of its subject, in lower case.
     """

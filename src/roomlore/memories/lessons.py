@@ -27,9 +27,9 @@ class LessonForm:
     pattern: re.Pattern[str]
     confidence: float
     check: FormCheck
-    #: Whether the statement must be the first clause of its sentence, as a demand is.
+    #: Whether the statement must be the first clause of its sentence, like a demand.
     must_open: bool
-    #: Whether the claim is the whole match; otherwise it is the group `what`.
+    #: Whether the claim is the whole match. Otherwise the claim is the group `what`.
     is_whole: bool
 
     def matches(self, match: re.Match[str], clause: Clause) -> bool:
@@ -135,7 +135,7 @@ def _parse_form(row: str) -> LessonForm:
 
 
 _FORMS = [_parse_form(row) for row in _TABLE.strip().splitlines()]
-#: Words of which every form contains at least one.
+#: Each form contains at least one of these words.
 _PREFILTER = sentence_pattern(
     r"(?i)\b(?:lesson|take-?away|learn|turns|next time|never|cause|hindsight|retrospect|moral|rule|practice|convention|policy|standard|always|anti-?pattern"
     r"|avoid|don'?t|i'?ll|i will|going to|gonna|promise|commit|shipped|released|launched|deployed|rolled|migrated|signed|published|delivered|completed?|won"

@@ -74,7 +74,7 @@ PASTIMES = _alternatives(
     " ukulele organ oboe harmonica chess go football soccer basketball baseball volleyball handball hockey rugby"
     " cricket tennis badminton squash golf table_tennis ping_pong darts bridge poker d&d dungeons_and_dragons bagpipes"
 )
-#: Nuisances: "I love" before one of these is irony.
+#: Nuisances: "I love" before one of these words is irony.
 NUISANCES = _alternatives(
     "waiting queueing queuing rebooting restarting reinstalling filling_in filling_out filling_forms paying commuting"
     " paperwork overtime mandatory deadlines? mondays? traffic downtime outages? on_call being_called being_woken"

@@ -1,7 +1,7 @@
 """Validates the answer of a language model: accepts only claims and privacy requests that their quotes prove.
 
-A quote must be in the message it names, as its author's own plain statement, and the claim must say the same. Numbers,
-names and negations must agree. Each refusal has a reason that quotes nobody.
+A quote must be in the message that it names, as a plain statement of the message's author, and the claim must say the
+same. Numbers, names and negations must agree. Each refusal has a reason that quotes nobody.
 """
 
 import json
@@ -61,13 +61,13 @@ class PromptLabels:
 
 
 class InvalidItem(Exception):
-    """A part of an answer is refused; the message says why and quotes nobody."""
+    """A part of an answer is refused. The error message says why, and quotes nobody."""
 
 
 def parse_object(
     value: object, needed: frozenset[str], optional: frozenset[str] = frozenset()
 ) -> Mapping[str, object]:
-    """Return the fields of an object if they are the expected ones."""
+    """Return the fields of an object, if they are the expected fields."""
     fields = cast("Mapping[str, object]", value) if isinstance(value, dict) else dict[str, object]()
     if not needed <= fields.keys() <= needed | optional:
         raise InvalidItem("it lacks the fields that were asked for")
@@ -89,7 +89,7 @@ def parse_list(value: object) -> Sequence[object]:
 
 
 def check_plain_text(text: str, is_clean: Callable[[str], bool], *, longest: int) -> None:
-    """Refuse a text that is not one short line of words, or holds an instruction or a secret."""
+    """Refuse a text that is not one short line of words, or that contains an instruction or a secret."""
     is_words = 0 < len(text) <= longest and text.isprintable() and _ANY_WORD.search(text) is not None
     if not is_words or _MARKUP.search(text) or "?" in text or safe_text(text) != text:
         raise InvalidItem("it is more than plain words")
@@ -116,7 +116,7 @@ def locate_quote(words: object, message: SourceText) -> Quote:
 
 
 def _find_words(words: str, body: str) -> tuple[int, int] | None:
-    """Find whole words in a body, blind to case and spacing."""
+    """Find whole words in a body. Case and spacing do not matter."""
     parts = words.strip(" .…\"'“”").split()
     if not parts or sum(map(len, parts)) < SHORTEST_QUOTE or len(words) > LONGEST_WORDS:
         return None
@@ -144,7 +144,7 @@ def quoted_sentences(message: SourceText, quote: Quote) -> list[Sentence]:
     return touched
 
 
-#: Kinds that a claim and a memory of the same statement may have.
+#: Kinds that a claim and a memory may have if both make the same statement.
 _INTERCHANGEABLE_KINDS: frozenset[MemoryKind] = frozenset({"fact", "preference"})
 _DECISIONS: frozenset[MemoryKind] = frozenset({"technical_decision", "process_decision"})
 
@@ -158,9 +158,9 @@ def apply_links(
     repeats: object,
     replaces: object,
 ) -> tuple[Claim, str]:
-    """Return a claim with its valid links, and why the others are invalid.
+    """Return a claim with its valid links, and the reasons why other links are invalid.
 
-    `attribute` names the attribute; `repeats` and `replaces` are labels of memories. Each may be None.
+    `attribute` names the attribute. `repeats` and `replaces` are labels of memories. Each of the three may be None.
     """
     reasons: list[str] = []
     found = statement
@@ -256,7 +256,7 @@ def _numbers_in(words: Sequence[str]) -> list[str]:
     return sorted(word for word in words if word[-1].isdigit())
 
 
-#: In one answer; more are ignored.
+#: The maximum number in one answer. Further items are ignored.
 MOST_WISHES = 6
 MOST_NAMED = 6
 REQUEST_KINDS: tuple[RequestKind, ...] = get_args(RequestKind)
@@ -276,7 +276,7 @@ _FORGETTING = lazy_pattern(
     "|esque[çc]|apag|vergeet|verwijder)",
     re.IGNORECASE,
 )
-#: With a negation: words that should not have been said.
+#: Words that, with a negation, refer to something that should not have been said.
 _REGRET = lazy_pattern(
     rf"\b(?:should|ought|wish|mean|meant)(?:n['\u2019]?t)?\b.{{0,40}}\b{_SAYING}", re.IGNORECASE
 )
@@ -299,10 +299,10 @@ _SECRECY = lazy_pattern(
     r"(?:tell|told|say|mention|repeat|shar|spread|pass|breath|discuss|quot|show|hear|learn|word\b)",
     re.IGNORECASE,
 )
-#: The same with a verb of knowing, where a person is named.
+#: The same, with a verb of knowing and the name of a person.
 _HIDING = lazy_pattern(rf"{_NO}\s+(?:\S+\s+){{0,4}}?(?:know|see|find|let|read|get|receiv)", re.IGNORECASE)
 _DENYING = lazy_pattern(_NO, re.IGNORECASE)
-#: What somebody does not do themselves is no request to others.
+#: If somebody says what they themselves do not do, this is no request to others.
 _OWN_DOING = lazy_pattern(
     r"\b(?:i|we|he|she|they|it)\s+(?:(?:do|did|does|have|has|had|can|could)\s*)?(?:n['\u2019]?t|not|never)\b"
     r"(?!\s+(?:want|wish|like)\b)",
@@ -314,7 +314,7 @@ _FEW_WORDS = 3
 
 
 def parse_request(value: object, shown: PromptLabels) -> tuple[SourceText, PrivacyRequest]:
-    """Return the privacy request in an answer, and its message."""
+    """Return the privacy request in an answer, and the message of the request."""
     fields = parse_object(value, _REQUEST_FIELDS, _OPTIONAL_REQUEST_FIELDS)
     kind = parse_text(fields["kind"])
     if kind not in REQUEST_KINDS:
@@ -326,7 +326,7 @@ def parse_request(value: object, shown: PromptLabels) -> tuple[SourceText, Priva
     if (kind == "restrict") != bool(named):
         raise InvalidItem("its kind and its list of people do not fit")
     about = _parse_subject(fields.get("about"), message)
-    # The message says more than the request: the request is about that.
+    # The message says more than the request. So the request is about the rest of the message.
     tells = (
         len(normalised_words(message.body)) - len(normalised_words(message.body[quote.start : quote.end]))
         > _FEW_WORDS
@@ -368,7 +368,7 @@ def _has_request_words(kind: str, words: str) -> bool:
 
 
 def _parse_restricted(value: object, message: SourceText, shown: PromptLabels) -> frozenset[ParticipantId]:
-    """Return the people from whom something is kept; the message must name each."""
+    """Return the people from whom something is kept. The message must name each of them."""
     labels = parse_list(value)
     found = [shown.people.get(parse_text(label)) for label in labels[: MOST_NAMED + 1]]
     if any(person is None for person in found) or len(found) > MOST_NAMED:
@@ -381,7 +381,10 @@ def _parse_restricted(value: object, message: SourceText, shown: PromptLabels) -
 
 
 def _parse_subject(value: object, message: SourceText) -> str:
-    """Return the words of the message that name the subject of a request; empty if it refers to an earlier message."""
+    """Return the words of the message that name the subject of a request.
+
+    Return an empty text if the request refers to an earlier message.
+    """
     if value is None or not (words := parse_text(value)) or set(normalised_words(words)) <= _REFERRING_WORDS:
         return ""
     quote = locate_quote(words, message)
@@ -402,7 +405,7 @@ def _identifiers_in(about: str, shown: PromptLabels) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*distinctive_values(about), *named]))
 
 
-#: The kinds that messages can state; the others are experiences of agents.
+#: The kinds that messages can state. The other kinds are experiences of agents.
 EXTRACTABLE_KINDS: tuple[MemoryKind, ...] = (
     "technical_decision", "process_decision", "preference", "fact", "lesson", "pattern", "anti_pattern", "correction",
     "process_outcome", "context",
@@ -427,14 +430,14 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationResult:
-    """The validated claim or request of an answer, or the reason of its refusal."""
+    """The validated claim or request of an answer, or the reason why it is refused."""
 
     #: JSON of the item, as far as it could be read.
     raw: str
     claim: Claim | None = None
-    #: With its message.
+    #: The request with its message.
     request: tuple[MessageId, PrivacyRequest] | None = None
-    #: Why it is refused, or stored without a link; quotes nobody.
+    #: Why the item is refused, or stored without a link. The reason quotes nobody.
     reason: str = ""
 
     @property
@@ -446,9 +449,9 @@ class ValidationResult:
 def validate_answer(
     answer: str, labels: PromptLabels, *, is_clean: Callable[[str], bool]
 ) -> list[ValidationResult]:
-    """Validate each claim and request of an answer, which may be cut short or no JSON at all.
+    """Validate each claim and request of an answer.
 
-    `is_clean` returns whether a text holds no secret.
+    The answer may be cut short, and may not even be JSON. `is_clean` returns whether a text contains no secret.
     """
     return [_validate(part, value, labels, is_clean) for part, value in _parse_items(answer)]
 
@@ -470,7 +473,7 @@ def _validate(
 
 
 def _parse_items(answer: str) -> Iterator[tuple[Section, object]]:
-    """Yield the items of an answer, then why the rest could not be read."""
+    """Yield the items of an answer, and then the reason why the rest of the answer could not be read."""
     begin = _FIRST.search(answer) if len(answer) <= LONGEST_ANSWER else None
     if begin is None:
         yield "statements", InvalidItem("the answer is not the JSON that was asked for")
@@ -497,7 +500,7 @@ def _parse_items(answer: str) -> Iterator[tuple[Section, object]]:
 
 
 def _parse_claim(value: object, shown: PromptLabels, is_clean: Callable[[str], bool]) -> tuple[Claim, str]:
-    """Return a claim, and why some of its links are invalid."""
+    """Return a claim, and the reasons why some of its links are invalid."""
     fields = parse_object(value, _CLAIM_FIELDS, _OPTIONAL_CLAIM_FIELDS)
     kind, content = parse_text(fields["kind"]), parse_text(fields["content"])
     if kind not in EXTRACTABLE_KINDS:
@@ -569,7 +572,7 @@ def _parse_subjects(value: object, shown: PromptLabels) -> list[NamedParticipant
 def _check_subjects(
     subjects: Sequence[NamedParticipant], author: NamedParticipant, own: Sequence[Sequence[Clause]]
 ) -> None:
-    """Refuse subjects that are neither the author nor named in the quotes."""
+    """Refuse subjects that are not the author and are not named in the quotes."""
     words = {word for one in own for part in one for word in normalised_words(part.text)}
     if not all(person.id == author.id or is_person_named(person, words) for person in subjects):
         raise InvalidItem("it is about somebody its quotes do not name")

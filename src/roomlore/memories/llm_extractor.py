@@ -1,7 +1,8 @@
 """Extracts claims and privacy requests from a conversation with a language model.
 
-The prompt holds the messages, one a line, between markers and under labels that nobody can type, and before them known
-memories with the same audience. The answer is untrusted: `llm_answer` checks each quote and claim against the messages.
+The prompt contains the messages between markers, one a line, under labels that nobody can type. Before the messages
+come known memories with the same audience. The answer is untrusted: `llm_answer` checks each quote and claim against
+the messages.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,12 +18,12 @@ from roomlore.memories.llm_answer import EXTRACTABLE_KINDS, PromptLabels, Valida
 from roomlore.memories.llm_answer import REQUEST_KINDS as WISHES
 from roomlore.memories.patterns import excluded_messages
 
-#: Characters of one prompt: what fits into the smallest language models.
+#: The maximum number of characters in one prompt. So much fits into the smallest language models.
 LONGEST_MATERIAL = 8_000
 LONGEST_BODY = 1_200
-#: Messages that consecutive prompts share, so that an agreement meets its proposal.
+#: The number of messages that consecutive prompts share, so that an agreement and its proposal are in one prompt.
 OVERLAP = 6
-#: Fewer letters are not worth a call.
+#: A text with fewer letters is not worth a call.
 FEWEST_LETTERS = 40
 
 INSTRUCTIONS = (
@@ -44,7 +45,7 @@ INSTRUCTIONS = (
     ' "quotes": [{"message": "m1", "text": "..."}], "attribute": null, "same_as": null, "replaces": null}]}; if there is'
     ' nothing: {"requests": [], "statements": []}'
 )
-#: Models follow the end of a prompt best.
+#: Models follow the end of a prompt more closely than its beginning.
 REMINDER = "The requests and statements in what stands above, as JSON:"
 
 
@@ -82,7 +83,7 @@ _STATEMENT = _object_schema(
         "replaces": _MAYBE,
     }
 )
-#: Requests first: they survive an answer that is cut short.
+#: Requests come first, so that they survive if the answer is cut short.
 ANSWER_SCHEMA: Mapping[str, Any] = _object_schema(
     {
         "requests": {"type": "array", "maxItems": 4, "items": _WISH},
@@ -95,7 +96,7 @@ ANSWER_SCHEMA: Mapping[str, Any] = _object_schema(
 class PromptChunk:
     """A part of a conversation that fits into one prompt."""
 
-    #: The messages as shown; an answer is reused while this text stays the same.
+    #: The messages as the prompt shows them. While this text stays the same, an answer is reused.
     messages_text: str
     labels: PromptLabels
 
@@ -109,12 +110,12 @@ class PromptChunk:
 
     @property
     def message_ids(self) -> list[MessageId]:
-        """The messages that it shows."""
+        """The messages that the prompt shows."""
         return [one.message_id for one in self.labels.messages.values()]
 
     @property
     def source_ids(self) -> list[MessageId]:
-        """The messages that it shows, and the sources of its memories."""
+        """The messages that the prompt shows, and the sources of its memories."""
         held = [source_id for one in self.labels.memories.values() for source_id in one.source_ids]
         return list(dict.fromkeys([*self.message_ids, *held]))
 
@@ -132,7 +133,7 @@ class LlmExtractor:
     name: str
     call: CallModel
     on_verdicts: OnVerdicts
-    #: Returns whether a text holds no secret.
+    #: Returns whether a text contains no secret.
     is_clean: Callable[[str], bool]
     #: Active memories with the same subjects and audience.
     known_memories: Sequence[ExistingMemory] = ()
@@ -158,7 +159,7 @@ class LlmExtractor:
 def split_prompt(
     said: Sequence[SourceText], people: Sequence[NamedParticipant], remembered: Sequence[ExistingMemory] = ()
 ) -> list[PromptChunk]:
-    """Return the prompts of a conversation, which overlap; none if it is too short.
+    """Return the prompts of a conversation; none if the conversation is too short. The prompts overlap.
 
     Injected text, notices, agents' messages and excluded messages are left out.
     """
@@ -178,12 +179,15 @@ def split_prompt(
 
 
 def is_promptable(one: SourceText) -> bool:
-    """Return whether a message may be in a prompt: written by a human. Agents report others' words."""
+    """Return whether a message may be in a prompt.
+
+    Only messages of humans may be in it, because agents report other people's words.
+    """
     return one.kind in {"message", "whisper"} and one.author_kind == "human" and bool(one.body.strip())
 
 
 def _chunk_end(shown: Sequence[SourceText], start: int) -> int:
-    """Return the end of the chunk that begins at `start`; it is always longer than the overlap."""
+    """Return the end of the chunk that begins at `start`. The chunk is always longer than the overlap."""
     left = LONGEST_MATERIAL
     for place in range(start, len(shown)):
         left -= (

@@ -1,7 +1,7 @@
-"""Compares statements by their words: which say the same, and which follow from others.
+"""Compares statements by their words: which statements say the same, and which follow from others.
 
-Differences in case, spacing and contractions are ignored, and so is whether somebody is quoted or described.
-Differences in tense, number and negation are not.
+Differences in case, spacing and contractions are ignored. It does not matter whether somebody is quoted or described.
+Differences in tense, number and negation matter.
 """
 
 import re
@@ -41,7 +41,7 @@ _BETWEEN = frozenset(
 
 
 def normalised(content: str) -> str:
-    """Return the words that make up a statement, in order; equal for statements that say the same.
+    """Return the words that make up a statement, in order. Statements that say the same have equal words.
 
     "Ana really prefers the dark mode." and `Ana: "I prefer dark mode"` are equal.
     """
@@ -87,7 +87,7 @@ def _in_third_person(words: Sequence[str]) -> list[str]:
 # Entailment
 
 _WORD = lazy_pattern(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?|[^\w\s.,;:!?'\"()*_-]")
-#: Ambiguous contractions, with the likelier full form: "'s" as a possessive, "'d" as a condition.
+#: Ambiguous contractions, with the likelier full form: "'s" is read as a possessive, "'d" as a condition.
 _ENDINGS = (("'s", ""), ("'d", " would"))
 
 
@@ -107,7 +107,7 @@ NEGATION_WORDS = frozenset(
 #: Verbs that introduce a statement.
 _SAYING = frozenset("say note mention state".split())
 _AGREEING = frozenset("decide decided agree agreed to".split())
-#: Words that limit a statement, so that a shortened sentence must keep them.
+#: Words that limit a statement. A shortened sentence must keep them.
 _QUALIFIERS = frozenset(
     """
     only rarely seldom sometimes occasionally except until unless if when while before during almost nearly
@@ -194,7 +194,7 @@ def is_person_named(person: NamedParticipant, words: Collection[str]) -> bool:
 
 
 def shared_stems(words: Collection[str], others: Collection[str], *, but: Collection[str]) -> frozenset[str]:
-    """Return the meaningful stems that two sentences share, except those of the words in `but`."""
+    """Return the meaningful stems that two sentences share, without the stems of the words in `but`."""
     told = {_stem(word) for word in others}
     return frozenset(
         _stem(word)

@@ -1,6 +1,7 @@
-"""Recognises what makes a sentence no plain statement of its author: jokes, conditions, hearsay, retractions, secrets.
+"""Recognises sentences that are no plain statements of their author.
 
-Nothing is extracted from a sentence that matches one of these patterns. A missed fact is better than a wrong one.
+Examples are jokes, conditions, hearsay, retractions and secrets. Nothing is extracted from a sentence that matches one
+of these patterns. A missed fact is better than a wrong fact.
 """
 
 import re
@@ -27,7 +28,7 @@ _LAUGH = sentence_pattern(
     r"|[\U0001f602\U0001f923\U0001f606\U0001f639]|[:;=x]-?d)[\s.!]*+)+",
     re.IGNORECASE,
 )
-#: Words before a statement that make it another person's, hypothetical, or no longer true.
+#: Words before a statement. They show that the statement is another person's, hypothetical, or no longer true.
 _UNREAL_BEFORE = phrase_pattern(
     r"\b(?:if|unless|whether|suppos(?:e|ing|edly)|imagine|pretend|assum(?:e|ing)|provided|in case|let's say|say"
     r"|would|could|might|may (?:be|have|not|well)|maybe|perhaps|prob(?:ably|s)?|possibly|likely|hopefully"
@@ -40,7 +41,7 @@ _UNREAL_BEFORE = phrase_pattern(
     r"|obviously|clearly|truly|surely|false|neither|nor|by no means|nobody|no one|relay(?:s|ed|ing)?|on behalf"
     r"|not (?:like|that|true|sure)|no (?:idea|clue)|someone|somebody|wants?|doubt|suddenly|all of a sudden|feel like|it's like|why|how|where|poem|joke|lyrics?)\b"
 )
-#: Words in a statement or after it that make it another person's, hypothetical, or no longer true.
+#: Words in a statement or after it. They show that the statement is another person's, hypothetical, or no longer true.
 _UNREAL_AFTER = phrase_pattern(
     r"\b(?:if|unless|maybe|perhaps|prob(?:ably|s)?|possibly|i (?:guess|think|suppose|hope|doubt)|hopefully|not sure"
     r"|might|would(?:n't)?|could(?:n't)?|or something|or not|or so|back then|at the time|until (?:19|20)\d\d"
@@ -100,7 +101,7 @@ _RETRACTION = phrase_pattern(
     r"|forget (?:that|what i|i said|about (?:that|it)|it)|(?:please )?(?:delete|remove|erase|drop) "
     r"(?:that|this|it|what i said|my (?:last )?message)(?! (?:line|file|branch|from|in|at)))"
 )
-#: At the start of a sentence: says that the text before it in the message is another person's or untrue.
+#: Words at the start of a sentence that say that the text before it in the message is another person's or untrue.
 _DENIES_AUTHORSHIP = phrase_pattern(
     r"(?:none|not a word|no word) of (?:that|this|it|those) (?:is|was|are|were) true|(?:total|complete|utter|pure) (?:nonsense|fiction)"
     r"|(?:that|this|those|these|it)(?:'s| is| was| are| were) (?:what|how) (?!(?:i|we)\b)[\w ']{1,40}\b(?:say|said|tell|told|write|wrote|claim|put)s?\b"
@@ -126,7 +127,7 @@ def is_foreign(text: str) -> bool:
 
 
 def is_hypothetical_after(text: str) -> bool:
-    """Return whether a statement, or the rest of its sentence, is conditional, uncertain or about the past."""
+    """Return whether a statement or the rest of its sentence is conditional, uncertain or about the past."""
     return bool(_UNREAL_AFTER.search(text))
 
 
@@ -157,20 +158,21 @@ _VAGUE = phrase_pattern(
 
 
 def is_unresolved_reference(words: str) -> bool:
-    """Return whether a text refers to something outside it, as "it" or "that one" do."""
+    """Return whether a text refers to something outside the text, like "it" or "that one"."""
     stripped = words.strip(" .,!*_")
     return not stripped or bool(_VAGUE.match(stripped)) or not stripped.strip(MASK)
 
 
 # Exclusions
 
-#: Announces the next message and states nothing itself.
+#: A message that announces the next message and states nothing itself.
 _ANNOUNCES = sentence_pattern(
     r"(?i)\b(?:something|a secret|some (?:news|things?)|this next|the next|what i (?:say|tell|am about))\b|:\s*$"
 )
-#: The maximum number of messages between a retraction or request for confidentiality and the message that it is about.
+#: The maximum number of messages between a retraction or a request for confidentiality and the message that it is
+#: about.
 _MAX_DISTANCE = 8
-#: The number of following messages, by the author of a request for confidentiality, that are confidential too.
+#: After a request for confidentiality, so many further messages of its author are confidential, too.
 _CONFIDENTIAL_NEXT = 3
 #: A sentence with fewer words states nothing.
 _FEWEST_WORDS = 3
@@ -187,7 +189,7 @@ def excluded_messages(said: Sequence[SourceText]) -> set[MessageId]:
 def eligible_sentences(body: str) -> Sequence[Sentence]:
     """Return the author's own sentences in a body.
 
-    If a sentence retracts the text before it, only that sentence and later ones are returned.
+    If a sentence retracts the text before it, only this sentence and later sentences are returned.
     """
     parts = own_sentences_of(body)
     retractions = [
@@ -199,14 +201,14 @@ def eligible_sentences(body: str) -> Sequence[Sentence]:
 
 
 def _excluded_by(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the messages that a message excludes; this is often the message itself."""
+    """Yield the messages that a message excludes. Often this is the message itself."""
     message = said[place]
     if _SECRET_WORD.search(message.body):
         yield message
     if hints_at_confidentiality(message.body):
         yield message
-        # A request in a message with a statement is about that message, otherwise about the author's messages next to
-        # it.
+        # If a message with a request also states something, the request is about this message. Otherwise it is about
+        # the author's messages next to it.
         if not _states_something(message.body):
             yield from _previous(said, place)
             yield from _next(said, place)
@@ -227,7 +229,10 @@ def _states_something(body: str) -> bool:
 
 
 def _previous(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the author's message that a message refers to: the own one it replies to, or else the author's last one."""
+    """Yield the author's message that a message refers to.
+
+    This is the author's own message that it replies to. If there is none, it is the author's last message.
+    """
     message = said[place]
     own = [one for one in said[max(0, place - _MAX_DISTANCE) : place] if one.author_id == message.author_id]
     answered = [one for one in said[:place] if one.message_id == message.answers] if message.answers else []
@@ -238,7 +243,10 @@ def _previous(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
 
 
 def _answered_by_laugh(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
-    """Yield the message that a laugh answers: the message it replies to, or the last message if others wrote that."""
+    """Yield the message that a laugh answers.
+
+    This is the message that it replies to, or the last message if another person wrote it.
+    """
     message = said[place]
     before = [one for one in said[:place] if one.message_id == message.answers] or said[
         max(0, place - 1) : place

@@ -1,4 +1,4 @@
-"""Writes the text of a memory: in the third person where that is certain, otherwise as a quotation."""
+"""Writes the text of a memory: in the third person if that is certainly right, otherwise as a quotation."""
 
 import re
 
@@ -33,7 +33,7 @@ _SAYS = phrase_pattern(rf"i (?P<adverbs>{_ADVERBS})(?P<verb>[a-z]+)\b")
 _EMPTY = sentence_pattern(r"\b(?:just|also|actually|personally)\s+", re.IGNORECASE)
 _NO_VERBS = frozenset("don dont can cant wont couldn wouldn and or not".split())
 _IRREGULAR = {"am": "is", "have": "has", "do": "does", "go": "goes"}
-#: Verbs whose form is the same for all persons: past tenses, modals, and forms that may be past.
+#: Verbs whose form is the same for all persons: past tenses, modals, and forms that may be past tenses.
 _INVARIABLE = frozenset(
     """
     can could will would shall should may might must was were had did is are has does bought sold got won
@@ -50,7 +50,7 @@ _OWN = (
     (sentence_pattern(r"\bmy\b", re.IGNORECASE), "their"),
     (sentence_pattern(r"\bme\b", re.IGNORECASE), "them"),
 )
-#: Words that refer to people or things that only those present know.
+#: Words that refer to people or things that only people who are present know.
 _MY = sentence_pattern(r"my\s+", re.IGNORECASE)
 _PRESENT = sentence_pattern(
     r"\b(?:i|i['\u2019]\w+|im|ive|we|we['\u2019]\w+|us|our|ours|ourselves|you|your|yours|you['\u2019]\w+|u|ur|ya"
@@ -81,7 +81,7 @@ def cleaned(words: str) -> str:
 
 
 def in_third_person(name: str, words: str) -> str | None:
-    """Return the words as a sentence about their author; None if that sentence could be unclear or wrong."""
+    """Return the words as a sentence about their author; None if this sentence could be unclear or wrong."""
     text = cleaned(words)
     if match := _MY.match(text):
         head, rest = f"{possessive(name)} ", text[match.end() :]
@@ -144,7 +144,7 @@ def title_of(words: str) -> str:
 
 
 def needs_context(words: str) -> bool:
-    """Return whether words refer to something that only those present know."""
+    """Return whether words refer to something that only people who are present know."""
     return bool(_PRESENT.search(words))
 
 

@@ -1,7 +1,7 @@
 """Extracts claims from a conversation by rules.
 
-The rules are precise rather than complete: a sentence is read only if nothing in it or around it suggests that its
-author does not plainly state it. Retracted, corrected and confidential statements are left out.
+The rules are precise rather than complete. They skip a sentence if anything in it or around it suggests that its author
+does not plainly state it. Retracted, corrected and confidential statements are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,11 +39,11 @@ from roomlore.text.recognisers import is_question
 
 #: Factors of confidence for what people state about others, and for what agents state about themselves.
 _OTHER_CONFIDENCE, _AGENT_CONFIDENCE = 0.6, 0.4
-#: Kinds of claims that agents may make about themselves; everything else that agents write is about others or by
-#: others.
+#: Kinds of claims that agents may make about themselves. Everything else that agents write is about other people or
+#: comes from them.
 _AGENT_KINDS = frozenset({"preference", "fact", "context"})
 _LONGEST_BODY = 20_000
-#: The maximum number of messages between two messages that are related by their distance.
+#: The maximum distance of two related messages, if they are related only by their distance.
 _NEAR = 10
 _APOSTROPHES = ("'", "\u2019")
 
@@ -53,14 +53,16 @@ class ExtractedClaim:
     """A claim, and the statement that it replaces or corrects."""
 
     claim: Claim
-    #: Whether the claim replaces the author's earlier value of the same attribute.
+    #: Whether the claim replaces an earlier value that its author stated for the same attribute.
     replaces: bool = False
-    #: The message that it corrects.
+    #: The message that the claim corrects.
     corrected: SourceText | None = None
 
 
 def extract(said: Sequence[SourceText], people: Sequence[NamedParticipant]) -> list[Claim]:
     """Return the claims of a conversation, in the order of their messages.
+
+    `people` are those whom the messages may mention.
 
     `people` are those whom the messages may mention.
     """
@@ -114,7 +116,7 @@ def _claims_in(
         reads: list[ExtractedClaim | DecisionProposal] = []
         read_to, follows = 0, False
         opens = not message.body[: sentence.start].strip()
-        # A name with a colon at the start of a message is an address; at the start of a later line it labels the
+        # A name with a colon at the start of a message is an address. At the start of a later line, it labels the
         # speaker.
         for part in clauses_of(sentence, called if opens else ()):
             if part.start < read_to:
@@ -127,7 +129,7 @@ def _claims_in(
             if read is not None:
                 reads.append(read)
                 read_to = _end_position(read)
-        # Checked last, because most sentences state nothing.
+        # This check comes last, because most sentences state nothing.
         if reads and not (JOKE.search(sentence.text) or is_foreign(sentence.text)):
             yield from reads
 
@@ -153,7 +155,7 @@ def _human_claim(
 
 def _agent_claim(part: Clause, message: SourceText, *, follows: bool) -> ExtractedClaim | None:
     claim = _own_claim(part, message, follows=follows) or match_lesson(part, message)
-    # Words after a name and a colon are a quotation.
+    # The words after a name and a colon are a quotation.
     if not claim or claim.kind not in _AGENT_KINDS or ":" in part.prefix:
         return None
     if not part.is_plain or is_question(part.sentence.text):
@@ -227,7 +229,10 @@ def _without_corrected(extracted: Sequence[ExtractedClaim]) -> list[Claim]:
 
 
 def _is_denied(claim: Claim, following: Sequence[SourceText]) -> bool:
-    """Return whether another person whom a claim is about denies it in their next message."""
+    """Return whether the person whom a claim is about denies the claim in their next message.
+
+    This can only be a person other than the author of the claim.
+    """
     others = claim.subject_ids - {claim.author_id}
     answers = (one for one in following[:_NEAR] if one.author_id in others)
     return any(denies_statement(one.body) for one in islice(answers, 1))
@@ -248,7 +253,7 @@ def _replaces(later: ExtractedClaim, earlier: Claim) -> bool:
 
 
 def _merge_equal(claims: Sequence[Claim]) -> list[Claim]:
-    """Merge claims that say the same; the first gets the quotes of all."""
+    """Merge claims that say the same. The first claim gets the quotes of all."""
     merged: dict[tuple[object, ...], Claim] = {}
     for one in claims:
         key = (one.kind, one.author_id, one.subject_ids, one.content.casefold())

@@ -1,4 +1,4 @@
-"""Fake models for tests and demos, also for applications built on Roomlore."""
+"""Fake models for tests and demos. Applications that are built on Roomlore may use them, too."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,7 +11,8 @@ from roomlore.domain.ports import TextEmbeddings
 from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 _WORD = lazy_pattern(r"\w+")
-#: The number of dimensions that one word changes. As there are several, two words rarely change the same ones.
+#: The number of dimensions that one word changes. Because there are several, two words rarely change the same
+#: dimensions.
 _MARKS = 8
 #: The maximum number of words of a text that get a token vector.
 _MOST_TOKENS = 128
@@ -62,7 +63,7 @@ def _bag_vectors(bags: Sequence[Sequence[str]], dimensions: int) -> NDArray[np.f
     for vector, words in zip(vectors, bags, strict=True):
         for word in words:
             _add_word(vector, word)
-        if not vector.any():  # with few dimensions marks can cancel out
+        if not vector.any():  # With few dimensions, marks can cancel each other out.
             vector[0] = 1.0
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 

@@ -1,6 +1,6 @@
 """Embedding models and language models behind HTTP servers that speak OpenAI's protocols.
 
-Requests go to the configured address and nowhere else: no proxy from the environment, no redirects, no cookies, no state
+Requests go only to the configured address: there is no proxy from the environment, no redirect, no cookie, and no state
 between two calls. The key is in one header and is never shown.
 
 Sources: the OpenAI API reference, "Create embeddings" and "Create chat completion" with structured outputs.
@@ -25,11 +25,11 @@ from roomlore.domain.vectors import Vectors
 if TYPE_CHECKING:
     import httpx2
 
-#: The maximum number of texts, and characters, of one request; servers refuse more.
+#: The maximum number of texts, and of characters, in one request. Servers refuse more.
 MOST_TEXTS, MOST_CHARACTERS = 128, 100_000
 #: Characters. Longer texts are cut, because models read no more than some thousand tokens.
 LONGEST_TEXT = 8_000
-#: No model has longer vectors.
+#: The maximum length of a vector. No model has longer vectors.
 MOST_DIMENSIONS = 16_000
 #: The maximum number of bytes of a response: a full batch of vectors of 8,000 numbers, and a chat completion.
 _LARGEST_EMBEDDINGS, _LARGEST_COMPLETION = 32 * 1024 * 1024, 256 * 1024
@@ -60,7 +60,7 @@ def _require_httpx2(subject: str) -> None:
 def _options(key: str | None) -> dict[str, Any]:
     """Return the options of an HTTP client.
 
-    Compressed responses are not requested: a small one could become very large.
+    Compressed responses are not requested, because a small compressed response could become very large.
     """
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "roomlore"}
     if key is not None:
@@ -73,7 +73,10 @@ def _is_packed(response: "httpx2.Response") -> bool:
 
 
 def _retry_after(response: "httpx2.Response") -> int | None:
-    """Return the seconds to wait; None if the header is missing or holds a date, which is its other form."""
+    """Return the seconds to wait; None if the header is missing or contains a date.
+
+    The header may contain a date instead of seconds.
+    """
     wait = response.headers.get("retry-after", "").strip()
     return int(wait) if wait.isascii() and wait.isdecimal() and len(wait) < len("1000000") else None
 
@@ -83,7 +86,7 @@ def _retry_after(response: "httpx2.Response") -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryTimer:
-    """The clock, sleep and jitter of retries, which tests replace."""
+    """The clock, sleep and jitter of retries. Tests replace them."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -103,12 +106,12 @@ def open_http_embedder(
     """Return an embedding model behind an address, after a first request. It need not be closed.
 
     Args:
-        url: The base of the API: what is before `/embeddings`.
+        url: The base of the API: the part before `/embeddings`.
         name: The name of the model.
         key: The API key.
-        dimensions: The vector length to request; None for the server's default.
+        dimensions: The vector length to request. None means the server's default.
         seconds: The limit for one request with its retries.
-        opening_seconds: The limit for the first request, by default the same.
+        opening_seconds: The limit for the first request. Default: the same limit.
         waiting: The clock of retries.
 
     Raises:
@@ -131,15 +134,15 @@ def open_http_embedder(
 
 
 def vector_space_name(model: str, dimensions: int | None) -> str:
-    """Return the name of the vector space of a model with these dimensions; makes no request."""
+    """Return the name of the vector space of a model with these dimensions. No request is made."""
     return f"http/{model}" + ("" if dimensions is None else f"@{dimensions}")
 
 
 class HttpEmbedder:
     """An `Embedder` behind HTTP, safe for threads.
 
-    Its id consists of the model and the dimensions, without the host, so that nothing is embedded again when the
-    address changes. A different model must have a different name.
+    Its id consists of the model and the dimensions, without the host. So nothing is embedded again when the address
+    changes. A different model must have a different name.
     """
 
     def __init__(self, sender: "_RetryingClient", fields: Mapping[str, Any], *, dimensions: int) -> None:
@@ -162,7 +165,10 @@ class HttpEmbedder:
 
     @property
     def has_token_vectors(self) -> bool:
-        """Whether `embed_with_tokens` returns token vectors: False, because the protocol has one vector per text."""
+        """Whether `embed_with_tokens` returns token vectors.
+
+        It does not, because the protocol has one vector per text.
+        """
         return False
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -200,7 +206,7 @@ class _RetryingClient:
         return httpx2.Client(**_options(self._key))
 
     def post(self, client: "httpx2.Client", fields: Mapping[str, Any]) -> bytes:
-        """Return the body of the server's response, after retries with growing pauses within the time limit."""
+        """Return the body of the server's response. Retries, with growing pauses, are made within the time limit."""
         end = self._timer.clock() + self._seconds
         pause = _FIRST_PAUSE
         while True:
@@ -252,7 +258,7 @@ class _RetryingClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FailedAttempt:
-    """The reason why an attempt failed; the request may be sent again."""
+    """The reason why an attempt failed. The request may be sent again."""
 
     why: str
     retry_after: float = 0.0
@@ -304,7 +310,7 @@ def _vectors(body: bytes, count: int, dimensions: int | None) -> Vectors:
         found = np.array([rows[index] for index in range(count)], dtype=np.float64)
     except (ValueError, TypeError, OverflowError):
         raise _not_embeddings() from None
-    # Divided by the largest number first, because the square of a large number could overflow.
+    # The vector is divided by the largest number first, because the square of a large number could overflow.
     largest = np.abs(found).max(axis=1, keepdims=True)
     if not np.isfinite(found).all() or not (largest > 0).all():
         raise _unavailable("a vector is zero or not finite", "ask another server")
@@ -339,10 +345,10 @@ def _not_embeddings() -> ModelUnavailable:
 def open_language_model(
     url: str, name: str, *, key: str | None = None, seconds: float = 60.0, tokens: int = MAX_TITLE_TOKENS
 ) -> "HttpLanguageModel":
-    """Return a language model behind an address; it holds no connection.
+    """Return a language model behind an address. It holds no connection.
 
     Args:
-        url: The base of the API: what is before `/chat/completions`.
+        url: The base of the API: the part before `/chat/completions`.
         name: The name of the model.
         key: The API key.
         seconds: The limit for one call.
@@ -366,7 +372,7 @@ class HttpLanguageModel:
         self._key = key
         self._seconds = seconds
         self._tokens = tokens
-        #: Whether the server has turned out to know no schemas.
+        #: Whether the server has turned out not to support schemas.
         self._is_plain = False
 
     def __repr__(self) -> str:
@@ -383,10 +389,10 @@ class HttpLanguageModel:
         return timedelta(seconds=self._seconds)
 
     async def answer(self, instructions: str, prompt: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
-        """Return the answer or a failure; only a cancellation is raised.
+        """Return the answer or a failure. Only a cancellation is raised.
 
-        If the server turns out to know no schemas, the request is repeated without one, and later requests have none
-        from the start.
+        If the server turns out not to support schemas, the request is repeated without a schema. All later requests
+        then have no schema.
         """
         import httpx2  # noqa: PLC0415  needs the extra
 
@@ -460,7 +466,7 @@ def _refusal(status: int, wait: int | None) -> LlmFailure:
 
 
 def _content(body: bytes) -> str | LlmFailure:
-    """Return the text of the first choice, or a failure; any part of the response may be missing."""
+    """Return the text of the first choice, or a failure. Any part of the response may be missing."""
     try:
         answered = json.loads(body)
         content: object = answered["choices"][0]["message"]["content"]

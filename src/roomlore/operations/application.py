@@ -1,6 +1,6 @@
 """The `App`: every operation on the rooms of one org, on behalf of one caller.
 
-Services are imported on first use, so that a command that lists rooms does not load embedding models.
+Services are imported on first use. So a command that lists rooms does not load embedding models.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 class Shared:
-    """The objects that all callers of an App share; each is loaded on first use."""
+    """The objects that all callers of an App share. Each is loaded on first use."""
 
     @cached_property
     def models(self) -> ModelCache:
@@ -109,19 +109,19 @@ class App:
     """The rooms of one org, on behalf of one caller.
 
     A room, a participant or a message is named by name, account, external id or id. Every method raises NotFound if the
-    viewer sees nothing by a name, BadInput if a name is ambiguous or an argument is invalid, NotAllowed if the caller may
-    not do this or not read as the viewer, and KeyRefused if the caller's key is no longer valid.
+    viewer sees nothing by a name, and BadInput if a name is ambiguous or an argument is invalid. It raises NotAllowed
+    if the caller may not do this or may not read as the viewer, and KeyRefused if the caller's key is no longer valid.
     """
 
     db: Database
     org_id: OrgId
     settings: Settings
-    #: None is the operator.
+    #: None means the operator.
     _principal: Viewer | None = None
     _embedder: Embedder | None = None
-    #: Starts the embedded server again; None for another server.
+    #: Starts the embedded server again; None if the database is another server.
     _reconnect: runner.Reconnect | None = None
-    #: These replace the shared ones.
+    #: These models replace the shared models.
     _model_cache: ModelCache | None = None
     _projection_clients: ProjectionClients | None = None
     _shared: Shared = field(default_factory=Shared)
@@ -152,7 +152,7 @@ class App:
 
     @property
     def keys(self) -> Keys:
-        """Keys that let callers in."""
+        """Keys that let callers sign in."""
         from roomlore.operations.keys import Keys
 
         return Keys(access=self.access)
@@ -277,7 +277,7 @@ class App:
         return await viewer_of(self.db, self.org_id, participant_id)
 
     async def ingest(self, message: IncomingMessage) -> MessageId:
-        """Store one message and return its id; it is durable, and a repetition changes nothing.
+        """Store one message and return its id. The message is then on disk. Storing it again changes nothing.
 
         Raises:
             BadInput: the message cannot be stored.
@@ -289,7 +289,7 @@ class App:
         return accepted.message_ids[0]
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.IngestResult:
-        """Store a batch of messages in one transaction; the result names those that cannot be stored."""
+        """Store a batch of messages in one transaction. The result names the messages that cannot be stored."""
         from roomlore.operations.imports import partition_storable
 
         valid, skipped = await asyncio.to_thread(partition_storable, batch, now=utc_now())
@@ -306,7 +306,7 @@ class App:
     async def import_path(
         self, path: Path, *, options: ImportOptions | None = None, progress: Progress | None = None
     ) -> ImportReport:
-        """Import an export in batches, and report its content and who may read it; for operators.
+        """Import an export in batches. Report its content, and who may read it. For operators.
 
         Raises:
             BadInput: the path cannot be read, or does not contain a room that the options name.
@@ -326,14 +326,14 @@ class App:
         disentangled: runner.Progress | None = None,
         every_org: bool = False,
     ) -> runner.DrainResult:
-        """Do all waiting work of this org, or of every one, and return what was done; for operators.
+        """Do all waiting work of this org, or of every org, and return what was done. For operators.
 
         `progress` is called after each batch of embeddings, `disentangled` after each part of a room.
         """
         return await self._jobs.drain(progress, disentangled=disentangled, every_org=every_org)
 
     async def disentangle(self, progress: runner.Progress | None = None) -> runner.DrainResult:
-        """Find replies and assign the messages of this org to conversations; for operators."""
+        """Find replies and assign the messages of this org to conversations. For operators."""
         return await self._jobs.disentangle(progress)
 
     async def run_worker(
@@ -342,28 +342,32 @@ class App:
         progress: runner.Progress | None = None,
         expired: expiry.OnExpired | None = None,
     ) -> None:
-        """Do the work of every org as it arrives, until `stop` is set; for operators.
+        """Do the work of every org as it arrives, until `stop` is set. For operators.
 
-        `progress` is called after each batch of embeddings, `expired` with the number of messages that retention erased.
+        `progress` is called after each batch of embeddings. `expired` is called with the number of messages that
+        retention erased.
         """
         await self._jobs.run(stop, progress, expired)
 
     async def waiting(
         self, stage: work_queue.QueueName = "embed", *, every_org: bool = False
     ) -> work_queue.WorkCount:
-        """Return how many jobs of a queue wait and how many failed for good, in this org or in every one."""
+        """Return how many jobs of a queue wait, and how many failed for good.
+
+        They are counted in this org or in every org.
+        """
         return await self._jobs.waiting(stage, every_org=every_org)
 
     async def retry(self, *, every_org: bool = False) -> int:
-        """Retry the jobs that failed for good, in this org or in every one, and return their number."""
+        """Retry the jobs that failed for good, in this org or in every org, and return their number."""
         return await self._jobs.retry(every_org=every_org)
 
     async def rooms(self, viewer: Viewer) -> list[Room]:
-        """Return the rooms the viewer may see, the most recently active first."""
+        """Return the rooms that the viewer may see, the most recently active first."""
         return await self._history.rooms(viewer)
 
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
-        """Return the participants the viewer knows, or those of one room, those with the most messages first."""
+        """Return the participants that the viewer knows, or the participants of one room, the most messages first."""
         return await self._history.participants(viewer, room=room)
 
     async def messages(
@@ -375,7 +379,10 @@ class App:
         before: PositionLike = None,
         apply_restrictions: bool = False,
     ) -> list[Message]:
-        """Return the newest messages of a room, or those before a message, oldest first; `apply_restrictions` applies restrictions."""
+        """Return the newest messages of a room, or the messages before a given message, oldest first.
+
+        With `apply_restrictions`, messages that privacy requests hide are left out.
+        """
         page = await self._history.messages(
             viewer, room, limit=limit, before=before, apply_restrictions=apply_restrictions
         )
@@ -384,7 +391,7 @@ class App:
     async def threads(
         self, viewer: Viewer, room: str, *, limit: int = 20, before: PositionLike = None
     ) -> list[Thread]:
-        """Return the newest threads of a room, or those whose root is before a message, newest first."""
+        """Return the newest threads of a room, or the threads whose root is before a message, newest first."""
         return list((await self._history.threads(viewer, room, limit=limit, before=before)).items)
 
     async def context(
@@ -398,19 +405,20 @@ class App:
         articles: bool = False,
         private: bool = False,
     ) -> Context:
-        """Return what the viewer should read before answering a message; for an agent with its memories.
+        """Return what the viewer should read before answering a message. For an agent, this includes its memories.
 
-        The context holds only what everybody in the room may read, or every hearer of the whisper that is answered.
+        Unless `private` is set, the context holds only what everybody in the room may read. If the trigger is a
+        whisper, it holds only what all readers of the whisper may read.
 
         Args:
             viewer: Who answers.
             room: The room.
-            trigger: The message to answer; the room's last that everybody there may read by default. It has no text if a
-                privacy request hides it.
-            budget: In tokens.
+            trigger: The message to answer. Default: the newest message that everybody in the room may read. If a
+                privacy request hides the message, it is shown without its text.
+            budget: The maximum number of tokens.
             limits: How far to search.
             articles: Also read linked pages, over the network.
-            private: Include all that the viewer may read; the result may not be posted.
+            private: Include everything that the viewer may read. The result may then not be posted.
         """
         from roomlore.operations.contexts import ContextOptions, Contexts
 
@@ -429,18 +437,20 @@ class App:
         limit: int = 10,
         private: bool = False,
     ) -> SearchResult:
-        """Return up to `limit` threads that match a question, best first, with the reasons; large threads in part.
+        """Return up to `limit` threads that match a question, best first, with the reasons.
 
-        Authors and times in the question filter the results, unless `filters` gives others.
+        Of large threads, return a part.
+
+        Authors and times that the question names filter the results, unless `filters` gives other ones.
 
         Args:
             viewer: Who searches.
             question: In plain words.
-            room: Search this room, and return only what everybody there may read.
+            room: Search this room, and return only what everybody in the room may read.
             as_of: Search as if this message of the room were the last.
             filters: More filters.
             limit: The maximum number of threads.
-            private: Return everything that the viewer may read; do not post the result.
+            private: Return everything that the viewer may read. The result may then not be posted.
         """
         from roomlore.operations.destination import Destination
 
@@ -476,9 +486,9 @@ class App:
         quote: bool = False,
         private: bool = False,
     ) -> Answer:
-        """Return the answer to a question, or that there is none; a room is searched before the rest.
+        """Return the answer to a question, or that there is no answer. A room is searched before everything else.
 
-        With `quote` no language model is asked. The other arguments are those of `search`.
+        With `quote`, no language model is asked. The other arguments are those of `search`.
         """
         from roomlore.operations.destination import Destination
 
@@ -490,14 +500,14 @@ class App:
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
     ) -> list[AuditLine]:
-        """Return the newest audit lines, newest first: all for operators, others their own.
+        """Return the newest audit lines, newest first. Operators get all lines, other viewers their own lines.
 
-        `subject` is an id, or the beginning or end of one, that the lines name.
+        With `subject`, only lines that name this id are returned. The beginning or the end of an id is enough.
         """
         return await self._history.log(viewer, subject=subject, limit=limit)
 
     def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> EventStream:
-        """Return the changes that the viewer may see as an async iterator, from now on or after an event."""
+        """Return the changes that the viewer may see as an async iterator. It begins now, or after a given event."""
         from roomlore.operations.events import EventStream
 
         return EventStream(self.access, self._shared.notifier, viewer=viewer, room=room, after=after)

@@ -1,4 +1,4 @@
-"""Search candidates from an index in Qdrant; PostgreSQL decides which of them match and are visible."""
+"""Search candidates from an index in Qdrant. PostgreSQL decides which candidates match and are visible."""
 
 import asyncio
 import time
@@ -26,13 +26,14 @@ from roomlore.search.message_search import DENSE_CANDIDATES, LEXICAL_CANDIDATES,
 from roomlore.search.records import SearchDegradation
 from roomlore.settings import Settings
 
-#: PostgreSQL alone answers faster than an index that takes longer.
+#: If an index takes longer than this, PostgreSQL alone answers faster.
 TIMEOUT_SECONDS = 2.0
-#: An index does not know the order of a room, so with `as_of` some candidates are too late.
+#: With `as_of`, more candidates are requested: an index does not know the order of a room, so some candidates are too
+#: late.
 OVERFETCH = 2
-#: The time after a failure in which a server is not asked.
+#: After a failure, a server is not asked for so long.
 BREAKER_SECONDS = 30.0
-#: The index is not used if it lacks more changes: PostgreSQL searches each of them.
+#: If the index lacks more changes than this, it is not used, because PostgreSQL searches each of these changes itself.
 MAX_UNINDEXED = 1_000
 QDRANT: projections.Target = "qdrant"
 NEO4J: projections.Target = "neo4j"
@@ -41,14 +42,17 @@ UNAVAILABLE: SearchDegradation = "qdrant is unavailable"
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """Stops requests to a server that failed, or to one org's index if only that failed."""
+    """Stops requests to a server that failed. If only the index of one org failed, it stops requests to that index."""
 
     clock: Callable[[], float] = time.monotonic
-    #: Until when an org's index is not asked; None is the server.
+    #: The time until which an org's index is not asked. The key None is the whole server.
     _open_until: dict[OrgId | None, float] = field(default_factory=dict[OrgId | None, float])
 
     def allow(self, org_id: OrgId) -> bool:
-        """Return whether to ask an org's index; after a pause it allows one request, and the others wait for its result."""
+        """Return whether to ask an org's index.
+
+        After a pause, one request is allowed. All other requests wait for the result of that request.
+        """
         now = self.clock()
         pauses = [key for key in (None, org_id) if key in self._open_until]
         if any(now < self._open_until[key] for key in pauses):
@@ -58,7 +62,7 @@ class CircuitBreaker:
         return True
 
     def record_failure(self, org_id: OrgId, error: BackendUnavailable | BadInput | TimeoutError) -> None:
-        """Pause an org's index if it is missing or slow; pause the whole server after another error."""
+        """Pause an org's index if the index is missing or slow. After any other error, pause the whole server."""
         key = org_id if isinstance(error, IndexUnavailable | TimeoutError) else None
         self._open_until[key] = self.clock() + BREAKER_SECONDS
 
@@ -72,20 +76,20 @@ class CircuitBreaker:
 class ProjectionClients:
     """The connections to Qdrant and Neo4j, shared by all callers of an App."""
 
-    #: For searches; the worker handles outages itself.
+    #: For searches. The worker handles outages itself.
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     graph_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     _qdrant: QdrantProjection | None = None
     _neo4j: Neo4jProjection | None = None
 
     def qdrant(self, settings: Settings) -> QdrantProjection | None:
-        """Return the configured Qdrant server, if any."""
+        """Return the configured Qdrant server; None if no Qdrant server is configured."""
         if self._qdrant is None and settings.qdrant is not None:
             self._qdrant = open_qdrant(settings.qdrant.url, key=settings.qdrant.key)
         return self._qdrant
 
     def neo4j(self, settings: Settings) -> Neo4jProjection | None:
-        """Return the configured Neo4j server, if any."""
+        """Return the configured Neo4j server; None if no Neo4j server is configured."""
         if self._neo4j is None and (named := settings.neo4j) is not None:
             self._neo4j = open_neo4j(
                 named.url,
@@ -131,7 +135,7 @@ class CandidateSource:
     projection_clients: ProjectionClients
 
     async def readable_index(self) -> tuple[ReadableIndex | None, Sequence[SearchDegradation]]:
-        """Return the current index, and what is unavailable; None without an index, or if it lags."""
+        """Return the current index, and what is unavailable. The index is None if there is no index, or if it lags."""
         if self.settings.qdrant is None:
             return None, ()
         org_id = self.access.org_id
@@ -144,7 +148,7 @@ class CandidateSource:
                 pending = await database.pending_in_projection(conn, org_id, QDRANT, limit=MAX_UNINDEXED + 1)
                 if len(pending) <= MAX_UNINDEXED:
                     return ReadableIndex(projection=projection, unindexed_ids=pending), ()
-        # A failing server may lack changes, so it is not asked. The result still says that it is unavailable.
+        # A failing server may lack changes, so it is not asked. The result still says that the server is unavailable.
         return None, (() if projection.failing_since is None else (UNAVAILABLE,))
 
     async def build_query(self, conn: Connection, question: SearchQuery, index: ReadableIndex) -> IndexQuery:
@@ -166,8 +170,8 @@ class CandidateSource:
     ) -> tuple[SearchQuery, Sequence[SearchDegradation]]:
         """Return a question with the index's candidates for these filters, and what is unavailable.
 
-        There are no dense candidates if the index holds vectors of another model, and none at all if it cannot apply the
-        filter.
+        If the index holds vectors of another model, there are no dense candidates. If the index cannot apply the
+        filter, there are no candidates at all.
         """
         try:
             server = self.projection_clients.qdrant(self.settings)
@@ -231,7 +235,10 @@ async def _dense(
 async def _lexical(
     server: QdrantProjection, query: IndexQuery, search_filter: SearchFilter, *, index_name: str, limit: int
 ) -> list[MessageId]:
-    """Return the lexical candidates, after the matching messages that the index may lack."""
+    """Return the lexical candidates.
+
+    Matching messages that the index may lack come first.
+    """
     found = await server.search_lexical(
         index_name,
         query.lexemes,

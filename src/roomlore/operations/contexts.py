@@ -28,13 +28,13 @@ class ContextOptions:
     limits: ExpansionLimits = DEFAULT_LIMITS
     #: Also read linked pages, over the network.
     articles: bool = False
-    #: Include all that the viewer may read; the result may not be posted.
+    #: Include everything that the viewer may read. The result may then not be posted.
     private: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contexts:
-    """The contexts of an org; `App.context` describes the call."""
+    """The contexts of an org. `App.context` describes the call."""
 
     access: Access
     agents: Agents
@@ -64,7 +64,7 @@ class Contexts:
                 named = await lookup.message(conn, self.access.org_id, trigger, room_id=context.room_id)
                 return [named.id, *(line.message.id for line in (await expand()).lines)]
 
-            # A trigger that is named and restricted is shown without its text, so it counts as hidden.
+            # If the trigger is named and restricted, it is shown without its text. So it counts as hidden.
             shown = [line.message.id for line in context.lines if line.message.body]
             hidden = await hidden_message_ids(conn, viewer, search_again, shown=shown)
             if section:

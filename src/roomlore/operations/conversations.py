@@ -37,17 +37,17 @@ SENSITIVITIES = get_args(Sensitivity)
 CHANGED = "was changed meanwhile; look at it and try again"
 SPOKEN = frozenset({"message", "whisper"})
 
-#: A label before it is cleaned, which makes it shorter.
+#: The maximum length of a label before it is cleaned. Cleaning makes it shorter.
 SentLabel = Annotated[str, Meta(max_length=10 * LONGEST_LABEL, pattern=NO_NUL)]
 NamedMessages = Annotated[Sequence[str], Meta(min_length=1, max_length=MOST_NAMED)]
 
-#: Makes a change; returns the resulting conversation, and every conversation that lost or got messages.
+#: Makes a change. Returns the resulting conversation, and every conversation that lost or got messages.
 MakeChange = Callable[[Connection], Awaitable[tuple[ConversationId, set[ConversationId]]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeScope:
-    """The conversations and messages that a change involves, as its caller sees them."""
+    """The conversations and messages that a change involves, as the caller sees them."""
 
     room_id: RoomId
     conversation_ids: frozenset[ConversationId]
@@ -75,17 +75,17 @@ def shown_conversation(conversation: Conversation) -> ConversationFound:
 class Conversations:
     """The conversations of an org. You see a conversation if you may read every message in it.
 
-    A conversation is named by its id, the beginning of its id, or `message:` and a message in it; a message by its id or
-    external id. Every method raises NotFound if the caller sees nothing by that name, BadInput if the name is ambiguous
-    or an argument is invalid, and NotAllowed if the caller may not change conversations. Only operators move messages
-    into or out of a sensitive conversation.
+    A conversation is named by its id, by the beginning of its id, or by `message:` and a message of the conversation. A
+    message is named by its id or external id. Every method raises NotFound if the caller sees nothing by that name. It
+    raises BadInput if the name is ambiguous or an argument is invalid, and NotAllowed if the caller may not change
+    conversations. Only operators move messages into or out of a sensitive conversation.
     """
 
     access: Access
 
     @operation("GET", "/conversations", name="list_conversations")
     async def all(self, viewer: Viewer, room: str | None = None, *, limit: Limit = 50) -> list[Conversation]:
-        """Return the conversations the viewer may see, in one room or everywhere, newest first."""
+        """Return the conversations that the viewer may see, in one room or everywhere, newest first."""
         check_limit(limit)
         async with self.access.reading(viewer, "list conversations") as reading:
             conn, org_id = reading.conn, self.access.org_id
@@ -98,7 +98,7 @@ class Conversations:
     async def read(
         self, viewer: Viewer, word: str, *, limit: int = 1_000, before: lookup.PositionLike = None
     ) -> tuple[Conversation, list[AssignedMessage]]:
-        """Return a conversation and its newest messages, or those before a message, oldest first.
+        """Return a conversation and its newest messages, or the messages before a given message, oldest first.
 
         The result holds fewer messages than `limit` if they are very long.
         """
@@ -109,7 +109,7 @@ class Conversations:
     async def timeline(
         self, viewer: Viewer, room: str, *, limit: int = 50, before: lookup.PositionLike = None
     ) -> list[AssignedMessage]:
-        """Return the newest messages of a room, or those before a message, oldest first.
+        """Return the newest messages of a room, or the messages before a given message, oldest first.
 
         Each message comes with its parent and its conversation, if the viewer may see them. The result holds fewer
         messages than `limit` if they are very long.
@@ -121,7 +121,7 @@ class Conversations:
     async def move(self, message: str, to: str) -> Conversation:
         """Move a message and its replies into another conversation of the room, and return that conversation.
 
-        The message then stays there. Replies that somebody moved before stay where they are.
+        The message and its replies then stay there. Replies that are in another conversation stay where they are.
 
         Raises:
             BadInput: the conversation is in another room or has another audience, or the message cannot be in a
@@ -136,7 +136,9 @@ class Conversations:
             org_id = self.access.org_id
             sources = await self._source_conversations(conn, scope, beside=target.id)
             await conversations.pin(conn, org_id, [moved.id], to=target.id)
-            return target.id, sources | await disentanglement.assign_replies(conn, org_id, [moved.id])
+            return target.id, sources | await disentanglement.assign_replies(
+                conn, org_id, [moved.id], out_of=sources
+            )
 
         return await self._change("move message", scope, change)
 
@@ -149,11 +151,11 @@ class Conversations:
     async def split(
         self, messages: NamedMessages, label: SentLabel = "", *, room: str | None = None
     ) -> Conversation:
-        """Make a conversation of messages of one room and their replies, and return it.
+        """Make a new conversation of messages of one room and their replies, and return it.
 
         Args:
             messages: The messages.
-            label: The label; without one, a label is chosen as for other conversations.
+            label: The label. Without a label, one is chosen as for other conversations.
             room: Search the messages in this room first.
 
         Raises:
@@ -173,7 +175,7 @@ class Conversations:
             sources = await self._source_conversations(conn, scope)
             await conversations.open_manually(conn, org_id, new_id, scope.room_id, label=name, out_of=sources)
             await conversations.pin(conn, org_id, ids, to=new_id)
-            return new_id, sources | await disentanglement.assign_replies(conn, org_id, ids)
+            return new_id, sources | await disentanglement.assign_replies(conn, org_id, ids, out_of=sources)
 
         return await self._change("split conversation", scope, change)
 
@@ -184,7 +186,9 @@ class Conversations:
         replay="conversation",
     )
     async def merge(self, conversation: str, other: str) -> Conversation:
-        """Move all messages of the other conversation into this one, and return it. The other is gone.
+        """Move all messages of the other conversation into this one, and return it.
+
+        The other conversation is then gone.
 
         Raises:
             BadInput: both are the same, or they differ in room or audience.
@@ -198,12 +202,9 @@ class Conversations:
         async def change(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
             org_id = self.access.org_id
             await self._check_same_audience(conn, [], [target.id, source.id])
-            moved = await conversations.roots(conn, org_id, source.id)
-            # Pin the roots of both, so that later assignments keep the conversation together.
-            own = await conversations.roots(conn, org_id, target.id)
-            await conversations.move_all(conn, org_id, source.id, to=target.id)
-            await conversations.pin(conn, org_id, [*moved, *own], to=target.id)
-            return target.id, {source.id} | await disentanglement.assign_replies(conn, org_id, moved)
+            # All messages are pinned, so that later assignments keep the conversation together.
+            await conversations.pin_all(conn, org_id, [source.id, target.id], to=target.id)
+            return target.id, {source.id}
 
         return await self._change("merge conversations", scope, change)
 
@@ -215,7 +216,7 @@ class Conversations:
         is_repeatable=True,
     )
     async def rename(self, conversation: str, label: SentLabel) -> Conversation:
-        """Set the label of a conversation and return it; an empty label restores the automatic one."""
+        """Set the label of a conversation and return the conversation. An empty label restores the automatic label."""
         name = _clean_label(label)
 
         async def write(conn: Connection, conversation_id: ConversationId) -> None:
@@ -231,7 +232,7 @@ class Conversations:
         is_repeatable=True,
     )
     async def set_sensitivity(self, conversation: str, sensitivity: Sensitivity) -> Conversation:
-        """Set the sensitivity of a conversation and return it.
+        """Set the sensitivity of a conversation and return the conversation.
 
         Operators and everybody who wrote in the conversation may do this. If an operator set the sensitivity, only an
         operator may change it. Everybody who wrote in the conversation before still sees it.
@@ -256,7 +257,7 @@ class Conversations:
         replay="conversation",
     )
     async def close(self, conversation: str) -> Conversation:
-        """Close a conversation and return it; a later message in it opens it again."""
+        """Close a conversation and return it. A later message in the conversation opens it again."""
 
         async def write(conn: Connection, conversation_id: ConversationId) -> None:
             await conversations.close(conn, self.access.org_id, conversation_id)
@@ -277,7 +278,7 @@ class Conversations:
         return found[conversation_id]
 
     async def _message(self, conn: Connection, word: str, *, near: RoomId | None) -> Message:
-        """Return a message that can be in a conversation; search the room `near` before all others."""
+        """Return a message that can be in a conversation. Search the room `near` before all other rooms."""
         org_id = self.access.org_id
         try:
             message = await lookup.message(conn, org_id, word, room_id=near)
@@ -292,7 +293,7 @@ class Conversations:
     async def _scope_of(
         self, conn: Connection, named: Sequence[Conversation], messages: Sequence[Message]
     ) -> ChangeScope:
-        """Return the scope of a change of these conversations and those of the messages."""
+        """Return the scope of a change of these conversations and of the conversations of these messages."""
         org_id, room_id = self.access.org_id, (*named, *messages)[0].room_id
         if any(item.room_id != room_id for item in (*named, *messages)):
             raise BadInput("conversation", "is of one room, and these are of several")
@@ -317,7 +318,7 @@ class Conversations:
     async def _source_conversations(
         self, conn: Connection, scope: ChangeScope, *, beside: ConversationId | None = None
     ) -> set[ConversationId]:
-        """Return the conversations that lose messages; raise BadInput unless all have the audience of `beside`."""
+        """Return the conversations that lose messages. Raise BadInput unless all have the same audience as `beside`."""
         ids = [message.id for message in scope.messages]
         states = await conversations.message_states(conn, self.access.org_id, ids)
         sources = {state.conversation_id for state in states.values() if not state.is_erased}
@@ -333,7 +334,7 @@ class Conversations:
         inside = [await conversations.message_ids(conn, org_id, [key]) for key in named]
         if not all(inside):
             raise BadInput("conversation", CHANGED)
-        # One message stands for its conversation: all of them have the same audience.
+        # One message stands for its conversation, because all messages of a conversation have the same audience.
         sample = [*ids, *(min(held) for held in inside)]
         states = (await conversations.message_states(conn, org_id, sample)).values()
         audiences = {
@@ -353,7 +354,7 @@ class Conversations:
     async def _check_sensitive(self, conn: Connection, ids: Collection[ConversationId]) -> None:
         """Refuse to move messages into or out of a sensitive conversation, unless the caller is an operator.
 
-        Otherwise somebody could hide a message from those who see it.
+        Otherwise somebody could hide a message from people who can see it.
         """
         if self.access.principal.is_operator or len(ids) == 1:
             return
@@ -401,7 +402,7 @@ class Conversations:
         return await self.access.change("arrange", action, change)
 
     async def _update_labels(self, conn: Connection, ids: Collection[ConversationId]) -> None:
-        """Make new labels, so that none describes messages that were moved away."""
+        """Make new labels, so that no label describes messages that were moved away."""
         texts = await disentanglement.conversation_texts(conn, self.access.org_id, ids, limit=LABELLED)
         texts = await without_erased_names(conn, self.access.org_id, texts)
         described = await asyncio.to_thread(describe, texts, [])
@@ -410,7 +411,7 @@ class Conversations:
     async def _visible_result(
         self, conn: Connection, result: ConversationId, scope: ChangeScope
     ) -> Conversation:
-        """Return the resulting conversation if it shows the caller nothing new."""
+        """Return the resulting conversation, if it shows the caller nothing new."""
         conversation = (await conversations.by_id(conn, self.access.org_id, [result])).get(result)
         held = await conversations.message_ids(conn, self.access.org_id, [result])
         if conversation is None or not (self.access.principal.is_operator or held <= scope.visible_ids):
@@ -420,7 +421,7 @@ class Conversations:
 
 def _clean_label(label: str) -> str:
     """Return a label as one printable line without secrets."""
-    # Remove secrets last: hidden characters inside one are gone by then.
+    # Remove secrets last: hidden characters inside a secret are gone by then.
     text, _ = remove_secrets(as_one_line(storable(label)))
     if len(text) > LONGEST_LABEL:
         raise BadInput("label", f"longer than {LONGEST_LABEL} characters")

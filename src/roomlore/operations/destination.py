@@ -1,6 +1,6 @@
 """Destinations: where an answer is posted. A read for a destination shows only what everybody there may read.
 
-The destination is a room, or the recipients of a whisper that is answered. PostgreSQL enforces the limit
+The destination is a room, or the readers of a whisper that is answered. PostgreSQL enforces the limit
 (`bind_destination` in `db/database.py`).
 """
 
@@ -25,7 +25,7 @@ class Destination:
     """The room and time of a question."""
 
     room: str | None = None
-    #: The question is asked after this message; None is now.
+    #: The question is asked after this message. None means now.
     as_of: str | None = None
     #: The answer is for the viewer alone and may not be posted.
     private: bool = False
@@ -50,14 +50,14 @@ class ReplyTarget:
 
 
 def audit_action_for(action: str, *, private: bool) -> str:
-    """Return the audited action of a read: private reads are marked as such."""
+    """Return the audited action of a read. Private reads are marked as private."""
     return f"private {action}" if private else action
 
 
 async def restrict_to_readers(
     conn: Connection, viewer: Viewer, destination: RoomId | MessageId, *, word: str
 ) -> Viewer:
-    """Limit the rest of a read to what everybody in a room, or every hearer of a whisper, may read.
+    """Limit the rest of a read to what everybody in a room, or every reader of a whisper, may read.
 
     Raises:
         BadInput: nobody reads there, or the viewer does not.
@@ -78,8 +78,9 @@ async def reply_target(
 ) -> ReplyTarget:
     """Return the message to answer, and limit the rest of the read to the destination of the answer.
 
-    By default the trigger is the last message that everybody in the room may read. A whisper is only answered if it is
-    named, so naming a room never reveals a whisper. `includes_whispers` lifts that for results without content.
+    The default trigger is the last message that everybody in the room may read. A whisper is answered only if the
+    caller names it, so naming a room never reveals a whisper. With `includes_whispers`, the default trigger may be a
+    whisper. This is for results without content.
 
     Raises:
         NotFound: there is no such room or message, or the viewer may not see it.
@@ -100,7 +101,7 @@ async def reply_target(
     is_whisper = named.kind == "whisper"
     bound = await restrict_to_readers(conn, viewer, named.id if is_whisper else room_id, word=room)
     try:
-        # Read it again: the destination may see less than the viewer.
+        # Read the message again: the destination may see less than the viewer.
         found = await _trigger(conn, viewer, str(named.id), room_id)
     except NotFound:
         raise BadInput(f"message {trigger!r}", NOT_READABLE_BY_ALL) from None

@@ -1,4 +1,4 @@
-"""The configured embedding models. Each is loaded on first use, and any may be unavailable."""
+"""The configured embedding models. Each is loaded on first use, and each may be unavailable."""
 
 import asyncio
 import time
@@ -16,11 +16,11 @@ from roomlore.domain.records import Viewer
 from roomlore.models.local_embedding import LocalEmbedder
 from roomlore.settings import DEFAULT_EMBEDDING, EmbeddingSettings, Settings
 
-#: The timeout of one request with its retries: of the worker, and of somebody who waits.
+#: The timeout of one request with its retries: for the worker, and for somebody who waits.
 BATCH_TIMEOUT_SECONDS, INTERACTIVE_TIMEOUT_SECONDS = 60.0, 5.0
 #: The timeout of the first request to a server that loads its model on demand.
 WARM_UP_SECONDS = 30.0
-#: The time after a failed question in which a server is not asked.
+#: After a failed question, a server is not asked for so long.
 BACKOFF_SECONDS = 30.0
 
 #: The name of a vector space and the length of its vectors, if known.
@@ -31,12 +31,12 @@ VectorSpace = tuple[str | None, int | None]
 class ModelCache:
     """Loads each embedding model once, for all callers of an App."""
 
-    #: Replaces configured models.
+    #: These models replace configured models.
     provided: Mapping[str, Embedder] = field(default_factory=dict[str, Embedder])
     clock: Callable[[], float] = time.monotonic
     _loaded: dict[tuple[str, bool], Embedder] = field(default_factory=dict[tuple[str, bool], Embedder])
     _locks: dict[tuple[str, bool], asyncio.Lock] = field(default_factory=dict[tuple[str, bool], asyncio.Lock])
-    #: The last error of each.
+    #: The last error of each model.
     _failed: dict[tuple[str, bool], ModelUnavailable] = field(
         default_factory=dict[tuple[str, bool], ModelUnavailable]
     )
@@ -52,9 +52,9 @@ class ModelCache:
         is_interactive: bool = False,
         open_timeout_seconds: float = INTERACTIVE_TIMEOUT_SECONDS,
     ) -> Embedder:
-        """Return the embedding model of a name; an interactive one has a short timeout.
+        """Return the embedding model of a name. An interactive model has a short timeout.
 
-        Concurrent callers wait for one attempt to open a server, and share its error.
+        If several callers open a server at the same time, they wait for one attempt and share its error.
 
         Raises:
             BadInput: the package for remote models is not installed.
@@ -82,13 +82,13 @@ class ModelCache:
             return self._loaded[key]
 
     def cached(self, name: str) -> Embedder | None:
-        """Return an embedding model that is provided or loaded already."""
+        """Return an embedding model that is provided or already loaded."""
         return self.provided.get(name) or self._loaded.get((name, False)) or self._loaded.get((name, True))
 
     async def embed_query(
         self, settings: Settings, name: str, texts: Sequence[str]
     ) -> tuple[Embedder, TextEmbeddings]:
-        """Return an embedding model and the embeddings of a question; a server that just failed is not asked.
+        """Return an embedding model and the embeddings of a question. A server that has just failed is not asked.
 
         Raises:
             BadInput: the package for remote models is not installed.
@@ -111,7 +111,10 @@ class ModelCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingModels:
-    """The embedding models of a deployment, and which of them serve which org; raises the errors of `ModelCache`."""
+    """The embedding models of a deployment, and which of them serve which org.
+
+    The methods raise the errors of `ModelCache`.
+    """
 
     db: Database
     settings: Settings
@@ -144,7 +147,7 @@ class EmbeddingModels:
         )
 
     async def warm_up(self, name: str) -> Embedder:
-        """Return the embedding model of a name, with time for its server to load it."""
+        """Return the embedding model of a name. Give its server time to load it."""
         return await self.load(name, open_timeout_seconds=WARM_UP_SECONDS)
 
     async def embed_query(self, name: str, texts: Sequence[str]) -> tuple[Embedder, TextEmbeddings]:
@@ -164,7 +167,7 @@ class EmbeddingModels:
         return await self.load(DEFAULT_EMBEDDING if version is None else version.provider)
 
     async def vector_space(self, name: str) -> VectorSpace:
-        """Return the vector space of a model; load the model if possible."""
+        """Return the vector space of a model. Load the model if possible."""
         try:
             embedder = await self.load(name, is_interactive=True)
         except (BadInput, ModelUnavailable):

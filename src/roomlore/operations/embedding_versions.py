@@ -1,4 +1,7 @@
-"""Switching the embedding model of an org: the next model is filled in the background, then takes over at once."""
+"""Switches the embedding model of an org.
+
+The vectors of the next model are made in the background. Then the next model takes over at once.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,18 +26,18 @@ class EmbeddingVersionStatus:
     state: VersionState
     #: The name of the model in the settings.
     provider: str
-    #: The name of its vector space and the length of its vectors; None until it is first reached.
+    #: The name of the model's vector space and the length of its vectors; None until the model has been reached.
     model: str | None
     dimensions: int | None
-    #: None for a default that nobody chose.
+    #: None for a default model that nobody chose.
     since: datetime | None
-    #: The number of messages and memories that need a vector, and that have one.
+    #: How many messages and memories need a vector, and how many have one.
     total: int
     done: int
-    #: The number waiting for a vector, and of failures; 0 for the previous model.
+    #: How many wait for a vector, and how many failed. Both are 0 for the previous model.
     waiting: int
     dead_lettered: int
-    #: When the model began to fail, and the error; None while the worker gets vectors.
+    #: When the model began to fail, and the error. Both are None while the worker gets vectors.
     failing_since: datetime | None
     error: str | None
 
@@ -59,7 +62,7 @@ class EmbeddingVersions:
     models: EmbeddingModels
 
     async def status(self) -> list[EmbeddingVersionStatus]:
-        """Return the current, next and previous model, if any."""
+        """Return the current, the next and the previous model. The next or previous model may be missing."""
         await self.access.audit_work("embedding models")
         versions = await self._stored_versions()
         spaces = {
@@ -81,9 +84,9 @@ class EmbeddingVersions:
         return await self._statuses(conn, versions, spaces)
 
     async def switch(self, name: str) -> ModelSwitch:
-        """Switch to another model as soon as it has embedded everything; return at once.
+        """Switch to another model as soon as it has embedded everything. The call returns at once.
 
-        Until then searches use both. Repeating the call changes nothing.
+        Until then, searches use both models. Repeating the call changes nothing.
 
         Raises:
             BadInput: there is no such model.
@@ -102,7 +105,9 @@ class EmbeddingVersions:
         return await self._start_switch(name, versions["current"])
 
     async def back(self) -> ModelSwitch:
-        """Cancel the switch in progress and delete its vectors; without one, switch to the previous model.
+        """Cancel the running switch and delete the vectors of the next model.
+
+        If no switch is running, use the previous model again.
 
         Raises:
             Conflict: there is no previous model.
@@ -123,7 +128,7 @@ class EmbeddingVersions:
         return await self._start_switch(versions["previous"].provider, versions["current"])
 
     async def finish(self, progress: runner.Progress | None = None) -> ModelSwitch:
-        """Embed what the switch in progress needs, and switch. You can interrupt and repeat it.
+        """Embed what the running switch needs, and switch. You can interrupt and repeat this call.
 
         `progress` is called after each batch.
         """
@@ -175,7 +180,7 @@ class EmbeddingVersions:
             provider=version.provider,
             model=model,
             dimensions=dimensions,
-            # A default that was never reached has a row only because it failed.
+            # A default model that was never reached has a row only because it failed.
             since=version.since if version.model is not None or version.state != "current" else None,
             total=progress.total,
             done=progress.done,
@@ -190,10 +195,10 @@ class EmbeddingVersions:
         return next(iter(there.items())) if len(there) == 1 else (None, None)
 
     async def _start_switch(self, name: str, current: EmbeddingVersion) -> ModelSwitch:
-        # Load it now, so that the caller learns at once if it is unavailable.
+        # Load the model now, so that the caller learns at once if it is unavailable.
         embedder = await self.models.warm_up(name)
         model, dimensions = await self.models.vector_space(current.provider)
-        # The settings may no longer contain the current model; then use the worker's values.
+        # The settings may no longer contain the current model. In this case, the values of the worker are used.
         now = replace(current, model=model or current.model, dimensions=dimensions or current.dimensions)
         coming = EmbeddingVersion(
             state="next", provider=name, model=embedder.model_id, dimensions=embedder.dimensions

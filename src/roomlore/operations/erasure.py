@@ -1,6 +1,6 @@
 """Erasure of messages, time ranges, rooms and persons, with receipts; and retention.
 
-Names are resolved as the caller, so a caller learns nothing about what they may not see.
+Names are resolved as the caller sees them, so a caller learns nothing about what they may not see.
 """
 
 from collections.abc import Sequence
@@ -39,11 +39,11 @@ RetentionPeriod = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasures:
-    """Erasure in an org. What is erased stays erased, also when it is imported again.
+    """Erasure in an org. Erased data stays erased, even if somebody imports it again.
 
-    Members may erase their own messages and themselves, operators everything. With `dry_run` nothing changes: the result
-    says what would be erased. Every method raises NotFound if the caller sees nothing by a name, BadInput if a name is
-    ambiguous, and NotAllowed if the caller may not erase this.
+    Members may erase their own messages and themselves. Operators may erase everything. With `dry_run` nothing changes:
+    the result says what would be erased. Every method raises NotFound if the caller sees nothing by a name, BadInput if
+    a name is ambiguous, and NotAllowed if the caller may not erase this.
     """
 
     access: Access
@@ -54,13 +54,14 @@ class Erasures:
     async def redact(self, message: str, *, room: str | None = None, dry_run: bool = False) -> MessageId:
         """Remove the content of a message and everything derived from it; return its id.
 
-        Its place, author and time stay. A dry run only says which message it is and whether the caller may redact it.
+        The place, author and time of the message stay. A dry run only says which message it is and whether the caller
+        may redact it.
         """
         found = await self._message(message, room, "dry run of redact" if dry_run else "redact")
 
         async def work(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
             if not dry_run:
-                # Otherwise an edit that arrives now would keep the text as a revision.
+                # Otherwise an edit that arrives now would store the text as a revision.
                 await erasure_guard.lock_exclusive(conn, self.access.org_id)
             await self._check_owned(conn, found.author_id)
             if not dry_run:
@@ -84,12 +85,12 @@ class Erasures:
         until: datetime | None = None,
         dry_run: bool = False,
     ) -> Receipt:
-        """Erase the messages of a room in a time range without tombstones, and return the receipt; for operators.
+        """Erase the messages of a room in a time range, and return the receipt. For operators. No tombstones stay.
 
         Args:
             room: Name, external id or id.
-            since: From this time on; from the beginning by default.
-            until: Before this time; until now by default.
+            since: Erase messages from this time on. Default: from the beginning.
+            until: Erase messages before this time. Default: until now.
             dry_run: Only return what would be erased.
         """
         await self.access.check("administer", _action("range", dry_run=dry_run))
@@ -102,9 +103,9 @@ class Erasures:
         return await self._erase(request, own=None, dry_run=dry_run)
 
     async def room(self, room: str, *, dry_run: bool = False) -> Receipt:
-        """Erase a room with its messages, everything derived from them, members and name; for operators.
+        """Erase a room: its messages, everything derived from them, its members and its name. For operators.
 
-        Messages of the room are refused from then on.
+        From then on, messages of the room are refused.
         """
         await self.access.check("administer", _action("room", dry_run=dry_run))
         async with self.access.resolving(_action("room", dry_run=dry_run)) as conn:
@@ -112,7 +113,7 @@ class Erasures:
         return await self._erase(ErasureRequest(kind="room", room_id=room_id), own=None, dry_run=dry_run)
 
     async def person(self, word: str, *, dry_run: bool = False) -> Receipt:
-        """Erase a person: all accounts, all their messages, and mentions of them in the messages of others."""
+        """Erase a person: all accounts, all their messages, and mentions of them in other people's messages."""
         async with self.access.resolving(_action("person", dry_run=dry_run)) as conn:
             participant_id = await lookup.participant(conn, self.access.org_id, word)
         request = ErasureRequest(kind="person", participant_ids=[participant_id])
@@ -120,7 +121,7 @@ class Erasures:
 
     @operation("GET", "/receipts", name="list_receipts")
     async def receipts(self, limit: Limit = 50) -> list[Receipt]:
-        """Return the newest receipts, newest first: all for operators, others their own."""
+        """Return the newest receipts, newest first. Operators get all receipts, other viewers their own."""
         check_limit(limit)
         async with self.access.reading(self.access.principal, "list receipts") as reading:
             found = await receipts.newest_receipts(reading.conn, self.access.org_id, limit=limit)
@@ -129,7 +130,7 @@ class Erasures:
 
     @operation("GET", "/receipts/{receipt}", name="read_receipt")
     async def receipt(self, receipt: str) -> Receipt:
-        """Return the receipt of that id or beginning of an id, with what other servers may still hold."""
+        """Return the receipt of an id or its beginning, and what other servers may still hold."""
         async with self.access.reading(self.access.principal, "read receipt") as reading:
             found = await receipts.find_receipts(reading.conn, self.access.org_id, receipt)
             if len(found) != 1:
@@ -159,9 +160,10 @@ class Erasures:
     async def set_retention(
         self, room: str, retention_period: RetentionPeriod | None, *, dry_run: bool = False
     ) -> RetentionChange:
-        """Set how long a room keeps messages; null is forever. Return when that begins and what goes. For operators.
+        """Set how long a room keeps messages; null is forever. For operators.
 
-        A shorter period begins after one day. Until then the old period applies, and setting forever cancels the change.
+        Return when the change begins, and which messages it removes. A shorter period begins after one day. Until then
+        the old period applies, and setting forever cancels the change.
         """
         if retention_period is not None and not timedelta(0) < retention_period <= LONGEST_KEPT:
             raise BadInput("time to keep", "must be more than nothing, and at most a thousand years")
@@ -174,10 +176,10 @@ class Erasures:
 
     @operation("POST", "/erasures/expired", name="erase_expired", replay="whole")
     async def erase_expired(self, now: datetime | None = None) -> list[Receipt]:
-        """Erase messages that are older than their room keeps, and return the receipts; for operators.
+        """Erase messages that are older than the retention of their rooms, and return the receipts. For operators.
 
         Args:
-            now: The time to compare with, not in the future; the clock's by default.
+            now: The time to compare with. It must not be in the future. Default: the time of the clock.
         """
         now, clock = _in_utc(now), datetime.now(UTC)
         if now is not None and now > clock:
@@ -220,7 +222,7 @@ class Erasures:
             raise NotAllowed("this is somebody else's, and only an operator erases that")
 
     async def _erase(self, request: ErasureRequest, *, own: ParticipantId | None, dry_run: bool) -> Receipt:
-        """Erase what belongs to the participant `own`; None is for operators only."""
+        """Erase what belongs to the participant `own`. If `own` is None, only operators may erase it."""
 
         async def work(conn: Connection) -> tuple[Erasure, Sequence[UUID]]:
             if not dry_run:

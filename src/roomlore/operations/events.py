@@ -24,19 +24,19 @@ from roomlore.domain.records import Viewer
 from roomlore.operations.access import Access
 from roomlore.search import lookup
 
-#: The audited action: one line for each stream, none for each event.
+#: The audited action. There is one line for each stream, not for each event.
 ACTION = "read events"
-#: The polling interval without notifications. A revoked key ends its streams after at most that time.
+#: The polling interval without notifications. If a key is revoked, its streams end after at most this time.
 POLL_SECONDS = 5.0
-#: The first and the longest interval to poll for a change that an open transaction may still precede.
+#: The first and the longest interval to poll for a change while an open transaction may still come before it.
 FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
 #: The shortest time between two reads of a stream.
 COALESCE_SECONDS = 0.15
-#: The number of streams of a process that read at once, so that connections are left for others.
+#: The number of streams of a process that may read at the same time, so that connections are left for other reads.
 READERS = 2
 #: The maximum number of changes, and of subjects, in one read; a read ends at the end of a transaction.
 BATCH, MOST_SUBJECTS = 100, 10_000
-#: A stream that resumes after an unknown event begins that much before it, because older transactions may commit later.
+#: If a stream resumes after an unknown event, it begins so much earlier, because older transactions may commit later.
 OVERLAP = timedelta(minutes=1)
 VERSION = 7
 
@@ -46,7 +46,7 @@ class Event:
     """A change that the viewer may see."""
 
     id: UUID
-    #: Such as `message.added` or `memory.changed`.
+    #: For example `message.added` or `memory.changed`.
     kind: ChangeKind
     #: None for memories without a source message.
     room: RoomId | None
@@ -66,7 +66,7 @@ class Notifier:
     _listener: asyncio.Task[None] | None = None
 
     def subscribe(self, db: Database, org_id: OrgId) -> asyncio.Event:
-        """Return an event that is set on every change of an org, as long as the caller holds it."""
+        """Return an event that is set on every change of an org, as long as the caller holds the event."""
         changed = asyncio.Event()
         self._subscribers.setdefault(org_id, WeakSet()).add(changed)
         if self._listener is None or self._listener.done():
@@ -97,7 +97,7 @@ class Notifier:
 
 
 class EventStream:
-    """The events that a viewer may see, without end.
+    """The events that a viewer may see. The stream has no end.
 
     Iterating raises KeyRefused once the caller's key is invalid, NotAllowed if the caller may not read as the viewer,
     NotFound if there is no such room, and BadInput if `after` is not the id of an event.
@@ -116,7 +116,7 @@ class EventStream:
         self._room, self._after = room, after
         self._room_id: RoomId | None = None
         self._cursor: Cursor | None = None
-        #: The transaction where the stream resumes, and the last event of it that was delivered.
+        #: The transaction where the stream resumes, and the last event of this transaction that was delivered.
         self._already_sent: tuple[str, UUID] | None = None
         self._changed: asyncio.Event | None = None
         self._ready: deque[Event] = deque()
@@ -141,14 +141,14 @@ class EventStream:
         return self._ready.popleft()
 
     async def aclose(self) -> None:
-        """End the stream, also for a caller that waits for its next event."""
+        """End the stream, even while a caller waits for its next event."""
         self._is_closed = True
         changed, self._changed = self._changed, None
         if changed is not None:
             changed.set()
 
     async def start(self) -> None:
-        """Find the position where the stream begins; raises the errors of the stream."""
+        """Find the position where the stream begins. Raises the errors of the stream."""
         if self._cursor is not None:
             return
         after, org_id = None if self._after is None else _event_id(self._after), self._access.org_id
@@ -156,7 +156,7 @@ class EventStream:
         changed = self._notifier.subscribe(self._access.db, org_id)
         async with self._notifier.read_slots:
             cursor = await (self._current_cursor() if after is None else self._cursor_after(after))
-        # Audit after that: the stream has begun when the line is there.
+        # Write the audit line afterwards, so that the line means that the stream has begun.
         async with self._access.reading(self._viewer, ACTION) as reading:
             if self._room is not None:
                 self._room_id = await lookup.room(reading.conn, org_id, self._room)
@@ -168,12 +168,15 @@ class EventStream:
             return await outbox.current_cursor(conn)
 
     async def _cursor_after(self, event_id: UUID) -> Cursor:
-        """Return the cursor just after an event, or well before it if the viewer may not see it or it is gone."""
+        """Return the cursor just after an event.
+
+        If the viewer may not see the event or the event is gone, return a cursor well before it.
+        """
         org_id = self._access.org_id
         async with self._access.db.read_transaction(Viewer.operator(org_id)) as conn:
             siblings = await outbox.siblings(conn, org_id, event_id)
         if await self._visible(siblings):
-            # Read its whole transaction again: later events of it were perhaps not delivered.
+            # Read the whole transaction of the event again: its later events were perhaps not delivered.
             self._already_sent = (siblings[0].xid, event_id)
             return Cursor(xid=siblings[0].xid)
         since = lowest_id_at(min(id_time(event_id), datetime.now(UTC)) - OVERLAP)
@@ -246,7 +249,7 @@ def _event_id(word: str) -> UUID:
 
 
 def _first_batch(changes: list[Change]) -> list[Change]:
-    """Return the first transactions with not too many subjects together, at least one."""
+    """Return the first transactions that together have few enough subjects, and at least one transaction."""
     count = 0
     for index, change in enumerate(changes):
         if count > MOST_SUBJECTS and change.xid != changes[index - 1].xid:
@@ -258,7 +261,7 @@ def _first_batch(changes: list[Change]) -> list[Change]:
 def _coalesce(changes: Sequence[Change], *, already_sent: tuple[str, UUID] | None) -> list[list[Change]]:
     """Group changes by transaction, room and kind, ordered by the last change of each group.
 
-    Leave out the groups of a transaction up to the event that was delivered already.
+    Of a transaction, leave out the groups up to the event that was already delivered.
     """
     groups: dict[tuple[str, RoomId | None, ChangeKind], list[Change]] = {}
     for change in changes:
@@ -272,7 +275,10 @@ def _coalesce(changes: Sequence[Change], *, already_sent: tuple[str, UUID] | Non
 
 
 def _events(group: Sequence[Change], visible: set[UUID]) -> list[Event]:
-    """Return the events of a group. Visible subjects are split anew, so the split does not reveal the hidden ones."""
+    """Return the events of a group.
+
+    The visible subjects are split anew, so that the split does not reveal the hidden subjects.
+    """
     seen = sorted(key for change in group for key in change.subject_ids if key in visible)
     parts = [seen[start : start + outbox.MAX_CHANGES] for start in range(0, len(seen), outbox.MAX_CHANGES)]
     # The last part has the id of the last change.

@@ -1,4 +1,4 @@
-"""Explicit memories: what a caller asserts, with its sources, its participants and the memory it supersedes."""
+"""Explicit memories: what a caller asserts, with the sources, the participants and the memory that it supersedes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,17 +36,17 @@ from roomlore.text.sentences import Sentence, own_sentences_of
 LONGEST_CONTENT, LONGEST_NAME, LONGEST_METADATA = 10_000, 200, 10_000
 #: The tolerated difference of two clocks.
 _SKEW = timedelta(minutes=5)
-#: The maximum number of sources, participants and tags: the visibility of a memory checks each of them.
+#: The maximum number of sources, participants and tags. A read checks each of them to decide who sees the memory.
 MOST_NAMED = 100
 Content = Annotated[str, Meta(min_length=1, max_length=LONGEST_CONTENT, pattern=NO_NUL)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
 Named = Annotated[Sequence[str], Meta(max_length=MOST_NAMED)]
 KINDS = get_args(MemoryKind)
-#: Changes a memory, and returns whether it did.
+#: Changes a memory. Returns whether it changed something.
 WriteStatus = Callable[[Connection, OrgId, MemoryId], Awaitable[bool]]
 #: The kinds that an agent asserts about its own experience.
 EXPERIENCE_KINDS: tuple[MemoryKind, ...] = ("observation", "interaction", "learning", "insight")
-#: The messages that are statements of their author; notices and injected context are not.
+#: Messages of these kinds are statements of their author. Notices and injected context are not.
 SPOKEN_KINDS = frozenset({"message", "whisper"})
 
 
@@ -177,7 +177,7 @@ def _metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _source(message: Message, text: str) -> MemorySource:
-    """Return a message as a source, with the position of the text if the message contains it."""
+    """Return a message as a source. If the message contains the text, include the position of the text."""
     start = message.body.find(text)
     if start < 0:
         return MemorySource(message_id=message.id)
@@ -185,9 +185,9 @@ def _source(message: Message, text: str) -> MemorySource:
 
 
 async def save(conn: Connection, access: Access, memory: ExplicitMemory) -> MemoryId:
-    """Store a memory and return its id, or that of the active memory that says the same.
+    """Store a memory and return its id, or the id of the active memory that says the same.
 
-    The locks make removals of sources wait, or this call for them.
+    The locks let either this call or a removal of sources go first.
 
     Raises:
         BadInput: a source or participant was removed meanwhile, or the superseded memory has another audience or is no
@@ -234,7 +234,10 @@ async def _audience_key(conn: Connection, access: Access, memory: Memory) -> tup
 
 
 async def find_memory(conn: Connection, access: Access, reference: str) -> Memory:
-    """Return the visible memory of that id, or beginning or end of an id; raise NotFound or BadInput otherwise."""
+    """Return the visible memory of an id, or of its beginning or end.
+
+    Raise NotFound or BadInput if it is not exactly one.
+    """
     return lookup.single("memory", reference, await memories.find(conn, access.org_id, reference))
 
 
@@ -254,7 +257,7 @@ async def check_involved(conn: Connection, access: Access, memory: Memory) -> No
 
 
 def check_audience(caller: Viewer, memory: Memory) -> None:
-    """Raise NotAllowed if somebody else asserted a memory for the whole org and the caller is not an operator."""
+    """Raise NotAllowed if somebody else asserted a memory for the whole org, unless the caller is an operator."""
     if memory.audience == "org" and not (caller.is_operator or caller.is_own(memory.asserted_by)):
         raise NotAllowed(
             f"memory {memory.id} is for the whole org: ask an operator to correct it, or put it aside (forget) and say in a"
@@ -268,7 +271,8 @@ def _roles(
     asserter: set[ParticipantId] = set() if caller.participant_id is None else {caller.participant_id}
     spoken = [message for message in sources if message.kind in SPOKEN_KINDS]
     authors = {message.author_id for message in spoken}
-    # The author is the only author of the sources if they contain the words, otherwise the asserter.
+    # If the sources contain the words and have only one author, this person is the author. Otherwise the asserter is
+    # the author.
     is_quoted = len(authors) == 1 and any(_states(message.body, content) for message in spoken)
     roles: dict[MemoryRole, set[ParticipantId]] = {
         "author": authors if is_quoted else asserter,
@@ -282,7 +286,7 @@ def _roles(
 def _states(body: str, content: str) -> bool:
     """Return whether a message states this content in the same words, as a sentence of its author.
 
-    Quotes, questions and doubts do not count, nor do sentences next to a joke or a report.
+    Quotes, questions and doubts do not count. Sentences next to a joke or a report do not count either.
     """
     body_sentences, content_sentences = eligible_sentences(body), own_sentences_of(content)
     if not content_sentences or any(is_question(sentence.text) for sentence in content_sentences):

@@ -22,7 +22,7 @@ from roomlore.operations.candidates import NEO4J, TIMEOUT_SECONDS, ProjectionCli
 from roomlore.search import lookup
 from roomlore.settings import Settings
 
-#: The index returns more candidates than asked for, because PostgreSQL may reject some.
+#: The index is asked for more candidates than requested, because PostgreSQL may reject some.
 OVERFETCH_FACTOR, OVERFETCH_EXTRA = 2, 10
 GraphDegradation = Literal["neo4j is unavailable"]
 UNAVAILABLE: GraphDegradation = "neo4j is unavailable"
@@ -31,9 +31,9 @@ ACTION = "ask graph"
 
 Item = TypeVar("Item", bound=Message | Memory)
 Found = TypeVar("Found")
-#: A question about accounts: the graph, the accounts and the limit in, ids out.
+#: A question about accounts. It takes the graph, the accounts and the limit, and returns ids.
 Question = Callable[[Graph, Sequence[ParticipantId], int], Awaitable[Sequence[UUID]]]
-#: Returns the messages or memories with these ids that the viewer may see.
+#: Takes ids of messages or memories, and returns the ones that the viewer may see.
 Load = Callable[[Connection, Sequence[UUID]], Awaitable[Sequence[Item]]]
 
 
@@ -42,15 +42,15 @@ class GraphAnswer(Generic[Found]):
     """The answer to a graph question."""
 
     items: Sequence[Found]
-    #: The store that found the answer; PostgreSQL decides its content. None unless the viewer is an operator, because it
-    #: reveals that something they cannot read is waiting.
+    #: The store that found the answer. PostgreSQL decides the content of the answer. For viewers other than operators
+    #: this is None, because it would reveal that something they cannot read is waiting.
     answered_by: Literal["postgresql", "neo4j"] | None
     degraded: Sequence[GraphDegradation] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counterpart:
-    """A participant as the viewer knows them, with the number of replies or messages."""
+    """A participant as the viewer knows them, with the number of their replies or messages."""
 
     participant_id: ParticipantId
     name: str
@@ -66,9 +66,9 @@ class NearbyNode:
 
     id: UUID
     label: NodeLabel
-    #: The name, the title or content, or the tag.
+    #: The name of the person, the title or content of the memory, or the tag.
     text: str
-    #: Relative to the nearest node of the same label, which has 1.
+    #: Relative to the nearest node of the same label, which has the value 1.
     score: float
 
 
@@ -84,9 +84,9 @@ class MemoriesOfKind:
 class GraphQueries:
     """The graph of an org. Every answer holds only what the viewer may see.
 
-    PostgreSQL answers every question. Neo4j, if configured, finds candidates for `messages_by_agents`, `said_by` and
-    `memories_of_agents`. `who` is a name, an account or an id and means all accounts of that person. Every method raises
-    NotFound if the viewer sees nothing by that name, and BadInput if the name is ambiguous.
+    PostgreSQL answers every question. If Neo4j is configured, it finds candidates for `messages_by_agents`, `said_by`
+    and `memories_of_agents`. `who` is a name, an account or an id; it means all accounts of that person. Every method
+    raises NotFound if the viewer sees nothing by that name, and BadInput if the name is ambiguous.
     """
 
     access: Access
@@ -142,7 +142,7 @@ class GraphQueries:
     async def participants_of(
         self, viewer: Viewer, conversation: str, *, limit: int = 50
     ) -> GraphAnswer[Counterpart]:
-        """Return who wrote in a conversation, most messages first."""
+        """Return who wrote in a conversation, the most messages first."""
         check_limit(limit)
         async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             conversation_id = await lookup.conversation(reading.conn, self.access.org_id, conversation)
@@ -156,14 +156,14 @@ class GraphQueries:
     async def near(self, viewer: Viewer, who: str, *, limit: int = 20) -> GraphAnswer[NearbyNode]:
         """Return the people, memories and tags related to a person, nearest first.
 
-        People count by replies, memories by whether they are about the person or only involve them, and tags by the
-        number of these memories that have them.
+        People count by replies. Memories count by whether they are about the person or only involve them. Tags count by
+        the number of these memories that have the tag.
         """
         check_limit(limit)
         async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             accounts = await _accounts(reading.conn, viewer, who)
             found = await self._nearest(reading.conn, accounts, limit)
-            # Tags have an id in the graph only.
+            # Tags have an id only in the graph.
             reading.record_shown([*accounts, *(node.id for node in found if node.label != "Tag")])
         return _answer(viewer, found)
 
@@ -172,7 +172,8 @@ class GraphQueries:
     ) -> GraphAnswer[MemoriesOfKind]:
         """Return the memories related to a conversation, by kind.
 
-        A memory is related if one of its sources is in the conversation or it names somebody who wrote there.
+        A memory is related if one of its sources is in the conversation, or if it names somebody who wrote in the
+        conversation.
         """
         check_limit(limit)
         org_id = self.access.org_id
@@ -211,7 +212,7 @@ class GraphQueries:
     async def _ask(
         self, viewer: Viewer, who: str | None, ask: Question, load: Load[Item], *, limit: int
     ) -> GraphAnswer[Item]:
-        """Ask Neo4j for candidates, and PostgreSQL for those of them that the viewer may see."""
+        """Ask Neo4j for candidates, and PostgreSQL for the candidates that the viewer may see."""
         check_limit(limit)
         candidates, degraded = await self._candidates(viewer, who, ask, limit)
         async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
@@ -224,7 +225,7 @@ class GraphQueries:
     async def _candidates(
         self, viewer: Viewer, who: str | None, ask: Question, limit: int
     ) -> tuple[Sequence[UUID] | None, Sequence[GraphDegradation]]:
-        """Return the ids that Neo4j proposes, or None without an index; holds no connection while it waits."""
+        """Return the ids that Neo4j proposes; None without an index. No connection is held while waiting for Neo4j."""
         index, degraded = await self._readable_index()
         if index is None:
             return None, degraded
@@ -251,7 +252,7 @@ class GraphQueries:
         return candidates, ()
 
     async def _readable_index(self) -> tuple[str | None, Sequence[GraphDegradation]]:
-        """Return the name of the current index; None without one, or while changes are waiting for it."""
+        """Return the name of the current index; None if there is none, or while changes wait to be written to it."""
         if self.settings.neo4j is None:
             return None, ()
         org_id = self.access.org_id
@@ -273,7 +274,7 @@ class GraphQueries:
         *,
         limit: int,
     ) -> tuple[Sequence[UUID], bool]:
-        """Return the answer of PostgreSQL, and whether the candidates were enough for it."""
+        """Return the answer of PostgreSQL, and whether there were enough candidates for it."""
         if candidates is not None:
             among = DatabaseGraph(conn=conn, org_id=self.access.org_id, among=candidates)
             found = await ask(among, accounts, limit)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The reads of `App`, which describes them. A page holds the newest items first and may be cut."""
+    """The reads of `App`, where they are described. A page holds the newest items first and may be cut."""
 
     access: Access
 
@@ -40,7 +40,7 @@ class History:
         return found
 
     async def participants(self, viewer: Viewer, *, room: str | None) -> list[Participant]:
-        """Return the participants, or those of one room, those with the most messages first."""
+        """Return the participants, or the participants of one room, the most messages first."""
         async with self.access.reading(viewer, "list participants") as reading:
             room_id = await lookup.room(reading.conn, self.access.org_id, room) if room else None
             people = await people_pages.list_people(reading.conn, viewer, PeopleFilter(room_id=room_id))
@@ -58,7 +58,10 @@ class History:
         before: lookup.PositionLike,
         apply_restrictions: bool = False,
     ) -> BoundedPage[Message]:
-        """Return the newest messages of a room, or those before a position; `apply_restrictions` applies restrictions."""
+        """Return the newest messages of a room, or the messages before a position.
+
+        With `apply_restrictions`, messages that privacy requests hide are left out.
+        """
         check_limit(limit)
         async with self.access.reading(
             viewer, "read room", generic_plan=True, apply_restrictions=apply_restrictions
@@ -73,7 +76,7 @@ class History:
     async def timeline(
         self, viewer: Viewer, room: str, *, limit: int, before: lookup.PositionLike
     ) -> BoundedPage[AssignedMessage]:
-        """Return the same with the parent and the conversation of each message."""
+        """Return the same as `messages`, with the parent and the conversation of each message."""
         check_limit(limit)
         async with self.access.reading(viewer, "read room") as reading:
             conn, org_id = reading.conn, self.access.org_id
@@ -88,7 +91,7 @@ class History:
     async def conversation(
         self, viewer: Viewer, word: str, *, limit: int, before: lookup.PositionLike
     ) -> tuple[Conversation, BoundedPage[AssignedMessage]]:
-        """Return a conversation with its newest messages, newest first, or those before a position."""
+        """Return a conversation with its newest messages, newest first, or with the messages before a position."""
         check_limit(limit)
         async with self.access.reading(viewer, "read conversation") as reading:
             conn, org_id = reading.conn, self.access.org_id
@@ -106,8 +109,8 @@ class History:
     async def threads(
         self, viewer: Viewer, room: str, *, limit: int, before: lookup.PositionLike
     ) -> "BoundedPage[Thread]":
-        """Return the newest threads of a room, or those whose root is before a position."""
-        # The only read here that needs numpy.
+        """Return the newest threads of a room, or the threads whose root is before a position."""
+        # This is the only read of this module that needs numpy.
         from roomlore.search.threads import newest_threads  # noqa: PLC0415
 
         check_limit(limit)

@@ -1,4 +1,4 @@
-"""Imports of exports: the only module that knows every format."""
+"""Imports of exports. Only this module knows every format."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -79,12 +79,12 @@ def check_rooms(paths: Sequence[Path], options: ImportOptions) -> ImportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRooms:
-    """The rooms that an org has already."""
+    """The rooms that an org already has."""
 
     access: Access
 
     async def visibilities(self, names: Sequence[RoomName]) -> Mapping[RoomName, Visibility]:
-        """Return the visibility of those of these rooms that exist."""
+        """Return the visibility of the given rooms that exist."""
         async with self.access.db.read_transaction(Viewer.operator(self.access.org_id)) as conn:
             return await rooms.visibilities(conn, self.access.org_id, names)
 
@@ -103,7 +103,7 @@ class StoredRooms:
 def partition_storable(
     batch: Iterable[IncomingMessage], *, now: datetime
 ) -> tuple[list[IncomingMessage], list[SkippedRecord]]:
-    """Return the cleaned messages of a batch that can be stored, and the reasons against the others."""
+    """Return the cleaned messages of a batch that can be stored, and the reasons why the others cannot."""
     cleaner = RoomCleaner(clean_room)
     cleaned = [clean(message, now=now, rooms=cleaner) for message in batch]
     skipped = [result for result in cleaned if isinstance(result, SkippedRecord)]

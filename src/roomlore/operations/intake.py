@@ -32,9 +32,9 @@ from roomlore.operations.registry import Text, operation
 from roomlore.privacy.screening import Screened, screen
 from roomlore.search import lookup
 
-#: The number of messages before the first ANALYZE, and the growth before the next.
+#: The number of messages before the first ANALYZE, and the growth before each further ANALYZE.
 FIRST, GROWTH_FACTOR = 1_000, 4
-#: The maximum number of records in one call; import larger files.
+#: The maximum number of records in one call. Import larger files.
 MOST_RECORDS = 1_000
 #: Objects of `roomlore.message/1`, the format of imported JSON lines.
 Records = Annotated[
@@ -46,7 +46,7 @@ Records = Annotated[
     ),
 ]
 UNKNOWN_ROOM = "the kind of its room is not known: it is for its members"
-#: `known`: the message existed before; a newer text replaced its text.
+#: `known`: the message existed before. If the record has a newer text, it replaced the stored text.
 RecordOutcome = Literal["added", "known", "skipped"]
 
 
@@ -54,7 +54,7 @@ RecordOutcome = Literal["added", "known", "skipped"]
 class AnalyzeTrigger:
     """Counts the messages that this process stored, and runs ANALYZE as tables grow.
 
-    Without it, a database that was empty a minute ago still has the plans of an empty one.
+    Without ANALYZE, a database that was empty a minute ago still has the query plans for empty tables.
     """
 
     stored: int = 0
@@ -77,11 +77,11 @@ class RecordResult:
     """The result of one record."""
 
     outcome: RecordOutcome
-    #: The message, if there is one.
+    #: The message; None if there is none.
     id: MessageId | None
-    #: A short, stable phrase why the record, its text or a field was left out; otherwise empty.
+    #: A short, stable phrase that says why the record, its text or a field was left out; otherwise empty.
     reason: str = ""
-    #: Details of the reason; for an added message, what was assumed.
+    #: Details of the reason. For an added message, what was assumed.
     detail: str = ""
 
 
@@ -105,7 +105,7 @@ class OutgoingMessage:
     room_id: RoomId
     text: str
     reply_to: Message | None
-    #: Empty for a message to the room, and for an answer to the recipients of a whisper.
+    #: Empty for a message to the room. Also empty for a reply to a whisper that names no recipients.
     recipient_ids: frozenset[ParticipantId]
     #: The id that the author chose.
     external_id: str | None
@@ -116,9 +116,9 @@ class OutgoingMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """Stores single messages. A result is durable.
+    """Stores single messages. When a call returns, its result is on disk.
 
-    Names are resolved as the caller sees them: every method raises NotFound if there is no such room, message or
+    Names are resolved as the caller sees them. Every method raises NotFound if there is no such room, message or
     participant, and BadInput if a name is ambiguous or the message cannot be stored.
     """
 
@@ -130,10 +130,10 @@ class Intake:
 
     @operation("POST", "/messages", name="add_messages", replay="whole", is_repeatable=True)
     async def add_messages(self, messages: Records) -> BatchResult:
-        """Store records of the format `roomlore.message/1` and return one result for each; for operators.
+        """Store records of the format `roomlore.message/1` and return one result for each. For operators.
 
-        Valid records are stored in one transaction, and storing them again changes nothing. Each record is read alone: a
-        fact about its room in another record does not apply to it.
+        Valid records are stored in one transaction, and storing them again changes nothing. Each record is read alone:
+        what another record says about its room does not apply to it.
         """
         await self.access.check("administer", "ingest")
         if not 1 <= len(messages) <= MOST_RECORDS:
@@ -165,16 +165,16 @@ class Intake:
     ) -> MessageId:
         """Write a message as the calling agent and return its id.
 
-        A reply to a whisper without `to` is a whisper to everybody else who heard it. A message with the
-        same `external_id`, text and recipients as an earlier message is not stored again.
+        A reply to a whisper, without `to`, is a whisper to everybody else who could read that whisper. A message with
+        the same `external_id`, text and recipients as an earlier message is not stored again.
 
         Args:
-            room: Name, external id or id. In a closed room only current members may write.
+            room: Name, external id or id. In a closed room, only current members may write.
             text: The text.
             reply_to: The message that this message answers.
-            to: The recipients of a whisper; the whole room by default.
-            external_id: The platform's id of the message, so that a retry or an import does not duplicate it. A later
-                import of this id is the same message if author, kind and recipients are the same.
+            to: The recipients of a whisper. Default: the whole room.
+            external_id: The platform's id of the message, so that a retry or an import does not duplicate it. If a
+                later import has this id with the same author, kind and recipients, it is the same message.
             metadata: Any JSON object to keep with the message.
 
         Raises:
@@ -213,12 +213,12 @@ class Intake:
 
     @operation("PATCH", "/messages/{message}", name="edit_message", replay="whole", result_key="edited")
     async def edit(self, message: str, text: Text, *, room: str | None = None) -> MessageId:
-        """Replace the text of a message and return its id; the earlier text stays as a revision.
+        """Replace the text of a message and return the id of the message. The earlier text stays as a revision.
 
         Args:
             message: Its id or external id.
             text: The new text.
-            room: The room of the message; any by default.
+            room: The room of the message. Default: any room.
 
         Raises:
             BadInput: the message was removed.
@@ -232,7 +232,7 @@ class Intake:
 
         async def change(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
             org_id, now = self.access.org_id, datetime.now(UTC)
-            # A removal holds one of these locks until it is done.
+            # A removal holds one of these locks until it has finished.
             await erasure_guard.lock_shared(conn, org_id)
             await directory.lock_rooms(conn, [found.room_id])
             if not await self.access.is_own(conn, found.author_id):
@@ -258,7 +258,7 @@ class Intake:
 async def store_records(access: Access, batch: Sequence[IncomingMessage], *, action: str) -> IngestResult:
     """Store a batch of clean messages in one transaction."""
     now = datetime.now(UTC)
-    # Screen before the transaction, which makes others wait.
+    # Screen the texts before the transaction, because other writers wait for the transaction.
     screened = await screen(message.body for message in batch)
 
     async def change(conn: Connection) -> tuple[IngestResult, list[RoomId]]:
@@ -322,7 +322,8 @@ async def _whisper_recipients(
 ) -> frozenset[ParticipantId]:
     """Return the recipients of a whisper, or nobody for a message to the room.
 
-    A whisper never becomes a message to the room because its recipients are gone.
+    If a whisper has no recipient except its author, BadInput is raised. The whisper is never sent to the whole room
+    instead.
     """
     recipients = set(outgoing.recipient_ids)
     parent = outgoing.reply_to
@@ -343,7 +344,7 @@ async def _whisper_recipients(
 async def _store(
     conn: Connection, org_id: OrgId, outgoing: OutgoingMessage, message: IncomingMessage, *, now: datetime
 ) -> MessageId:
-    """Store a message under an id of our own, and the id that its author chose beside it."""
+    """Store a message under an id of our own. Store the id that its author chose beside it."""
     stored = replace(message, external_id=str(uuid4()))
     accepted = await accept.accept(conn, org_id, [stored], received_at=now, listened=outgoing.screened)
     if accepted.skipped:
@@ -362,7 +363,7 @@ async def _store(
 def _check_idempotent(
     earlier: EarlierMessage, message: IncomingMessage, recipients: frozenset[ParticipantId]
 ) -> None:
-    """Raise BadInput unless a message repeats an earlier one with the same id."""
+    """Raise BadInput unless a message repeats the earlier message with the same id."""
     if earlier.is_gone:
         raise BadInput("external_id", "is that of a message that was removed; say it with another, or none")
     is_same = earlier.kind == message.kind and frozenset(earlier.audience) == recipients
@@ -375,7 +376,7 @@ def _check_idempotent(
 async def _authors_on(
     conn: Connection, org_id: OrgId, platform: str, participants: Sequence[ParticipantId]
 ) -> dict[ParticipantId, IncomingAuthor]:
-    """Return each participant's account on a platform; make one where it is missing."""
+    """Return each participant's account on a platform. If an account is missing, make one."""
     people = {
         account.id: account
         for participant in participants
@@ -422,7 +423,7 @@ def _to_incoming(
     return IncomingMessage(
         platform=room.platform,
         room=IncomingRoom(external_id=room.external_id, name=room.name, kind=room.kind, topic=room.topic),
-        # Cleaned like the platform's own id, so that both match.
+        # The id is cleaned like the platform's own id, so that both match.
         external_id=str(uuid4()) if outgoing.external_id is None else outgoing.external_id,
         author=author,
         body=outgoing.text,
@@ -445,7 +446,7 @@ def _to_batch_result(records: Sequence[IncomingMessage | SkippedRecord], stored:
     items: list[RecordResult] = []
     for index, record in enumerate(records):
         reason = skipped.get(str(index))
-        # A version that contradicts another is left out, but its message is stored.
+        # A version that contradicts another version is left out, but its message is stored.
         is_stored = reason is None or reason.reason == OTHER_TEXT
         message_id = next(ids) if is_stored else None
         if reason is not None:

@@ -1,4 +1,4 @@
-"""Background jobs: run until nothing waits, or as work arrives; and extraction of memories on request."""
+"""Background jobs, which run until nothing waits or as work arrives; and extraction of memories on request."""
 
 import asyncio
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def claim_worker(db: Database, settings: LanguageModelSettings) -> LanguageModel
 def _language_model_workers(
     db: Database, settings: LanguageModelSettings | None
 ) -> Sequence[LanguageModelWorker]:
-    """Return the workers for titles and claims; none without a language model."""
+    """Return the workers for titles and claims; none if no language model is configured."""
     if settings is None:
         return ()
     language_model = open_language_model(settings.url, settings.name, key=settings.key)
@@ -68,12 +68,12 @@ def _language_model_workers(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
-    """The background jobs of an org, or of every org in the database; for operators."""
+    """The background jobs of an org, or of every org in the database. For operators."""
 
     access: Access
     settings: Settings
     models: EmbeddingModels
-    #: Starts the embedded server again; None for another server.
+    #: Starts the embedded server again; None if the database is another server.
     reconnect: runner.Reconnect | None = None
 
     async def drain(
@@ -94,7 +94,7 @@ class Jobs:
         db, only_org = self.access.db, None if every_org else self.access.org_id
         embedder, reembedder = self._embedding("embed"), self._embedding("reembed")
         gone = await expiry.expire_everywhere(db, now=datetime.now(UTC), only_org=only_org)
-        # Privacy requests come first: no memory may be extracted from them.
+        # Privacy requests come first, because no memory may be extracted from them.
         requests = await runner.drain(PrivacyRequestWorker(db=db), only_org=only_org)
         rooms = await self._disentangle(disentangled, only_org)
         extracted = await self._rule_extraction.drain(only_org)
@@ -168,13 +168,16 @@ class Jobs:
     async def waiting(
         self, stage: work_queue.QueueName = "embed", *, every_org: bool = False
     ) -> work_queue.WorkCount:
-        """Return how many jobs of a queue wait and how many failed for good, in this org or in every one."""
+        """Return how many jobs of a queue wait, and how many failed for good.
+
+        They are counted in this org or in every org.
+        """
         await self.access.audit_work("count work", every_org=every_org)
         async with self.access.db.system_connection() as conn:
             return await work_queue.count(conn, stage, None if every_org else self.access.org_id)
 
     async def retry(self, *, every_org: bool = False) -> int:
-        """Retry the jobs that failed for good, in this org or in every one; return their number."""
+        """Retry the jobs that failed for good, in this org or in every org; return their number."""
         await self.access.audit_work("retry work", every_org=every_org)
         async with self.access.db.system_connection() as conn:
             org_ids = await work_queue.org_ids(conn) if every_org else [self.access.org_id]
@@ -183,7 +186,7 @@ class Jobs:
         )
 
     async def _count_failed(self, only_org: OrgId | None) -> int:
-        # Counted at the end: the next model may have embedded what the current one could not.
+        # They are counted at the end, because the next model may have embedded what the current model could not.
         async with self.access.db.system_connection() as conn:
             counts = [await work_queue.count(conn, queue, only_org) for queue in STATE_OF_QUEUE]
         return sum(count.dead_lettered for count in counts)
@@ -213,7 +216,7 @@ async def _retry(conn: Connection, org_id: OrgId) -> int:
 class ExtractionResult:
     """The result of an extraction."""
 
-    #: Conversations and messages that the rules went through.
+    #: The conversations and messages that the rules processed.
     conversations: int
     messages: int
     #: Memories added by rules and by a language model.
@@ -222,26 +225,26 @@ class ExtractionResult:
     released: int
     #: Privacy requests that only the language model found.
     privacy_requests: int
-    #: Conversations that a language model went through.
+    #: The conversations that a language model processed.
     llm_extracted: int
-    #: Conversations left for the language model: the quota is used up, or it did not answer.
+    #: Conversations that still wait for the language model: the quota is used up, or the model did not answer.
     llm_failed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """Extraction of memories on request; for operators."""
+    """Extraction of memories on request. For operators."""
 
     access: Access
     settings: Settings
 
     async def extract(self, where: str | None = None) -> ExtractionResult:
-        """Extract memories from conversations, including open conversations. Unchanged conversations give nothing new.
+        """Extract memories from conversations, also from open conversations. Unchanged conversations give nothing new.
 
-        Messages that wait for it are assigned to conversations first.
+        Messages that are not yet assigned to conversations are assigned first.
 
         Args:
-            where: The name or id of a room or conversation, or `message:` and a message; everything by default.
+            where: The name or id of a room or conversation, or `message:` and a message. Default: everything.
 
         Raises:
             NotFound: there is no such room or conversation.
@@ -269,7 +272,9 @@ class Extraction:
         )
 
     async def llm_calls(self, where: str | None = None, *, limit: int = 20) -> list[LlmCall]:
-        """Return the language model calls for a conversation, in order, or the newest of all, newest first.
+        """Return the language model calls for a conversation, in order.
+
+        Without a conversation, return the newest calls.
 
         Args:
             where: A conversation, or `message:` and a message in it.

@@ -1,6 +1,6 @@
-"""Keys: the secrets that let callers in. A key names its org and the participant that its holder reads as.
+"""Keys: the secrets with which callers sign in. A key names its org and the participant that its holder reads as.
 
-A key holds 256 random bits, of which only the SHA-256 is stored. It is shown once.
+A key holds 256 random bits. Only their SHA-256 is stored, so the key is shown only once.
 """
 
 import base64
@@ -60,8 +60,8 @@ class Keys:
         Args:
             role: The rights of its holder.
             name: A name that tells keys apart.
-            participant: The participant that an agent or a member reads as; none for an operator.
-            valid_for: How long it is valid; forever by default.
+            participant: The participant that an agent or a member reads as. An operator has none.
+            valid_for: How long the key is valid. Default: forever.
 
         Raises:
             NotFound: there is no such participant.

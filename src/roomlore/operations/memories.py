@@ -70,12 +70,12 @@ class MemoryOptions(TypedDict, total=False):
     kinds: Sequence[MemoryKind]
     #: Only active memories by default.
     statuses: Sequence[MemoryStatus]
-    #: With at least one of these tags.
+    #: Memories with at least one of these tags.
     tags: Sequence[str]
     task: str | None
-    #: Valid from then on or later, with a time zone.
+    #: Memories that became true at this time or later. The time has a time zone.
     since: datetime | None
-    #: Active at that time, with a time zone, whatever the status is now.
+    #: Memories that were active at this time, whatever their status is now. The time has a time zone.
     as_of: datetime | None
 
 
@@ -83,24 +83,24 @@ class MemoryOptions(TypedDict, total=False):
 class Memories:
     """The memories of an org. You see a memory if you may read all of its sources.
 
-    A memory is named by its id or the beginning of it. Every method raises NotFound if the caller can see nothing with a
-    given name or id, BadInput if a name is ambiguous or an argument is invalid, and NotAllowed if the caller may not change
-    the memory.
-    A memory may be changed by operators, its author, its subjects, its observer, and whoever stored it.
+    A memory is named by its id, or by the beginning or end of its id. Every method raises NotFound if the caller can
+    see nothing with a given name or id. It raises BadInput if a name is ambiguous or an argument is invalid, and
+    NotAllowed if the caller may not change the memory. A memory may be changed by operators, its author, its subjects,
+    its observer, and whoever stored it.
     """
 
     access: Access
 
     @operation("POST", "/memories", replay="memory")
     async def remember(self, content: Content, **details: Unpack[MemoryDetails]) -> Memory:
-        """Store a memory and return it, or the equal memory that exists already, with the sources of both.
+        """Store a memory and return it. If an equal memory exists, add the sources to it and return it.
 
-        The asserter need not be the author. If the sources contain the words and have one author, this person is the
-        author of the memory. Otherwise the asserter is the author, and the authors of the sources are involved. An
-        agent that asserts a memory is also its observer. Secrets are removed.
+        The asserter need not be the author. If the sources contain the words and have only one author, this person is
+        the author of the memory. Otherwise the asserter is the author, and the authors of the sources are involved. If
+        an agent asserts a memory, it is also the observer of the memory. Secrets are removed.
 
-        A memory without sources is for the whole org if an operator asserts it, otherwise for its asserter alone, unless
-        `audience` says otherwise.
+        Without `audience`, a memory without sources is for the whole org if an operator asserts it. Otherwise it is for
+        its asserter alone.
 
         Raises:
             BadInput: an argument is invalid, a source was removed, or the superseded memory has another audience or is
@@ -145,7 +145,7 @@ class Memories:
     async def archive(self, memory: str) -> Memory:
         """Archive an active memory and return it. It is neither recalled nor extracted again from its sources.
 
-        Its sources stay; erase them separately. `restore` reverts this.
+        The sources of the memory stay; erase them separately. `restore` reverts this call.
         """
         found, _ = await self._resolve_own(memory, "forget")
         refusal = {"archived": "is put aside already", "deprecated": "was superseded; name what stands"}
@@ -160,7 +160,7 @@ class Memories:
     async def restore(self, memory: str) -> Memory:
         """Make an archived or superseded memory active again and return it. Workers do not undo this.
 
-        The memory that superseded it stays active too.
+        If another memory superseded it, that memory stays active, too.
         """
         found, _ = await self._resolve_own(memory, "restore")
         write = partial(memory_writes.restore, beside=found.superseded_by)
@@ -170,7 +170,7 @@ class Memories:
     async def all(
         self, viewer: Viewer, *, limit: Limit = 50, **options: Unpack[MemoryOptions]
     ) -> list[Memory]:
-        """Return the newest memories that the viewer may see, newest first; only active ones by default."""
+        """Return the newest memories that the viewer may see, newest first. Default: only active memories."""
         reject_unknown_keywords("memories.all", options, MemoryOptions)
         check_limit(limit)
         _check_options(options)
@@ -184,7 +184,10 @@ class Memories:
     async def search(
         self, viewer: Viewer, question: SearchedText, *, limit: Limit = 10
     ) -> list[MatchedMemory]:
-        """Return the memories that match a question by their words, best first, each in its current version."""
+        """Return the memories that match a question by their words, best first.
+
+        Each is returned in its current version.
+        """
         check_limit(limit)
         check_question(question)
         query = SearchQuery(text=question, vector=None)
@@ -274,12 +277,12 @@ def _correction(old: Memory, content: str, caller: ParticipantId | None) -> Memo
         importance=old.importance,
         sensitivity=old.sensitivity,
         audience="org" if old.audience == "org" else "self",
-        # A memory for its asserter alone stays theirs.
+        # A memory for its asserter alone stays for the asserter alone.
         asserted_by=old.asserted_by if old.audience == "self" else caller,
         asserted_in=old.asserted_in,
         recorded_at=max(datetime.now(UTC), old.recorded_at),
         valid_from=old.valid_from,
-        # The sources no longer contain the words.
+        # The sources do not contain the new words.
         sources=[MemorySource(message_id=source.message_id) for source in old.sources],
         roles=frozenset(roles),
         tags=frozenset(old.tags),
@@ -329,7 +332,7 @@ async def _source_messages(conn: Connection, org_id: OrgId, memory: Memory) -> l
 
 
 async def _asserted(conn: Connection, org_id: OrgId, memory: Memory) -> tuple[str | None, str | None]:
-    """Return the names of the asserter and the room; None if not set or not visible."""
+    """Return the names of the asserter and the room. A name is None if it is not set or not visible."""
     asserter = [] if memory.asserted_by is None else [memory.asserted_by]
     room = [] if memory.asserted_in is None else [memory.asserted_in]
     names = await memories.known_names(conn, org_id, asserter)
@@ -341,7 +344,7 @@ def _quote(message: Message, source: MemorySource, memory: Memory) -> str | None
     is_edited = message.edited_at is not None and message.edited_at > memory.recorded_at
     if is_edited or source.quote_start is None or source.quote_end is None:
         return None
-    # The quote may lie behind the truncation.
+    # The quote may begin after the place where the text is cut.
     body = message.body.removesuffix(TRUNCATION_MARK)
     return body[source.quote_start : source.quote_end] if source.quote_end <= len(body) else None
 
@@ -365,9 +368,9 @@ def _check_options(options: MemoryOptions) -> None:
 
 Facet = Literal["kind", "status", "tag", "room", "about", "by"]
 FACET_OF_ROLE: Mapping[MemoryRole, Facet] = {"subject": "about", "author": "by"}
-#: Facets are counted among that many of the newest memories, because the visibility of each must be checked.
+#: Facets are counted among so many of the newest memories, because the visibility of each memory must be checked.
 COUNTED = 100
-#: Cursors count from here.
+#: The times in cursors count from here.
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The maximum number of readers that are named.
 NAMED = 50
@@ -375,7 +378,7 @@ NAMED = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetCount:
-    """The number of memories with a value in common."""
+    """The number of memories that have a value in common."""
 
     facet: Facet
     #: The value to filter by.
@@ -387,7 +390,10 @@ class FacetCount:
 def _count_facets(
     found: Sequence[Memory], origins: Sequence[MemoryOrigin], persons: Mapping[ParticipantId, UUID]
 ) -> list[FacetCount]:
-    """Count the facets of memories, the most frequent first in each; `persons` maps merged accounts to one key."""
+    """Count the facets of memories, the most frequent first in each facet.
+
+    `persons` maps merged accounts to one key.
+    """
     ids: dict[tuple[Facet, object], set[MemoryId]] = {}
     labels: dict[tuple[Facet, object], tuple[str, str]] = {}
     for facet, value, name, memory_id in _facet_values(found, origins):
@@ -438,23 +444,23 @@ class MemoryListPage:
     facets: Sequence[FacetCount]
     #: The number of memories counted; 0 on later pages.
     facet_sample: int
-    #: There are more memories than were counted.
+    #: Whether there are more memories than were counted.
     is_truncated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAudience:
-    """The readers of a memory, limited to those that the current viewer may know about."""
+    """The readers of a memory. Only readers that the viewer may know about are named."""
 
     origins: Sequence[MemoryOrigin]
     is_sensitive: bool
-    #: Only those who may see the memory that superseded it may see it.
+    #: Whether the memory is visible only to people who may see the memory that superseded it.
     is_superseded: bool
-    #: Everybody in the org may read its sources.
+    #: Whether everybody in the org may read its sources.
     is_open: bool
-    #: The readers that the viewer knows, or the asserter of a memory without sources; empty if it is open.
+    #: The readers that the viewer knows, or the asserter of a memory without sources. Empty if the memory is open.
     readers: Sequence[MemoryReader]
-    #: There are more readers than are named.
+    #: Whether there are more readers than are named.
     has_more: bool
 
 
@@ -468,14 +474,14 @@ class MessagePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBrowser:
-    """The memories of an org as the pages show them; raises the errors of `Memories`."""
+    """The memories of an org as the pages show them. The methods raise the errors of `Memories`."""
 
     access: Access
 
     async def list_page(
         self, viewer: Viewer, *, limit: int = 50, before: str | None = None, **options: Unpack[MemoryOptions]
     ) -> MemoryListPage:
-        """Return the newest memories that the viewer may see, or those after the cursor `before`, with facets."""
+        """Return the newest memories that the viewer may see, or the ones after the cursor `before`, with facets."""
         reject_unknown_keywords("shelf", options, MemoryOptions)
         check_limit(limit)
         _check_options(options)
@@ -506,7 +512,10 @@ class MemoryBrowser:
         )
 
     async def audience(self, viewer: Viewer, memory: str) -> MemoryAudience:
-        """Return who may see a memory. Privacy requests are left out: the readers of its sources count."""
+        """Return who may see a memory.
+
+        The readers of its sources count. Privacy requests are ignored.
+        """
         async with self.access.reading(viewer, "why", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             found = await explicit_memories.find_memory(conn, self.access, memory)

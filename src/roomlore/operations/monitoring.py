@@ -33,11 +33,11 @@ from roomlore.operations.projection_service import ProjectionStatus, projection_
 from roomlore.operations.registry import operation
 from roomlore.search import lookup
 
-#: The newest messages sampled for thread statistics, in all rooms together, and at least per room.
+#: The newest messages that are sampled for thread statistics: in all rooms together, and at least in each room.
 SAMPLE_SIZE, MIN_SAMPLE = 20_000, 20
 #: The newest reads measured.
 READS = 10_000
-#: The most workers and failures listed, and the most tables.
+#: The maximum number of listed workers and failures, and of listed tables.
 MAX_FAILURES, TABLES = 20, 8
 
 
@@ -49,9 +49,9 @@ class Coverage:
     done: int
     #: Items waiting: messages, rooms or conversations, depending on the job.
     waiting: int
-    #: Items that failed too often and are not retried by themselves.
+    #: Items that failed too often. They are not retried automatically.
     dead_lettered: int
-    #: Since when the oldest item waits; a long time means that no worker runs.
+    #: When the oldest item began to wait. A time long ago means that no worker runs.
     oldest_at: datetime | None
 
 
@@ -60,13 +60,13 @@ class ProjectionCoverage:
     """The progress of the index in one kind of server."""
 
     target: Target
-    #: Messages indexed; None while the first index is being prepared.
+    #: Messages in the index; None while the first index is being built.
     done: int | None
-    #: Messages waiting to be written or removed.
+    #: Messages that wait to be written to the index or removed from it.
     waiting: int
     #: Messages that the server rejected.
     dead_lettered: int
-    #: Since when the oldest message waits.
+    #: When the oldest message began to wait.
     oldest_at: datetime | None
 
 
@@ -75,25 +75,26 @@ class RoomCounts:
     """The statistics of one room, or of all rooms together."""
 
     messages: int
-    #: The number of messages in the sample that the shares are from.
+    #: The number of messages in the sample from which the shares are computed.
     sampled: int
-    #: The share of messages in threads of several; None without messages, also for the next two.
+    #: The share of messages in threads of several messages. None without messages; the same holds for the next two
+    #: fields.
     share_in_threads: float | None
-    #: The mean number of messages of such a thread.
+    #: The mean number of messages of a thread of several messages.
     mean_thread_size: float | None
     #: The share of messages imported as question and answer pairs (`legacy_pair` in their metadata).
     legacy_share: float | None
     #: Messages with a vector.
     vectors: int
-    #: The estimated number of vectors saved by rooms that embed only thread roots.
+    #: The estimated number of vectors that are saved by rooms that embed only thread roots.
     vectors_saved: int
     embedded: Coverage
     disentangled: Coverage
-    #: Messages whose conversation the rules went through; closed conversations wait.
+    #: Messages whose conversation the rules have processed. Closed conversations wait.
     extracted: Coverage
     #: Messages searched for privacy requests.
     privacy_checked: Coverage
-    #: One for each server with an index of the org.
+    #: One entry for each server with an index of the org.
     projected: Sequence[ProjectionCoverage]
 
 
@@ -110,38 +111,38 @@ class OrgStatistics:
 
     at: datetime
     counts: RoomCounts
-    #: The most messages first.
+    #: The rooms with the most messages come first.
     rooms: Sequence[RoomStatistics]
     #: Durations of the newest reads.
     latencies: Sequence[Latency]
-    #: Conversations waiting for the language model, and its state.
+    #: Conversations that wait for the language model, and the state of the language model.
     llm_calls: llm_calls.ExtractionBacklog
-    #: Hits of the memory section cache in this process.
+    #: The hits of the memory section cache in this process.
     blocks: CacheStatistics
     #: The indexes in other servers.
     projections: Sequence[ProjectionStatus]
     #: The current, next and previous embedding model.
     embedding: Sequence[EmbeddingVersionStatus]
-    #: How the clock of the server disagrees with the database or the messages.
+    #: How the clock of the server differs from the database or the messages.
     clock: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """The workers of an org and what stops its jobs."""
+    """The workers of an org, and what stops its jobs."""
 
     at: datetime
-    #: Newest first, without workers that ended in order.
+    #: Newest first. Workers that ended in order are omitted.
     workers: Sequence[Heartbeat]
     #: The most frequent first.
     failures: Sequence[DeadLetters]
-    #: The database and its largest tables; None for callers with a key, because they include other orgs.
+    #: The database and its largest tables. None for callers with a key, because the sizes include other orgs.
     sizes: Sequence[Size] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RoomData:
-    """The counts of one room as read from the database."""
+    """The counts of one room, as read from the database."""
 
     room: RoomStats
     sample: RoomSample
@@ -212,7 +213,7 @@ class Monitoring:
     async def set_embedding_policy(self, room: str, policy: EmbeddingPolicy) -> PolicyChange:
         """Set whether a room embeds every message or only thread roots; return the effect.
 
-        Vectors that are no longer needed are deleted at once. Missing ones are left to the worker.
+        Vectors that are no longer needed are deleted at once. The worker makes the missing vectors.
 
         Raises:
             NotFound: there is no such room.
@@ -309,7 +310,7 @@ def _projection_coverage(
     rooms: Sequence[_RoomData], messages: int, status: ProjectionStatus
 ) -> ProjectionCoverage:
     backlogs = [room.projections[status.target] for room in rooms if status.target in room.projections]
-    # Removals wait as well, but tombstones are not counted as messages: only messages still there are subtracted.
+    # Removals wait, too. But tombstones are not counted as messages, so only messages that still exist are subtracted.
     done = max(messages - sum(backlog.still_there for backlog in backlogs), 0)
     left = _coverage(backlogs, done=done)
     return ProjectionCoverage(

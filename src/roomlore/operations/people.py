@@ -1,4 +1,4 @@
-"""People: registering participants, and merging accounts of one person; and lists of people for the pages."""
+"""People: registering participants, merging accounts of one person, and lists of people for the pages."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from roomlore.operations.access import Access
 from roomlore.operations.registry import operation
 from roomlore.search import lookup
 
-#: The platform of accounts that were registered here.
+#: The platform of accounts that were registered in Roomlore.
 OWN_PLATFORM = "roomlore"
 
 
@@ -35,14 +35,15 @@ class People:
     """The participants of an org.
 
     A participant is named by name, account, id or the beginning of an id. Every method raises NotFound if the caller
-    knows nobody by that name and BadInput if it is ambiguous. Changes raise NotAllowed unless the caller is an operator.
+    knows nobody by that name, and BadInput if the name is ambiguous. Changes raise NotAllowed unless the caller is an
+    operator.
     """
 
     access: Access
 
     @operation("GET", "/participants/accounts", name="list_accounts")
     async def accounts(self, viewer: Viewer, participant: str | None = None) -> list[Account]:
-        """Return the accounts of a person, or of everybody, that the viewer knows."""
+        """Return the accounts that the viewer knows, of one person or of everybody."""
         async with self.access.reading(viewer, "list accounts") as reading:
             conn, org_id = reading.conn, self.access.org_id
             key = None if participant is None else await lookup.participant(conn, org_id, participant)
@@ -61,13 +62,15 @@ class People:
         platform: str = OWN_PLATFORM,
         account: str | None = None,
     ) -> Account:
-        """Register a participant before their first message, and return their account. An existing account is unchanged.
+        """Register a participant before their first message, and return their account.
+
+        If the account exists, it stays unchanged.
 
         Args:
             name: Their name until they set another.
             kind: Agent, human or system.
             platform: The platform of the account.
-            account: The id of the account there; the name by default.
+            account: The id of the account on the platform. Default: the name.
 
         Raises:
             BadInput: an argument cannot be stored, or the account exists with another kind.
@@ -95,7 +98,8 @@ class People:
     async def merge(self, one: str, other: str) -> list[Account]:
         """Merge two participants into one person, and return all accounts of the person.
 
-        Messages keep their authors. The person may read what each account may read, and their memories are one person's.
+        Messages keep their authors. The person may read what each of the accounts may read, and the memories of both
+        accounts belong to this person.
 
         Raises:
             BadInput: they are one person already, or only one is an agent.
@@ -118,7 +122,7 @@ class People:
 
     @operation("POST", "/participants/split", name="split_participant", replay="once")
     async def split(self, account: str) -> list[Account]:
-        """Make an account a person of its own, and return the person's other accounts.
+        """Make an account a person of its own, and return the remaining accounts of the former person.
 
         Raises:
             BadInput: the account is a person of its own already.
@@ -133,7 +137,7 @@ class People:
             others = [other.id for other in accounts if other.id != split]
             if not others:
                 raise BadInput(f"participant {account!r}", "is merged with nobody")
-            # A single remaining account is no longer merged either.
+            # If only one account is left, it is no longer merged either.
             await directory.split(conn, org_id, [split] if others[1:] else [split, *others])
             await rescope(conn, org_id, [split, *others])
             return await _accounts_of(conn, org_id, others[0]), [split, *others]
@@ -190,17 +194,17 @@ def _check_mergeable(one: str, other: str, accounts: Sequence[ParticipantKey]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeoplePage:
-    """A page of people and their accounts."""
+    """A page of people, each with their accounts."""
 
     #: The person with the most messages comes first.
     people: Sequence[Participant]
     accounts: Sequence[Account]
     #: The number of people on all pages.
     total: int
-    #: The number of this page, from 1, and of all pages.
+    #: The number of this page, counted from 1, and the number of all pages.
     number: int
     pages: int
-    #: The viewer knows nobody, whatever the filter.
+    #: Whether the viewer knows nobody at all, with any filter.
     is_empty: bool
 
 
@@ -213,7 +217,10 @@ class PeopleDirectory:
     async def page(
         self, viewer: Viewer, *, named: str = "", kind: str = "", number: int = 1, limit: int
     ) -> PeoplePage:
-        """Return page `number` of the people of a kind with `named` in a name or account; the last page if it is less."""
+        """Return page `number` of the people of a kind with `named` in a name or account.
+
+        If there are fewer pages, return the last page.
+        """
         async with self.access.reading(viewer, "list participants") as reading:
             conn, skip = reading.conn, (number - 1) * limit
             rows = await people_pages.list_people(
@@ -237,7 +244,7 @@ class PeopleDirectory:
         )
 
     async def one(self, viewer: Viewer, participant_id: ParticipantId) -> tuple[Participant, list[Account]]:
-        """Return the person of a participant, and their accounts; raise NotFound if the viewer does not know them."""
+        """Return the person of a participant, and their accounts. Raise NotFound if the viewer does not know them."""
         async with self.access.reading(viewer, "list participants") as reading:
             conn, org_id = reading.conn, self.access.org_id
             ids = await people_pages.accounts_of_person(conn, org_id, participant_id)
@@ -252,7 +259,7 @@ class PeopleDirectory:
     async def relationships_with(
         self, viewer: Viewer, accounts: Collection[ParticipantId], agents: Sequence[Participant]
     ) -> list[tuple[Participant, Relationship]]:
-        """Return the relationships of agents with a person's accounts, in the order of the agents; for operators."""
+        """Return the relationships of agents with a person's accounts, in the order of the agents. For operators."""
         if not viewer.is_operator:
             raise NotAllowed("an agent's relationships are for itself and operators")
         found: list[tuple[Participant, Relationship]] = []

@@ -34,11 +34,11 @@ MOST_TOLD = 200
 async def restrictions_on(access: Access, viewer: Viewer, ids: Sequence[MessageId]) -> list[RestrictedResult]:
     """Return the privacy requests that hide messages, in the order of the messages.
 
-    Operators see all requests, others their own. The caller must hold no other connection.
+    Operators see all requests, other viewers their own. The caller must hold no other connection.
     """
     if not ids:
         return []
-    # Only operators may read this table: a row in it would reveal a hidden message.
+    # Only operators may read this table, because a row would reveal that a message is hidden.
     async with access.db.read_transaction(Viewer.operator(access.org_id)) as conn:
         found = await privacy_requests.restrictions_of(conn, access.org_id, ids)
     seen = [row for row in found if viewer.is_operator or viewer.is_own(row.author_id)]
@@ -64,7 +64,7 @@ async def operator_restrictions(
 ) -> list[RestrictedResult]:
     """Return the requests that hide messages from an operator, or from anybody at a destination.
 
-    Others get nothing. The caller must hold no other connection.
+    Viewers other than operators get nothing. The caller must hold no other connection.
     """
     if not viewer.is_operator or not ids:
         return []
@@ -87,7 +87,8 @@ async def hidden_message_ids(
 ) -> list[MessageId]:
     """Return the messages that restrictions may have hidden from an operator.
 
-    `search_again` runs without restrictions. Others get nothing, because the result would reveal that messages exist.
+    `search_again` runs without restrictions. Viewers other than operators get an empty list, because the result would
+    reveal that messages exist.
     """
     if not viewer.is_operator or not await privacy_requests.has_restrictions(conn):
         return []
@@ -113,14 +114,15 @@ class PrivacyRequestView:
 
     id: UUID
     kind: str
-    #: `proposed`: uncertain, and without effect until its author or an operator accepts it; `active`: in effect;
+    #: `proposed`: uncertain, and without effect until its author or an operator accepts it. `active`: in effect.
     #: `dismissed`: the author or an operator rejected it.
     status: RequestStatus
     #: Why the meaning of the request is uncertain; empty if it is certain.
     review_reason: str
     room_id: RoomId
     room_name: str
-    #: None for an erased request to forget: it stays as far as it covers messages of others.
+    #: None if the request was erased. A request to forget that was erased stays as far as it covers messages of other
+    #: people.
     author_id: ParticipantId | None
     author_name: str
     #: The source message; None if it was erased.
@@ -129,27 +131,27 @@ class PrivacyRequestView:
     said_at: datetime | None
     #: "rules", or the name of a language model.
     detected_by: str
-    #: The participants from whom the request hides messages; None is everybody except the exempt participants.
+    #: The participants from whom the request hides messages. None means everybody except the exempt participants.
     restricted_names: Sequence[str] | None
     exempt_names: Sequence[str]
-    #: It also covers future messages; then the allowed or the denied topics.
+    #: Whether the request also covers future messages. If it does, the allowed or the denied topics follow.
     is_ongoing: bool
     allowed_topics: Sequence[str]
     denied_topics: Sequence[str]
     #: When somebody last accepted or dismissed it.
     decided_at: datetime | None
-    #: The covered messages that the viewer may read, oldest first, with the source message. For a proposed request, the
-    #: messages it would cover at least.
+    #: The covered messages that the viewer may read, oldest first, with the source message. For a proposed request,
+    #: these are the messages that it would cover at least.
     covered_messages: Sequence[Message]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyRequests:
-    """The privacy requests of an org. Authors see and decide their own, operators all.
+    """The privacy requests of an org. Authors see and decide their own requests, operators all requests.
 
-    A request is named by its id, or the beginning or end of it. Every method raises NotFound if the caller sees nothing by
-    a name, BadInput if a name is ambiguous or an argument is invalid, and NotAllowed if the caller's role does not allow
-    the call.
+    A request is named by its id, or by the beginning or end of its id. Every method raises NotFound if the caller sees
+    nothing by a name. It raises BadInput if a name is ambiguous or an argument is invalid, and NotAllowed if the
+    caller's role does not allow the call.
     """
 
     access: Access
@@ -163,7 +165,7 @@ class PrivacyRequests:
         status: RequestStatus | None = None,
         limit: Limit = 50,
     ) -> list[PrivacyRequestView]:
-        """Return the newest privacy requests of the viewer, or all for an operator, newest first.
+        """Return the newest privacy requests of the viewer, newest first. An operator gets all requests.
 
         Args:
             viewer: The viewer.
@@ -204,7 +206,10 @@ class PrivacyRequests:
         viewer: Viewer,
         message_ids: Annotated[Sequence[MessageId], Meta(min_length=1, max_length=MOST_WORDS)],
     ) -> list[RestrictedResult]:
-        """Return which of these messages privacy requests hide, and whose requests; others' only for operators."""
+        """Return which of these messages privacy requests hide, and whose requests these are.
+
+        Only operators get the requests of other people.
+        """
         async with self.access.reading(viewer, "list restrictions") as reading:
             found = await messages.messages_by_id(reading.conn, self.access.org_id, list(message_ids), most=0)
         return await restrictions_on(self.access, viewer, [message.id for message in found])
@@ -242,7 +247,7 @@ class PrivacyRequests:
 
     @operation("POST", "/privacy-requests/{request}/dismiss", name="dismiss_privacy_request", replay="once")
     async def dismiss(self, request: str) -> PrivacyRequestView:
-        """Reject a privacy request or end its effect, and return it; the messages it hid are recalled again.
+        """Reject a privacy request or end its effect, and return it. The messages that it hid are recalled again.
 
         Raises:
             BadInput: it was dismissed before.
@@ -261,17 +266,17 @@ class PrivacyRequests:
 
     @operation("GET", "/privacy-requests/mode", name="read_privacy_mode", result_key="mode")
     async def mode(self) -> RequestMode:
-        """Return the org's mode of privacy requests; for operators."""
+        """Return the org's mode of privacy requests. For operators."""
         await self.access.check("administer", "look at the privacy mode")
         async with self.access.resolving("look at the privacy mode") as conn:
             return await privacy_requests.mode(conn, self.access.org_id)
 
     @operation("PUT", "/privacy-requests/mode", replay="whole", is_repeatable=True, result_key="mode")
     async def set_mode(self, mode: RequestMode) -> RequestMode:
-        """Set the org's mode of privacy requests and return it; for operators.
+        """Set the org's mode of privacy requests and return it. For operators.
 
-        "on" applies clear requests and proposes the others. "propose" proposes all new ones. "off" finds none and hides
-        nothing for earlier ones until the mode changes again.
+        "on" applies clear requests and proposes all other requests. "propose" proposes all new requests. "off" detects
+        no requests, and earlier requests hide nothing until the mode changes again.
         """
         if mode not in get_args(RequestMode):
             raise BadInput("mode", f"must be one of {', '.join(get_args(RequestMode))}")
@@ -302,7 +307,7 @@ class PrivacyRequests:
             request = await self._resolve(conn, word)
 
         async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
-            # Messages and erasures of the room wait for this, or this for them.
+            # Either messages and erasures of the room wait for this call, or this call waits for them.
             await erasure_guard.lock_shared(conn, self.access.org_id)
             await directory.lock_rooms(conn, [request.room_id])
             if not await write(conn, request):
@@ -328,7 +333,7 @@ class PrivacyRequests:
     async def _to_views(self, viewer: Viewer, requests: Sequence[RequestReview]) -> list[PrivacyRequestView]:
         """Return requests with the covered messages that the viewer may read.
 
-        It opens one connection after the other: two at once could deadlock the pool.
+        It uses one connection after the other, because two connections at once could deadlock the pool.
         """
         org_id = self.access.org_id
         covered: defaultdict[UUID, list[MessageId]] = defaultdict(list)
@@ -358,7 +363,7 @@ class PrivacyRequests:
 
 
 def _is_source_intact(row: RequestReview) -> bool:
-    """Return whether the source message still states the request; an erased source counts as intact."""
+    """Return whether the source message still states the request. An erased source message counts as intact."""
     return row.spans is None or storage.is_unchanged(row.spans, row.body)
 
 

@@ -1,4 +1,4 @@
-"""Indexes in other servers: status, rebuild, comparison with the database, and the jobs that write them."""
+"""Indexes in other servers: status, rebuild, comparison with the database, and the jobs that write to them."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ from roomlore.settings import Settings
 PAGE = 1_000
 #: The timeout of one request when nobody waits.
 TIMEOUT_SECONDS = 30.0
-#: The time in which nothing is written for an org after its server failed.
+#: If the server fails for an org, nothing is written for this org for so long.
 RETRY_SECONDS = 5.0
 #: The pause between two checks whether an index has the vectors of the current model.
 REFRESH_SECONDS = 30.0
@@ -45,30 +45,30 @@ class ProjectionStatus:
     """The state of an org's index in one server."""
 
     target: Target
-    #: Whether the current index is complete; until then, reads use only the database.
+    #: Whether the current index is complete. Until it is, reads use only the database.
     is_ready: bool
-    #: The next index is being built.
+    #: Whether the next index is being built.
     is_building: bool
     #: The names of the current and the next index in the server.
     index_name: str | None
     next_index_name: str | None
     #: The subjects that the next index still lacks; None while they are being counted.
     remaining: int | None
-    #: The embedding model of the current or next index; None without vectors.
+    #: The embedding model of the current or next index; None if the index has no vectors.
     model: str | None
-    #: Changes waiting to be written, and changes that the server rejected.
+    #: The changes that wait to be written, and the changes that the server rejected.
     waiting: int
     dead_lettered: int
     #: The age of the oldest waiting change.
     lag_seconds: float
-    #: When the server began to fail, and the error; None while the server works.
+    #: When the server began to fail, and the error. Both are None while the server works.
     failing_since: datetime | None
     error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectionDiff:
-    """The differences between an index and the database, without changes that wait to be written."""
+    """The differences between an index and the database. Changes that wait to be written do not count."""
 
     target: Target
     #: The number of subjects compared.
@@ -76,7 +76,7 @@ class ProjectionDiff:
     missing: Sequence[UUID]
     extra: Sequence[UUID]
     different: Sequence[UUID]
-    #: All differences are queued to be written again.
+    #: Whether all differences are queued to be written again.
     is_repaired: bool
 
     @property
@@ -112,13 +112,15 @@ class Projections:
         again: bool = False,
         waiting: Callable[[], None] | None = None,
     ) -> ProjectionStatus:
-        """Build a new index beside the current one, and return when it has replaced it. After an outage, call it again.
+        """Build a new index beside the current one. Return when the new index has replaced it.
+
+        After an outage, call this again.
 
         Args:
             target: The server.
             progress: Called after each batch.
-            again: Whether the org must have an index there already.
-            waiting: Called once if it must wait for older transactions.
+            again: Whether the org must already have an index in the server.
+            waiting: Called once if the call must wait for older transactions.
 
         Raises:
             NotFound: the index was dropped meanwhile.
@@ -140,7 +142,7 @@ class Projections:
         return built
 
     async def diff(self, target: str, *, repair: bool = False) -> ProjectionDiff:
-        """Compare the current index with the database; `repair` queues the differences to be written again.
+        """Compare the current index with the database. With `repair`, queue the differences to be written again.
 
         Raises:
             NotFound: there is no current index.
@@ -165,7 +167,7 @@ class Projections:
             async with self._open(checked) as server:
                 # Allow older versions: the database may have been restored.
                 await server.invalidate(current.index_name, ids)
-            # Queue last, because the worker may write at once.
+            # Queue the differences last, because the worker may write them at once.
             enqueue = partial(projections.enqueue_for, org_id=org_id, target=checked, ids=ids)
             await self.access.db.change(org_id, enqueue)
         return ProjectionDiff(
@@ -178,7 +180,10 @@ class Projections:
         )
 
     async def drop(self, target: str) -> None:
-        """Delete the indexes in a server. Without settings for the server, they stay there unused."""
+        """Delete the indexes in a server.
+
+        If the settings do not name the server, the indexes stay in the server, unused.
+        """
         checked = _target(target)
         await self.access.audit_work("drop projection")
         stop = partial(projections.delete_projection, org_id=self.access.org_id, target=checked)
@@ -201,7 +206,7 @@ class Projections:
             await server.close()
 
     async def _expected(self, current: projections.Projection) -> AsyncIterator[StoredDigest]:
-        """Yield the digests that an index should have, by id; holds no connection between two pages."""
+        """Yield the digests that an index should have, by id. No connection is held between two pages."""
         org_id, after = self.access.org_id, None
         while True:
             async with self.access.db.read_transaction(self.access.principal) as conn:
@@ -219,7 +224,7 @@ class Projections:
 
 
 async def projection_statuses(conn: Connection, org_id: OrgId) -> list[ProjectionStatus]:
-    """Return the state of an org's index in each server that has one, to its operator."""
+    """Return the state of an org's index in each server that has one, for the operator."""
     building = await stats.rebuild_backlogs(conn, org_id)
     statuses: list[ProjectionStatus] = []
     for row in await projections.all_projections(conn, org_id):
@@ -280,7 +285,7 @@ def _digests(subjects: Sequence[Point | Node]) -> dict[UUID, str]:
 
 
 async def _stored_digests(server: Projection[Any], index: str) -> AsyncIterator[StoredDigest]:
-    """Yield the digests that an index has, by id."""
+    """Yield the digests that an index actually has, by id."""
     after: UUID | None = None
     while page := await server.stored_digests(index, after=after, limit=PAGE):
         for digest in page:
@@ -291,7 +296,7 @@ async def _stored_digests(server: Projection[Any], index: str) -> AsyncIterator[
 async def _compare(
     expected: AsyncIterator[StoredDigest], stored: AsyncIterator[StoredDigest]
 ) -> tuple[int, list[UUID], list[UUID], list[UUID]]:
-    """Merge both by id; return the number compared, and the missing, extra and different ids."""
+    """Merge both streams by id. Return the number compared, and the missing, extra and different ids."""
     missing: list[UUID] = []
     extra: list[UUID] = []
     different: list[UUID] = []
@@ -346,7 +351,7 @@ async def _write_to(db: Database, settings: Settings, target: Target, only_org: 
 
 
 async def follow_changes(db: Database, settings: Settings, stop: asyncio.Event) -> None:
-    """Write changes to the indexes as they come, until `stop` is set."""
+    """Write changes to the indexes as they arrive, until `stop` is set."""
     async with asyncio.TaskGroup() as group:
         for target in configured(settings):
             group.create_task(_follow_target(db, settings, target, stop))
@@ -374,7 +379,7 @@ class ProjectionRefresher:
     models: EmbeddingModels
 
     async def refresh(self, only_org: OrgId | None) -> None:
-        """Rebuild the index of an org, or of all, if needed."""
+        """Rebuild the index of one org, or of all orgs, if a rebuild is needed."""
         if self.settings.qdrant is not None:
             for org_id in await orgs(self.db, only_org):
                 await self._refresh_org(org_id)
@@ -406,5 +411,5 @@ class ProjectionRefresher:
         except NotFound:
             LOG.info("the index was dropped before it was rebuilt")
         except (BackendUnavailable, BadInput, ModelUnavailable) as error:
-            # The status of the index or of the model shows the error.
+            # The error is shown in the status of the index or of the model.
             LOG.warning("the index is not rebuilt: %s", error.why)

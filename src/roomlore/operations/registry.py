@@ -1,4 +1,7 @@
-"""Operations: a method of a service, declared once. Routes, clients and their limits are made from the declaration."""
+"""Operations.
+
+An operation is a method of a service that is declared once; routes, clients and limits are made from it.
+"""
 
 import inspect
 import re
@@ -28,14 +31,14 @@ from roomlore.domain.records import Viewer
 Function = TypeVar("Function", bound=Callable[..., Any])
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 #: What a repeated request with the same Idempotency-Key gets. `whole`: the stored answer, which holds ids, numbers and
-#: times. `memory`, `conversation`: that record as it is now. `once`: the fact that it was done, as the answer holds text or a
-#: secret. `read`: a new answer, as nothing was changed.
+#: times. `memory`, `conversation`: that record as it is now. `once`: only the fact that the request was done, because
+#: the answer holds text or a secret. `read`: a new answer, because nothing was changed.
 Replay = Literal["whole", "memory", "conversation", "once", "read"]
 
-#: No database takes a NUL.
+#: No database accepts a NUL.
 NO_NUL = r"^[^\x00]*$"
 LONGEST_WORD, LONGEST_TEXT, MOST_WORDS = 500, 1_000_000, 200
-#: A name, an id or the beginning of one, an external id. A plain `str` in a signature is taken for one.
+#: A name, an id or its beginning, or an external id. A plain `str` in a signature has this type.
 Word = Annotated[str, Meta(min_length=1, max_length=LONGEST_WORD, pattern=NO_NUL)]
 #: What somebody says or asks.
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT, pattern=NO_NUL)]
@@ -56,9 +59,9 @@ class Declaration(TypedDict, total=False):
 
     #: The operation id; the name of the method by default.
     name: str
-    #: None: the operation takes no Idempotency-Key, as a GET.
+    #: None: the operation takes no Idempotency-Key, like a GET.
     replay: Replay | None
-    #: Whether a second run changes nothing, so that a failed run may be repeated with the same key.
+    #: Whether a second run changes nothing. If so, a failed run may be repeated with the same key.
     is_repeatable: bool
     status: int
     #: For a result that is a plain value: the name of the only field of the JSON object that shows the result.
@@ -72,13 +75,13 @@ class Parameter:
     name: str
     type: Any
     default: Any = _REQUIRED
-    #: The call goes without it where it is left out.
+    #: If a request leaves the argument out, the call is made without it.
     is_detail: bool = False
     is_keyword: bool = False
 
     @property
     def is_required(self) -> bool:
-        """Return whether a request must hold it."""
+        """Return whether a request must contain the argument."""
         return self.default is _REQUIRED and not self.is_detail
 
 
@@ -88,7 +91,7 @@ class Operation:
 
     function: Callable[..., Any]
     method: Method
-    #: Below `/v1`, with parameters in braces.
+    #: The path below `/v1`, with parameters in braces.
     path: str
     declaration: Declaration
 
@@ -104,7 +107,7 @@ class Operation:
 
     @property
     def parameters(self) -> Sequence[Parameter]:
-        """Return its arguments besides the viewer, in the order of the signature."""
+        """Return the arguments besides the viewer, in the order of the signature."""
         return signature_of(self.function).parameters
 
     @property
@@ -117,7 +120,7 @@ class Operation:
         return f"{{{parameter.name}}}" in self.path
 
     def bind(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by name, without those that were left out.
+        """Return the given arguments of a call by name. Arguments that were left out are omitted.
 
         Raises:
             TypeError: they do not fit the signature.
@@ -141,7 +144,7 @@ def operation(
     Args:
         method: The HTTP method.
         path: The path below `/v1`; names in braces are arguments of the method.
-        declaration: What it is besides.
+        declaration: The other options of the operation.
     """
 
     def declare(function: Function) -> Function:
@@ -168,13 +171,13 @@ def summary(function: Callable[..., Any]) -> str:
 
 
 def argument_help(described: Any) -> dict[str, str]:
-    """Return what the docstring of a function, or of a typed dictionary, says of each argument."""
+    """Return what the docstring of a function or typed dictionary says about each argument."""
     section = _ARGS.search(f"{inspect.getdoc(described)}\n")
     return {name: " ".join(text.split()) for name, text in (_ENTRY.findall(section[1]) if section else ())}
 
 
 def check_zone(name: str, value: Any) -> None:
-    """Do nothing unless a value is a time without a zone.
+    """Do nothing, unless a value is a time without a zone.
 
     Raises:
         BadInput: it is one.
@@ -198,13 +201,13 @@ class Signature:
     takes_viewer: bool
     parameters: Sequence[Parameter]
     result: Any
-    #: The name of the keywords' parameter, and the typed dictionary of all that there are.
+    #: The name of the parameter for keyword arguments, and the typed dictionary of all keywords.
     details: tuple[str, type] | None
 
 
 @cache
 def signature_of(function: Callable[..., Any]) -> Signature:
-    """Return the signature of a method, with the limits that its annotated types hold."""
+    """Return the signature of a method, with the limits of its annotated types."""
     hints = get_type_hints(function, include_extras=True)
     found, takes_viewer, details = list[Parameter](), False, None
     for one in list(inspect.signature(function).parameters.values())[1:]:

@@ -1,4 +1,4 @@
-"""The JSON shapes of records that are not shown as they are. Server, client, command line and pages share them."""
+"""The JSON shapes of records that JSON shows in another form. Server, client, command line and pages share them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -52,14 +52,14 @@ from roomlore.search.records import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMessage(Message):
-    """A message of a thread that was found, and why the message matched; None if only other messages matched."""
+    """A message of a thread, and why it matched. The reason is None if only other messages of the thread matched."""
 
     why: MatchReason | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundThread:
-    """A thread that was found, in room order."""
+    """A thread that a search found. Its messages are in room order."""
 
     score: float
     #: Empty for a whisper from a room that the viewer may not see.
@@ -70,7 +70,7 @@ class FoundThread:
     replies: Sequence[Reply]
 
     def hit(self) -> Hit:
-        """Return the thread in the form in which the search returned it."""
+        """Convert this response back to the `Hit` that the search returned."""
         return Hit(
             messages=[convert(Message, one) for one in self.messages],
             replies=self.replies,
@@ -90,12 +90,12 @@ class SearchResponse:
     confidence: float | None
     degraded: Sequence[SearchDegradation]
     applied_filters: AppliedFilters | None
-    #: Results that restrictions hide; only operators see them.
+    #: Results that restrictions hide. Only operators see them.
     restrictions: Sequence[RestrictedResult]
     postable: Postable
 
     def result(self) -> SearchResult:
-        """Return the result in the form in which the search returned it."""
+        """Convert this response back to the result that the search returned."""
         return convert(SearchResult, self, hits=[one.hit() for one in self.hits])
 
 
@@ -116,12 +116,12 @@ class AnswerResponse:
     trace: Sequence[StageTrace]
     degraded: Sequence[SearchDegradation]
     applied_filters: AppliedFilters | None
-    #: Sources that restrictions hide; only operators see them.
+    #: Sources that restrictions hide. Only operators see them.
     restrictions: Sequence[RestrictedResult]
     postable: Postable
 
     def to_answer(self) -> Answer:
-        """Return it as `ask` returned it."""
+        """Convert this response back to the answer that `ask` returned."""
         cited = {label: _citation_target(place) for label, place in self.citations.items()}
         return convert(
             Answer, self, text=self.answer, hits=[one.hit() for one in self.sources], citations=cited
@@ -138,7 +138,7 @@ def _citation_target(place: str) -> UUID | str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextResponse:
-    """The messages that an agent should read before it answers; reasons only on request."""
+    """The messages that an agent should read before it answers. The reasons are included only on request."""
 
     room_id: RoomId
     trigger_id: MessageId
@@ -147,15 +147,15 @@ class ContextResponse:
     postable: Postable
     tokens: int
     budget: int
-    #: How to read the text; for the system prompt.
+    #: How to read the text, for the system prompt.
     note: str
     text: str
-    #: Whether messages of the trigger's thread are left out. Other threads are never shown in part.
+    #: Whether messages of the trigger's thread are left out. All other threads are complete.
     is_partial: bool
     citations: Mapping[str, Citation]
-    #: What restrictions hide from this part of the room; None unless the viewer is an operator.
+    #: What restrictions hide in this part of the room; None unless the viewer is an operator.
     restrictions: Sequence[RestrictedResult] | None = None
-    #: None unless the viewer is an agent; the same for `explain_memories`.
+    #: None unless the viewer is an agent. The same holds for `explain_memories`.
     memories: Mapping[str, MemoryId] | None = None
     explain: Sequence[ExplainedMessage] | None = None
     boundaries: Sequence[TimeBoundary] | None = None
@@ -183,13 +183,13 @@ class ThreadResponse:
     root: MessageId
     messages: Sequence[Message]
     replies: Sequence[Reply]
-    #: The maximum length of each text in a very large thread; None if texts are whole.
+    #: The maximum length of each text in a very large thread; None if the texts are whole.
     shortened_to: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagesPage:
-    """Messages of a room, oldest first, and the cursor of earlier ones; None if there are none."""
+    """Messages of a room, oldest first, and the cursor of earlier messages; None if there are no earlier messages."""
 
     messages: Sequence[Message]
     next: str | None
@@ -197,7 +197,10 @@ class MessagesPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelinePage:
-    """Messages of a room with what they answer and their conversations, oldest first, and the cursor of earlier ones."""
+    """Messages of a room, oldest first, and the cursor of earlier messages.
+
+    Each message comes with the message that it answers, and with its conversation.
+    """
 
     messages: Sequence[AssignedMessage]
     next: str | None
@@ -205,7 +208,7 @@ class TimelinePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadsPage:
-    """Threads of a room, newest root first, and the cursor of earlier ones."""
+    """Threads of a room, newest root first, and the cursor of earlier threads."""
 
     threads: Sequence[ThreadResponse]
     next: str | None
@@ -213,10 +216,10 @@ class ThreadsPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationResponse(ConversationFound):
-    """A conversation with its newest messages, oldest first, and the cursor of earlier ones."""
+    """A conversation with its newest messages, oldest first, and the cursor of earlier messages."""
 
     messages: Sequence[AssignedMessage]
-    #: None if there are none, and on the command line.
+    #: None if there are no earlier messages. Always None on the command line.
     next: str | None
 
 
@@ -242,7 +245,7 @@ class PersonResponse:
 class ReceiptResponse:
     """The result of an erasure, or of its dry run, and whether verification found nothing left."""
 
-    #: None on a dry run, which is not stored.
+    #: None for a dry run, which is not stored.
     id: ReceiptId | None
     at: datetime
     kind: ErasureKind
@@ -258,13 +261,13 @@ class ReceiptResponse:
     checks: Sequence[VerificationCheck] | None
     checked_at: datetime | None
     is_dry_run: bool
-    #: What indexes on other servers may still hold. None on a dry run and in lists.
+    #: What indexes on other servers may still hold. None for a dry run and in lists.
     pending_projections: Sequence[PendingRemoval] | None
-    #: None on a dry run.
+    #: None for a dry run.
     is_clean: bool | None
 
     def receipt(self) -> Receipt:
-        """Return the receipt; a dry run gets a new id that is stored nowhere, as an App gives it."""
+        """Return the receipt. A dry run gets a new id that is stored nowhere, as in an App."""
         return convert(Receipt, self, id=self.id or ReceiptId(uuid7()))
 
 
@@ -279,7 +282,7 @@ class AddedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchResponse:
-    """The outcome of a batch of records, which is on disk."""
+    """The outcome of a batch of records. The stored records are on disk."""
 
     added: Sequence[AddedMessage]
     #: The ids of all messages that were not skipped, in the order of the batch.
@@ -292,18 +295,18 @@ class BatchResponse:
 
 
 def found_thread(hit: Hit) -> FoundThread:
-    """Return a thread that was found, each message with the reasons why."""
+    """Return a thread that was found. Each message has the reasons why it matched."""
     messages = [convert(FoundMessage, one, why=hit.why.get(one.id)) for one in hit.messages]
     return convert(FoundThread, hit, room=hit.room_name, messages=messages)
 
 
 def search_response(found: SearchResult) -> SearchResponse:
-    """Return what a search found."""
+    """Return the response for the results of a search."""
     return convert(SearchResponse, found, hits=[found_thread(hit) for hit in found.hits])
 
 
 def answer_response(answer: Answer) -> AnswerResponse:
-    """Return an answer with its sources."""
+    """Return the response for an answer, with its sources."""
     return convert(
         AnswerResponse,
         answer,
@@ -315,7 +318,10 @@ def answer_response(answer: Answer) -> AnswerResponse:
 
 
 def context_response(context: Context, *, explain: bool) -> ContextResponse:
-    """Return a context; with `explain` also why each message is in or out, and each link that was not read."""
+    """Return the response for a context.
+
+    With `explain`, it also says why each message is in or out, and which links were not read.
+    """
     section = context.memory_section
     return ContextResponse(
         room_id=context.room_id,
@@ -338,7 +344,7 @@ def context_response(context: Context, *, explain: bool) -> ContextResponse:
 
 
 def memory_section_response(section: MemorySection, *, explain: bool) -> MemorySectionResponse:
-    """Return a memory section; with `explain` also why each memory is in or out."""
+    """Return the response for a memory section. With `explain`, it also says why each memory is in or out."""
     explained = section.explain() if explain else None
     return convert(MemorySectionResponse, section, text=section_text(section), explain=explained)
 
@@ -379,13 +385,16 @@ SHOWN: Mapping[Any, Callable[[Any], Any]] = {Conversation: shown_conversation, R
 
 
 def shown_as(operation: Operation) -> Callable[[Any], Any] | None:
-    """Return what makes the record that JSON shows of a result, or of each item of a list; None if it shows the result."""
+    """Return the function that makes the record that JSON shows of a result, or of each item of a list.
+
+    Return None if JSON shows the result itself.
+    """
     is_list = get_origin(operation.result) is list
     return SHOWN.get(get_args(operation.result)[0] if is_list else operation.result)
 
 
 def to_document(operation: Operation, result: Any) -> Any:
-    """Return what JSON shows of an operation's result."""
+    """Return the JSON form of an operation's result."""
     shown, key = shown_as(operation), operation.declaration.get("result_key")
     if shown is not None:
         is_list = isinstance(result, list)

@@ -1,4 +1,4 @@
-"""Management of rooms: visibility, name and members; and lists of rooms for the pages."""
+"""Management of rooms: visibility, name and members. Also lists of rooms for the pages."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -43,16 +43,16 @@ class RoomOpening:
 class RoomManagement:
     """The visibility, name and members of rooms, for operators.
 
-    Later imports do not undo these changes, except that a room which became private is closed. A room is named by name,
-    external id or id. Every method raises NotFound if there is no such room or participant, BadInput if the name is
-    ambiguous or an argument is invalid, and NotAllowed unless the caller is an operator.
+    Later imports do not undo these changes, with one exception: if a room became private on its platform, it is closed.
+    A room is named by name, external id or id. Every method raises NotFound if there is no such room or participant. It
+    raises BadInput if the name is ambiguous or an argument is invalid, and NotAllowed unless the caller is an operator.
     """
 
     access: Access
 
     @operation("POST", "/rooms/{room}/open", name="open_room", replay="once")
     async def open(self, room: str, *, dry_run: bool = False) -> RoomOpening:
-        """Make a room visible to the whole org, and return the effect; a dry run only returns it.
+        """Make a room visible to the whole org, and return the effect. A dry run only returns the effect.
 
         Direct rooms cannot be opened.
         """
@@ -84,7 +84,7 @@ class RoomManagement:
 
     @operation("PUT", "/rooms/{room}/name", name="rename_room", replay="whole", result_key="room")
     async def rename(self, room: str, name: RoomName) -> RoomId:
-        """Set the name of a room, which later imports do not change, and return its id."""
+        """Set the name of a room, and return the id of the room. Later imports do not change the name."""
         cleaned = storable(" ".join(name.split()))
         if not 1 <= len(cleaned) <= MAX_NAME:
             raise BadInput("name", f"must have at least 1 and at most {MAX_NAME} characters")
@@ -114,8 +114,8 @@ class RoomManagement:
         Args:
             room: The room.
             participant: Name, account or id.
-            since: They may read messages from this time on; from now by default.
-            always: They may read all messages.
+            since: The member may read messages from this time on. Default: from now on.
+            always: The member may read all messages.
         """
         if since is not None and (always or since.utcoffset() is None):
             raise BadInput("time", "is given twice" if always else "needs a zone")
@@ -130,7 +130,10 @@ class RoomManagement:
 
     @operation("DELETE", "/rooms/{room}/members/{participant}", replay="once")
     async def remove_member(self, room: str, participant: str) -> list[RoomMember]:
-        """Remove a member from a room and return the members. They may still read the messages of their time there."""
+        """Remove a member from a room and return the members.
+
+        The former member may still read the messages of the time of their membership.
+        """
 
         async def work(conn: Connection, state: RoomState) -> list[RoomMember]:
             org_id = self.access.org_id
@@ -145,7 +148,7 @@ class RoomManagement:
         self, room: str, action: str, work: Callable[[Connection, RoomState], Awaitable[Result]]
     ) -> Result:
         async def change(conn: Connection) -> tuple[Result, Sequence[UUID]]:
-            # An erasure that runs now comes before this or after it.
+            # A running erasure either comes before this call or after it.
             await erasure_guard.lock_shared(conn, self.access.org_id)
             room_id = await lookup.room(conn, self.access.org_id, room)
             await directory.lock_rooms(conn, [room_id])
@@ -185,7 +188,7 @@ class RoomDirectory:
         return found
 
     async def retention(self, viewer: Viewer, room_id: RoomId) -> RetentionPolicy:
-        """Return how long a room keeps messages; raise NotFound if the viewer may not see it."""
+        """Return how long a room keeps messages. Raise NotFound if the viewer may not see the room."""
         async with self.access.reading(viewer, "read room") as reading:
             reading.record_shown([room_id])
             return await room_retention.retention_of(reading.conn, self.access.org_id, room_id)

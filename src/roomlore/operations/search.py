@@ -1,6 +1,6 @@
 """Search and answers for a viewer, filtered by arguments and by what the question itself says.
 
-Modules that only answers or indexes need are imported late, so that a search starts fast.
+Modules that only answers or indexes need are imported late, so that a search starts quickly.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ ONE_MODEL_UNAVAILABLE: SearchDegradation = "one of two embedding models is unava
 BEHIND: SearchDegradation = "not everything is embedded yet"
 
 
-#: The maximum number of threads of an answer that lists the newest.
+#: The maximum number of threads in an answer that lists the newest messages.
 MAX_LISTED_MESSAGES = 10
 #: The shortest time between two messages.
 INSTANT = timedelta(microseconds=1)
 #: The number of threads searched for questions.
 MIN_CANDIDATES = 100
-#: The maximum number of threads that one search returns: each is read whole.
+#: The maximum number of threads that one search returns, because each thread is read whole.
 MOST_FOUND = 1_000
 #: In characters; PostgreSQL cannot index much longer texts.
 LONGEST_QUESTION = 10_000
@@ -83,19 +83,22 @@ class EmbeddedQuestions:
 
     questions: dict[str, SearchQuery]
     degraded: Sequence[SearchDegradation]
-    #: The model of the vectors; None without vectors.
+    #: The model of the vectors; None if there are no vectors.
     embedder: Embedder | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionEmbedder:
-    """Embeds the questions to an org."""
+    """Embeds the questions of an org's viewers."""
 
     access: Access
     models: EmbeddingModels
 
     async def embed(self, viewer: Viewer, texts: Sequence[str]) -> EmbeddedQuestions:
-        """Embed texts with the current model, and with the next one during a switch; either may be unavailable."""
+        """Embed texts with the current model and, during a switch, with the next one.
+
+        Either model may be unavailable.
+        """
         versions = await self.models.versions(self.access.org_id)
         current, coming = versions.get("current"), versions.get("next")
         first = await self._embed_with(self.models.default if current is None else current.provider, texts)
@@ -122,7 +125,7 @@ class QuestionEmbedder:
             return None
 
     async def _has_backlog(self, viewer: Viewer, embedder: Embedder) -> bool:
-        # Others must not learn that something they cannot read is waiting.
+        # Only operators may learn that something they cannot read is waiting.
         if not viewer.is_operator:
             return False
         async with self.access.db.read_transaction(viewer) as conn:
@@ -148,7 +151,10 @@ def _questions(
 async def newest_matching(
     conn: Connection, viewer: Viewer, question: str, search_filter: SearchFilter
 ) -> Answer:
-    """Answer with the newest messages that a filter matches, because the question asks for everything there."""
+    """Answer with the newest messages that a filter matches.
+
+    This is for questions that ask for everything that the filter matches.
+    """
     stages: list[tuple[StageName, SearchFilter]] = [("history", replace(search_filter, room_ids=None))]
     if search_filter.room_ids is not None:
         stages.insert(0, ("room", search_filter))
@@ -178,7 +184,7 @@ class _PreparedQuestion:
     #: The embedded question, with and without the words that became filters.
     questions: Mapping[str, SearchQuery]
     degraded: Sequence[SearchDegradation]
-    #: The model of the vectors; None without vectors.
+    #: The model of the vectors; None if there are no vectors.
     embedder: Embedder | None
     started_at: float
 
@@ -189,7 +195,7 @@ class _AuthorFilter:
 
     accounts: Sequence[ParticipantKey] = ()
     kinds: Sequence[ParticipantKind] = ()
-    #: Names that match nobody the viewer knows.
+    #: Names that match nobody whom the viewer knows.
     unknown: Sequence[str] = ()
 
     @property
@@ -202,7 +208,7 @@ class _AuthorFilter:
 class _SearchPlan:
     """A question with its resolved filter."""
 
-    #: None asks for everything that the filter matches.
+    #: None if the question asks for everything that the filter matches.
     question: SearchQuery | None
     #: Bound to the destination, unless the question is private.
     viewer: Viewer
@@ -214,13 +220,13 @@ class _SearchPlan:
     named_ids: Sequence[UUID]
 
     def candidate_limit(self, limit: int) -> int:
-        """Return how many threads to search for `limit` results."""
+        """Return how many threads to search to find `limit` results."""
         return max(limit, MIN_CANDIDATES) if self.only_questions else limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchService:
-    """The searches of `App`, which describes them."""
+    """The searches of `App`, where they are described."""
 
     access: Access
     models: EmbeddingModels
@@ -237,7 +243,7 @@ class SearchService:
         filters: Filters,
         limit: int,
     ) -> SearchResult:
-        """Return up to `limit` threads, best first, or newest first if the question asks for everything."""
+        """Return up to `limit` threads, best first. If the question asks for everything, return them newest first."""
         _check_result_limit(limit)
         prepared = await self._prepare(viewer, question, filters)
         prepared = await self._with_candidates(viewer, prepared, destination, limit=limit)
@@ -273,7 +279,7 @@ class SearchService:
         filters: Filters,
         quote: bool,
     ) -> Answer:
-        """Return the answer to a question, or that there is none."""
+        """Return the answer to a question, or that there is no answer."""
         from roomlore.operations.answers import AnswerWriter
 
         prepared = await self._prepare(viewer, question, filters)
@@ -342,7 +348,7 @@ class SearchService:
         )
 
     async def _prepare(self, viewer: Viewer, text: str, filters: Filters) -> _PreparedQuestion:
-        """Parse and embed a question; holds no connection while the model works."""
+        """Parse and embed a question. No connection is held while the model works."""
         check_question(text)
         filters.check()
         started_at = perf_counter()
@@ -367,7 +373,7 @@ class SearchService:
         limit: int,
         beyond_room: bool = False,
     ) -> _PreparedQuestion:
-        """Add the candidates of an index to a question; holds no connection while it waits."""
+        """Add the candidates of an index to a question. No connection is held while waiting for the index."""
         if self.settings.qdrant is None:
             return prepared
         from roomlore.operations.candidates import CandidateSource
@@ -404,7 +410,7 @@ class SearchService:
     async def _plan(
         self, conn: Connection, viewer: Viewer, prepared: _PreparedQuestion, destination: Destination
     ) -> _SearchPlan:
-        """Resolve the names of a question, and limit the rest of the read to its destination."""
+        """Resolve the names of a question, and limit the rest of the read to the destination."""
         parsed, filters = prepared.parsed, prepared.filters
         viewer, search_filter, now = await self._filter_at(conn, viewer, destination)
         conversation_ids = (
@@ -412,7 +418,7 @@ class SearchService:
             if filters.conversation is None
             else [await lookup.conversation(conn, self.access.org_id, filters.conversation)]
         )
-        # Arguments override what the question says.
+        # Arguments override filters from the question.
         has_authors = bool(filters.by or filters.kinds)
         said = _AuthorFilter() if has_authors else await self._author_filter(conn, viewer, parsed)
         authors = said if said.is_usable else await _named_authors(conn, viewer, filters)
@@ -460,7 +466,10 @@ class SearchService:
         return viewer, search_filter, now
 
     async def _author_filter(self, conn: Connection, viewer: Viewer, parsed: ParsedQuery) -> _AuthorFilter:
-        """Return the authors that a question asks for; nobody if the viewer does not know one of them."""
+        """Return the authors that a question asks for.
+
+        If the viewer does not know one of them, return nobody.
+        """
         if parsed.is_own and viewer.participant_id is None:
             return _AuthorFilter()
         org_id, names = self.access.org_id, parsed.names
@@ -495,7 +504,10 @@ async def _named_authors(conn: Connection, viewer: Viewer, filters: Filters) -> 
 
 
 def _with_remark(answer: Answer, applied: AppliedFilters | None) -> Answer:
-    """Add a remark if the question names somebody unknown: then others wrote the messages found."""
+    """Add a remark if the question names somebody unknown.
+
+    The remark says that other people wrote the messages that were found.
+    """
     remark = applied.unknown_names_note() if applied else ""
     if not remark:
         return answer
@@ -526,7 +538,7 @@ def _interpretation(authors: _AuthorFilter, times: TimeRange | None, words: str)
 
 
 def _question_hits(hits: Iterable[Hit]) -> list[Hit]:
-    """Return the hits that ask something, with only their questions as reasons."""
+    """Return the hits that ask something. Only their questions count as reasons."""
     found: list[Hit] = []
     for hit in hits:
         questions = {message.id for message in hit.messages if is_question(message.body)}

@@ -1,4 +1,4 @@
-"""Opens an App: connects to the database or starts it, finds the org, and signs the caller in."""
+"""Opens an App: connects to the database or starts it, finds the org, and signs in the caller."""
 
 import asyncio
 import logging
@@ -32,12 +32,12 @@ async def open(  # noqa: A001  read as roomlore.open
     create_org: bool = True,
     will_search: bool = False,
 ) -> AsyncGenerator["App"]:
-    """Open an App on the configured database, or on the embedded one, which is started if needed.
+    """Open an App on the configured database, or on the embedded database. The embedded database is started if needed.
 
     Args:
-        settings: The settings of the environment by default.
+        settings: The settings. Default: the settings of the environment.
         embedder: Replaces the configured embedding model.
-        create_org: Create the org if it is missing; the default org is always created.
+        create_org: Create the org if it is missing. The default org is always created.
         will_search: Load the embedding model while connecting, because a search follows.
 
     Raises:
@@ -70,7 +70,7 @@ async def open(  # noqa: A001  read as roomlore.open
 
 
 async def _load_model(shared: Shared, settings: Settings) -> None:
-    """Load the local model if no other is configured; errors show up when it is used."""
+    """Load the local model if no other model is configured. Errors appear when the model is used."""
     if settings.embedding is not None or settings.embeddings:
         return
     # The import takes as long as the model and would block the loop.
@@ -92,7 +92,7 @@ async def _org(db: Database, settings: Settings, *, create: bool) -> OrgId:
 
 
 async def _sign_in_if_needed(app: App, key: str) -> App:
-    # The key comes first: without one nobody learns which orgs exist.
+    # The key comes first, because only the holder of a key may learn which orgs exist.
     signed_in, named = await app.sign_in(key), app.settings.org
     if named is not None and await app.db.find_org(named) != app.org_id:
         raise BadInput("org", f"the key is not one of {named!r}; leave the org out, the key names its own")
@@ -122,7 +122,10 @@ async def _restart(settings: Settings) -> None:
 
 
 async def _connected(settings: Settings, stack: AsyncExitStack) -> Database:
-    """Return the configured database, or the embedded one, which is migrated if needed and watched while open."""
+    """Return the configured database, or the embedded database.
+
+    The embedded database is migrated if needed, and watched while it is open.
+    """
     if settings.database is not None:
         return await Database.connect(settings.database)
     cluster = await start_cluster(settings.data, binaries=settings.binaries)
@@ -130,7 +133,7 @@ async def _connected(settings: Settings, stack: AsyncExitStack) -> Database:
     try:
         db = await Database.connect(cluster.app_dsn)
     except SchemaMismatch:
-        # The schema is rarely old, so check only now. A newer one raises again.
+        # The schema is rarely old, so check it only now. A newer schema raises the error again.
         await migrate(cluster.admin_dsn)
         db = await Database.connect(cluster.app_dsn)
     stack.push_async_callback(_cancel, asyncio.create_task(_watch_server(settings)))
@@ -138,7 +141,7 @@ async def _connected(settings: Settings, stack: AsyncExitStack) -> Database:
 
 
 async def _watch_server(settings: Settings) -> None:
-    """Restart the embedded server when it stops, such as after a full disk."""
+    """Restart the embedded server when it stops, for example after a full disk."""
     logged = ""
     while True:
         await asyncio.sleep(WATCH_SECONDS)

@@ -1,6 +1,6 @@
 """Rooms and conversations as the pages show them: messages with everything attached to them.
 
-A page shows nothing that the viewer may not read, and no sign of it: hidden messages do not shorten a window.
+A page shows nothing that the viewer may not read, and no sign of it. So hidden messages do not shorten a window.
 """
 
 from collections import OrderedDict, defaultdict
@@ -59,29 +59,29 @@ Attached = TypeVar("Attached", AttachmentName, WhisperRecipient, EarlierVersion,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRequest:
-    """The part of a room to show: its newest messages, or those at one position."""
+    """The part of a room to show: its newest messages, or the messages at one position."""
 
-    #: Around, just before or just after this message.
+    #: Show the messages around, just before or just after this message.
     around: str | None = None
     before: str | None = None
     after: str | None = None
-    #: From this day on, in UTC.
+    #: Show messages from this day on, in UTC.
     day: date | None = None
-    #: Only messages of this person, by any account.
+    #: Only messages of this person, by any of their accounts.
     author: str | None = None
     #: Only authors of these kinds.
     kinds: Sequence[ParticipantKind] | None = None
-    #: Only sources of active memories.
+    #: Only messages that are sources of active memories.
     is_remembered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speaker:
-    """A person who spoke in a room, by any account."""
+    """A person who spoke in a room, by any of their accounts."""
 
     #: The account that spoke first.
     id: ParticipantId
-    #: The rank by first message, from 0.
+    #: The rank of the person by their first message, counted from 0.
     place: int
     accounts: Sequence[ParticipantId]
     name: str
@@ -95,11 +95,11 @@ class Speaker:
 class TimelineLine:
     """A message with everything attached to it that the viewer may see."""
 
-    #: The message with its parent and conversation; the text may be cut.
+    #: The message with its parent and conversation. The text may be cut.
     placed: AssignedMessage
     is_truncated: bool
     attached: Sequence[AttachmentName]
-    #: The parent, cut.
+    #: The parent. Its text may be cut.
     answered: Message | None
     conversation: ConversationTitle | None
     #: The newest earlier versions, oldest first.
@@ -107,7 +107,7 @@ class TimelineLine:
     #: The known recipients of a whisper.
     recipients: Sequence[WhisperRecipient]
     memories: Sequence[MessageMemory]
-    #: A bridge wrote it for its author.
+    #: Whether a bridge wrote the message for its author.
     is_bridged: bool
 
     @property
@@ -125,14 +125,14 @@ class TimelineWindow:
     lines: Sequence[TimelineLine]
     #: The message in the middle, if one was requested.
     target: MessageId | None
-    #: The messages to continue before and after; None if there are no more.
+    #: The messages from which to continue before and after the window; None if there are no more messages.
     earlier: MessageId | None
     later: MessageId | None
-    #: In order of their first message; in large rooms those with the most messages, and the authors of the lines.
+    #: In order of their first message. In large rooms: the people with the most messages, and the authors of the lines.
     speakers: Sequence[Speaker]
     first_at: datetime | None
     last_at: datetime | None
-    #: Events after this id may be missing in the window.
+    #: The window may lack events after this id.
     as_of: UUID
 
 
@@ -141,14 +141,14 @@ class ConversationView:
     """A conversation with its messages and its neighbours."""
 
     conversation: Conversation
-    #: None if the viewer may not see the room, as with some whispers.
+    #: None if the viewer may not see the room. This can happen with whispers.
     room: RoomHeader | None
     #: The newest messages, oldest first.
     lines: Sequence[TimelineLine]
-    #: The message to continue before.
+    #: The message before which to continue.
     next: MessageId | None
     speakers: Sequence[Speaker]
-    #: Conversations of the room that ended before and after it, the nearest first.
+    #: Conversations of the room that ended before it and after it, the nearest first.
     earlier: Sequence[ConversationTitle]
     later: Sequence[ConversationTitle]
 
@@ -172,10 +172,10 @@ class FullMessage:
     """One part of the full text of a message."""
 
     room: RoomHeader
-    #: Its text is this part.
+    #: The message. Its text is this part.
     message: Message
     attached: Sequence[AttachmentName]
-    #: The number of the part, from 1, and of all parts.
+    #: The number of the part, counted from 1, and the number of all parts.
     part: int
     parts: int
     length: int
@@ -194,7 +194,7 @@ class Timeline:
     async def window(
         self, viewer: Viewer, room: str, part: WindowRequest, *, limit: int = 50
     ) -> TimelineWindow:
-        """Return a part of a room; the newest messages if there are none on the day or after it."""
+        """Return a part of a room. If there are no messages on the day or after it, return the newest messages."""
         _check(limit)
         if sum(place is not None for place in (part.around, part.before, part.after, part.day)) > 1:
             raise BadInput("at", "name one place: at, before, after or day")
@@ -227,7 +227,7 @@ class Timeline:
     async def lines(
         self, viewer: Viewer, room: str, ids: Sequence[MessageId]
     ) -> tuple[RoomId, list[TimelineLine], list[Speaker]]:
-        """Return those of these messages of a room that the viewer may read, in room order, and the speakers."""
+        """Return the given messages of a room that the viewer may read, in room order, and the speakers."""
         if len(ids) > MAX_LINES:
             raise BadInput("ids", f"at most {MAX_LINES}")
         async with self.access.reading(viewer, "read room") as reading:
@@ -244,7 +244,7 @@ class Timeline:
     async def threads(
         self, viewer: Viewer, room: str, *, limit: int, before: str | None = None
     ) -> RoomThreads:
-        """Return the newest threads of a room, or those whose root is before a message."""
+        """Return the newest threads of a room, or the threads whose root is before a message."""
         _check(limit)
         as_of = uuid7()
         async with self.access.reading(viewer, "read room", generic_plan=True) as reading:
@@ -283,7 +283,7 @@ class Timeline:
         stretch: int = MAX_PART_LENGTH,
         apply_restrictions: bool = False,
     ) -> FullMessage:
-        """Return a part of the full text of a message; `apply_restrictions` applies restrictions."""
+        """Return a part of the full text of a message. With `apply_restrictions`, privacy requests are applied."""
         async with self.access.reading(viewer, "read room", apply_restrictions=apply_restrictions) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = await lookup.room(conn, org_id, room)
@@ -307,7 +307,7 @@ class Timeline:
     async def conversation(
         self, viewer: Viewer, word: str, *, limit: int = 100, before: str | None = None
     ) -> ConversationView:
-        """Return a conversation with its newest messages, or those before a message, and its neighbours."""
+        """Return a conversation and its neighbours, with its newest messages or the messages before a given message."""
         _check(limit)
         async with self.access.reading(viewer, "read conversation") as reading:
             conn, org_id = reading.conn, self.access.org_id
@@ -357,7 +357,7 @@ async def _assigned(
     conn: Connection, org_id: OrgId, room_id: RoomId, shown: Sequence[Message], *, are_adjacent: bool
 ) -> list[AssignedMessage]:
     """Return messages with their parents and conversations."""
-    # Between messages that are not adjacent there may be very many conversations.
+    # Between messages that are not adjacent, there may be very many conversations.
     assigned = (
         await conversations.room_assignments(conn, org_id, room_id, shown)
         if are_adjacent
@@ -386,7 +386,7 @@ async def _with_details(
         else []
     )
     attached = _by_message(await store.attachment_names(conn, org_id, ids, limit=MOST_ATTACHED))
-    # Only memories whose own page the viewer may open: restricted ones have none.
+    # Only memories whose own page the viewer may open are included. Restricted memories have no page.
     async with with_restrictions(conn):
         memories = _by_message(await store.message_memories(conn, org_id, ids))
     return [
@@ -509,7 +509,7 @@ class _WindowReader:
             found = await side.messages(self.conn, limit=most + 1, most=MAX_SCANNED + 1)
             return found[:most], found[most - 1].id if len(found) > most else None
         if self.filters.is_remembered:
-            # A memory counts only if its own page would show it, which respects restrictions.
+            # A memory counts only if its own page would show it. That page respects restrictions.
             async with with_restrictions(self.conn):
                 ids = await side.matching_ids(self.conn, self.filters, limit=most + 1)
         else:
@@ -524,10 +524,10 @@ class _WindowReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RoomSpeakers:
-    """The authors of a room by account, in order of their first message, and the names of most of them."""
+    """The authors of a room by account, in order of their first message, and the names of most of these authors."""
 
     authors: Sequence[SpeakerCount]
-    #: The counts include all of their messages.
+    #: Whether the counts include all messages of the authors.
     is_complete: bool
     names: Mapping[ParticipantId, ParticipantName]
 
@@ -561,7 +561,7 @@ class _RoomSpeakers:
         )
 
 
-#: A cache of the authors of rooms per viewer, with the time when they were read. Counting a large room is slow.
+#: A cache of the authors of rooms for each viewer, with the time of reading. Counting a large room is slow.
 _AUTHORS: OrderedDict[
     tuple[OrgId, ParticipantId | None, RoomId], tuple[float, Sequence[SpeakerCount], bool]
 ] = OrderedDict()
@@ -575,7 +575,10 @@ async def _load_speakers(
     *,
     use_cache: bool = False,
 ) -> _RoomSpeakers:
-    """Return the speakers of a room; with `use_cache` the counts may be some seconds old, but not the names."""
+    """Return the speakers of a room.
+
+    With `use_cache`, the counts may be some seconds old, but the names are current.
+    """
     author_ids = {message.author_id for message in shown}
     key = (viewer.org_id, viewer.participant_id, room_id)
     read_at, authors, is_complete = _AUTHORS.get(key, (0.0, (), False))

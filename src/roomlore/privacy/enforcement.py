@@ -1,9 +1,9 @@
 """Detects privacy requests in new messages and restricts what they cover, in the transaction that stores them.
 
 The scope of a request depends on the messages before it. So when a message arrives late, the requests after it are
-resolved again; a message in order is only compared with known requests. Both give the same result in any order. But the
-people and values that a request names, and how far back it reaches, are parsed once and stored until its message is
-edited: so renaming a person does not change whom a request applies to.
+resolved again. A message that arrives in order is only compared with known requests. Both give the same result in any
+order of arrival. The people and values that a request names, and how far back it reaches, are parsed once and stored
+until its message is edited. So renaming a person does not change whom a request applies to.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from roomlore.privacy.scope import covers, messages_before, resolve_scope
 from roomlore.privacy.screening import NOTHING_SCREENED, Screened, request_messages
 from roomlore.privacy.storage import RoomExcerpt, load_excerpt, load_present, load_restricted, load_starts
 
-#: The ids of a request's source message (which states it) and of a message that the request covers.
+#: The id of a request's source message (the message that states it), and the id of a message that the request covers.
 CoveredPair = tuple[MessageId, MessageId]
 
 
@@ -52,7 +52,7 @@ class _RoomState:
     known: Mapping[MessageId, StoredRequest]
     #: New or edited messages.
     fresh: Sequence[RoomMessage]
-    #: Source messages of other requests, which may have to be resolved again.
+    #: Source messages of other requests. These requests may have to be resolved again.
     messages: Sequence[RoomMessage]
 
 
@@ -77,7 +77,7 @@ async def apply(
     if not sources and not known:
         return
     covered: list[CoveredPair] = []
-    # Without known requests, only requests in the new messages can cover anything, and those load what they need.
+    # Without known requests, only requests in the new messages can cover anything. Those requests load what they need.
     for loaded in await _load_rooms(conn, org_id, known, fresh=bodies if known else sources):
         stated = await asyncio.to_thread(_requests_in, loaded)
         room = await _without_withdrawn(conn, org_id, loaded, stated)
@@ -114,9 +114,9 @@ async def add_detected(
 ) -> int:
     """Store requests that a language model detected, for a person to confirm; return how many were stored.
 
-    Skipped are requests whose message is empty or not in the room, requests that the rules detect themselves, and
-    dismissed ones. Words of a request that the message does not contain are ignored. A stored request is kept until its
-    message is edited. The caller must hold the lock of the room.
+    Three kinds of requests are skipped: requests whose message is empty or not in the room, requests that the rules
+    detect themselves, and dismissed requests. Words of a request that its message does not contain are ignored. A
+    stored request is kept until its message is edited. The caller must hold the lock of the room.
     """
     if await privacy_requests.mode(conn, org_id) == "off":
         return 0
@@ -154,7 +154,7 @@ async def lift_all(conn: Connection, org_id: OrgId) -> None:
 async def _load_rooms(
     conn: Connection, org_id: OrgId, known: Sequence[StoredRequest], *, fresh: Collection[MessageId]
 ) -> list[_RoomState]:
-    """Return the rooms of requests and messages; without `fresh` messages, load all source messages."""
+    """Return the rooms of requests and messages. Without `fresh` messages, load all source messages."""
     requests: dict[RoomId, dict[MessageId, StoredRequest]] = defaultdict(dict)
     for request in known:
         requests[request.room_id][request.message_id] = request
@@ -185,7 +185,7 @@ async def _load_rooms(
 
 
 def _may_have_changed(request: StoredRequest, fresh: Sequence[RoomMessage]) -> bool:
-    """Return whether a message came before a request, or whether a person whom the request names may have joined."""
+    """Return whether a message came before a request, or whether a person whom it names may have joined."""
     position = (request.sent_at, request.sequence, request.message_id)
     is_waiting = request.spans is None or bool(request.spans.get("awaited"))
     return is_waiting or any(message.position < position for message in fresh)
@@ -200,9 +200,10 @@ def _requests_in(room: _RoomState) -> list[RequestMessage]:
 
 
 def _request_in(message: RoomMessage, room: _RoomState) -> RequestMessage | None:
-    """Return the request of a message: the stored one, else the one that the rules detect; None if there is none.
+    """Return the request of a message: the stored request, or else the request that the rules detect.
 
-    A request that names only unknown people is kept, and takes effect once they join.
+    Return None if there is no request. A request that names only unknown people is kept, and takes effect once they
+    join.
     """
     known = room.known.get(message.id)
     stored = None if known is None else storage.to_request(known, message.body)
@@ -222,7 +223,10 @@ def _request_in(message: RoomMessage, room: _RoomState) -> RequestMessage | None
 
 
 def _with_resolved_names(source: RequestMessage, name_index: NameIndex) -> RequestMessage:
-    """Return the request with people added whom it names and who have joined since. They remain part of it."""
+    """Return the request with the people added whom it names and who have joined meanwhile.
+
+    These people remain part of the request.
+    """
     joined = {
         name: mentioned_ids(name, name_index) - {source.message.author_id}
         for name in source.request.unresolved_names
@@ -260,9 +264,9 @@ def _with_parsed_spans(message: RoomMessage, request: PrivacyRequest, detected_b
 async def _without_withdrawn(
     conn: Connection, org_id: OrgId, room: _RoomState, stated: Sequence[RequestMessage]
 ) -> _RoomState:
-    """Return the state without known requests whose message no longer states them; their restrictions are lifted.
+    """Return the state without known requests that their message no longer states. Their restrictions are lifted.
 
-    Dismissed requests are kept, in case they are stated again.
+    Dismissed requests are kept, in case their message states them again.
     """
     message_ids = {message.id for message in (*room.fresh, *room.messages)}
     undismissed = {key for key, request in room.known.items() if request.status != "dismissed"}
@@ -295,7 +299,7 @@ async def _resolve_and_store(
 ) -> list[CoveredPair]:
     """Resolve requests that are due, and store them; return all new pairs of a request and a covered message.
 
-    These are the pairs of the requests that are due, and those of other requests with new or edited messages.
+    These are the pairs of the requests that are due, and the pairs of other requests with new or edited messages.
     """
     due_ids = {source.message.id for source in due}
     others = [
@@ -313,7 +317,7 @@ async def _resolve_and_store(
     }
     excerpt = replace(excerpt, present=await load_present(conn, org_id, due_ids))
     mode = await privacy_requests.mode(conn, org_id)
-    # Matching user text may be slow, so it runs in a thread.
+    # Matching text of users may be slow, so it runs in a thread.
     resolved = await asyncio.to_thread(_resolve, due, room, excerpt, others=others, since=since, mode=mode)
     await kept.add(conn, org_id, [each.row(room.id) for each in resolved], detected_at=at)
     for each in resolved:
@@ -344,7 +348,7 @@ def _resolve(
     since: Mapping[MessageId, datetime | None],
     mode: RequestMode,
 ) -> list[_ResolvedRequest]:
-    """Resolve requests in the order of the room: later ones depend on earlier ones."""
+    """Resolve requests in the order of the room, because later requests depend on earlier ones."""
     active = list(others)
     resolved: list[_ResolvedRequest] = []
     for source in sorted(due, key=lambda each: each.message.position):
@@ -373,7 +377,10 @@ def _resolve(
 
 
 def _next_status(known: StoredRequest | None, doubt: str, mode: RequestMode) -> RequestStatus:
-    """Return the new status. A person's decision is kept, and so is the status while the doubt is unchanged."""
+    """Return the new status.
+
+    A person's decision is kept. The status is also kept while the doubt is unchanged.
+    """
     if known is not None and (known.decided_at is not None or bool(known.review_reason) == bool(doubt)):
         return known.status
     return "proposed" if doubt or mode != "on" else "active"
@@ -388,14 +395,17 @@ async def _covered_now(
     excerpt: RoomExcerpt,
     is_new: bool,
 ) -> list[CoveredPair]:
-    """Lift what a request covered, unless it cannot have changed, and return the pairs that the request covers now."""
+    """Lift what a request covered, and return the pairs that the request covers now.
+
+    What it covered is not lifted if it cannot have changed.
+    """
     scope = resolved.reach
     if resolved.status != "active":
         await kept.lift(conn, org_id, [scope.message_id])
         return []
     message: Collection[RoomMessage] = (*excerpt.messages, *room.fresh)
     if scope.is_ongoing:
-        # An ongoing restriction covers many messages; if it is unchanged, only new or edited messages are compared with
+        # An ongoing restriction covers many messages. If it is unchanged, only new or edited messages are compared with
         # it.
         known = room.known.get(scope.message_id)
         is_known = known is not None and known.status == "active" and storage.to_scope(known) == scope
@@ -410,7 +420,10 @@ async def _covered_now(
 
 
 def _covered_pairs(scopes: Sequence[RequestScope], fresh: Sequence[RoomMessage]) -> list[CoveredPair]:
-    """Return the pairs of these requests and messages, message by message, so that each is split into tokens once."""
+    """Return the pairs of these requests and messages.
+
+    The pairs are found message by message, so that each message is split into tokens once.
+    """
     return [(scope.message_id, message.id) for message in fresh for scope in scopes if covers(scope, message)]
 
 

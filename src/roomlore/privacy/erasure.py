@@ -49,10 +49,10 @@ _END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """A finished erasure: its receipt, and data that only the verification right after it needs."""
+    """A finished erasure: its receipt, and data that is needed only for the verification right after it."""
 
     receipt: Receipt
-    #: The receipt with all counts; None if the requester is an operator and the other receipt has them already.
+    #: The receipt with all counts. None if an operator requested the erasure, because `receipt` then has all counts.
     operator_receipt: Receipt | None = None
     #: The accounts and names of an erased person.
     identifiers: IdentifiersByPlatform | None = None
@@ -61,7 +61,7 @@ class Erasure:
 async def erase(
     conn: Connection, org_id: OrgId, request: ErasureRequest, *, by: Viewer, dry_run: bool
 ) -> Erasure:
-    """Erase what is requested and store the receipt; a dry run does the same and rolls back."""
+    """Erase what is requested and store the receipt. A dry run does the same and is then rolled back."""
     async with conn.transaction(force_rollback=dry_run):
         if not dry_run:
             # A dry run takes no locks, so concurrent changes may be missing in its counts.
@@ -106,7 +106,7 @@ async def verify(conn: Connection, org_id: OrgId, done: Erasure) -> Receipt:
 async def expire(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, now: datetime, by: Viewer
 ) -> Erasure | None:
-    """Delete a batch of messages older than the retention of a room, oldest first; None if there are none."""
+    """Delete a batch of messages older than the retention of a room, oldest first; None if there is no such message."""
     await erasure_guard.lock_exclusive(conn, org_id)
     for room in await room_retention.rooms_with_retention(conn, org_id, room_id, now=now):
         counts = await delete_range(
@@ -127,7 +127,7 @@ async def expire(
 async def _lock(conn: Connection, org_id: OrgId, request: ErasureRequest) -> None:
     await erasure_guard.lock_exclusive(conn, org_id)
     if request.kind in {"person", "room"}:
-        # Meanwhile nobody may gain or lose an account, and no removed room may be created again.
+        # Until the erasure ends, nobody may gain or lose an account, and no removed room may be created again.
         await directory.lock_directory(conn, org_id)
 
 
@@ -138,7 +138,7 @@ async def _complete(
     conn: Connection, org_id: OrgId, request: ErasureRequest, *, at: datetime
 ) -> ErasureRequest:
     if request.kind == "range":
-        # A range that reached into the future would silently reject new messages.
+        # If a range reached into the future, new messages would be rejected silently.
         return replace(request, until=at if request.until is None else min(request.until, at))
     if request.kind == "person":
         accounts = await directory.accounts(conn, org_id, request.participant_ids[0])
@@ -179,7 +179,7 @@ async def erase_messages(
     counts.update(await erasure.remove_from_conversations(conn, org_id, ids))
     counts["messages"] += await erasure.make_tombstones(conn, org_id, ids, at=at)
     await outbox.remove_messages(conn, org_id, ids)
-    # A tombstone keeps the id and the readers of its message, but the tombstone of a whisper has no readers.
+    # A tombstone keeps the id and the readers of its message. Only the tombstone of a whisper has no readers.
     await outbox.append(conn, org_id, "message.erased", ids)
     await _refresh_rooms(conn, org_id, to_erase)
     return counts
@@ -188,9 +188,9 @@ async def erase_messages(
 async def erase_person(
     conn: Connection, org_id: OrgId, accounts: Sequence[ParticipantId], *, at: datetime
 ) -> tuple[Counter[str], IdentifiersByPlatform]:
-    """Remove a person with all accounts and messages, and redact them from the messages of others.
+    """Remove a person with all accounts and messages, and redact the person in other people's messages.
 
-    Memories that an agent extracted from others' messages are kept: they belong to the org.
+    Memories that an agent extracted from other people's messages stay, because they belong to the org.
     """
     names = await erasure.names_of(conn, org_id, accounts)
     account_names = await erasure.accounts_of(conn, org_id, accounts)
@@ -209,7 +209,7 @@ async def erase_person(
     counts.update(await redaction.redact(conn, org_id, identifiers))
     keys = await erasure.keys_containing(conn, org_id, names)
     counts["names of keys"] += sum(PersonAliases(names=names).is_named_in(key) for key in keys)
-    # With the digests of the accounts, later imports recognise and skip their messages.
+    # With the digests of the accounts, later imports recognise and skip messages of these accounts.
     await erasure_guard.add_accounts(conn, org_id, account_names, at=at)
     counts["digests"] = len(account_names)
     return counts, identifiers
@@ -261,7 +261,7 @@ async def delete_range(
 ) -> Counter[str]:
     """Delete the messages of a time range in a room (at most the oldest `limit`), and everything derived from them.
 
-    With `leaves_tombstones`, existing tombstones are kept, because only they prevent later imports from storing their
+    With `leaves_tombstones`, existing tombstones stay, because only they prevent later imports from storing their
     messages again.
     """
     counts = Counter[str]()

@@ -39,8 +39,8 @@ REMOVED = (
     "tags",
     "speakers",
 )
-#: The counts that a requester who is no operator may see: those of the requester's own content. Other counts may
-#: include content that the requester cannot see.
+#: The counts that a requester who is not an operator may see. They count only the requester's own content. Other counts
+#: may include content that the requester cannot see.
 OWN_COUNTS = frozenset(
     {
         *("messages", "revisions", "audiences", "embeddings", "work", "participants", "accounts"),

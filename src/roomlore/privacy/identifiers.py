@@ -78,7 +78,7 @@ _IS_KEY = lazy_pattern(
     re.IGNORECASE,
     most=120,
 )
-#: The maximum number of characters between such a phrase and the value.
+#: The maximum number of characters between one of these phrases and the value.
 _CALLING = 120
 #: The number of characters before a name that are read as its context.
 _LOOKED_BACK = 200
@@ -92,7 +92,10 @@ def with_straight_apostrophes(text: str) -> str:
 
 
 def distinctive_values(text: str) -> list[str]:
-    """Return the values in a text that are distinctive and no names: nobody repeats them by chance."""
+    """Return the values in a text that are distinctive and are no names.
+
+    Nobody repeats such a value by chance.
+    """
     values = [_quoted_value(each) for each in _quotations(text)]
     values += [match[0].rstrip(".,;:!?)") for match in _ADDRESS.finditer(text)]
     values += [match[0] for match in _CODE.finditer(text) if _is_code(match[0])]
@@ -107,7 +110,7 @@ def proper_names(text: str) -> list[str]:
         before = text[max(match.start() - _LOOKED_BACK, 0) : match.start()]
         words = match[0].split()
         if _begins_sentence(before):
-            # The first word of a sentence is capitalised anyway.
+            # The first word of a sentence is capitalised in any case.
             words = words[1:]
         is_named = bool(_NAMING.search(before))
         while words and _is_plain(words[0], is_named=is_named):
@@ -128,7 +131,10 @@ def digest_of(value: str) -> str | None:
 
 
 def revealing_parts(value: str) -> list[str]:
-    """Return the parts of a long code that reveal it: its last number, and tokens of both letters and digits."""
+    """Return the parts of a long code that reveal it.
+
+    These are its last number, and tokens that have both letters and digits.
+    """
     tokens = TOKEN.findall(value)
     if len(tokens) < 3 or not any(map(_has_digit, tokens)):  # noqa: PLR2004
         return []
@@ -137,7 +143,7 @@ def revealing_parts(value: str) -> list[str]:
 
 
 def is_distinctive(value: str) -> bool:
-    """Return whether a value is an address, a long number or a code, which nobody repeats by chance.
+    """Return whether a value is an address, a long number or a code. Nobody repeats such a value by chance.
 
     Names are not distinctive, even with a number: `Postgres`, `Windows 11`, `python3`, `room 218`.
     """
@@ -161,7 +167,7 @@ def contains_any(text: str, digests: Collection[str]) -> bool:
 
 
 def matching_digests(text: str, digests: Collection[str]) -> Iterator[str]:
-    """Yield those digests whose value the text contains."""
+    """Yield the given digests whose value the text contains."""
     if not digests:
         return
     sizes: dict[int, set[int]] = {}
@@ -176,7 +182,7 @@ def matching_digests(text: str, digests: Collection[str]) -> Iterator[str]:
                 yield digest
 
 
-# Many requests are matched against the same message one after another.
+# Many requests are matched against the same message, one after another.
 @lru_cache(maxsize=1)
 def _token_positions(text: str) -> tuple[list[str], dict[int, list[int]]]:
     """Return the tokens of a text, and the positions of the tokens by their head."""
@@ -188,9 +194,9 @@ def _token_positions(text: str) -> tuple[list[str], dict[int, list[int]]]:
 
 
 def is_credential(value: str, text: str) -> bool:
-    """Return whether a value looks like a credential and the text calls it one.
+    """Return whether a value looks like a credential and the text calls it a credential.
 
-    A value with a vendor's prefix needs no phrase that calls it one.
+    If a value has a vendor's prefix, the text need not call it a credential.
     """
     looks_like_one = (
         sum(map(len, TOKEN.findall(value))) >= 10  # noqa: PLR2004
@@ -251,7 +257,7 @@ def _quotations(text: str) -> Iterator[str]:
 
 
 def _quoted_value(quotation: str) -> str:
-    """Return the value in a quotation; if the quotation is an equation, this is its right side."""
+    """Return the value in a quotation. If the quotation is an equation, the value is its right side."""
     value = quotation.rsplit("=", 1)[-1].strip()
     return value if 0 < len(TOKEN.findall(value)) <= 2 * MAX_TOKENS else ""
 

@@ -38,7 +38,7 @@ _TITLES = frozenset({
     "bot", "team", "desk", "front",
 })  # fmt: skip
 _ROLE = lazy_pattern(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
-#: Lower-case account names that are shorter are treated as ordinary words.
+#: Lower-case account names that are shorter than this are treated as ordinary words.
 _SHORTEST_ACCOUNT = 3
 #: Separators within a name; any other separator ends the name.
 _JOINED = lazy_pattern(r"\s+|-")
@@ -50,7 +50,7 @@ NO_IDS: frozenset[ParticipantId] = frozenset()
 class NameIndex:
     """The participants of a room, by the words that refer to them."""
 
-    #: For each first name, surname and account, in its original case, all participants who have it.
+    #: For each first name, surname and account, in its original case: all participants who have it.
     by_name: Mapping[str, frozenset[ParticipantId]]
     #: Participants by the role that their name states: `Linda Park (mother)`, `Cho (billing)`.
     by_role: Mapping[str, frozenset[ParticipantId]]
@@ -76,13 +76,16 @@ class NameIndex:
         )
 
     def unambiguous(self) -> "NameIndex":
-        """Return an index of the names that belong to one participant only: exemptions need unambiguous names."""
+        """Return an index of the names that belong to only one participant. Exemptions need unambiguous names."""
         named = {token: bearers for token, bearers in self.by_name.items() if len(bearers) == 1}
         return replace(self, by_name=named)
 
 
 def mentioned_ids(text: str, name_index: NameIndex) -> frozenset[ParticipantId]:
-    """Return the participants whom a text names. If a name has several words, they must have all of them."""
+    """Return the participants whom a text names.
+
+    If a name has several words, the participants must have all of them.
+    """
     found: set[ParticipantId] = set()
     before = ""
     bearers = NO_IDS

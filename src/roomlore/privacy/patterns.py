@@ -8,11 +8,11 @@ _I = re.IGNORECASE
 
 
 def _any_of(sounds: str) -> re.Pattern[str]:
-    """Return a pattern for any of these words; a case-sensitive alternation is many times faster than ignoring case."""
+    """Return a pattern for any of these words. It is case-sensitive, because ignoring case is many times slower."""
     return lazy_pattern("|".join(re.escape(one.replace("_", " ")) for one in sorted(sounds.split())))
 
 
-#: Every request to forget contains one of these; most messages contain none. `_` stands for a space.
+#: Every request to forget contains one of these words; most messages contain none. `_` stands for a space.
 FORGET_WORDS = _any_of(
     """
     forget forgot delet remov eras purg wipe scrub redact clear retain restat pretend unsee reintroduc unavailable strike
@@ -26,7 +26,7 @@ CONFIDENTIAL_WORDS = _any_of(
     under_wraps on_the_dl on_the_quiet
     """
 )
-#: Every restriction contains a word of this list and a word of the next one.
+#: Every restriction contains a word of this list and a word of the next list.
 NEGATIONS = _any_of("n't not never only nobody no_ revok hide keep kept withh behind without dont cant remov")
 RESTRICT_WORDS = _any_of(
     """
@@ -36,7 +36,7 @@ RESTRICT_WORDS = _any_of(
     """
 )
 
-#: Every request of any kind contains one of these.
+#: Every request of any kind contains one of these words.
 ANY_REQUEST = lazy_pattern("|".join(one.pattern for one in (FORGET_WORDS, CONFIDENTIAL_WORDS, NEGATIONS)))
 
 POLITE = (
@@ -76,7 +76,7 @@ TECHNICAL_OBJECT = sentence_pattern(
     r"(?! \d\d)",
     _I,
 )
-#: Makes a request conditional: it does not apply now, or not at all.
+#: Makes a request conditional. The request then does not apply now, or not at all.
 CONDITIONAL = sentence_pattern(
     r"\b(?:after|once|when|if|unless|until|before)\b(?! \d| (?:this|the) (?:bridge|stage|call|meeting))", _I
 )
@@ -100,7 +100,7 @@ BARE_FORGET = sentence_pattern(
     r"(?:,? (?:please|pls|thanks|thank you|everyone|everybody|guys|folks))*[.! ]*$",
     _I,
 )
-#: Characters. A longer sentence with a bare "forget that" may only state a change of mind.
+#: The maximum number of characters. A longer sentence with a bare "forget that" may only state a change of mind.
 SHORT_FORGET = 60
 FORGET_SAID = sentence_pattern(rf"^{POLITE}{_VERB} (?:about )?(?:{_OWN_WORDS})", _I)
 FORGET_I_SAID = sentence_pattern(
@@ -118,7 +118,7 @@ FORGET_ABOUT_ME = sentence_pattern(
     rf"|^{POLITE}(?:forget|erase|delete) (?:everything|all) (?:about|on) (?:me|my)\b",
     _I,
 )
-#: A request to forget a personal record of the author's own that names only the kind of record.
+#: A request to forget a personal record of the author. The request names only the kind of record.
 FORGET_MINE = sentence_pattern(
     rf"^{POLITE}(?:forget|erase|delete) my ((?:old |new |home |phone |private )?{_RECORD})(?:,? (?:please|pls|thanks))?[.!? ]*$",
     _I,
@@ -234,7 +234,7 @@ SUBJECT = sentence_pattern(
 )
 _GRANTED = r"(?:may|can|should|must|could|shall|is (?:allowed|permitted|cleared) to)"
 _SOME = r"(?:receive|see|hear|access|be told|be given|be shown|get|know|have)"
-#: Somebody may see some things and not others.
+#: Somebody may see some things but not others.
 LIMITED_ACCESS = sentence_pattern(
     rf"\b{_GRANTED} (?:still )?(?:{_SOME}) (?:only )?[^.?!,]{{2,80}}?\bonly\b|\b{_GRANTED} only {_SOME}\b|\b{_GRANTED} {_SOME} only\b"
     r"|\b(?:gets?|receives?|hears?|has|keep \w+ (?:to|at|on)|as|remains?|stays?|for|access is|scope (?:is|for))\b[^.?!,]{0,60}?"
@@ -250,7 +250,7 @@ REVOKED_ACCESS = sentence_pattern(
     r"|\bremoved from\b[^.?!]*\b(?:permissions?|contacts?)\b|\bno longer (?:has|have)\b[^.?!]*\baccess\b|\bno more (?:\w+ ){0,3}access\b",
     _I,
 )
-#: Access to a system, which is no restriction of what is said.
+#: Access to a system. This is no restriction of what is said.
 SYSTEM_ACCESS = sentence_pattern(
     r"\b(?:ssh|sudo|root|repo\w*|server|database|db|git\w*|admin|vpn|write|read|api|file|disk|internet|network|remote|shell|aws|"
     r"bucket|cluster|wifi|account|login|port|router|dhcp|dns|text-only|read-only|write-only)\b",
@@ -271,7 +271,7 @@ CLAUSE = sentence_pattern(r"[:,;]|\bbecause\b|\bbut\b|\bsince\b|\bunless\b", _I)
 FIRST_PERSON = sentence_pattern(r"^\W*(?:i|we) (?:can|could|may|will|must) only\b", _I)
 QUESTION = sentence_pattern(r"(?<!\bok)(?<!\bokay)(?<!\bplease)(?<!\bpls)(?<!\balright)\?\s*$", _I)
 ASKS_FAVOUR = sentence_pattern(r"^\W*(?:please |hey )?(?:can|could|would|will) (?:you|we|someone)\b", _I)
-#: A possessive: the owner of something need not be a reader of it.
+#: A possessive. The owner of something need not be a reader of it.
 POSSESSIVE = sentence_pattern(
     r"\b[\w.]+(?: [A-Z]\w+)?(?:'s|s')(?!\w)(?! (?:\S+ ){0,3}?(?:access|scope|permissions?|clearance)\b)"
 )
@@ -286,8 +286,8 @@ _VERY = r"(?:(?:strictly|very|highly|all|still|extremely|really|private and) )?"
 _THIS = r"(?:this|that|it|these|those|them)"
 _ENDS = r"(?=\s*(?:[.,;:!)]|$|(?:please|ok|yet|and|but|so)\b))"
 #: Words by which a message says of itself that it is not for everybody. Single words are not enough: `case sensitive`,
-#: `not for weekends` and `no longer confidential` do not match, nor do statements that something must not meet with
-#: water or frost.
+#: `not for weekends` and `no longer confidential` do not match. Statements that something must not touch water or frost
+#: do not match either.
 SENSITIVE = sentence_pattern(
     rf"(?:\b(?:is|are|stays?|remains?|be|as)|\b\w+'(?:s|re)) (?:a |the )?{_VERY}confidential\b"
     rf"|^\W*{_VERY}confidential{_ENDS}"

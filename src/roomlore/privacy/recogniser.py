@@ -24,7 +24,7 @@ from roomlore.privacy.records import PrivacyRequest, Topic
 from roomlore.privacy.topics import topics_of
 from roomlore.text.sentences import sentences_of, without_quoted_lines
 
-#: A longer message is a document, which may be about such requests.
+#: A longer message is a document, which may be about privacy requests.
 MAX_REQUEST_LENGTH = 2_000
 _CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _ABOUT = sentence_pattern(r"\b(?:about|regarding|concerning)\s+(.{2,80})", re.IGNORECASE)
@@ -45,7 +45,7 @@ _TELLING_WORDS = 3
 
 
 def _prefilter(own: str) -> bool:
-    """Return whether a text may contain a request: a cheap check without false negatives."""
+    """Return whether a text may contain a request. The check is cheap and has no false negatives."""
     if len(own) > MAX_REQUEST_LENGTH:
         return False
     low = with_straight_apostrophes(own).lower()
@@ -57,9 +57,9 @@ def _prefilter(own: str) -> bool:
 
 
 def recognise(body: str, author_id: ParticipantId, name_index: NameIndex) -> PrivacyRequest | None:
-    """Return the request that a message states, or None.
+    """Return the request that a message states; None if it states none.
 
-    `name_index` has the current names of people in the room; the author's may be among them.
+    `name_index` has the current names of people in the room. The author's name may be among them.
     """
     sentences = _own_sentences(body)
     return (
@@ -126,7 +126,7 @@ def asks_to_forget(body: str) -> bool:
 
 
 def states_restriction(body: str) -> bool:
-    """Return whether a message states a restriction, whomever it is about."""
+    """Return whether a message states a restriction, whoever it is about."""
     return any(
         not patterns.QUESTION.search(sentence)
         and (
@@ -168,7 +168,7 @@ def _forget_in_sentence(sentence: str, name_index: NameIndex, *, alone: bool) ->
         return None
     if patterns.QUESTION.search(sentence) and not patterns.ASKS_FAVOUR.match(sentence):
         return None
-    # In a longer message these words only take back a thought: "forget that, let's go on".
+    # In a longer message, these words only take back a thought: "forget that, let's go on".
     if alone and len(sentence) <= patterns.SHORT_FORGET and patterns.BARE_FORGET.match(sentence):
         return PrivacyRequest(kind="forget", refers_back=True)
     is_denied = patterns.NEGATED.search(sentence) and not patterns.FORGET_I_SAID.search(sentence)
@@ -197,7 +197,10 @@ def _forget_said(sentence: str, name_index: NameIndex) -> PrivacyRequest | None:
 
 
 def _forget_record(sentence: str, name_index: NameIndex) -> PrivacyRequest | None:
-    """Return a request to forget something recorded, or a report that it was forgotten; None if there is neither."""
+    """Return a request to forget something recorded, or a report that it was forgotten.
+
+    Return None if the text contains neither.
+    """
     is_record = bool(patterns.REPORTS_DELETION.search(sentence))
     from_memory = bool(patterns.FORGET_MEMORY.match(sentence))
     is_technical = bool(patterns.TECHNICAL_OBJECT.search(sentence))
@@ -222,7 +225,7 @@ def _forget_record(sentence: str, name_index: NameIndex) -> PrivacyRequest | Non
 
 
 def _named_values(sentence: str, name_index: NameIndex) -> tuple[str, ...]:
-    """Return the values that a sentence names, except values to be kept and names of participants."""
+    """Return the values that a sentence names, without values to be kept and names of participants."""
     rest = patterns.KEEPS_CLAUSE.sub(" ", sentence)
     names = [
         name
@@ -287,7 +290,7 @@ def _restrict_request(
 
 
 def _own_access_limit(sentences: Sequence[str], author_id: ParticipantId) -> PrivacyRequest | None:
-    """Return a request about what the author must not see; None unless it names topics."""
+    """Return a request about what the author must not see; None unless the request names topics."""
     if not any(
         _prefilter_restriction(sentence) and patterns.OWN_ACCESS_LIMIT.search(sentence)
         for sentence in sentences
@@ -305,7 +308,10 @@ def _own_access_limit(sentences: Sequence[str], author_id: ParticipantId) -> Pri
 def _ongoing_restriction(
     sentence: str, author_id: ParticipantId, name_index: NameIndex
 ) -> PrivacyRequest | None:
-    """Return an ongoing restriction, by which somebody may see only some topics, or nothing; None if there is none."""
+    """Return an ongoing restriction; None if there is none.
+
+    With an ongoing restriction, somebody may see only some topics, or nothing.
+    """
     if patterns.GRANTED.search(sentence) or patterns.SYSTEM_ACCESS.search(sentence):
         return None
     for clause in patterns.CLAUSE.split(sentence):
@@ -362,5 +368,5 @@ def _restricted_spans(sentence: str) -> Iterator[tuple[int, int]]:
 
 
 def _allowed_topics(clause: str) -> frozenset[Topic]:
-    """Return the topics that a clause allows: those before its first negation."""
+    """Return the topics that a clause allows. These are the topics before its first negation."""
     return topics_of(_NOT_PERMITTED.split(clause, maxsplit=1)[0])

@@ -1,6 +1,6 @@
-"""Redacts an erased person from the messages of others, where structured data of the platform names the person.
+"""Redacts an erased person in the messages of other people, where structured data of the platform names the person.
 
-Names in plain words are kept and counted for the receipt.
+Names in plain words stay. They are counted for the receipt.
 """
 
 import json
@@ -23,7 +23,7 @@ IdentifiersByPlatform = Mapping[str, PersonAliases]
 def identifiers_of(accounts: Iterable[AccountName], names: frozenset[str]) -> IdentifiersByPlatform:
     """Return the accounts and names of a person by platform.
 
-    An account that is shared by several personas belongs to no single person, and is left out.
+    An account that several personas share belongs to no single person, so it is left out.
     """
     own: dict[str, set[str]] = defaultdict(set)
     for platform, account_id, persona in accounts:
@@ -35,7 +35,7 @@ def identifiers_of(accounts: Iterable[AccountName], names: frozenset[str]) -> Id
 
 
 async def redact(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlatform) -> Counter[str]:
-    """Redact a person in the messages of others; return how many changed, and how many still name the person."""
+    """Redact a person in other people's messages. Return how many changed, and how many still name the person."""
     tally = Counter[str]()
     for platform, aliases in identifiers.items():
         async for messages in _messages_mentioning(conn, org_id, platform, aliases):
@@ -51,7 +51,7 @@ async def redact(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlat
                 for before, after in zip(messages, redacted, strict=True)
                 if replace(after, raw=before.raw) != before
             ]
-            # Nobody can see the original record, so a change in it alone is no event.
+            # Nobody can see the original record. So if only the original record changes, there is no event.
             await outbox.append(conn, org_id, "message.revised", visible)
             new_texts = [
                 after.id
@@ -87,7 +87,7 @@ async def _rename_rooms(
 
 
 async def count_remaining(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlatform) -> int:
-    """Return how many messages of others still have something to redact; 0 after an erasure."""
+    """Return how many messages of other people still have something to redact. After an erasure, this must be 0."""
     count = 0
     for platform, aliases in identifiers.items():
         async for messages in _messages_mentioning(conn, org_id, platform, aliases):

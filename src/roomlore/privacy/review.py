@@ -1,7 +1,7 @@
 """Decides whether a privacy request takes effect at once or waits for a person.
 
-Only an unmistakable request takes effect at once: it is the whole message, is neither hedged nor quoted, and it is
-clear what it refers to. Hiding messages by mistake costs more than asking.
+Only an unmistakable request takes effect at once. It is the whole message, it is neither hedged nor quoted, and it is
+clear what it refers to. Hiding messages by mistake costs more than asking a person.
 """
 
 import re
@@ -82,7 +82,7 @@ PLAIN_CONFIDENTIAL = lazy_pattern(
     _I,
     most=MAX_PLAIN_LENGTH,
 )
-#: A label at the beginning of a message that makes the rest confidential.
+#: A label at the beginning of a message that makes the rest of the message confidential.
 CONFIDENTIAL_LABEL = lazy_pattern(
     r"(?:please[, ]+)?(?:strictly )?(?:off[ -]the[ -]record|confidentially|in (?:strict )?confidence|for your (?:eyes|ears) only|"
     r"just between us)(?:, ?[\w.'-]{1,40})?[:,]\s*\S",
@@ -109,7 +109,7 @@ PLAIN_RESTRICT = lazy_pattern(
 
 
 def review_reason(message: RequestMessage, before: Sequence[RoomMessage]) -> str:
-    """Return why a person has to confirm a request; empty if it is unmistakable."""
+    """Return why a person has to confirm a request; empty if the request is unmistakable."""
     request = message.request
     if message.detected_by != BY_RULES:
         return BY_LANGUAGE_MODEL
@@ -152,7 +152,10 @@ def _is_plain(request: PrivacyRequest, text: str) -> bool:
 
 
 def _reference_reason(request: PrivacyRequest, message: RoomMessage, before: Sequence[RoomMessage]) -> str:
-    """Return a doubt if the message that is referred to does not exist or is far back; empty if there is no doubt."""
+    """Return a doubt about the message that a request refers to; empty if there is no doubt.
+
+    There is a doubt if this message does not exist or is far back.
+    """
     refers = request.refers_back or bool(request.subject)
     if request.identifiers or request.is_ongoing or (request.kind != "forget" and not refers):
         return ""

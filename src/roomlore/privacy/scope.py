@@ -1,10 +1,11 @@
 """Resolves what a privacy request covers, and matches messages against it.
 
-A request always covers its author's own messages. It covers messages of others only if they repeat a secret: a
-distinctive value whose first author (or an agent for them) wants it forgotten or marks it as confidential, an alias
-told in confidence, or a value that was called a credential. A name is no secret: being the first to mention something
-gives no rights over what others say about it. A restriction covers the messages of its author. It covers everybody's
-messages if a second person or an agent confirms it, or if people restrict themselves.
+A request always covers its author's own messages. It covers messages of others only if they repeat a secret. A secret
+is a distinctive value, an alias or a credential. A distinctive value is secret if its first author (or an agent for
+them) wants it forgotten, or if its first message marks it as confidential. An alias is secret if it was told in
+confidence. A credential is a value that a message calls one. A name is no secret: being the first to mention something
+gives no rights over what others say about it. An ongoing restriction covers the messages of its author. It covers
+everybody's messages if a second participant confirms it, or if people restrict themselves.
 """
 
 import re
@@ -40,9 +41,9 @@ from roomlore.privacy.records import PrivacyRequest, RequestScope
 from roomlore.privacy.topics import topics_of
 from roomlore.text.sentences import without_quoted_lines
 
-#: A request without a subject refers to messages at most this far back.
+#: A request without a subject refers only to messages that are at most this far back.
 MAX_DISTANCE = 40
-#: An agent's record is about a request at most this many messages before it.
+#: An agent's record is about a request that is at most this many messages before it.
 RECENT = 6
 #: A name that occurs in more messages is a topic of the room and no secret.
 MAX_SECRET_USES = 8
@@ -58,7 +59,7 @@ _SMALL = frozenset(
     )
 )
 
-#: Everybody who wrote within this time before a message was present.
+#: Everybody who wrote at most this long before a message was present when it was written.
 PRESENCE_WINDOW = timedelta(days=1)
 _CLAUSE = lazy_pattern(r"(?<=[.!?])\s|[\n;:]|,\s|\s[-\u2013\u2014]\s")
 #: Verbs, or signs of code, of which a statement contains at least one.
@@ -90,11 +91,11 @@ def resolve_scope(
     common: Collection[str] = (),
     present: Collection[ParticipantId] = (),
 ) -> RequestScope:
-    """Return what a request covers, which usually includes its own message if that has no other content.
+    """Return what a request covers. This usually includes its own message, if that has no other content.
 
-    `room` holds the messages that it may cover, in order; messages after the request are ignored. `earlier` are the
-    scopes of earlier requests, `common` the values that occur too often for `room` to hold all their messages,
-    `present` the participants who were in the room according to the platform.
+    `room` holds the messages that the request may cover, in order; messages after the request are ignored. `earlier`
+    are the scopes of earlier requests. `common` are the values that occur so often that `room` does not hold all their
+    messages. `present` are the participants who were in the room according to the platform.
     """
     before = messages_before(message, room)
     scope = RequestScope(
@@ -145,7 +146,10 @@ def resolve_scope(
 
 
 def covers(scope: RequestScope, message: RoomMessage) -> bool:
-    """Return whether a request covers a message; an author can always see their own message."""
+    """Return whether a request covers a message.
+
+    A restriction never covers messages of the people that it restricts.
+    """
     if scope.restricted_ids is not None and message.author_id in scope.restricted_ids:
         return False
     if message.id in scope.target_ids:
@@ -162,8 +166,8 @@ def covers(scope: RequestScope, message: RoomMessage) -> bool:
 def _answers_later(scope: RequestScope, message: RoomMessage) -> bool:
     """Return whether a message replies to a covered message although its author could know that this was confidential.
 
-    A reply before the request was made openly: nobody can hide an answer by restricting the question afterwards.
-    `forget` does not extend to replies, because replies that repeat a value are covered anyway.
+    A reply before the request was made openly: nobody can hide a reply by restricting the question afterwards. `forget`
+    does not extend to replies, because replies that repeat a value are covered anyway.
     """
     return (
         scope.kind != "forget"
@@ -177,7 +181,7 @@ def _answers_later(scope: RequestScope, message: RoomMessage) -> bool:
 
 
 def messages_before(message: RoomMessage, room: Sequence[RoomMessage]) -> Sequence[RoomMessage]:
-    """Return the messages before another one, of a room in order."""
+    """Return the messages of a room that come before a given message. `room` is in order."""
     return room[: bisect_left(room, message.position, key=lambda each: each.position)]
 
 
@@ -197,7 +201,10 @@ def referenced_messages(
 
 
 def _previous_turn(message: RoomMessage, before: Sequence[RoomMessage]) -> list[MessageId]:
-    """Return the last messages of the author before this one that no message of another person separates."""
+    """Return the last messages that the author wrote before this message.
+
+    No message of another person comes between them.
+    """
     turn: list[MessageId] = []
     for each in reversed(before[-MAX_DISTANCE:]):
         if each.author_id == message.author_id:
@@ -208,7 +215,7 @@ def _previous_turn(message: RoomMessage, before: Sequence[RoomMessage]) -> list[
 
 
 def _heard_by(participant_ids: frozenset[ParticipantId], before: Sequence[RoomMessage]) -> set[MessageId]:
-    """Return the messages that these people evidently saw: those they replied to, and replies to their messages."""
+    """Return the messages that these people evidently saw: messages they replied to, and replies to their messages."""
     theirs = {message.id for message in before if message.author_id in participant_ids}
     answering = {message.id for message in before if message.reply_to in theirs}
     return answering | {
@@ -245,7 +252,7 @@ def request_values(
     """Return the values that a request is about."""
     chosen = {*about, message.reply_to} if request.refers_back else set(about)
     repeated = [value for each in before if each.id in chosen for value in distinctive_values(each.body)]
-    # Other values are hidden only with the messages that are covered; common values may be repeated by chance.
+    # Other values are hidden only with the covered messages, because common values may be repeated by chance.
     distinctive = [value for value in reversed(repeated) if is_distinctive(value)]
     return list(dict.fromkeys([*request.identifiers, *distinctive]))[:MAX_VALUES]
 
@@ -261,9 +268,9 @@ def _value_owners(
     before: Sequence[RoomMessage],
     earlier: Iterable[RequestScope],
 ) -> set[ParticipantId]:
-    """Return the people whose values may be forgotten: the author.
+    """Return the people whose values may be forgotten.
 
-    For an agent's record, it is the person who made the request.
+    This is the author. If an agent records that it carried out a request, it is also the person who made the request.
     """
     if not request.is_record or message.author_kind != "agent":
         return {message.author_id}
@@ -280,13 +287,16 @@ def _hideable_values(
     *,
     common: Collection[str],
 ) -> list[str]:
-    """Return the values that these owners may hide in everybody's messages, and the parts that reveal such a value."""
+    """Return the values that these owners may hide in everybody's messages.
+
+    The parts that reveal such a value are included.
+    """
     hideable: list[str] = []
     for value in values:
         holders = _messages_saying(value, before)
         if value in common or not holders or not _is_secret(value, holders, owners):
             continue
-        # A part that occurred before the whole value did is something else.
+        # If a part occurred before the whole value did, the part is something else.
         rest = [
             part
             for part in revealing_parts(value)
@@ -312,7 +322,7 @@ def _is_secret(value: str, holders: Sequence[RoomMessage], owners: Collection[Pa
 
 
 def _messages_saying(value: str, before: Sequence[RoomMessage]) -> list[RoomMessage]:
-    """Return the messages that contain a value, in order, without leading requests to forget the value.
+    """Return the messages that contain a value, in order. Leading requests to forget the value are omitted.
 
     Asking to forget a value does not make anybody its owner.
     """
@@ -358,7 +368,10 @@ def _restricts_same_people(
     before: Sequence[RoomMessage],
     name_index: NameIndex,
 ) -> bool:
-    """Return whether a message restricts the same people: it names them, or else they were mentioned just before it."""
+    """Return whether a message restricts the same people.
+
+    The message names them. If it names nobody, they were mentioned just before it.
+    """
     if not states_restriction(message.body):
         return False
     request = recognise(message.body, message.author_id, name_index)
@@ -388,7 +401,7 @@ def _is_restricted(scope: RequestScope, message: RoomMessage) -> bool:
     return not (topics & scope.allowed and not topics & (_SENSITIVE_TOPICS - scope.allowed))
 
 
-#: Topics that are only visible if they are allowed explicitly, even in a message with another, allowed topic.
+#: Topics that are visible only if they are allowed explicitly, even if the message also has an allowed topic.
 _SENSITIVE_TOPICS = frozenset(
     {"health", "contact", "money", "credentials", "customer", "contract", "incident"}
 )
@@ -397,10 +410,11 @@ _SENSITIVE_TOPICS = frozenset(
 def _present_ids(
     message: RoomMessage, before: Sequence[RoomMessage], about: Sequence[MessageId], name_index: NameIndex
 ) -> frozenset[ParticipantId]:
-    """Return the people who saw something: present, mentioned or replied to, or the last ones to write before it.
+    """Return the people who saw a confidential message.
 
-    An ambiguous name exempts nobody. An agent is exempt only if it was addressed, because agents may repeat what they
-    recall.
+    These are people who were present, mentioned or replied to. If nobody was addressed, it is the last other
+    participant who wrote before the message. An ambiguous name exempts nobody. An agent is not exempt because it was
+    present, because agents may repeat what they recall.
     """
     by_id: Mapping[MessageId, RoomMessage] = {each.id: each for each in before[-MAX_DISTANCE:]}
     confided = [message, *(by_id[key] for key in about if key in by_id)]
@@ -431,7 +445,7 @@ def states_replacement(body: str) -> bool:
     clauses = _CLAUSE.split(body)
     rest = [clause for clause in clauses if not patterns.FORGET_WORDS.search(clause.lower())]
     if len(rest) == len(clauses) or _SAYS_IT_AGAIN.search(body):
-        # The rules detect no request here, so the rest of the message cannot be separated from the request.
+        # The rules detect no request in this text, so the rest of the message cannot be separated from the request.
         return False
     return any(
         not clause.rstrip().endswith("?") and len(TOKEN.findall(clause)) > 2 and _STATES.search(clause)  # noqa: PLR2004

@@ -1,7 +1,7 @@
 """Screens texts for privacy requests before a transaction begins, off the event loop.
 
-Screening only works on text, which may be hostile. Because it runs outside transactions, it holds no lock, and other
-calls continue. A text that takes too long is stored like any other, and the worker screens it again.
+Screening works only on text, which may be hostile. Because it runs outside transactions, it holds no lock, and other
+calls continue. A text that takes too long is stored like any other text, and the worker screens it again.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from roomlore.db.queries import Connection
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.privacy.recogniser import may_hold_request
 
-#: The time limit of one text; most take less than a millisecond.
+#: The time limit of one text. Most texts take less than a millisecond.
 TEXT_TIMEOUT = 10.0
 #: Whether each text may state a privacy request; None if its screening timed out.
 Screened = Mapping[str, bool | None]
@@ -45,7 +45,10 @@ async def screen(texts: Iterable[str], known: Screened = NOTHING_SCREENED) -> di
 async def request_messages(
     conn: Connection, org_id: OrgId, bodies: Mapping[MessageId, str], known: Screened
 ) -> list[MessageId]:
-    """Return the messages that may state a request; enqueue messages whose screening timed out for the worker."""
+    """Return the messages that may state a request.
+
+    Messages whose screening timed out are enqueued for the worker.
+    """
     results = await screen(bodies.values(), known)
     timed_out = [key for key, body in bodies.items() if results[body] is None]
     if timed_out:

@@ -81,8 +81,8 @@ def to_row(
 def to_spans(request: PrivacyRequest, body: str) -> dict[str, Any]:
     """Return the parsed words of a request as positions in its message.
 
-    Requests are parsed only once, because somebody who joins later may be called like a value or a name in the request.
-    Words that the message does not contain are left out.
+    Requests are parsed only once, because somebody who joins later may have a name that is a value or a name in the
+    request. Words that the message does not contain are left out.
     """
     whole = _place(request.subject, body)
     words = [request.subject] if whole is not None else TOKEN.findall(request.subject)
@@ -97,7 +97,7 @@ def to_spans(request: PrivacyRequest, body: str) -> dict[str, Any]:
 
 
 def to_request(row: StoredRequest, body: str) -> PrivacyRequest | None:
-    """Return the stored request; None if its message was edited, or if it waits for people whom it names."""
+    """Return the stored request; None if its message was edited, or if the request waits for people whom it names."""
     if row.spans is None or not is_unchanged(row.spans, body):
         return None
     request = PrivacyRequest(
@@ -132,9 +132,9 @@ def _places(found: Iterable[str], body: str) -> list[list[int]]:
 
 
 def _place(words: str, body: str) -> list[int] | None:
-    """Return start and end of words in a body, in any case and with any separators, but not inside longer words.
+    """Return start and end of words in a body; None if the words are not in the body.
 
-    Return None if absent.
+    Case and separators do not matter. Words inside longer words do not count.
     """
     tokens: list[str] = TOKEN.findall(words)
     if not tokens:
@@ -160,7 +160,7 @@ def _topics(names: Iterable[str]) -> frozenset[Topic]:
     return frozenset(cast("Iterable[Topic]", names))
 
 
-#: If a distinctive value occurs in more messages than this, no further messages are searched for it.
+#: If a distinctive value occurs in more messages than this, no further messages are searched for the value.
 MAX_OCCURRENCES = 200
 #: The maximum number of earlier messages that a restriction covers.
 MAX_MESSAGES_BACK = 1_000
@@ -172,7 +172,7 @@ class RoomExcerpt:
 
     #: In the order of the room.
     messages: Sequence[RoomMessage]
-    #: By source message, those values that occur in too many messages to load them all.
+    #: By source message, the values that occur in too many messages to load all of these messages.
     common: Mapping[MessageId, frozenset[str]] = field(default_factory=dict[MessageId, frozenset[str]])
     #: By source message, the participants who were present.
     present: Mapping[MessageId, frozenset[ParticipantId]] = field(
@@ -213,7 +213,7 @@ async def load_excerpt(
 async def load_present(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
 ) -> dict[MessageId, frozenset[ParticipantId]]:
-    """Return the participants who were present at each message, as far as the platform states this."""
+    """Return the participants who were present at each message, if the platform states this."""
     present: dict[MessageId, set[ParticipantId]] = defaultdict(set)
     for message_id, participant_id in await kept.present_participants(conn, org_id, ids):
         present[message_id].add(participant_id)
@@ -223,7 +223,10 @@ async def load_present(
 async def load_starts(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
 ) -> dict[MessageId, datetime]:
-    """Return the start of each ongoing restriction by source message; one without an entry starts at the beginning."""
+    """Return, for each ongoing restriction, the time from which it covers messages, keyed by its source message.
+
+    If a source message is missing, the restriction covers the room from its first message on.
+    """
     starts = await kept.restriction_starts(conn, org_id, ids, back=MAX_MESSAGES_BACK)
     return {start.message_id: start.sent_at for start in starts}
 
@@ -236,7 +239,7 @@ async def load_restricted(
     *,
     among: Collection[MessageId] | None = None,
 ) -> list[RoomMessage]:
-    """Return the messages that a restriction may cover: of the whole room, or of those in `among`."""
+    """Return the messages that a restriction may cover, of the whole room or of the messages in `among`."""
     ids = await kept.messages_since(
         conn, org_id, room_id, since=scope.since, author_ids=scope.author_ids, among=among
     )
@@ -245,7 +248,7 @@ async def load_restricted(
 
 @dataclass(slots=True, kw_only=True)
 class _ExcerptLoader:
-    """Loads the messages of an excerpt, and keeps those loaded so far."""
+    """Loads the messages of an excerpt. Keeps the messages that it has loaded."""
 
     conn: Connection
     org_id: OrgId
@@ -273,7 +276,7 @@ class _ExcerptLoader:
         searches: dict[tuple[MessageId, str], SoughtWord] = {}
         patterns: dict[tuple[MessageId, str], tuple[MessageId, str]] = {}
         for voice_id, names in values.items():
-            # Values with a higher limit come last, because of several equal patterns the last one is used.
+            # Values with a higher limit come last, because the last of several equal patterns is used.
             for value in sorted(names, key=is_distinctive):
                 limit = MAX_OCCURRENCES if is_distinctive(value) else MAX_SECRET_USES
                 for part in with_revealing_parts([value]):
@@ -293,5 +296,5 @@ class _ExcerptLoader:
 
 
 def _like_pattern(*words: str) -> str:
-    # The database may fold the case of other letters differently, so any character matches in their place.
+    # The database may fold the case of other letters differently, so in their place any character matches.
     return f"%{'%'.join(''.join(sign if sign.isascii() else '_' for sign in word) for word in words)}%"

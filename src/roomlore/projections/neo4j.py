@@ -1,9 +1,9 @@
 """The projection in Neo4j: a graph of participants, messages and memories.
 
-Each subject is one node, found by index and id, whatever its label is. One transaction writes nodes of one version,
-each with those of its own edges that changed. If an edge leads to a node that is not written yet, a stub is created in
-its place. A writer locks the `Copy` node of its index. So there is only one writer at a time, which can create new
-nodes without a second lookup.
+Each subject is one node. The node is found by index and id, whatever its label is. One transaction writes nodes of one
+version, each with the changed edges that it owns. If an edge leads to a node that is not written yet, a stub is created
+in place of the node. A writer locks the `Copy` node of its index. So there is only one writer at a time, which can
+create new nodes without a second lookup.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ from roomlore.projections.neo4j_queries import Neo4jQueries
 if TYPE_CHECKING:
     from roomlore.projections.neo4j_connection import Neo4jConnection, Row, Transaction
 
-#: Nodes and edges per transaction; a node with more edges has a transaction of its own.
+#: Nodes and edges per transaction. A node with more edges has a transaction of its own.
 BATCH = 1_000
 BATCH_EDGES = 5_000
-#: The maximum number of edges that one transaction deletes; more might not fit into the server's memory.
+#: The maximum number of edges that one transaction deletes. More edges might not fit into the server's memory.
 MAX_DELETED_EDGES = 10_000
-#: Properties of nodes and edges that Roomlore uses itself.
+#: Properties of nodes and edges that only Roomlore itself uses.
 RESERVED_PROPERTIES = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
 _SCHEMES = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
 _LARGEST_INTEGER = 2**63 - 1
@@ -39,7 +39,7 @@ _LONGEST_NAME = 1_000
 _LABELS: Sequence[NodeLabel] = get_args(NodeLabel)
 
 #: For each kind of edge that a node owns ("REPLIED_TO", or "<AUTHORED" for incoming edges), a digest of its edges of
-#: that kind.
+#: this kind.
 _EdgeDigests = Mapping[str, str]
 
 
@@ -52,7 +52,7 @@ def open_neo4j(
         url: For example bolt://127.0.0.1:7687 or neo4j+s://host.
         user: User name.
         password: Password of the user.
-        database: None: the user's default database.
+        database: The database. None means the user's default database.
         seconds: Timeout of one transaction with all its retries.
 
     Raises:
@@ -79,7 +79,7 @@ def open_neo4j(
 
 
 class Neo4jProjection(Neo4jQueries):
-    """A `Projection` of nodes in a Neo4j server, and its queries; every call may raise `BackendUnavailable`."""
+    """A `Projection` of nodes in a Neo4j server, and its queries. Every call may raise `BackendUnavailable`."""
 
     def __init__(self, wire: "Neo4jConnection") -> None:
         super().__init__(wire)
@@ -90,7 +90,10 @@ class Neo4jProjection(Neo4jQueries):
         return "Neo4jProjection()"
 
     async def prepare(self, index_name: str, *, dimensions: int = 0) -> None:
-        """Create an index unless it exists; `dimensions` is ignored, because a graph has no vectors."""
+        """Create an index unless it exists.
+
+        `dimensions` is ignored, because a graph has no vectors.
+        """
         del dimensions
         if not self._is_constrained:
             for name in ("constrain_subjects", "constrain_copies", "index_bots"):
@@ -108,7 +111,7 @@ class Neo4jProjection(Neo4jQueries):
         return bool(rows[0]["leaving"])
 
     async def put(self, index_name: str, subjects: Sequence[Node]) -> None:
-        """Write nodes with their edges; a newer version on the server is not replaced.
+        """Write nodes with their edges. A newer version on the server is not replaced.
 
         Raises:
             BackendUnavailable: the server failed or lost the index; some nodes may have been written.
@@ -126,13 +129,16 @@ class Neo4jProjection(Neo4jQueries):
         server.raise_if_refused("Neo4j", "subject", refused)
 
     async def drop(self, index_name: str, ids: Sequence[UUID]) -> None:
-        """Remove nodes with all their edges; unknown ids are ignored. After a failure some may have been removed."""
+        """Remove nodes with all their edges. Unknown ids are ignored.
+
+        After a failure, some nodes may have been removed.
+        """
         for some in server.chunks(_distinct(ids), BATCH):
             while not await self._delete_batch(index_name, some, is_leaving=False):
                 pass
 
     async def _delete_batch(self, index_name: str, ids: Sequence[str], *, is_leaving: bool) -> bool:
-        """Delete a batch of the nodes' edges, and each node with its last edge.
+        """Delete a batch of the nodes' edges. Delete each node together with its last edge.
 
         Return whether all nodes are deleted.
         """
@@ -151,7 +157,10 @@ class Neo4jProjection(Neo4jQueries):
         return await self._wire.write_transaction(delete)
 
     async def invalidate(self, index_name: str, ids: Sequence[UUID]) -> None:
-        """Mark nodes and the edges they own as invalid, so that any version may replace them; they are not removed."""
+        """Mark nodes and the edges they own as invalid, so that any version may replace them.
+
+        The nodes and edges are not removed.
+        """
         for some in server.chunks(_distinct(ids), BATCH):
             await self._wire.write_transaction(lambda work, some=some: _invalidate(work, index_name, some))
 
@@ -166,11 +175,14 @@ class Neo4jProjection(Neo4jQueries):
         )
 
     async def index_names(self) -> list[str]:
-        """Return the names of the indexes in the server, including those that are half removed."""
+        """Return the names of the indexes in the server, including indexes that are half removed."""
         return [row["name"] for row in await self._wire.read("copies", {})]
 
     async def remove(self, index_name: str) -> None:
-        """Remove an index if it exists. If that fails midway, the rest is still listed, but is no longer written to."""
+        """Remove an index if it exists.
+
+        If the removal fails midway, the rest of the index is still listed, but no longer written to.
+        """
         if not await self._wire.write_transaction(lambda work: work.rows("leave_copy", {"copy": index_name})):
             return
         while rows := await self._wire.read("some_of", {"copy": index_name, "limit": BATCH}):
@@ -192,7 +204,7 @@ def _distinct(ids: Sequence[UUID]) -> list[str]:
 
 
 def _is_valid_node(node: Node) -> bool:
-    """Return whether the driver can send a node, and no property has a name that Roomlore uses."""
+    """Return whether the driver can send a node, and none of its properties has a name that Roomlore uses."""
     return 0 <= node.version <= _LARGEST_INTEGER and all(
         _is_name(name) and _is_value(value)
         for properties in (node.properties, *(edge.properties for edge in node.edges))
@@ -234,12 +246,12 @@ class _StoredNode:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the node is complete: no stub, not invalidated, and without a lost edge."""
+        """Whether the node is complete: it is no stub, it is not invalidated, and it has not lost an edge."""
         return self.version >= 0 and bool(self.digest)
 
     @property
     def owned(self) -> _EdgeDigests:
-        """The digests of its edges by kind; a digest is empty if some of the edges may be missing."""
+        """The digests of its edges by kind. A digest is empty if some of the edges may be missing."""
         owned = _parse_owned(self.owned_text or "")
         return owned if self.is_whole else dict.fromkeys(owned, "")
 
@@ -260,7 +272,7 @@ class _PendingNode:
 
     @property
     def stale_kinds(self) -> list[str]:
-        """The kinds of edges of which the server may have some that the node no longer owns."""
+        """The kinds of edges that the server may still have although the node no longer owns them."""
         return [kind for kind, digest in (self.owned_before or {}).items() if digest != self.owned.get(kind)]
 
     @property
@@ -270,7 +282,7 @@ class _PendingNode:
 
 
 async def write_nodes(work: "Transaction", index_name: str, nodes: Sequence[Node]) -> None:
-    """Write nodes of one version, each with those of its edges that changed."""
+    """Write nodes of one version, each with those of its edges that have changed."""
     due, unchanged = await _changed_nodes(work, index_name, nodes)
     parameters = {"copy": index_name, "version": nodes[0].version}
     if unchanged:
@@ -289,7 +301,7 @@ async def write_nodes(work: "Transaction", index_name: str, nodes: Sequence[Node
 async def _changed_nodes(
     work: "Transaction", index_name: str, nodes: Sequence[Node]
 ) -> tuple[list[_PendingNode], list[str]]:
-    """Lock the index; return the nodes to write, and the ids of those that only need the new version."""
+    """Lock the index. Return the nodes to write, and the ids of nodes that only need the new version."""
     rows = await work.rows("lock_known", {"copy": index_name, "ids": [str(node.id) for node in nodes]})
     if not rows:
         raise server.IndexMissing("Neo4j")
@@ -316,7 +328,7 @@ async def _write_edges(
             group = (edge.kind, edge.label, edge.incoming, pending.is_new)
             groups[group].append((str(pending.node.id), edge))
     for (kind, label, is_incoming, is_new), owned in groups.items():
-        # Sent as columns, because sending is half of the cost.
+        # Nodes are sent as columns, because sending is half of the cost.
         columns = {
             "ids": [owner for owner, _ in owned],
             "targets": [str(edge.target_id) for _, edge in owned],
@@ -351,7 +363,7 @@ async def _by_kind(
 
 
 async def _delete_stubs(work: "Transaction", index_name: str, edges: "Sequence[Row]") -> None:
-    """Delete the stubs at the ends of these deleted edges, unless another edge leads to them."""
+    """Delete the stubs at the ends of these deleted edges, unless another edge leads to the stub."""
     stubs = sorted({row["stub"] for row in edges if row["stub"] is not None})
     if stubs:
         await work.rows("delete_stubs", {"copy": index_name, "ids": stubs})

@@ -1,4 +1,4 @@
-"""Wraps the Neo4j driver: runs named queries in transactions, and translates every error of the driver.
+"""Wraps the Neo4j driver. It runs named queries in transactions, and translates every error of the driver.
 
 The queries are in `cypher/neo4j.cypher`. Error messages quote no text of the server, which may contain an address or a
 property. The extra must be installed.
@@ -40,9 +40,9 @@ Row = dict[str, Any]
 
 _SEE = "see whether Neo4j runs where ROOMLORE_NEO4J_URL says"
 _REBUILD = rebuild_hint("Neo4j")
-#: Attempts of a transaction if another writer interferes; other failures are retried by the driver itself.
+#: Attempts of a transaction if another writer interferes. The driver itself retries other failures.
 _MAX_ATTEMPTS = 5
-#: Seconds for which the driver retries while a server restarts; its pauses add about as much again.
+#: The number of seconds for which the driver retries while a server restarts. Its pauses add about as much again.
 _RETRY_SECONDS = 5.0
 _QUERY_HEADER = lazy_pattern(r"^// name: (\w+)$", re.MULTILINE)
 
@@ -84,7 +84,7 @@ class Transaction:
 
 
 class Neo4jConnection:
-    """A connection to one database; it is opened on first use."""
+    """A connection to one database. It is opened on first use."""
 
     def __init__(self, url: str, *, user: str, password: str, database: str | None, seconds: float) -> None:
         self._url = url
@@ -121,7 +121,7 @@ class Neo4jConnection:
                 try:
                     return await run()
                 except ConstraintError:
-                    # Two writers created the same node at once; now it exists.
+                    # Two writers created the same node at the same time. Now it exists.
                     await asyncio.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311  spreads writers, no secret
             return await run()
 
@@ -184,7 +184,7 @@ class Neo4jConnection:
         return cast("AsyncSession", cast("Any", self._opened).session(database=self._database))
 
     async def _with_timeout(self, run: Callable[[], Awaitable[Result]]) -> Result:
-        """Return a result; translate every error of the driver."""
+        """Return a result. Translate every error of the driver."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await run()

@@ -1,7 +1,7 @@
-"""The questions that an index in Neo4j answers: ids only, without text.
+"""The questions that an index in Neo4j answers. Answers are ids, without text.
 
 Each query contains the viewer's visibility filter. If data about a message, a memory or one of its sources is missing,
-only operators get it.
+only operators get the message or memory.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ class Neo4jQueries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neo4jGraphView:
-    """A `Graph` in an index, for one viewer; its methods raise `BackendUnavailable`."""
+    """A `Graph` in an index, for one viewer. Its methods raise `BackendUnavailable`."""
 
     wire: "Neo4jConnection"
     index_name: str
@@ -103,5 +103,5 @@ def _visibility_parameters(sight: VisibilityFilter) -> dict[str, Any]:
 
 
 def _to_timestamp(moment: datetime | None) -> str | None:
-    """Return a time in the format that indexes store, which sorts by time."""
+    """Return a time in the format in which indexes store times. Texts in this format sort by time."""
     return None if moment is None else moment.astimezone(UTC).isoformat(timespec="microseconds")

@@ -37,7 +37,7 @@ PREFIX = "roomlore_"
 BATCH = 256
 #: Approximate bytes per request; servers accept 32 MiB by default.
 BATCH_BYTES = 8 * 1024 * 1024
-#: Two requests at once: the next one is serialised while the server works.
+#: Two requests run at the same time: the next request is serialised while the server works on the first.
 _CONCURRENCY = 2
 _IDS_PER_DELETE = 1000
 _PAGE = 1000
@@ -53,7 +53,7 @@ def open_qdrant(url: str, *, key: str | None = None, seconds: float = 30.0) -> "
 
     Args:
         url: For example http://host:6333; 6333 is also the default port.
-        key: The API key, if the server wants one.
+        key: The API key, if the server requires one.
         seconds: Timeout of one request.
 
     Raises:
@@ -72,7 +72,7 @@ def open_qdrant(url: str, *, key: str | None = None, seconds: float = 30.0) -> "
 
 
 class QdrantProjection:
-    """A `Projection` of points and a `PointIndex` in a Qdrant server; every call may raise `BackendUnavailable`."""
+    """A `Projection` of points and a `PointIndex` in a Qdrant server. Every call may raise `BackendUnavailable`."""
 
     def __init__(self, wire: "QdrantConnection") -> None:
         self._wire = wire
@@ -113,7 +113,7 @@ class QdrantProjection:
                 raise
 
     async def put(self, index_name: str, subjects: Sequence[Point]) -> None:
-        """Write points; a newer version on the server is not replaced.
+        """Write points. A newer version on the server is not replaced.
 
         Raises:
             BackendUnavailable: the server failed; some points may have been written.
@@ -130,7 +130,7 @@ class QdrantProjection:
     async def _write_all(self, name: str, pending: Iterator[Sequence[Point]]) -> list[UUID]:
         """Write batches, several at a time, and return the ids of refused points.
 
-        After a failure no further batch is sent.
+        After a failure, no further batch is sent.
         """
         refused: list[UUID] = []
 
@@ -160,12 +160,15 @@ class QdrantProjection:
         return []
 
     async def drop(self, index_name: str, ids: Sequence[UUID]) -> None:
-        """Remove points; unknown ids are ignored. After a failure some may have been removed."""
+        """Remove points. Unknown ids are ignored. After a failure, some points may have been removed."""
         for some in chunks(ids, _IDS_PER_DELETE):
             await self._wire.delete(PREFIX + index_name, some)
 
     async def invalidate(self, index_name: str, ids: Sequence[UUID]) -> None:
-        """Mark points as invalid, so that any version may replace them; they are not removed."""
+        """Mark points as invalid, so that any version may replace them.
+
+        The points are not removed.
+        """
         for some in chunks(ids, BATCH):
             await self._wire.invalidate(PREFIX + index_name, some)
 

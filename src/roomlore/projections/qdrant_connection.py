@@ -1,4 +1,4 @@
-"""Wraps the Qdrant client: takes points, returns candidates, and translates every error of the client.
+"""Wraps the Qdrant client. It takes points, returns candidates, and translates every error of the client.
 
 Error messages quote no text of the server, which may contain a key, an address or a point. The extra must be installed.
 """
@@ -27,12 +27,13 @@ from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.projections import Candidate, Point, QueryFilter, StoredDigest, VisibilityFilter
 from roomlore.projections.server import IndexMissing, RequestRefused, rebuild_hint, wrong_index
 
-#: Values of `audience_kind` of a point. `room`: everybody who may read its room; `named`: the addressees in `audience`.
+#: Values of `audience_kind` of a point. `room`: everybody who may read its room. `named`: the addressees in `audience`.
 ROOM, NAMED = "room", "named"
 _IMPOSSIBLE = FieldCondition(key="audience_kind", match=MatchValue(value="nobody"))
 #: A contradiction, which matches no point.
 MATCH_NOTHING = Filter(must=[_IMPOSSIBLE], must_not=[_IMPOSSIBLE])
-#: The graph search continues through points that the filter hides; otherwise it finds too little with a narrow filter.
+#: With this setting, the graph search continues through points that the filter hides. Otherwise it finds too little
+#: with a narrow filter.
 SEARCH_PARAMS = models.SearchParams(acorn=models.AcornSearchParams(enable=True, max_selectivity=1.0))
 
 
@@ -55,7 +56,8 @@ def visible_filter(sight: VisibilityFilter, query_filter: QueryFilter) -> Filter
 def _visibility(sight: VisibilityFilter) -> Filter:
     """Return a filter for the visible points.
 
-    These were sent to a room while the viewer was in it, sent to the viewer, or written by the viewer.
+    A point is visible if its message was sent to a room while the viewer was in it, if it was sent to the viewer, or if
+    the viewer wrote it.
     """
     ways: list[Condition] = []
     if sight.open_room_ids or sight.stays:
@@ -71,7 +73,7 @@ def _visibility(sight: VisibilityFilter) -> Filter:
 
 
 def _membership_conditions(sight: VisibilityFilter) -> list[Condition]:
-    """Return conditions for the viewer's rooms and periods; rooms with the same period share a condition."""
+    """Return conditions for the viewer's rooms and periods. Rooms with the same period share a condition."""
     ways: list[Condition] = [_one_of("room_id", sight.open_room_ids)] if sight.open_room_ids else []
     rooms: dict[tuple[datetime | None, datetime | None], list[RoomId]] = defaultdict(list)
     for stay in sight.stays:
@@ -85,7 +87,7 @@ def _membership_conditions(sight: VisibilityFilter) -> list[Condition]:
 
 
 def _one_of(key: str, values: Iterable[UUID | str]) -> Condition:
-    """Return the condition that a field has one of these values; it matches nothing if there are none."""
+    """Return the condition that a field has one of these values. If there are no values, it matches nothing."""
     wanted = [str(value) for value in dict.fromkeys(values)]
     return FieldCondition(key=key, match=MatchAny(any=wanted)) if wanted else MATCH_NOTHING
 
@@ -102,7 +104,7 @@ def _sent_between(since: datetime | None, until: datetime | None) -> FieldCondit
 Response = TypeVar("Response")
 
 DENSE, LEXICAL = "dense", "words"
-#: Every field that a filter names. Without an index a server may refuse the filter or read every point.
+#: Every field that a filter names. Without an index for the field, a server may refuse the filter or read every point.
 INDEXES: Mapping[str, models.PayloadSchemaType] = {
     "room_id": models.PayloadSchemaType.KEYWORD,
     "kind": models.PayloadSchemaType.KEYWORD,
@@ -116,7 +118,8 @@ INDEXES: Mapping[str, models.PayloadSchemaType] = {
     "audience_kind": models.PayloadSchemaType.KEYWORD,
     "version": models.PayloadSchemaType.INTEGER,
 }
-#: Versions before this one silently ignore the condition of a write, so older subjects could replace newer ones.
+#: Versions before this one silently ignore the condition of a write. With them, older subjects could replace newer
+#: ones.
 MIN_VERSION = (1, 16)
 #: Usual BM25 parameters: saturation of a term's count, and weight of the message length.
 K1, B = 1.2, 0.75
@@ -150,9 +153,9 @@ class QdrantConnection:
         self._seconds = seconds
         self._client = AsyncQdrantClient(
             url=url,
-            # `api_key` would warn about plain HTTP, which `open_qdrant` has checked already.
+            # The client would warn about plain HTTP because of `api_key`. `open_qdrant` has already checked this.
             headers=None if key is None else {"api-key": key},
-            # The client takes whole seconds only; our own timeout is reached first.
+            # The client takes only whole seconds. Our own timeout is reached first.
             timeout=math.ceil(seconds) + 1,
             check_compatibility=False,
             trust_env=False,
@@ -222,7 +225,7 @@ class QdrantConnection:
         await self._answer(self._client.delete_collection(name))
 
     async def upsert(self, name: str, points: Sequence[Point]) -> None:
-        """Write points; a version on the server that is as new or newer is not replaced."""
+        """Write points. If the version on the server is as new or newer, it is not replaced."""
         writing = self._client.batch_update_points(
             name, update_operations=_write_operations(points), wait=True
         )
@@ -236,7 +239,7 @@ class QdrantConnection:
     async def invalidate(self, name: str, ids: Sequence[UUID]) -> None:
         """Mark points as invalid, so that any version may replace them.
 
-        They are selected by a filter, because a request by id fails for unknown ids.
+        The points are selected by a filter, because a request by id fails for unknown ids.
         """
         named = models.Filter(must=[models.HasIdCondition(has_id=[str(key) for key in ids])])
         setting = self._client.set_payload(name, {"version": -1}, points=named, wait=True)
@@ -276,7 +279,7 @@ class QdrantConnection:
         query_filter: QueryFilter,
         limit: int,
     ) -> list[Candidate]:
-        """Return the points that match the lexemes best; the server weighs them by rarity."""
+        """Return the points that match the lexemes best. The server weighs the lexemes by rarity."""
         indices = sorted({lexeme_dimension(lexeme) for lexeme in lexemes})
         query = models.SparseVector(indices=indices, values=[1.0] * len(indices))
         within = visible_filter(sight, query_filter)
@@ -365,7 +368,7 @@ def _refusal(status: int) -> BackendUnavailable:
 
 
 def _write_operations(points: Sequence[Point]) -> list[models.UpsertOperation]:
-    """Return one operation per version, because the condition of a write holds for a whole operation."""
+    """Return one operation for each version, because the condition of a write holds for a whole operation."""
     of_version: dict[int, list[models.PointStruct]] = defaultdict(list)
     for point in points:
         of_version[point.version].append(_to_point_struct(point))
@@ -392,7 +395,7 @@ def _to_point_struct(point: Point) -> models.PointStruct:
 
 
 def payload_of(point: Point) -> dict[str, Any]:
-    """Return the data that is stored with a point in addition to its vectors. It contains no text of the message."""
+    """Return the data that is stored with a point besides its vectors. The data contains no text of the message."""
     payload: dict[str, Any] = {
         "room_id": str(point.room_id),
         "kind": point.kind,
@@ -417,7 +420,7 @@ def payload_of(point: Point) -> dict[str, Any]:
 
 
 def lexeme_weights(lexemes: Mapping[str, int]) -> dict[int, float]:
-    """Return the BM25 weight of each lexeme by its dimension, without the rarity."""
+    """Return the BM25 weight of each lexeme by its dimension. The weight does not include the rarity."""
     length = sum(lexemes.values())
     penalty = K1 * (1 - B + B * length / AVERAGE_LEXEMES)
     weights: dict[int, float] = defaultdict(float)
@@ -431,7 +434,7 @@ def lexeme_weights(lexemes: Mapping[str, int]) -> dict[int, float]:
 def lexeme_dimension(lexeme: str) -> int:
     """Return the dimension of a lexeme.
 
-    It is the same on every machine; two lexemes share one with a chance of 1 in 4 billion.
+    The dimension is the same on every machine. Two lexemes share a dimension with a chance of 1 in 4 billion.
     """
     return int.from_bytes(blake2b(lexeme.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")
 

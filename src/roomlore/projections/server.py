@@ -84,7 +84,7 @@ def newest_versions(subjects: Iterable[Subject]) -> list[Subject]:
 def batches(
     items: Iterable[Item], size_of: Callable[[Item], int], *, max_items: int, max_size: int
 ) -> Iterator[list[Item]]:
-    """Yield the items in batches; an item larger than `max_size` is a batch of its own."""
+    """Yield the items in batches. An item larger than `max_size` is a batch of its own."""
     batch: list[Item] = []
     size = 0
     for item in items:

@@ -8,25 +8,26 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.search.ranking import BASE_SIMILARITY, BASE_TEXTS, ScoredMessage
 from roomlore.search.records import MatchReason
 
-#: Lowest confidence of an answer, by the evidence compared: token vectors, vectors, or words only. The values suit any
-#: embedding model; docs/decisions/answer-thresholds.md says how they were measured.
+#: The lowest confidence of an answer, by the evidence that was compared: token vectors, vectors, or words only. The
+#: values suit any embedding model; docs/decisions/answer-thresholds.md says how they were measured.
 TOKEN_THRESHOLD, VECTOR_THRESHOLD, WORD_THRESHOLD = 0.41, 0.33, 0.27
-#: Confidence is computed from at most this many of the best messages, whatever the limit of results.
+#: Confidence is computed from at most this many of the best messages, whatever the limit of results is.
 CANDIDATES_READ = 50
-#: Weight of the best single message's relevance, and the factor by which confidence may exceed that relevance: many
+#: The weight of the best single message's relevance, and the factor by which confidence may exceed this relevance. Many
 #: slightly similar messages are no answer.
 BEST_MESSAGE_WEIGHT, MOST_CARRIED = 2.0, 1.2
-#: Weight of the margin by which the closest text is closer than usual. In a room about everything, every text is close.
+#: The weight of the margin by which the closest text is closer than texts usually are. In a room about everything,
+#: every text is close.
 OUTLIER_WEIGHT = 4.0
-#: Weight of the name margin (`_name_margin`), and its limit in both directions, so that a name never outweighs the
-#: content.
+#: The weight of the name margin (`_name_margin`), and its limit in both directions. Because of the limit, a name never
+#: outweighs the content.
 NAMED, MAX_NAME_DIFFERENCE = 6.0, 0.1
 #: The weighted sum of all evidence is divided by this to give a confidence of 0..1.
 MAX_EVIDENCE = 8.0
-#: A word that may be a name; shorter words rarely are.
+#: The minimum length of a word that may be a name. Shorter words rarely are names.
 NAME = lazy_pattern(r"\w{3,}")
 WORD = lazy_pattern(r"\w+")
-#: Common words of questions that are not taken for names. "Will" and "May" are left out of this list, because they are
+#: Common words of questions that are not taken for names. "Will" and "May" are missing in this list, because they are
 #: common names.
 NOT_NAMES = frozenset(
     WORD.findall(
@@ -44,7 +45,7 @@ NOT_NAMES = frozenset(
 class Confidence:
     """The confidence of a search, and the threshold that applies to its evidence."""
 
-    #: 0..1; None if the search has no results.
+    #: The confidence, 0..1; None if the search has no results.
     value: float | None
     threshold: float
 
@@ -52,7 +53,7 @@ class Confidence:
 def relevance(why: MatchReason) -> float:
     """Return the mean of similarity and coverage, 0..1.
 
-    Unlike the score, it does not depend on the other candidates.
+    Unlike the score, the relevance does not depend on the other candidates.
     """
     similarity = max(why.similarity or 0.0, 0.0)
     return (similarity + (why.coverage or 0.0)) / 2
@@ -93,10 +94,10 @@ def confidence(
 
 
 def _outlier_margin(rerank_score: Collection[float]) -> float:
-    """Return how much closer the closest text is than usual.
+    """Return how much closer the closest text is than texts usually are.
 
-    Without an answer the margin is small: all texts are about as close. Speaker verification normalises scores by a
-    cohort in the same way (Auckenthaler et al. 2000).
+    If there is no answer, the margin is small, because all texts are about equally close. Speaker verification
+    normalises scores by a cohort in the same way (Auckenthaler et al. 2000).
     """
     usual = (sum(rerank_score) + BASE_TEXTS * BASE_SIMILARITY) / (len(rerank_score) + BASE_TEXTS)
     return max(rerank_score) - usual
@@ -105,9 +106,9 @@ def _outlier_margin(rerank_score: Collection[float]) -> float:
 def _name_margin(
     question: str, scored: Sequence[ScoredMessage], rerank_score: Mapping[MessageId, float]
 ) -> float:
-    """Return how much higher the best rerank score of people named in the question is than that of others.
+    """Return how much higher the best rerank score of the people named in the question is than that of other people.
 
-    0 if the named people, or the others, wrote no compared text.
+    Return 0 if the named people, or the other people, wrote no compared text.
     """
     words = set(WORD.findall(question.casefold())) - NOT_NAMES
     named: list[float] = []

@@ -1,8 +1,8 @@
 """Answers a question from the first stage that has good enough evidence.
 
-The stages are: the room in which the question is asked, memories, the whole history, and log files if there are any.
-Each stage records a trace with its candidates, its best evidence and its threshold. "Not known" is a possible answer. A
-memory answers only if no message fits better and answers.
+The stages are, in this order: the room in which the question is asked, memories, the whole history, and log files if
+log files are configured. Each stage records a trace with its candidates, its best evidence and its threshold. "Not
+known" is a possible answer. A memory answers only if no message that could answer fits better.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,17 +19,17 @@ from roomlore.search.message_search import SearchQuery, search_messages
 from roomlore.search.quotes import Quote, quoted_text, select_quotes
 from roomlore.search.records import Answer, LogMatch, MatchedMemory, StageName, StageOutcome, StageTrace
 
-#: Lowest relevance of a memory, by words and similarity, and by words alone. For messages the search states the
+#: The lowest relevance of a memory, by words and similarity, and by words alone. For messages, the search states the
 #: threshold.
 MEMORY_THRESHOLD = 0.42
 MEMORY_WORD_THRESHOLD = 0.19
-#: Lowest relevance of a log line, which is half of its coverage. It is higher than for memories, because nothing
+#: The lowest relevance of a log line, which is half of its coverage. It is higher than for memories, because nothing
 #: distinguishes what people say in a log from what programs write.
 LOG_THRESHOLD = 0.3
 MAX_CITATIONS = 3
-#: A citation has at least this share of the relevance of the best one.
+#: A citation has at least this share of the best citation's relevance.
 CITATION_RATIO = 0.6
-#: Threads read per stage.
+#: The number of threads that are read for each stage.
 THREADS_READ = 10
 UNKNOWN_ANSWER = "I don't have this information."
 FILTERED_NOTE = "not searched: the question is about an author, a conversation or a time"
@@ -52,7 +52,7 @@ class FallbackResult:
         return self.stage != "none"
 
     def answer(self) -> Answer:
-        """Return the answer as quotations, or why it is not known."""
+        """Return the answer as quotations, or the reason why it is not known."""
         text = quoted_text(self.quotes, memories=self.memories, lines=self.lines)
         if not self.is_answered:
             is_empty = all(step.outcome == "empty" for step in self.trace)
@@ -89,7 +89,8 @@ class _MessageStage:
 
     def added_to(self, result: FallbackResult, stage: StageName) -> FallbackResult:
         """Return the result with the trace of this stage added, and with its quotes if the stage answers."""
-        # A search whose results have nothing to quote (for example, only questions without answers) is no evidence.
+        # If the results of a search have nothing to quote (for example, only questions without answers), they are no
+        # evidence.
         best = None if not self.candidates else self.confidence if self.cited else 0.0
         outcome = "answered" if self.is_answered else "below_threshold" if self.candidates else "empty"
         step = StageTrace(
@@ -140,7 +141,7 @@ def _add_memories(
 ) -> FallbackResult:
     """Return the result with its answer from the memories or from the history.
 
-    The history answers if it has quotes and either fits better than the memories or no memory answers.
+    The history answers if it has quotes, and if it either fits better than the memories or no memory answers.
     """
     cited = [match for match in found if match.strength >= threshold][:MAX_CITATIONS]
     by_messages = max((quote.relevance for quote in history.cited), default=0.0)
@@ -156,7 +157,7 @@ def _add_memories(
 
 
 def add_log_stage(result: FallbackResult, found: LogFindings) -> FallbackResult:
-    """Return a result that no earlier stage answers, with the stage of log files added."""
+    """Return a result with the stage of log files added. No earlier stage answers the question."""
     cited = [line for line in found.lines if line.strength >= LOG_THRESHOLD][:MAX_CITATIONS]
     step = StageTrace(
         stage="logs",

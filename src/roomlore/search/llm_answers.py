@@ -1,9 +1,9 @@
 """Prompts a language model with the evidence for an answer, and validates its reply.
 
-Evidence and reply are untrusted text. The prompt has one line per source, between two marks and behind labels that no
-source can contain. The reply must consist of sentences with citations. The whole reply is rejected if one sentence
-cites nothing or an unknown label, has a number that its sources lack, shares no word with its sources, or is really
-several sentences.
+Evidence and reply are untrusted text. The prompt has one line per source, between two marks. Each line begins with a
+label that no source can contain. The reply must consist of sentences with citations. The whole reply is rejected if one
+sentence cites nothing or an unknown label, has a number that its sources lack, shares no word with its sources, or is
+really several sentences.
 """
 
 import re
@@ -19,7 +19,7 @@ from roomlore.domain.rendering import safe_text
 from roomlore.search.fallback_chain import FallbackResult
 from roomlore.search.quotes import memory_line, message_line
 
-#: Characters of evidence in a prompt; about what fits into the smallest language models.
+#: The maximum number of characters of evidence in a prompt. About so much fits into the smallest language models.
 LONGEST_MATERIAL = 10_000
 LONGEST_LINE = 1_000
 LONGEST_QUESTION = 1_000
@@ -56,9 +56,9 @@ ANSWER_SCHEMA: Mapping[str, Any] = {
 
 #: Markup, links and addresses: anything that a renderer or a shell might interpret.
 _MARKUP = lazy_pattern(r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE)
-#: The end of a sentence with more text after it. Decimals, times and file names have no such end: they continue without
-#: a space or in lower case. An abbreviation counts as an end, because otherwise too many sentences would share one
-#: citation.
+#: The end of a sentence with more text after it. After decimals, times and file names, the text continues without a
+#: space or in lower case, so they have no such end. An abbreviation counts as an end, because otherwise too many
+#: sentences would share one citation.
 _MORE_FOLLOWS = lazy_pattern(
     r"[.!?…؟۔।॥]\W{0,99}\s\S|[!?…؟۔।॥‼⁇⁈⁉。｡．！？]\W{0,99}\w|[^\WA-Z_]\.\W{0,99}[A-ZÀ-ÞΑ-ΩА-Я]"  # noqa: RUF001
 )
@@ -83,7 +83,7 @@ class AnswerPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CitedAnswer:
-    """A valid answer of a language model; after each sentence come the labels that it cites."""
+    """A valid answer of a language model. After each sentence come the labels that it cites."""
 
     text: str
     citations: Mapping[str, UUID]
@@ -91,7 +91,7 @@ class CitedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedAnswer:
-    """The reason why an answer is rejected, in one phrase that quotes nobody."""
+    """The reason why an answer is rejected, as one phrase that quotes nobody."""
 
     reason: str
 
@@ -134,7 +134,7 @@ def build_prompt(result: FallbackResult) -> AnswerPrompt:
 
 
 def validate_answer(answer: str, prompt: AnswerPrompt, *, question: str) -> CitedAnswer | RejectedAnswer:
-    """Return the answer, or why it is rejected. The answer may repeat numbers of the question."""
+    """Return the answer, or the reason why it is rejected. The answer may repeat numbers of the question."""
     begin, end = answer.find("{"), answer.rfind("}")
     if begin < 0 or len(answer) > _LONGEST_ANSWER:
         return RejectedAnswer(reason="it is not the JSON that was asked for")
@@ -158,7 +158,7 @@ def validate_answer(answer: str, prompt: AnswerPrompt, *, question: str) -> Cite
 
 
 def _problem_in(text: str, labels: Sequence[str], prompt: AnswerPrompt, question: str) -> str:
-    """Return what is wrong with a sentence; empty if nothing is."""
+    """Return what is wrong with a sentence; empty if nothing is wrong."""
     if not labels:
         return "a sentence cites nothing"
     if any(label not in prompt.lines for label in labels):
@@ -184,9 +184,10 @@ def _is_plain(text: str) -> bool:
 
 
 def _is_supported(text: str, cited: Sequence[str], question: str) -> bool:
-    """Return whether a sentence shares a word with its sources, and takes all numbers from its sources or the question.
+    """Return whether the sources of a sentence support it.
 
-    The author's name is not such a word: it would support any claim about that person.
+    The sentence must share a word with its sources, and all its numbers must come from the sources or the question. The
+    author's name does not count as such a word, because it would support any claim about the author.
     """
     numbers = {number for source in (*cited, question) for number in _NUMBER.findall(source)}
     words = {word.casefold() for line in cited for word in _WORD.findall(_HEAD.sub("", line, count=1))}

@@ -1,7 +1,7 @@
 """Parses one line of a log file: who wrote what, where and when.
 
-Roomlore's own JSON lines have fixed field names. Other formats are read by the usual names of such fields. What a line
-does not state stays empty; nothing is guessed from the text.
+Roomlore's own JSON lines have fixed field names. Other formats are read by the usual names of such fields. If a line
+does not state something, it stays empty. Nothing is guessed from the text.
 """
 
 import json
@@ -15,12 +15,12 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.importers.fields import MalformedRecord, parse_iso_time, unix_time
 
 SCHEMA = "roomlore.message/1"
-#: Fields of Roomlore's format; only the first line of a file has to name the format.
+#: Fields of Roomlore's format. Only the first line of a file has to name the format.
 _OWN_FORMAT_FIELDS = frozenset({"id", "room", "author", "text", "sent_at"})
 _TEXTS = ("text", "body", "content", "message", "msg")
 #: Objects that may hold the message in logs of agent sessions.
 _WRAPPER_FIELDS = ("payload", "item")
-#: Types of blocks in a language model's message that hold its text, a paragraph each. Blocks of other types are
+#: Types of blocks in a language model's message that contain its text, one paragraph each. Blocks of other types are
 #: ignored.
 _BLOCKS = frozenset({"text", "input_text", "output_text"})
 _UNSPOKEN_BLOCKS = frozenset(
@@ -32,7 +32,7 @@ _INNER_AUTHORS = ("author", "user", "sender", "from", "username", "nick")
 _AUTHORS = ("author", "user", "sender", "from", "username", "nick", "name", "display_name")
 _AUTHOR_IDS = ("author_id", "user_id", "sender_id", "from_id", "account_id")
 _ROOMS = ("room", "channel", "room_id", "channel_id", "room_name", "channel_name", "chat", "chat_id")
-#: Placeholder for a room that is stated in an unknown form; no file is mapped to it.
+#: The placeholder for a room that is stated in an unknown form. No file is mapped to it.
 _SOME_ROOM = "?"
 _TIMES = ("sent_at", "timestamp", "time", "ts", "date", "datetime", "created_at", "@timestamp")
 _IDS = ("id", "message_id", "external_id", "msg_id", "ts", "client_msg_id", "event_id", "uuid")
@@ -41,7 +41,7 @@ _KINDS = ("kind", "type", "subtype")
 _ADDRESSEES = ("to", "recipients", "recipient")
 _SECONDS = lazy_pattern(r"\d+(\.\d+)?")
 _MENTION = lazy_pattern(r"<@[!&]?([^>\s]{1,255})>|(?<!\w)@([\w.-]{1,255})")
-#: Timestamps below this are in seconds, others in milliseconds.
+#: Timestamps below this are in seconds, other timestamps in milliseconds.
 _SECONDS_BELOW = 100_000_000_000
 
 
@@ -51,7 +51,7 @@ class LogRecord:
 
     text: str
     author_name: str = ""
-    #: Possible ids or names of the author; the first one is an id if `is_exact`.
+    #: Possible ids or names of the author. The first one is an id if `is_exact`.
     accounts: Sequence[str] = ()
     persona: str = ""
     #: Ids or names of mentioned participants.
@@ -61,11 +61,11 @@ class LogRecord:
     room: str = ""
     #: Possible ids of the message on its platform.
     ids: Sequence[str] = ()
-    #: Whether the line is in Roomlore's format: room and author then have the names under which they are stored.
+    #: Whether the line is in Roomlore's format. Room and author then have the names under which they are stored.
     is_own_format: bool = False
-    #: Whether the line says that the message was deleted; the message itself may be in an earlier line.
+    #: Whether the line says that the message was deleted. The message itself may be in an earlier line.
     is_deleted: bool = False
-    #: Whether the message is an ordinary message to everybody: no other kind, no addressees.
+    #: Whether the message is an ordinary message to everybody: it has no other kind and no addressees.
     is_for_all: bool = True
 
     @property
@@ -82,9 +82,10 @@ class LogRecord:
                     yield platform, account, self.persona
 
     def possible_rooms(self, mapped: RoomName | None) -> list[RoomName]:
-        """Return the rooms that the message may belong to: the room of the file, and the room that the line states.
+        """Return the rooms that the message may belong to.
 
-        What the line does not state of its room is taken from the room mapped to the file.
+        These are the room mapped to the file, and the room that the line states. If the line leaves out a part of its
+        room, this part is taken from the room mapped to the file.
         """
         if mapped is None:
             return [(self.platform, self.room)] if self.platform and self.room else []
@@ -134,7 +135,10 @@ def parse_record(fields: Mapping[str, Any]) -> LogRecord | None:
 
 
 def _text(fields: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return the text, and the inner object that holds it; that object is empty if the line itself holds the text."""
+    """Return the text, and the inner object that contains it.
+
+    The inner object is empty if the line itself contains the text.
+    """
     for key in (*_TEXTS, *_WRAPPER_FIELDS):
         value = fields.get(key)
         words = "" if key in _WRAPPER_FIELDS else _text_of_blocks(value)
@@ -152,7 +156,10 @@ def _text(fields: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _text_of_blocks(value: object) -> str:
-    """Return the text of a value: the value itself, or the text blocks of a list without reasoning and tool calls."""
+    """Return the text of a value.
+
+    This is the value itself, or the text blocks of a list without reasoning and tool calls.
+    """
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -162,7 +169,7 @@ def _text_of_blocks(value: object) -> str:
         is_block = _string_field(piece, "type") in _BLOCKS
         words = piece if isinstance(piece, str) else _string_field(piece, "text")
         if words and _string_field(piece, "type") not in _UNSPOKEN_BLOCKS:
-            # Blocks are paragraphs; other pieces are parts of one text.
+            # Blocks are paragraphs. Other pieces are parts of one text.
             parts += ["\n", words] if is_block and parts else [words]
     return "".join(parts)
 
@@ -172,8 +179,8 @@ def _ids(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_public(fields: Mapping[str, Any], role: str) -> bool:
-    """Return whether this is an ordinary message to everybody: no other kind, no addressees."""
-    # A tuple rather than a set, because the value of a field may not be hashable.
+    """Return whether this is an ordinary message to everybody: it has no other kind and no addressees."""
+    # This is a tuple and not a set, because the value of a field may not be hashable.
     ordinary = ("message", role) if role in _CHAT_ROLES else ("message",)
     is_ordinary = all(_is_empty(fields.get(key)) or fields[key] in ordinary for key in _KINDS)
     return is_ordinary and all(_is_empty(fields.get(key)) for key in _ADDRESSEES) and "audience" not in fields

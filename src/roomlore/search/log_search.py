@@ -1,8 +1,8 @@
 """Searches log files that were not imported, line by line: the last stage of the fallback chain.
 
-Operators see every line. Others see lines of files that are mapped to a room, if they could read that room at the time
-of the line. Left out are messages that are already stored, and lines that an erasure, a retention period or a privacy
-request may have removed. A line that does not say enough to decide this is left out too.
+Operators see every line. Other viewers see lines of files that are mapped to a room, if they could read the room at the
+time of the line. Messages that are already stored are left out. So are lines that an erasure, a retention period or a
+privacy request may have removed. If a line does not say enough to decide this, it is left out, too.
 
 The caller runs `scan_logs`, which reads the files; `best_candidates`; `drop_excluded`, which asks the database; and
 `to_findings`.
@@ -40,17 +40,17 @@ from roomlore.search.records import LogMatch, MatchReason
 from roomlore.text.recognisers import STOP_WORDS, ends_in_question_mark
 
 SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-#: Bytes; longer lines are left out.
+#: The maximum length in bytes. Longer lines are left out.
 LONGEST_LINE = 2**20
 MOST_BYTES = 200_000_000
 MOST_SECONDS = 5.0
 #: The maximum number of words of a question that are searched for.
 MOST_WORDS = 32
-#: Candidates kept while reading; if there are more, the worse half is dropped.
+#: The number of candidates that are kept while reading. If there are more, the worse half is dropped.
 MAX_KEPT = 2_000
-#: Lines checked in the database at once.
+#: The number of lines that are checked in the database at once.
 CHECK_BATCH = 200
-#: The maximum number of lines that are shown; once there are so many, no more lines are checked.
+#: The maximum number of lines that are shown. When there are so many, no more lines are checked.
 MAX_MATCHES = 100
 #: The maximum number of characters of a line that are shown.
 LONGEST_TEXT = 2_000
@@ -69,7 +69,7 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 
 @dataclass(slots=True, kw_only=True)
 class ReadBudget:
-    """The bytes that may still be read, and the time when reading must end."""
+    """The bytes that may still be read, and the time by which reading must end."""
 
     bytes_left: int
     #: When to stop reading, as a time of `clock`.
@@ -99,12 +99,12 @@ class FileLine:
     #: The name of the folder, and the path of the file in it.
     file: str
     number: int
-    #: The bytes of the line; None if the line is too long, or if the file could not be read further.
+    #: The bytes of the line; None if the line is too long, or if the rest of the file could not be read.
     data: bytes | None
 
 
 def folder_label(folder: Path) -> str:
-    """Return the folder's name, which begins the names of its files and does not reveal where the folder is."""
+    """Return the folder's name. It begins the names of its files and does not reveal where the folder is."""
     return _printable(folder.name or folder.resolve().name or ".")
 
 
@@ -121,7 +121,8 @@ def read_lines(
         folders: Read one after another.
         budget: Limits of bytes and time.
         wanted: Receives a file's name; returns whether to open the file.
-        unreadable: Called with each unopenable file or folder and the reason: `logs: No such file or directory`.
+        unreadable: Called with each file or folder that cannot be opened, and the reason: `logs: No such file or
+            directory`.
     """
     for folder in folders:
         for file, descriptor in _open_log_files(folder, wanted, unreadable):
@@ -139,7 +140,7 @@ def _open_log_files(
     folder_name = folder_label(folder)
 
     def skipped(error: OSError) -> None:
-        # The error only has the last part of the path.
+        # The error contains only the last part of the path.
         unreadable(f"{folder_name}/…/{_printable(Path(os.fsdecode(error.filename)).name)}: {error.strerror}")
 
     try:
@@ -175,7 +176,7 @@ def _newest_first(files: Sequence[str], directory: int) -> list[str]:
 
 
 def _open_file(name: str, directory: int, label: str, unreadable: Callable[[str], None]) -> int | None:
-    """Return a descriptor of a regular file; None for anything else, and for a file that cannot be opened."""
+    """Return a descriptor of a regular file; None if it is anything else or cannot be opened."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(name, flags, dir_fd=directory)
@@ -220,7 +221,7 @@ class LogFolders:
     """The folders of log files, and the rooms of the files."""
 
     folders: Sequence[Path]
-    #: Platform and external id of a room, by the file name pattern of its logs. A `*` never matches a slash:
+    #: Platform and external id of a room, by the pattern of file names of its logs. A `*` never matches a slash:
     #: `logs/general-*.jsonl` matches no file in the folder `logs/general-private`.
     rooms: Mapping[str, RoomName] = field(default_factory=dict[str, RoomName])
     most_bytes: int = MOST_BYTES
@@ -232,9 +233,9 @@ class LogFolders:
 
     @property
     def ambiguous_folders(self) -> tuple[Path, Path] | None:
-        """Return two different folders of the same name, whose files would have the same names.
+        """Return two different folders that have the same name; None if there are none.
 
-        Return None if there are none.
+        The files of such folders would have the same names.
         """
         by_name: dict[str, Path] = {}
         for folder in self.folders:
@@ -249,7 +250,7 @@ class LogVisibility:
     """The lines that a viewer may see."""
 
     is_operator: bool
-    #: For viewers who are no operators: the rooms that they may read, each with their membership periods; None for an
+    #: For viewers other than operators: the rooms that they may read, each with their membership periods; None for an
     #: open room.
     rooms: Mapping[RoomName, Sequence[MembershipPeriod] | None] = field(
         default_factory=dict[RoomName, Sequence[MembershipPeriod] | None]
@@ -278,13 +279,13 @@ class LogCandidate:
     record: LogRecord
     file: str
     number: int
-    #: The room that its file is mapped to; None without a mapping.
+    #: The room that the file of the line is mapped to; None without a mapping.
     mapped_room: RoomName | None
     terms: frozenset[str]
 
     @property
     def is_question(self) -> bool:
-        """Whether the line is a question itself, which cannot be an answer."""
+        """Whether the line itself is a question. A question cannot be an answer."""
         return ends_in_question_mark(self.record.text)
 
     @property
@@ -300,7 +301,7 @@ class LogCandidate:
 
 @dataclass(slots=True, kw_only=True)
 class LogScan:
-    """The result of reading the logs for one question; removed messages are not yet left out."""
+    """The result of reading the logs for one question. Removed messages are still included."""
 
     candidates: list[LogCandidate] = field(default_factory=list[LogCandidate])
     #: Whether candidates were dropped because there were too many.
@@ -309,7 +310,7 @@ class LogScan:
     broken_lines: int = 0
     #: Room and id of each message that a log says was deleted.
     deleted: set[tuple[RoomName | None, str]] = field(default_factory=set[tuple[RoomName | None, str]])
-    #: Folders and files that could not be opened, with the reasons.
+    #: Folders and files that could not be opened, each with the reason.
     unreadable: list[str] = field(default_factory=list[str])
     cut_short: str = ""
 
@@ -320,20 +321,23 @@ class LogFindings:
 
     #: Best first.
     lines: Sequence[LogMatch] = ()
-    #: How many visible lines share a word with the question, at most `MAX_MATCHES`.
+    #: How many visible lines share a word with the question. The count ends at `MAX_MATCHES`.
     matched: int = 0
     #: What was not searched, and why; empty if everything was searched.
     note: str = ""
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the words of a text without stop words and endings, each once and in order."""
+    """Return the words of a text without stop words and endings, each word once and in order."""
     words = (word for word in _WORD.findall(text.casefold()) if word not in STOP_WORDS)
     return list(dict.fromkeys(_ENDING.sub("", word) for word in words))
 
 
 def is_applicable(search_filter: SearchFilter) -> bool:
-    """Return whether logs may answer: not if the filter names authors, because authors may have other names in logs."""
+    """Return whether logs may answer.
+
+    They may not if the filter names authors, because authors may have other names in logs.
+    """
     filters = (
         search_filter.author_ids,
         search_filter.author_kinds,
@@ -393,8 +397,8 @@ class _LogReader:
         scan = LogScan()
         if not self.terms:
             return scan
-        # A cheap test before a line is parsed. It works for ASCII words only, because other characters can be escaped
-        # in several ways.
+        # This is a cheap test before a line is parsed. It works only for ASCII words, because other characters can be
+        # escaped in several ways.
         is_ascii = all(term.isascii() for term in self.terms)
         markers = [term.encode() for term in (*self.terms, '"deleted"')] if is_ascii else [b""]
         lines = read_lines(
@@ -417,7 +421,7 @@ class _LogReader:
         fields = parse_json(data)
         record = None if fields is None else parse_record(fields)
         if record is None:
-            # A JSON object without text, such as a tool call, is not broken.
+            # A JSON object without text, such as a tool call, is not a broken line.
             scan.broken_lines += fields is None
             return
         mapped = self.logs.room_of(line.file)
@@ -445,9 +449,10 @@ class _LogReader:
 
 
 def best_candidates(scan: LogScan) -> list[LogCandidate]:
-    """Return the candidates that no log says are deleted: those that share most words first, questions last.
+    """Return the candidates that no log says are deleted.
 
-    Rarity is not used yet, because it would depend on lines that the viewer may not see.
+    Candidates that share more words come first, questions last. Rarity is not used yet, because it would depend on
+    lines that the viewer may not see.
     """
     kept = [
         candidate
@@ -458,7 +463,7 @@ def best_candidates(scan: LogScan) -> list[LogCandidate]:
 
 
 def _matches_pattern(file: str, pattern: str) -> bool:
-    """Return whether a file name matches a pattern, compared part by part so that no `*` matches a slash."""
+    """Return whether a file name matches a pattern. Both are compared part by part, so no `*` matches a slash."""
     parts, patterns = file.split("/"), pattern.split("/")
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
@@ -478,7 +483,7 @@ def _is_object(data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogExclusions:
-    """The candidates that are stored, and the removals in the rooms, accounts and times that they may be of."""
+    """The candidates that are stored, and the removals that may concern candidates, by room, account and time."""
 
     #: Messages that are stored, or were stored once.
     stored: set[MessageName]
@@ -487,11 +492,11 @@ class LogExclusions:
     ranges: Mapping[RoomName, Sequence[ErasedRange]]
     #: Rooms in which a privacy request restricts messages.
     restricted_rooms: set[RoomName]
-    #: Texts that a privacy request restricts, of candidates without a room.
+    #: Texts that a privacy request restricts. This is for candidates without a room.
     restricted_texts: set[str]
     #: Whether any account, room or time range of the org was erased.
     erased: ErasedKinds
-    #: Those rooms of the candidates that were erased.
+    #: The rooms of the candidates that were erased.
     erased_rooms: frozenset[RoomName]
     #: Start of the retention period by room.
     kept_since: Mapping[RoomName, datetime]
@@ -516,7 +521,7 @@ class LogExclusions:
         return self._is_in_erased_range(line, rooms) or self._is_by_erased_account(line)
 
     def _is_in_erased_range(self, line: LogCandidate, rooms: Sequence[RoomName]) -> bool:
-        """Return whether a line may be from an erased time range, or older than the retention period of its room."""
+        """Return whether a line may be from an erased time range, or older than its room's retention period."""
         sent_at = line.record.sent_at
         since = [self.kept_since[room] for room in rooms or self.kept_since if room in self.kept_since]
         ranges = [span for room in rooms for span in self.ranges.get(room, ())]
@@ -552,10 +557,10 @@ async def drop_excluded(
     The checks end after `MAX_MATCHES` lines. The choice of these lines does not depend on excluded lines among them.
 
     Args:
-        conn: Reads for the operator: exclusions apply even if the viewer may not see them.
+        conn: Reads for the operator, because exclusions apply even if the viewer may not see them.
         org_id: The org.
         found: The lines, best first.
-        now: For retention periods.
+        now: The current time, for retention periods.
     """
     kept: list[LogCandidate] = []
     left_out = 0
@@ -640,7 +645,7 @@ def to_findings(
     ranked = sorted(answers, key=lambda line: (-coverage(line), line.file, line.number))
     notes = [f"cut short: {scan.cut_short}"] if scan.cut_short else []
     if is_operator:
-        # Only operators may learn this: a broken line may contain a word of the question.
+        # Only operators may learn this, because a broken line may contain a word of the question.
         if scan.unreadable:
             more = len(scan.unreadable) - MOST_NAMED
             named = [*scan.unreadable[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
@@ -661,7 +666,7 @@ def to_findings(
 def _coverage_by_rarity(
     lines: Sequence[LogCandidate], terms: Sequence[str]
 ) -> Callable[[LogCandidate], float]:
-    """Return a function that maps a line to its share of the question's words, 0..1, weighted by rarity.
+    """Return a function that maps a line to its share of the question's words, 0..1. Rare words weigh more.
 
     The rarity of a word is counted in these lines.
     """

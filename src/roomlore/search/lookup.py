@@ -1,7 +1,7 @@
 """Resolves a name, or the beginning of an id, to a room, participant, message or conversation.
 
 Only what the connection's viewer may see can be found. Each function raises NotFound if there is no match, and BadInput
-if there are several matches. The error lists the id of each match with its name in brackets; names cannot contain
+if there are several matches. The error then lists the id of each match with its name in brackets; names cannot contain
 brackets.
 """
 
@@ -34,16 +34,19 @@ class HasId(Protocol):
 
 Identified = TypeVar("Identified", bound=HasId)
 
-#: A word for a message, or a position in a room; None is the end of the room.
+#: A word for a message, or a position in a room. None means the end of the room.
 PositionLike = str | Position | None
-#: The word for the viewer, with all of the viewer's accounts.
+#: The word for the viewer. It means all of the viewer's accounts.
 SELF = "me"
-#: Begins a word that stands for the conversation of a message.
+#: A word that begins with this means the conversation of a message.
 MESSAGE_PREFIX = "message:"
 
 
 async def participant(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
-    """Return the participant with that name, account or id; if the person has several accounts, the first of them."""
+    """Return the participant with this name, account or id.
+
+    If the person has several accounts, return the first of them.
+    """
     exact = await _find_accounts(conn, org_id, word)
     persons = {key.person_id or key.id: key for key in reversed(exact)}
     _check_unique("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in persons.values()])
@@ -51,7 +54,7 @@ async def participant(conn: Connection, org_id: OrgId, word: str) -> Participant
 
 
 async def single_account(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
-    """Return the one account with that name, account or id, even if its person has further accounts."""
+    """Return the only account with this name, account or id, even if its person has further accounts."""
     exact = await _find_accounts(conn, org_id, word)
     _check_unique("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in exact])
     return exact[0].id
@@ -64,12 +67,12 @@ async def _find_accounts(conn: Connection, org_id: OrgId, word: str) -> list[Par
 
 
 async def accounts(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
-    """Return every account, as far as the viewer may know it, of the person with that name, account or id."""
+    """Return the accounts that the viewer may know of the person with this name, account or id."""
     return await directory.accounts(conn, org_id, await participant(conn, org_id, word))
 
 
 async def accounts_of_person(conn: Connection, viewer: Viewer, word: str) -> list[ParticipantKey]:
-    """Return the visible accounts of the person with that name, account or id.
+    """Return the visible accounts of the person with this name, account or id.
 
     `me` stands for the viewer, unless the viewer is an operator.
     """
@@ -81,7 +84,7 @@ async def accounts_of_person(conn: Connection, viewer: Viewer, word: str) -> lis
 
 
 async def accounts_named(conn: Connection, org_id: OrgId, names: Sequence[str]) -> list[ParticipantKey]:
-    """Return all visible accounts whose whole name, or its first word, is one of these.
+    """Return all visible accounts whose whole name, or the first word of whose name, is one of these names.
 
     The result is empty if one name is unknown.
     """
@@ -98,7 +101,7 @@ async def accounts_named(conn: Connection, org_id: OrgId, names: Sequence[str]) 
 
 
 async def conversation(conn: Connection, org_id: OrgId, word: str) -> ConversationId:
-    """Return the conversation whose id is or begins with the word, or the conversation of a message."""
+    """Return the conversation whose id is the word or begins with the word, or the conversation of a message."""
     _check_word("conversation", word)
     if word.startswith(MESSAGE_PREFIX):
         member = await message(conn, org_id, word.removeprefix(MESSAGE_PREFIX), room_id=None)
@@ -110,7 +113,7 @@ async def conversation(conn: Connection, org_id: OrgId, word: str) -> Conversati
 
 
 async def room(conn: Connection, org_id: OrgId, word: str) -> RoomId:
-    """Return the room with that name, external id or id; `workspace/name` distinguishes rooms of the same name."""
+    """Return the room with this name, external id or id. `workspace/name` distinguishes rooms of the same name."""
     _check_word("room", word)
     found = await directory.find_rooms(conn, org_id, word)
     _check_unique("room", word, [f"{key.id} [{safe_name(_place(key))}]" for key in found])
@@ -124,7 +127,7 @@ def _place(key: RoomKey) -> str:
 
 
 async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None) -> Message:
-    """Return the message with that id or external id, or the last message of a room."""
+    """Return the message with this id or external id, or the last message of a room."""
     _check_word("message", word)
     if word == LAST and room_id is not None:
         newest = (await messages.messages_before(conn, org_id, room_id, AFTER_ALL, limit=1)).items
@@ -138,8 +141,7 @@ async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
 async def position(conn: Connection, org_id: OrgId, word: PositionLike, *, room_id: RoomId) -> Position:
     """Return the position of a message in a room.
 
-    The message of a given position may no longer exist; a page after that position then repeats messages of the same
-    time.
+    The message at the position may no longer exist. A page after the position then repeats messages of the same time.
     """
     if word is None:
         return AFTER_ALL
@@ -153,8 +155,8 @@ async def position(conn: Connection, org_id: OrgId, word: PositionLike, *, room_
 async def trigger_message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId) -> Message:
     """Return the message to answer, for a connection that applies recall restrictions.
 
-    The last message of a room is here its last unrestricted one. A restricted message can be named by its id, and is
-    returned without its text.
+    "The last message of a room" means its last unrestricted message here. A restricted message can be named by its id.
+    It is returned without its text.
     """
     try:
         return await message(conn, org_id, word, room_id=room_id)
@@ -177,13 +179,13 @@ def _check_word(what: str, word: str) -> None:
 
 
 def single(what: str, word: str, found: Sequence[Identified]) -> Identified:
-    """Return the only match of a lookup; raise NotFound if there is none, BadInput if there are several."""
+    """Return the only match of a lookup. Raise NotFound if there is no match, BadInput if there are several matches."""
     _check_unique(what, word, [str(item.id) for item in found])
     return found[0]
 
 
 def _check_unique(what: str, word: str, choices: Iterable[str]) -> None:
-    # Sorted by the names, which follow the ids.
+    # They are sorted by the names, which follow the ids.
     named = sorted(choices, key=lambda choice: choice.partition(" ")[2])
     if not named:
         raise NotFound(what, word)

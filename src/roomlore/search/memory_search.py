@@ -1,7 +1,7 @@
 """Searches the memories that the viewer may see, by words and by vectors.
 
-A memory without a vector is found by its words, and the caller may supply its similarity. A superseded memory is only
-returned together with the memory that replaced it.
+A memory without a vector is found by its words, and the caller may supply its similarity. A superseded memory is
+returned only together with the memory that replaced it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from roomlore.search.records import MatchedMemory, MatchReason
 
 #: The maximum number of candidates by words, and by each vector.
 MAX_CANDIDATES = 10
-#: The relevance of a memory found by similarity alone is this share of the cosine, so a cosine of 0.7 reaches the
+#: If a memory is found by similarity alone, its relevance is this share of the cosine. So a cosine of 0.7 reaches the
 #: threshold for words and similarity. docs/decisions/memories-are-embedded-like-messages.md says how it was measured.
 DENSE_ONLY_FACTOR = 0.6
 
@@ -32,7 +32,7 @@ class MemorySearchResult:
 
 
 def is_applicable(search_filter: SearchFilter) -> bool:
-    """Return whether memories may answer: not if the question is about one author, conversation or time."""
+    """Return whether memories may answer. They may not if the question is about one author, conversation or time."""
     filters = (
         *(
             search_filter.author_ids,
@@ -47,7 +47,7 @@ def is_applicable(search_filter: SearchFilter) -> bool:
 
 async def without_vectors(conn: Connection, org_id: OrgId, question: SearchQuery) -> list[Memory]:
     """Return the candidates that have no vector of the question's model, in no particular order."""
-    # Candidates found by the question's own vector have a vector of that model.
+    # Candidates that the question's own vector found have a vector of its model.
     found = await _candidates(conn, org_id, question, vectors=[question.second_vector])
     lacking = [key for key, why in found.items() if why.similarity is None]
     return await memories.memories_by_id(conn, org_id, lacking) if lacking else []
@@ -58,7 +58,7 @@ async def search_memories(
 ) -> MemorySearchResult:
     """Return the visible memories that match a question, best first.
 
-    `similarities` holds the similarities of memories that have no stored vector.
+    `similarities` contains the similarities of memories that have no stored vector.
     """
     candidates = await _candidates(conn, org_id, question, vectors=[question.vector, question.second_vector])
     found = {
@@ -73,7 +73,7 @@ async def search_memories(
     }
     grouped: dict[MemoryId, list[MemoryId]] = {}
     for key in found:
-        # An archived memory does not answer, nor do the memories that it replaced.
+        # An archived memory does not answer. The memories that it replaced do not answer either.
         if key in by_id and current[key] in by_id and by_id[current[key]].status == "active":
             grouped.setdefault(current[key], []).append(key)
     matches = [
@@ -97,7 +97,7 @@ async def search_memories(
 async def _candidates(
     conn: Connection, org_id: OrgId, question: SearchQuery, *, vectors: Sequence[QueryVector]
 ) -> dict[MemoryId, MatchReason]:
-    """Return why each candidate, found by words or by one of the vectors, matches.
+    """Return why each candidate matches. Candidates are found by words or by one of the vectors.
 
     Similarities are always to the question's own vector.
     """

@@ -31,16 +31,16 @@ from roomlore.search.ranking import (
 from roomlore.search.records import Hit, MatchReason
 from roomlore.search.threads import build_threads, load_threads, max_shown, visible_members
 
-#: The number of candidates by words and by vectors; their neighbours are added to these.
+#: The number of candidates by words and by vectors. Their neighbours are added to these candidates.
 LEXICAL_CANDIDATES, DENSE_CANDIDATES = 40, 20
 #: The maximum number of candidates by words, and by vectors, however many threads are wanted.
 MOST_PROPOSED = 1_000
 #: The number of best messages that are compared with the question token by token.
 RERANKED = 50
-#: Messages looked up per wanted thread, because several may be in one thread.
+#: The number of messages that are looked up for each wanted thread, because several may be in one thread.
 MESSAGES_PER_THREAD, RECENT_PER_THREAD = 3, 5
 
-#: The id of an embedding model and the question's vector by it; None searches by words only.
+#: The id of an embedding model, and the question's vector by this model. None means that only words are searched.
 QueryVector = tuple[str, NDArray[np.float32]] | None
 
 
@@ -52,9 +52,9 @@ class SearchQuery:
     vector: QueryVector
     #: The token vectors of the question, shape (tokens, bytes); None if the embedding model has no token vectors.
     tokens: NDArray[np.int8] | None = None
-    #: For some filters, the nearest messages according to an index. For other filters the database finds them.
+    #: For some filters, the nearest messages according to an index. For all other filters, the database finds them.
     dense: Sequence[tuple[SearchFilter, Sequence[MessageId]]] = ()
-    #: For some filters, the best lexical matches according to an index. For other filters the database finds them.
+    #: For some filters, the best lexical matches according to an index. For all other filters, the database finds them.
     lexical: Sequence[tuple[SearchFilter, Sequence[MessageId]]] = ()
     #: The question's vector by the next embedding model, while the org is switching to that model.
     second_vector: QueryVector = None
@@ -65,9 +65,9 @@ class MessageSearchResult:
     """Threads, best first, and the confidence that the answer is among them."""
 
     hits: Sequence[Hit]
-    #: 0..1; None without hits.
+    #: The confidence, 0..1; None without hits.
     confidence: float | None
-    #: The confidence that an answer needs; it depends on the evidence that was compared.
+    #: The confidence that an answer needs. It depends on the evidence that was compared.
     threshold: float
 
 
@@ -80,7 +80,7 @@ async def search_messages(
     limit: int,
     features: ScoringFeatures = ALL_FEATURES,
 ) -> MessageSearchResult:
-    """Return up to `limit` threads that the viewer may see, best first, with the confidence in them."""
+    """Return up to `limit` threads that the viewer may see, best first, and the confidence in them."""
     rows, terms = await _find_candidates(
         conn, question, search_filter, limit=limit, dense=bool(features.dense)
     )
@@ -95,7 +95,7 @@ async def search_messages(
 async def list_recent(
     conn: Connection, viewer: Viewer, *, search_filter: SearchFilter, limit: int
 ) -> list[Hit]:
-    """Return up to `limit` threads with the newest messages, for a question that consists of filters only."""
+    """Return up to `limit` threads with the newest messages. This is for a question that consists of filters only."""
     newest = await candidates.newest_messages(
         conn, viewer.org_id, search_filter, limit=RECENT_PER_THREAD * limit
     )
@@ -112,7 +112,8 @@ async def _find_candidates(
     """Return the candidates by words and by vectors, with their neighbours, and the words of the question."""
     size = await candidates.filter_size(conn, search_filter.room_ids)
     by_index = next((ids for where, ids in question.lexical if where == search_filter), None)
-    # The database states the rarity of words in any case: an index also counts messages that the viewer may not see.
+    # The database states the rarity of words in any case, because an index also counts messages that the viewer may not
+    # see.
     wanted = _candidate_count(LEXICAL_CANDIDATES, limit) if by_index is None else 0
     lexical = await candidates.lexical_candidates(
         conn, question.text, search_filter=search_filter, measure=size, wanted=wanted
@@ -129,7 +130,7 @@ async def _find_candidates(
     vector, second = (question.vector, question.second_vector) if dense else (None, None)
     if vector is not None:
         by_index = next((ids for where, ids in question.dense if where == search_filter), None)
-        # The index only proposes messages; `context_window` checks that the viewer may see them and that they pass the
+        # The index only proposes messages. `context_window` checks that the viewer may see them and that they pass the
         # filter.
         seeds |= dict.fromkeys(await nearest(vector) if by_index is None else by_index)
     by_second = [] if second is None else await nearest(second)
@@ -199,7 +200,7 @@ def _blend(
     by_tokens = scores.copy()
     by_tokens[compared] = unit_range(rerank_score)
     total = (1 - weight) * scores + weight * by_tokens
-    # The new scores keep the range of the old ones, so that messages that were not compared stay behind.
+    # The new scores keep the range of the old scores, so that messages that were not compared stay behind.
     least, greatest = min(why.score for why in reasons), max(why.score for why in reasons)
     close = dict(zip(compared, rerank_score.tolist(), strict=True))
     return [
@@ -216,7 +217,7 @@ async def _load_hits(
     *,
     limit: int,
 ) -> list[Hit]:
-    """Return the first `limit` threads that contain these messages, in the order of the best message of each."""
+    """Return the first `limit` threads with these messages. Threads are in the order of their best messages."""
     members = await candidates.thread_messages(conn, org_id, list(reasons))
     outline_of = {
         key: outline

@@ -1,8 +1,9 @@
 """Reads from a question who said something and when, by patterns and without a model.
 
-Filters are read from two forms of questions only: who said something ("what did Ana say about …", "messages from bots",
-"my questions about …"), and when something was said ("what was said last week about …"). A name or a time that is
-merely mentioned is not a filter. In doubt no filter is read, because a wrong filter loses answers.
+Filters are read only from two forms of questions. One form asks who said something ("what did Ana say about …",
+"messages from bots", "my questions about …"). The other form asks when something was said ("what was said last week
+about …"). A name or a time that is merely mentioned is not a filter. If in doubt, no filter is read, because a wrong
+filter loses answers.
 """
 
 import re
@@ -27,17 +28,17 @@ class Filters:
     """The filters of a search; a message must pass all of them."""
 
     #: Authors by name, account, id or the beginning of an id, or `me`. Each stands for all accounts of a person. A
-    #: message of any of them passes.
+    #: message by any of these people passes.
     by: Sequence[str] = ()
-    #: Kinds of authors; a message by an author of any of them passes.
+    #: Kinds of authors. A message by an author of any of these kinds passes.
     kinds: Sequence[ParticipantKind] = ()
     #: A time, a date, or a phrase such as `yesterday`, `last week`, `3 days ago`.
     since: TimeLike | None = None
-    #: The end. A day, week, month or year is included as a whole; a time is exact.
+    #: The end of the time range. A day, week, month or year is included as a whole; a time is exact.
     until: TimeLike | None = None
     #: An id or its beginning, or `message:` with an id or external id of a message in the conversation.
     conversation: str | None = None
-    #: Only messages with a visible answer, or only those without.
+    #: True: only messages with a visible answer. False: only messages without a visible answer.
     answered: bool | None = None
     #: Whether to search for the question as it is, without reading filters from it.
     literal: bool = False
@@ -70,7 +71,7 @@ NO_FILTERS = Filters()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedFilters:
-    """The filters that were read from a question; their words are not searched for."""
+    """The filters that were read from a question. The words of the filters are not searched for."""
 
     #: The authors' names, as the viewer knows them.
     by: Sequence[str]
@@ -79,7 +80,7 @@ class AppliedFilters:
     until: datetime | None
     #: The text that was searched for; empty if the question consists of filters only.
     words: str
-    #: Names in the question that belong to nobody the viewer knows; if there are any, no author filter applies.
+    #: Names in the question that belong to nobody whom the viewer knows. If there are any, no author filter applies.
     unknown: Sequence[str] = ()
 
     def unknown_names_note(self) -> str:
@@ -104,7 +105,7 @@ class ParsedQuery:
     """The author, the time and the topic that a question states."""
 
     text: str
-    #: Names of authors as written in the question; there may be no such person.
+    #: Names of authors as the question writes them. People with these names need not exist.
     names: Sequence[str] = ()
     #: Whether the question asks for the viewer's own messages.
     is_own: bool = False
@@ -112,7 +113,7 @@ class ParsedQuery:
     #: Whether the question asks only for questions of the author.
     wants_questions: bool = False
     time_phrase: str | None = None
-    #: Whether the time may be that of the topic rather than of the message. It then only excludes messages before that
+    #: Whether the time may belong to the topic rather than to the message. It then only excludes messages before this
     #: time.
     is_time_loose: bool = False
     #: The text of the question without author and time.
@@ -125,7 +126,10 @@ class ParsedQuery:
         return bool(self.names or self.is_own or self.kinds)
 
     def time_range(self, now: datetime) -> TimeRange | None:
-        """Return the time range, relative to `now`; None if the question has none, or one that is empty or in the future."""
+        """Return the time range, relative to `now`.
+
+        Return None if the question has no time range, or one that is empty or in the future.
+        """
         found = None if self.time_phrase is None else parse_time_range(self.time_phrase, now)
         if found is None or (found.since is not None and found.since > now):
             return None
@@ -134,7 +138,10 @@ class ParsedQuery:
         return TimeRange(since=found.since) if self.is_time_loose else found
 
     def search_text(self, *, author: bool, time: bool) -> str:
-        """Return the text to search for; `author` and `time` tell which of the two became filters and are left out."""
+        """Return the text to search for.
+
+        `author` and `time` say which of the two became filters. The words of these filters are left out.
+        """
         if (self.time_phrase is not None and not time) or not (author or time):
             return self.text
         return self.without_time if self.has_author and not author else self.topic
@@ -148,19 +155,19 @@ class ParsedQuery:
         return {self.search_text(author=author, time=time) for author in both for time in both}
 
 
-#: Verbs of saying: base, past, participle, -ing. Their subject is the author, whatever follows.
+#: Verbs of saying: base, past, participle, -ing. Their subject is the author, whatever follows the verb.
 _SAID = (
     *("say said said saying", "mention mentioned mentioned mentioning", "tell told told telling"),
     *("ask asked asked asking", "reply replied replied replying", "comment commented commented commenting"),
     *("announce announced announced announcing", "suggest suggested suggested suggesting"),
     *("propose proposed proposed proposing", "claim claimed claimed claiming"),
 )
-#: Verbs of writing. They may also be about letters, so a topic must follow.
+#: Verbs of writing. They may also be about letters, so a topic must follow them.
 _WRITTEN = (
     *("write wrote written writing", "post posted posted posting", "answer answered answered answering"),
     *("explain explained explained explaining",),
 )
-#: Verbs of something that several people do together, so they state a time and no author.
+#: Verbs of something that several people do together. So they state a time but no author.
 _SHARED = (
     "discuss discussed discussed discussing",
     "talk talked talked talking",
@@ -188,10 +195,10 @@ _ABOUT = r"(?:about|on|regarding|concerning)"
 _WAS = r"(?:was|were|is|are|has been|have been|had been|got)"
 _WH = r"(?:(?P<wh>what|which|how|when|where|why)(?P<noun>(?: \w+){0,3}?) )?"
 _REST = r"(?P<rest>(?![\w'-]).*)"
-#: What may follow "Ana's messages" if the question asks for these messages, not for something about them.
+#: Words that may follow "Ana's messages" if the question asks for these messages and not for something about them.
 _ONLY = rf"(?P<rest>(?: (?:{_ABOUT}|to|that|in|for) .*|[ ,]+{TIME_PHRASE}(?: .*)?)?\W*)"
 
-#: Patterns of whole questions; the first that matches is used.
+#: Patterns of whole questions. The first pattern that matches is used.
 _FORMS = tuple(
     _LEAD + form
     for form in (
@@ -215,14 +222,14 @@ _FORMS = tuple(
     )
 )
 _WHO_SAID = rf"who(?: else)?{_OFTEN} {_PAST}{_REST}"
-#: Each form contains one of these words. Most questions contain none, so no form needs to be compiled.
+#: Each form contains one of these words. Most questions contain none of them, so no form needs to be compiled.
 _NEEDED = lazy_pattern(
     rf"\b(?:{'|'.join(sorted(_CAREFUL | _MUTUAL | {form for verb in _SAID for form in verb.split()}))}"
     rf"|{_NOUN}|by|from|according)\b",
     re.IGNORECASE,
 )
 _FIRST = rf"({TIME_PHRASE})[, ]+(?=\w)"
-#: A time right after the verb, or after an addressee.
+#: A time directly after the verb, or after an addressee.
 _SOON = rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything|something) )?({TIME_PHRASE})"
 _SOON_TO = rf" \w+ ({TIME_PHRASE})"
 _LATE = rf"(?P<topic> .+?)[ ,]+(?P<when>{PAST_PHRASE})\W*"
@@ -264,18 +271,18 @@ _NOT_NAMES = frozenset(
         *("folks", "others"),
     )
 )
-#: Words that no name begins with; if one follows, the form does not apply.
+#: Words with which no name begins. If one of them follows, the form does not apply.
 _NO_NAME = lazy_pattern(
     r"(?:was|were|is|are|be|been|has|have|had|did|does|do|not|happened|happens)\b", re.IGNORECASE
 )
-#: If one of these words follows, the question is about the message and does not ask for it.
+#: If one of these words follows, the question is about the message, and does not ask for the message.
 _VERDICT = lazy_pattern(r" (?:was|were|is|are|has|had)\b", re.IGNORECASE)
-#: Characters; no form is tried on a longer text.
+#: The maximum number of characters. No form is tried on a longer text.
 _LONGEST = 500
 
 
 def parse_query(question: str) -> ParsedQuery:
-    """Return what a question states about author and time; for most questions this is only the text."""
+    """Return what a question states about author and time. For most questions, this is only the text."""
     text = " ".join(question[: _LONGEST + 1].replace("\u2019", "'").split())
     if len(question) > _LONGEST or _NEEDED.search(text) is None:
         return ParsedQuery(text=question)
@@ -315,7 +322,7 @@ def _is_ambiguous(form: re.Match[str]) -> bool:
 
 
 def _with_authors(parsed: ParsedQuery, form: re.Match[str]) -> ParsedQuery:
-    """Return the parsed question with the authors of the form; without authors if in doubt."""
+    """Return the parsed question with the authors of the form. If in doubt, return it without authors."""
     fields = form.groupdict()
     if not fields.get("who") or (fields.get("verb") or "").lower() in _MUTUAL:
         return parsed
@@ -337,7 +344,7 @@ def _with_authors(parsed: ParsedQuery, form: re.Match[str]) -> ParsedQuery:
 
 
 def _with_time(parsed: ParsedQuery, form: re.Match[str], first: str | None) -> ParsedQuery:
-    """Return the parsed question with the time of the form, and with the text without that time."""
+    """Return the parsed question with the time of the form. Its text is the text without this time."""
     fields = form.groupdict()
     rest, noun = form["rest"], fields.get("noun") or ""
     when, left, is_loose = first, rest, False

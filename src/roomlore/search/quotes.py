@@ -26,7 +26,7 @@ class Quote:
     hit: Hit
     message: Message
     answers: Sequence[Message]
-    #: 0..1.
+    #: The relevance, 0..1.
     relevance: float
 
 
@@ -48,7 +48,7 @@ def _best_quote(hit: Hit) -> Quote | None:
 
 
 def _to_quote(hit: Hit, message: Message) -> Quote:
-    """Return a quote of a message, with its answers if it is a question or the root."""
+    """Return a quote of a message. If the message is a question or the root, its answers are quoted, too."""
     answers: list[Message] = []
     if ends_in_question_mark(message.body) or message.id == hit.root.id:
         by_id = {other.id: other for other in hit.messages}

@@ -1,4 +1,4 @@
-"""Scores messages by words, by vectors and by their neighbours, and the best of them by late interaction.
+"""Scores messages by words, by vectors and by their neighbours. Scores the best messages by late interaction, too.
 
 A chat message rarely repeats the topic of the message before it: the answer to "when do we fly to Rome?" is "Friday".
 So the words and the similarity of neighbours are added to those of a message, with weights that fall with distance.
@@ -19,20 +19,20 @@ from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors
 
 #: Weights of the messages one to four places before a message.
 BEFORE_WEIGHTS = (0.5, 0.25, 0.125, 0.0625)
-#: The factor for messages after a message: an answer follows its question, so they weigh half as much.
+#: The factor for messages after a message. An answer follows its question, so messages after it weigh half as much.
 AFTER_FACTOR = 0.5
 CONTEXT_REACH = len(BEFORE_WEIGHTS)
-#: BM25 parameters: saturation, and weight of the length. The latter is 0.5 rather than the usual 0.75, because messages
-#: with their neighbours differ little in length.
+#: BM25 parameters: saturation, and weight of the length. The weight is 0.5 rather than the usual 0.75, because messages
+#: together with their neighbours differ little in length.
 K1, B = 1.5, 0.5
-#: Share of similarity in the score; the rest is BM25.
+#: The share of similarity in the score. The rest of the score is BM25.
 DENSE_WEIGHT = 0.4
 #: Share of late interaction in the scores of the best messages.
 LATE_INTERACTION_WEIGHT = 0.5
-#: Usual similarity of unrelated texts, and the number of texts for which it stands in a mean: the mean of few texts
+#: The usual similarity of unrelated texts, and the number of texts for which it stands in a mean. The mean of few texts
 #: says little.
 BASE_SIMILARITY, BASE_TEXTS = 0.3, 10
-#: How strongly the weight of a token falls if it is close to all compared messages.
+#: How strongly the weight of a token falls if the token is close to all compared messages.
 _DISTINCTIVENESS = 4
 
 Array = NDArray[np.float64]
@@ -48,11 +48,11 @@ class QueryTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredMessage:
-    """A message with its scores, which are only comparable within one search."""
+    """A message with its scores. The scores are comparable only within one search."""
 
     message_id: MessageId
     author_name: str
-    #: 0..1.
+    #: The value is 0..1.
     score: float
     similarity: float | None
     coverage: float | None
@@ -63,7 +63,7 @@ class ScoredMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringFeatures:
-    """The parts of the score that are used; the evaluation turns them off one by one."""
+    """The parts of the score that are used. The evaluation turns them off one by one."""
 
     neighbours: bool = True
     dense: float = DENSE_WEIGHT
@@ -100,7 +100,7 @@ def score_messages(
     mass = max(rarities.sum(), 1e-9)
     context_coverage = (gathered > 0) @ rarities / mass
     coverage = (counts > 0) @ rarities / mass
-    # A neighbour is only a result if it matches the question itself.
+    # A neighbour is a result only if it matches the question itself.
     matching = np.flatnonzero(
         [row.matches_filter and (row.counts is not None or row.similarity is not None) for row in rows]
     )
@@ -150,7 +150,7 @@ def _bm25(counts: Array, sizes: Array, rarities: Array) -> Array:
 
 
 def _dense_scores(rows: Sequence[ContextMessage]) -> Array | None:
-    """Return how much the similarity of each row exceeds the mean, 0 for a row without a vector.
+    """Return how much the similarity of each row exceeds the mean; 0 for a row without a vector.
 
     Return None if no row has a vector.
     """
@@ -192,7 +192,7 @@ def fill_similarities(
 ) -> list[ContextMessage]:
     """Return the rows with missing similarities filled in from a second model, on the scale of the first model.
 
-    The mapping between the scales comes from messages that both models know: equal ranks get equal values.
+    The mapping between the scales comes from messages that both models know. Messages of equal rank get equal values.
     """
     both = {row.message_id: row.similarity for row in rows if row.similarity is not None}
     ours = sorted(similarity for key, similarity in both.items() if key in similarities)
@@ -213,10 +213,11 @@ def fill_similarities(
 
 
 def max_similarity(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
-    """Return a score of -1..1 for each message: the weighted mean of the best cosine of each token of the question.
+    """Return a score of -1..1 for each message.
 
-    This is MaxSim of ColBERT (Khattab & Zaharia 2020), but with weights: a token that is close to every message, such
-    as the name of somebody in every scene, weighs less. A message without tokens scores 0.
+    The score is the weighted mean of the best cosine of each token of the question. This is MaxSim of ColBERT (Khattab
+    & Zaharia 2020), but with weights: a token that is close to every message, such as the name of somebody in every
+    scene, weighs less. A message without tokens scores 0.
     """
     near = _nearest_cosines(question, messages)
     if not near.size:
@@ -230,8 +231,9 @@ def max_similarity(question: TokenVectors, messages: Sequence[TokenVectors]) -> 
 def _nearest_cosines(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
     """Return (question tokens, messages): the cosine between each token and the nearest token of each message.
 
-    Token vectors are the signs of 8 * TOKEN_BYTES dimensions. Two vectors at an angle a differ in a share a/pi of the
-    signs (Charikar 2002), so the number of differing bits gives the angle. The bits are compared 64 at a time.
+    Token vectors are the signs of 8 * TOKEN_BYTES dimensions. If two vectors have an angle a, they differ in a share
+    a/pi of the signs (Charikar 2002). So the number of differing bits gives the angle. The bits are compared 64 at a
+    time.
     """
     near = np.zeros((len(question), len(messages)), np.float32)
     lengths = np.array([len(message) for message in messages], np.intp)

@@ -29,11 +29,12 @@ SearchDegradation = Literal[
 class MatchReason:
     """Why a message was found."""
 
-    #: 0..1; comparable within one search only.
+    #: The score, 0..1. It is comparable only within one search.
     score: float
     #: Cosine between question and message; None if the message was not among the nearest.
     similarity: float | None
-    #: Share of the question's words that the message contains, weighted by rarity; None if it contains no such word.
+    #: The share of the question's words that the message contains, weighted by rarity; None if it contains none of
+    #: them.
     coverage: float | None
     #: The shared words as stems, rarest first.
     terms: Sequence[str]
@@ -50,14 +51,14 @@ class Thread:
     #: The edge from each message except the root to its parent, in the order of the room. The parent itself may be
     #: omitted.
     replies: Sequence[Reply] = ()
-    #: The number of messages of a very large thread that are left out, counting only messages that the viewer may see.
+    #: The number of messages of a very large thread that are left out. It counts only messages that the viewer may see.
     omitted: int = 0
-    #: Longer texts are cut to this many characters and marked; None if all texts are complete.
+    #: Longer texts are cut to this many characters and marked. None means that all texts are complete.
     shortened_to: int | None = None
 
     @property
     def root(self) -> Message:
-        """The message at the top of the tree, usually the first one."""
+        """The message at the top of the tree. Usually it is the first message."""
         children = {edge.child_id for edge in self.replies}
         return next(message for message in self.messages if message.id not in children)
 
@@ -66,7 +67,7 @@ class Thread:
 class Hit(Thread):
     """A thread that a search found."""
 
-    #: Why each matching message matched; messages without an entry are context.
+    #: Why each matching message matched. Messages without an entry are context.
     why: dict[MessageId, MatchReason]
     room_name: str
     platform: str
@@ -94,7 +95,7 @@ class RestrictedResult:
     room_name: str
     #: The author of the request; empty if that person was erased.
     author_name: str
-    #: The people who may not see the message; None: everybody except its addressees.
+    #: The people who may not see the message. None means everybody except the exempt people.
     restricted_names: Sequence[str] | None
 
 
@@ -104,12 +105,12 @@ class SearchResult:
 
     #: Best first.
     hits: Sequence[Hit]
-    #: Confidence that the answer is among the hits, 0..1; None without hits, or if the search only listed messages.
+    #: The confidence that the answer is among the hits, 0..1. None without hits, or if the search only listed messages.
     confidence: float | None = None
     degraded: Sequence[SearchDegradation] = ()
     #: The filters read from the question, and unknown names in it; None if it has neither.
     applied_filters: AppliedFilters | None = None
-    #: Messages that privacy requests keep out; for operators only.
+    #: Messages that privacy requests keep out. For operators only.
     restrictions: Sequence[RestrictedResult] = ()
     #: `room` if the search named a room and was not private.
     postable: Postable = "nowhere"
@@ -120,7 +121,7 @@ class MatchedMemory:
     """A current memory that matches a question."""
 
     memory: Memory
-    #: Superseded versions that match too, newest first.
+    #: Superseded versions that also match, newest first.
     superseded: Sequence[Memory] = ()
     #: Relevance of the best matching version, 0..1.
     strength: float
@@ -130,7 +131,7 @@ class MatchedMemory:
 class LogMatch:
     """A line of a log file that matches a question."""
 
-    #: Name of the configured folder, and the path of the file in it; it does not reveal where the folder is.
+    #: The name of the configured folder, and the path of the file in it. It does not reveal where the folder is.
     file: str
     number: int
     #: The author's name as the line states it; empty if the line names no author.
@@ -143,11 +144,11 @@ class LogMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTrace:
-    """The result of one stage of the fallback chain, and why the stage did not answer."""
+    """The result of one stage of the fallback chain. If the stage did not answer, it says why."""
 
     stage: StageName
     candidates: int
-    #: Confidence in the best candidate, 0..1; None without candidates.
+    #: The confidence in the best candidate, 0..1; None without candidates.
     best: float | None
     #: The threshold for `best`.
     threshold: float
@@ -162,7 +163,7 @@ class Answer:
 
     question: str
     stage: StageName
-    #: What the sources say, or that the answer is not known.
+    #: What the sources say, or the statement that the answer is not known.
     text: str
     #: Cited threads, best first; empty without an answer.
     hits: Sequence[Hit]
@@ -179,10 +180,10 @@ class Answer:
     #: configured.
     note: str = ""
     degraded: Sequence[SearchDegradation] = ()
-    #: The filters read from the question, and unknown names in it, both also stated in the text; None if it has
-    #: neither.
+    #: The filters read from the question, and the unknown names in it. The text also states both. None if the question
+    #: has neither.
     applied_filters: AppliedFilters | None = None
-    #: Messages that privacy requests keep out of the answer; for operators only.
+    #: Messages that privacy requests keep out of the answer. For operators only.
     restrictions: Sequence[RestrictedResult] = ()
     #: `room` if the question named a room and was not private.
     postable: Postable = "nowhere"

@@ -1,7 +1,8 @@
-"""Threads as trees: which messages belong together, what answers what, and which messages of a large thread are shown.
+"""Threads as trees: which messages belong together, what answers what, and what is shown of a large thread.
 
 Every message has at most one parent, so threads never overlap. Platforms can state cycles (two messages that answer
-each other); the earliest message of a cycle is the root. All messages here were read for the viewer, who may see them.
+each other); the earliest message of a cycle is then the root. All messages here were read for the viewer, who may see
+them.
 """
 
 from collections import defaultdict
@@ -19,8 +20,8 @@ from roomlore.domain.paging import TRUNCATED_LENGTH, BoundedPage, truncated
 from roomlore.domain.records import Message, Reply
 from roomlore.search.records import Thread
 
-#: The maximum number of messages shown of one thread. If many threads are shown, the limit of each is lower, but at
-#: least `MIN_MEMBERS`.
+#: The maximum number of messages shown of one thread. If many threads are shown, the limit for each thread is lower,
+#: but at least `MIN_MEMBERS`.
 MAX_MEMBERS, MIN_MEMBERS = 200, 50
 #: About how many messages are shown of all threads together.
 MAX_MEMBERS_TOGETHER = 10_000
@@ -37,7 +38,7 @@ class ThreadOutline:
     """A thread by ids: a root message and everything below it."""
 
     root_id: MessageId
-    #: Ids of the messages of the thread with the root, in the order of the room.
+    #: The ids of the messages of the thread, including the root, in the order of the room.
     member_ids: Sequence[MessageId]
     #: The edge from each message except the root to its parent.
     replies: Sequence[Reply]
@@ -76,7 +77,7 @@ def max_shown(limit: int) -> int:
 def visible_members(
     outline: ThreadOutline, matches: Sequence[MessageId], *, bound: int = MAX_MEMBERS
 ) -> set[MessageId]:
-    """Return the messages of a thread to show: all, or at most `bound` around the matches, which are given best first.
+    """Return the messages of a thread to show: all of them, or at most `bound` around the matches (best first).
 
     The root is taken first, then each match with its first answers, then further answers. A message is shown only
     together with its ancestors, unless the ancestors of the best match alone exceed the bound.
@@ -92,7 +93,7 @@ def visible_members(
 
     path = missing_path(matches[0])
     if len(path) >= bound:
-        # Show the part of the path that is nearest to the match, and leave space for the first answers.
+        # Show the part of the path that is nearest to the match. Leave space for the first answers.
         path = path[: max(1, bound - 1 - len(answers(matches[0])[:FIRST_ANSWERS]))]
     shown.update(path[: bound - 1])
     wanted = chain(
@@ -109,8 +110,8 @@ def visible_members(
 def answers_lookup(replies: Sequence[Reply]) -> Callable[[MessageId], list[MessageId]]:
     """Return a function that maps a message to its answers, in the order of the edges.
 
-    In a thread of a platform all messages have the same parent. So if no answer to a message is stated, every later
-    message of its platform thread is taken as a possible answer.
+    In a thread of a platform, all messages have the same parent. So if no answer to a message is stated, every later
+    message of its platform thread counts as a possible answer.
     """
     below: dict[MessageId, list[MessageId]] = defaultdict(list)
     thread: dict[MessageId, list[MessageId]] = defaultdict(list)
@@ -143,7 +144,10 @@ def _edges(group: Sequence[ThreadMessage], parents: Parents) -> Iterator[Reply]:
 
 
 def _roots(members: dict[MessageId, ThreadMessage], parents: Parents) -> dict[MessageId, MessageId]:
-    """Return the root above each message, and remove from `parents` the edge that leads up from the root of a cycle."""
+    """Return the root above each message.
+
+    If the root is in a cycle, remove the edge from the root to its parent from `parents`.
+    """
     root_of: dict[MessageId, MessageId] = {}
     for start in members:
         walked: dict[MessageId, None] = {}
@@ -177,9 +181,10 @@ def _path_from(key: MessageId, parents: Parents) -> Iterator[MessageId]:
 async def newest_threads(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int, before: Position
 ) -> BoundedPage[Thread]:
-    """Return the newest threads of a room whose roots are before a position, newest root first, as many as fit a page.
+    """Return the newest threads of a room whose roots are before a position, newest root first.
 
-    The texts of a thread are shortened if it has very many messages or does not fit on a page.
+    As many threads are returned as fit a page. The texts of a thread are shortened if it has very many messages or does
+    not fit on a page.
     """
     outlines = await _newest_outlines(conn, org_id, room_id, limit=limit, before=before)
     wanted = [
@@ -218,7 +223,8 @@ async def newest_thread_previews(
 ) -> list[Thread]:
     """Return the newest threads of a room for a page, with at most `most` characters of each text.
 
-    Of a very large thread only the root and the newest messages are returned, with the number of messages left out.
+    Of a very large thread, only the root and the newest messages are returned, with the number of messages that are
+    left out.
     """
     outlines = await _newest_outlines(conn, org_id, room_id, limit=limit, before=before)
     shown = [visible_members(outline, outline.member_ids[::-1]) for outline in outlines]
@@ -250,7 +256,7 @@ async def load_threads(
     *,
     most: int | None = None,
 ) -> list[Thread]:
-    """Return threads with the messages to show.
+    """Return threads with the messages to show. Texts are cut to `most` characters; with None, to what fits on a page.
 
     Texts are cut to `most` characters, or, with None, to what fits on a page.
     """

@@ -1,7 +1,7 @@
 """Parses times as people write them: yesterday, last week, since 5 March 2024.
 
-A day, week, month or year is a range that includes all of it, by the clock of `now`. Weeks begin on Monday. A month or
-date without a year is the latest one that has begun.
+A day, week, month or year is a range that includes all of it, by the clock of `now`. Weeks begin on Monday. If a month
+or date has no year, it is the latest one that has begun.
 """
 
 import re
@@ -32,7 +32,7 @@ SHORT = {"h": "hour", "d": "day", "w": "week"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRange:
-    """A time range, since <= moment < until; None: open on that side."""
+    """A time range: since <= moment < until. None means that the range is open on this side."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -223,7 +223,7 @@ def _month_number(name: str) -> int:
 
 
 def _bound(fields: Fields, now: datetime, *, is_start: bool, at_end: bool) -> TimeRange | None:
-    """Return a range that is open at one side; its other side is the start or the end of another range."""
+    """Return a range that is open at one side. Its other side is the start or the end of another range."""
     other = _point(fields.get("first") or fields["on"], now)
     moment = other and (other.until if at_end else other.since)
     if moment is None:
@@ -267,7 +267,7 @@ _NAMED_RULES: tuple[PhraseRule, ...] = (
     (_YEAR, _year),
     (rf"(?P<weekday>{'|'.join(DAYS)})", _weekday),
 )
-#: Abbreviations that are read in filters only, not in sentences.
+#: Abbreviations that are read only in filters, not in sentences.
 _SHORT_RULES: tuple[PhraseRule, ...] = ((r"(?P<count>\d{1,3})(?P<unit>[hdw])", _rolling_range),)
 _BOUND_RULES: tuple[PhraseRule, ...] = (
     (r"between (?P<first>.+) and (?P<last>.+)", _between),
@@ -290,7 +290,8 @@ def _any_rule(rules: tuple[PhraseRule, ...]) -> str:
 
 _FREE, _POINT = _any_rule(_FREE_RULES), f"(?:{_any_rule(_FREE_RULES)}|{_any_rule(_NAMED_RULES)})"
 _ENDS = r"(?!\w|'s\b|-\d)"
-#: Phrases that count back from now, or that are open towards now. Messages about such a time are hardly older than it.
+#: Phrases that count back from now, or that are open towards now. Messages about such a time are hardly older than the
+#: time.
 PAST_PHRASE = (
     rf"(?<![\w-])(?:(?:ever )?since {_POINT}"
     rf"|(?!(?:earlier |late |later )?(?:this|today|tonight)\b)(?:in |over |during |within )?{_FREE}){_ENDS}"

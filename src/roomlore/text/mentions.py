@@ -1,7 +1,7 @@
 """Finds words in a message that may address somebody, and the words by which a name may be addressed.
 
-A message has *mention words*: words that may be names, each with the position that makes it more or less certain. A
-name has *aliases*: the words by which somebody of that name may be addressed. The caller, who knows the people in the
+A message has *mention words*: words that may be names. The position of a word makes this more or less certain. A name
+has *aliases*: the words by which somebody with this name may be addressed. The caller, who knows the people in the
 room, compares the two.
 """
 
@@ -14,7 +14,7 @@ from roomlore.domain.patterns import lazy_pattern, sentence_pattern
 from roomlore.text.recognisers import contains_question
 from roomlore.text.sentences import without_quoted_lines
 
-#: Characters. A shorter name is recognised only where a message clearly addresses somebody ("al: yes", "@al").
+#: Characters. A shorter name is recognised only if a message clearly addresses somebody ("al: yes", "@al").
 SHORTEST_PLAIN = 3
 SHORTEST_ABBREVIATION = 4
 LONGEST_NAME = 40
@@ -47,7 +47,7 @@ class MentionWords:
 
 
 def mention_words(body: str) -> MentionWords:
-    """Return the words of a body that may be names, in lower case, each once."""
+    """Return the words of a body that may be names, in lower case, each word once."""
     loud: dict[str, None] = {}
     plain: dict[str, None] = {}
     beginning = True
@@ -88,8 +88,8 @@ def aliases(name: str, is_common: Callable[[str], bool]) -> tuple[frozenset[str]
     """Return two groups of lower-case aliases of a name: for loud places only, and for any place.
 
     A place is loud if it clearly addresses somebody (`MentionWords.loud`). Common words, very short words and
-    abbreviations are only recognised there. The aliases of a display name of several words are its first word, and the
-    whole name without spaces.
+    abbreviations are recognised only in loud places. If a display name has several words, its aliases are its first
+    word, and the whole name without spaces.
     """
     whole = name.lower().strip()[:LONGEST_NAME]
     parts = whole.split()
@@ -116,7 +116,7 @@ _PAUSE = r"[.!?,;:()\n\u2013\u2014-]"
 
 
 def addressed_by_name(body: str, names: Mapping[str, Iterable[ParticipantId]]) -> frozenset[ParticipantId]:
-    """Return the participants whom a message addresses by name; `names` lists the participants with each name."""
+    """Return the participants whom a message addresses by name. `names` lists the participants with each name."""
     text = without_quoted_lines(body[:CHARACTERS_READ]).casefold()
     loud = set(mention_words(text).loud)
     asks = contains_question(text)
@@ -149,7 +149,7 @@ ADDRESS = r"(?:@[\w.|\[\]-]{1,40}|<@!?\w{1,30}>)[\s,:]*|[\w|\[\]`^{}.-]{2,30},\s
 _CALLED = sentence_pattern(r"(?P<name>[\w|\[\]`^{}.-]{2,40}):\s+(?=\S)")
 _OPENING_ADDRESS = sentence_pattern(rf"(?:{ADDRESS}|[\w|\[\]`^{{}}.-]{{2,30}}:\s+)")
 _LONGEST_HEAD = 60
-#: If fewer messages than this begin with a name and a colon, they may be pasted text.
+#: If fewer messages than this begin with a name and a colon, these messages may be pasted text.
 _MIN_ADDRESSES = 2
 
 
@@ -168,11 +168,11 @@ def name_at_head(text: str, start: int = 0) -> re.Match[str] | None:
 
 
 def address_names(bodies: Iterable[str], names: frozenset[str]) -> frozenset[str]:
-    """Return those of the lower-case names that address somebody where they begin a message.
+    """Return the given lower-case names that address somebody if they are at the beginning of a message.
 
-    "Ana: I live in Lisbon" is Ana's own statement if the text was pasted, and a statement to Ana if people of the room
-    address each other in this form. They do so if several messages have the form, or if the names are in lower case,
-    unlike display names.
+    "Ana: I live in Lisbon" is Ana's own statement if the text was pasted. It is a statement to Ana if people of the
+    room address each other in this form. They do so if several messages have the form, or if the names are in lower
+    case, unlike display names.
     """
     heads = [match["name"] for body in bodies if (match := name_at_head(body.lstrip()[:_LONGEST_HEAD]))]
     addressed = [name for name in heads if name.casefold() in names]

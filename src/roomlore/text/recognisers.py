@@ -9,10 +9,10 @@ from roomlore.domain.rendering import without_trailing_quotes
 
 # Phrases
 
-#: Patterns of blanks and apostrophes. Longer runs of blanks do not occur in phrases, and a pattern that allows them
-#: could match a text in too many ways.
+#: Patterns of blanks and apostrophes. Longer runs of blanks do not occur in phrases. A pattern that allows them could
+#: match a text in too many ways.
 BLANK_PATTERN, APOSTROPHE_PATTERN = r"\s{1,9}", "\\s?['\u2019]?\\s?"
-#: Full forms of contractions. A pattern with the short form matches the full form too.
+#: Full forms of contractions. A pattern with the short form also matches the full form.
 _FULL = {
     "i'm": "i am",
     "i'll": "i will",
@@ -30,7 +30,9 @@ _PART = re.compile(r"(?<!P)<(\w+)>")
 def phrase_pattern(
     pattern: str, parts: Mapping[str, str] = MappingProxyType({}), *, most: int | None = MAX_SENTENCE_LENGTH
 ) -> re.Pattern[str]:
-    """Return a pattern, blind to case, in which blanks may be wider, apostrophes missing and contractions written out.
+    """Return a pattern for a phrase. Case does not matter.
+
+    In a text, blanks may be wider, apostrophes may be missing, and contractions may be written out.
 
     Args:
         pattern: As in `re`; `<name>` stands for one of the parts.
@@ -76,15 +78,15 @@ def is_question(text: str) -> bool:
 def contains_question(text: str) -> bool:
     """Return whether any part of a text is a question.
 
-    It accepts more than `is_question`: for example, an agent should notice being asked "is Ben there".
+    It accepts more than `is_question`. For example, an agent should notice the question "is Ben there".
     """
     return "?" in text[:_MAX_READ] or bool(_OPENING_WORD.match(text[:MAX_SENTENCE_LENGTH]))
 
 
 def ends_in_question_mark(body: str) -> bool:
-    """Return whether a message ends in a question mark, apart from quoted lines at its end.
+    """Return whether a message ends in a question mark. Quoted lines at its end are ignored.
 
-    It accepts less than `is_question`: a message that only begins like a question may also contain the answer to one.
+    It accepts less than `is_question`, because a message that only begins like a question may also contain the answer.
     """
     return without_trailing_quotes(body).rstrip().endswith("?")
 
@@ -115,7 +117,7 @@ CHAT_STOP_WORDS = STOP_WORDS | frozenset(
 
 
 def is_small_talk(text: str) -> bool:
-    """Return whether a text is a greeting, thanks or the like, and nothing else."""
+    """Return whether a text is nothing but a greeting, thanks or similar words."""
     return bool(_SMALL_TALK.fullmatch(text[:_MAX_READ]))
 
 
@@ -138,14 +140,14 @@ _CONFIDENTIALITY_HINT = phrase_pattern(
 
 
 def asks_for_confidentiality(bodies: Iterable[str]) -> bool:
-    """Return whether one of several messages asks to keep a conversation among those present."""
+    """Return whether one of several messages asks to keep a conversation among the people who are present."""
     return any(_CONFIDENTIALITY_REQUEST.search(body) for body in bodies)
 
 
 def hints_at_confidentiality(text: str) -> bool:
     """Return whether a text may ask for confidentiality.
 
-    It accepts more than `asks_for_confidentiality`, because it only prevents the extraction of memories and does not
+    It accepts more than `asks_for_confidentiality`, because it only prevents the extraction of memories. It does not
     hide a whole conversation.
     """
     return bool(_CONFIDENTIALITY_HINT.search(text))

@@ -1,8 +1,8 @@
-"""Splits a message into sentences, and separates the author's own words from quoted ones.
+"""Splits a message into sentences, and separates the author's own words from quoted words.
 
-There are two splitters on purpose. `own_sentences_of` is for extraction: it leaves out everything that another person
-may have written, so that nobody gets credit for it. `sentences_of` is for privacy requests: it keeps quotations and
-pasted text, because a missed request costs more than a wrong one.
+There are two splitters on purpose. `own_sentences_of` is for extraction. It leaves out everything that another person
+may have written, so that nobody counts as the author of it by mistake. `sentences_of` is for privacy requests. It keeps
+quotations and pasted text, because a missed request costs more than a wrong one.
 """
 
 import re
@@ -19,7 +19,7 @@ MASK = "\ue000"
 class Sentence:
     """A sentence and its place in a message body."""
 
-    #: The text, as long as in the body. Apostrophes and blanks are normalised, and quoted letters are masked.
+    #: The text. It is as long as in the body. Apostrophes and blanks are normalised, and quoted letters are masked.
     text: str
     start: int
 
@@ -37,7 +37,7 @@ _QUOTE_MARK = lazy_pattern(r"\s*(?:>|&gt;)")
 
 
 def sentences_of(text: str) -> list[str]:
-    """Return the sentences of a text, split at semicolons too; parts that are too long for a sentence are left out."""
+    """Return the sentences of a text, also split at semicolons. Parts that are too long for a sentence are left out."""
     whole = _TITLE.sub(r"\1 ", text[:MAX_CHARACTERS])
     found = (match[0].strip() for match in _SIMPLE_SENTENCE.finditer(whole))
     return [sentence for sentence in found if sentence and len(sentence) <= MAX_SENTENCE_LENGTH]
@@ -84,7 +84,7 @@ _REPORTING = r"""
         |asked|replie[ds]|answered|tweeted|claim(?:s|ed)|quot(?:es?|ed|ing))\b
       | \b(?:according\ to|in\ the\ words\ of|overheard)\b | \w's?\ (?:(?!my\b|our\b)\w+\ )?(?:note|message|mail|email|text|letter|answer|reply|words?|post|comment)s?\b )
     (?:\ (?!(?:i|we|my|our)\b)[^\s.!?:]{1,30}){0,5}(?:\ ?:|\ [-\u2013\u2014](?=\ ))"""
-#: Another person's words after such an introduction. They end at an empty line and may span several lines.
+#: Another person's words after one of these introductions. They end at an empty line and may span several lines.
 _REPORTED = lazy_pattern(
     rf"(?P<lead>{_REPORTING}\ +)(?P<words>\S(?:[^\n]|\n(?!\s*\n|\Z))*)", re.VERBOSE | re.IGNORECASE
 )
@@ -99,7 +99,7 @@ def _mask(match: re.Match[str]) -> str:
     if match["fence"]:
         return "".join("\n" if letter == "\n" else " " for letter in match[0])
     inner = match[0][1:-1]
-    # A single word between such marks is a name or emphasised, so it is the author's own.
+    # A single word between these marks is a name or emphasised, so it is the author's own.
     if match[0][0] in "`*" and " " not in inner:
         return match[0]
     return _LETTER.sub(MASK, match[0])
@@ -132,7 +132,7 @@ _ATTRIBUTED = lazy_pattern(
 )
 _LONGEST_ATTRIBUTION = 160
 _SUNG = lazy_pattern("[\u2669-\u266c\U0001f3b5\U0001f3b6\U0001f3bc]")
-#: "Ana: …" at the beginning of several lines is a transcript; at the beginning of one line it may address Ana.
+#: "Ana: …" at the beginning of several lines is a transcript. At the beginning of only one line, it may address Ana.
 _SPEAKER = lazy_pattern(r"\s*[\w][\w .'|-]{0,30}:\s+\S")
 _BULLET = lazy_pattern(r"\s*(?:[-*\u2022]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
 

@@ -1,6 +1,6 @@
 """Authentication of the pages, and protection against requests from other sites.
 
-After sign-in the key is in a cookie that no script can read. A revoked key is refused at the next request. In local
+After sign-in, the key is in a cookie that no script can read. A revoked key is refused at the next request. In local
 mode nobody signs in: the only user is the operator at this machine. The browser must then address the machine by a
 local name, because another site could make its own name resolve to this machine (DNS rebinding).
 """
@@ -43,7 +43,7 @@ LONGEST_WAY = 4096
 SAFE = frozenset({"GET", "HEAD"})
 #: The local names of this machine.
 LOCAL_HOST = lazy_pattern(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
-#: Prefixes of headers that proxies add; a request with one of them does not come directly from this machine.
+#: Prefixes of headers that proxies add. A request with one of these headers does not come directly from this machine.
 FORWARDING_HEADERS = ("forwarded", "via", "x-forwarded", "x-real-ip", "x-original")
 #: Values of `Sec-Fetch-Site` for requests from these pages, and for addresses that the user typed.
 OWN_SITES = frozenset({"same-origin", "none"})
@@ -60,7 +60,7 @@ HEADERS = {
 
 @dataclass(slots=True)
 class PageAuthenticationMiddleware:
-    """Admits signed-in users, and redirects everybody else to the sign-in page."""
+    """Admits signed-in users. Redirects everybody else to the sign-in page."""
 
     app: ASGIApp
     served: App
@@ -86,7 +86,10 @@ class PageAuthenticationMiddleware:
             scope["state"]["route"] = scope["route"].path
 
     async def _authenticate(self, request: Request) -> Response | None:
-        """Return a redirect to the sign-in page, or None for a signed-in user, who is recorded in the request state."""
+        """Return a redirect to the sign-in page, or None for a signed-in user.
+
+        The user is recorded in the request state.
+        """
         if self.local:
             _check_local_request(request)
         if request.method not in {*SAFE, "POST"}:
@@ -114,7 +117,7 @@ class PageAuthenticationMiddleware:
 
     async def _request_context(self, request: Request, key: str | None) -> RequestContext:
         app = self.served if self.local else await authenticate_request(request, self.served, key or "")
-        # Recorded for the metrics of the org.
+        # This is recorded for the metrics of the org.
         request.scope["state"]["app"] = app
         by_operator = app.access.principal.is_operator
         query = QueryParams(request.url.query)
@@ -135,7 +138,7 @@ class PageAuthenticationMiddleware:
 
 
 def form_token(key: str) -> str:
-    """Return the token of a key holder's forms, which other sites cannot know."""
+    """Return the token of a key holder's forms. Other sites cannot know it."""
     return hmac.digest(key.encode(), b"roomlore forms", "sha256").hex()
 
 
@@ -158,7 +161,7 @@ def key_of_request(request: Request) -> str | None:
 
 
 async def authenticate_request(request: Request, served: App, key: str) -> App:
-    """Return the App on behalf of a key's holder; record in the request state whether the key was accepted.
+    """Return the App on behalf of a key's holder. Record in the request state whether the key was accepted.
 
     Raises:
         KeyRefused: the key does not exist, has expired or was revoked.
@@ -181,7 +184,7 @@ def is_over_tls(request: Request) -> bool:
 
 
 def has_fit_length(request: Request) -> bool:
-    """Return whether a form declares its length and is not too long."""
+    """Return whether a form states its length and is not too long."""
     length = request.headers.get("content-length", "")
     is_number = length.isascii() and length.isdigit() and len(length) <= len(str(MAX_FORM_BYTES))
     return is_number and int(length) <= MAX_FORM_BYTES
@@ -190,13 +193,13 @@ def has_fit_length(request: Request) -> bool:
 def local_path(address: str | None) -> str:
     """Return the address if it is a path of these pages, otherwise the path of the start page."""
     path = address or "/"
-    # Browsers drop some characters, and read others as a slash.
+    # Browsers drop some characters, and read other characters as a slash.
     is_local = path.startswith("/") and _is_path(path) and path.isascii() and " " not in path
     return path if is_local and len(path) <= LONGEST_WAY else "/"
 
 
 def _check_local_request(request: Request) -> None:
-    """Raise NotAllowed unless a request comes from this machine, directly, and to a local name."""
+    """Raise NotAllowed unless a request comes directly from this machine and is for a local name."""
     names = request.headers.getlist("host")
     is_named = len(names) == 1 and LOCAL_HOST.fullmatch(names[0].lower()) is not None
     is_forwarded = any(name.startswith(FORWARDING_HEADERS) for name in request.headers)
@@ -213,9 +216,10 @@ def _is_path(path: str) -> bool:
 
 
 def _check_site(request: Request, *, local: bool) -> None:
-    """Raise NotAllowed if another site loads a page; a link from another site that the user follows is allowed.
+    """Raise NotAllowed if another site loads a page.
 
-    In local mode such a link may not call a language model, because the other site would cause that call.
+    If the user follows a link on another site, this is allowed. In local mode, such a link may not call a language
+    model, because the other site would cause the call.
     """
     headers = request.headers
     if headers.get("sec-fetch-site", "none") in OWN_SITES:

@@ -1,4 +1,4 @@
-"""A context in the form that pages show: text by line, tokens by part, candidates, and a drawing of these."""
+"""A context in the form that pages show: text by line, tokens by part, candidates, and a drawing of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ PART_NAMES: Mapping[str, str] = {
 }
 #: In pixels: the height of a row, the horizontal position of the dots, and the width of the drawing.
 ROW, DOT, WIDTH = 26, 112, 1180
-#: In pixels: how far an arc over one row extends to the left, what each further row adds, and the maximum.
+#: In pixels: how far an arc over one row extends to the left, how much each further row adds, and the maximum.
 MIN_ARC_DEPTH, ARC_DEPTH_STEP, MAX_ARC_DEPTH = 16, 9, 132
-#: The maximum number of messages in a drawing; messages in the context are drawn first.
+#: The maximum number of messages in a drawing. Messages in the context are drawn first.
 MAX_DOTS = 80
 
 #: How a message or memory was reached.
@@ -61,7 +61,7 @@ class TokenShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate(ExplainedMessage):
-    """A message that was considered, in the context or not, and why."""
+    """A message that was considered, whether it is in the context, and why."""
 
     external_id: str
     author_id: ParticipantId
@@ -70,15 +70,15 @@ class Candidate(ExplainedMessage):
     sent_at: datetime
     #: The beginning of its text, on one line.
     glance: str
-    #: The message it answers according to the platform.
+    #: The message that it answers according to the platform.
     reply_to: MessageId | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCandidate(ExplainedMemory):
-    """A memory that was considered, in the context or not, and why."""
+    """A memory that was considered, whether it is in the context, and why."""
 
-    #: The text as in the context; empty if the memory is not in it.
+    #: The text as in the context; empty if the memory is not in the context.
     text: str
 
 
@@ -86,7 +86,7 @@ class MemoryCandidate(ExplainedMemory):
 class ContextTextLine:
     """A line of the context's text."""
 
-    #: The label that the line has; None for a heading.
+    #: The label of the line; None for a heading.
     label: str | None
     text: str
     message_id: MessageId | None = None
@@ -120,7 +120,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def lines_of(context: Context) -> list[ContextTextLine]:
-    """Return the lines of the context's text, as `to_text` formats it, each with what it cites."""
+    """Return the lines of the context's text, as `to_text` formats it. Each line has what it cites."""
     messages = [
         ContextTextLine(
             label=line.label,
@@ -149,7 +149,7 @@ def _section_lines(section: MemorySection | None) -> list[ContextTextLine]:
 
 
 def memory_candidates_of(context: Context) -> list[MemoryCandidate]:
-    """Return every memory that was considered; none unless the viewer is an agent."""
+    """Return every memory that was considered. If the viewer is not an agent, there are none."""
     if context.memory_section is None:
         return []
     texts = {line.memory_id: line.text for line in context.memory_section.lines}
@@ -234,7 +234,7 @@ class ContextGraph:
 def context_graph(
     candidates: Sequence[Candidate], boundaries: Sequence[TimeBoundary], memories: Sequence[MemoryCandidate]
 ) -> ContextGraph:
-    """Return the drawing of a context: oldest message first, memories below the message to answer."""
+    """Return the drawing of a context. The oldest message comes first; memories are below the message to answer."""
     shown = _select_dots(candidates)
     rows, pauses = _row_positions(shown, boundaries)
     dots = [
@@ -263,7 +263,10 @@ def _glance_length(candidate: Candidate) -> int:
 
 
 def _select_dots(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates to draw, in the order of the room: included ones first, then the newest."""
+    """Return the candidates to draw, in the order of the room.
+
+    Included candidates are chosen first, then the newest.
+    """
     newest_first = candidates[::-1]
     by_rank = sorted(newest_first, key=lambda one: not one.included)[:MAX_DOTS]
     selected = {one.message_id for one in by_rank}

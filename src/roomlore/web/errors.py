@@ -45,7 +45,7 @@ async def handle_error(request: Request, error: Exception) -> Response:
 
 
 def handle_fault(scope: Scope, error: Exception) -> Response:
-    """Return the page for an uncaught error, without details if it was unexpected."""
+    """Return the page for an uncaught error. If the error was unexpected, the page has no details."""
     request = Request(scope)
     if isinstance(error, RoomloreError):
         return error_page(request, error)

@@ -1,4 +1,4 @@
-"""Combines the API and the pages in one application; the path decides which one serves a request."""
+"""Combines the API and the pages in one application. The path decides which of the two serves a request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from roomlore.operations import App
 from roomlore.web.limits import PageLimitMiddleware
 from roomlore.web.site import build
 
-#: Paths of the API; everything below them belongs to the API too.
+#: Paths of the API. Everything below them also belongs to the API.
 API = ("/v1", "/mcp", METRICS)
 CLOSED = ProblemKind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnabledSurfaces:
-    """The parts of the application to serve; health checks are always served."""
+    """The parts of the application that are served. Health checks are always served."""
 
     api: bool = True
     pages: bool = True

@@ -1,7 +1,7 @@
-"""Limits of the pages: by key, or by address if the key is not known. The API has separate limits.
+"""Limits of the pages: by key, or by address if the key is not known.
 
-Invalid keys, in the sign-in form or elsewhere, are limited by address. A key that was accepted before is never delayed
-by other people's invalid keys.
+The API has separate limits. Invalid keys, in the sign-in form or elsewhere, are limited by address. A key that was
+accepted before is never delayed by other people's invalid keys.
 """
 
 import hashlib
@@ -39,7 +39,8 @@ from roomlore.web.authentication import (
 )
 from roomlore.web.errors import handle_error, problem_page
 
-#: The maximum number of concurrent requests: in total, of one user, and of all whose key is not known yet.
+#: The maximum number of concurrent requests: in total, of one user, and of all users together whose key is not known
+#: yet.
 IN_FLIGHT, MAX_PER_KEY, UNKNOWN = 32, 8, 8
 STREAM = lazy_pattern(r"/r/[^/]+/events")
 
@@ -69,7 +70,7 @@ class PageLimitMiddleware:
         request, address, send = Request(scope), address_of(scope), with_page_headers(send)
         shown = None if self._local else _key(request)
         signs_in = request.method == "POST" and scope["path"] == SIGN_IN and not self._local
-        # The form is not read yet, so each sign-in is limited like a different key.
+        # The form is not read yet, so each sign-in is limited as if it had a different key.
         guess = secrets.token_bytes(8) if signs_in else shown
         if guess is None:
             await self._admit(request, receive, send, visitor=(shown, address))
@@ -109,7 +110,7 @@ class PageLimitMiddleware:
             await self._app(scope, receive, send)
 
     async def _buffered_form(self, request: Request, receive: Receive) -> Receive:
-        """Wait for the body of a form, without taking a slot, and return a `receive` that returns the body.
+        """Wait for the body of a form, without taking a slot. Return a `receive` that returns the body.
 
         Raises:
             HTTPException: the body does not arrive in time.
@@ -145,7 +146,7 @@ async def _buffered_body(receive: Receive) -> Receive:
 
 
 def _key(request: Request) -> bytes | None:
-    """Return the digest of a request's key; the key itself is not kept."""
+    """Return the digest of a request's key. The key itself is not stored."""
     try:
         key = key_of_request(request)
     except BadInput:

@@ -1,6 +1,6 @@
 """Routes of pages and actions.
 
-One view returns the record of a page, which is served as HTML and, with `.json`, as JSON.
+One view returns the record of a page. The record is served as HTML and, with `.json`, as JSON.
 """
 
 import hmac
@@ -19,9 +19,9 @@ from roomlore.http.responses import json_response
 from roomlore.web.rendering import render
 from roomlore.web.request_context import RequestContext, clean_word
 
-#: Returns the record of a page; called with (visit, **path parameters).
+#: Returns the record of a page. Called with (visit, **path parameters).
 View = TypeVar("View", bound=Callable[..., Awaitable[object]])
-#: Executes a form and returns the address of the next page; called with (visit, form, **path parameters).
+#: Executes a form and returns the address of the next page. Called with (visit, form, **path parameters).
 FormAction = Callable[..., Awaitable[str]]
 MOST_FIELDS = 100
 #: The suffix of the path of a page's preview.
@@ -48,7 +48,7 @@ class Form:
         return word
 
     def optional(self, name: str) -> str | None:
-        """Return a field, or None if it is missing or empty."""
+        """Return a field; None if it is missing or empty."""
         value = self.data.get(name)
         return clean_word(name, value) if isinstance(value, str) else None
 
@@ -106,7 +106,7 @@ class PageRoutes:
         self.routes.append(Route(path, serve, methods=["GET"]))
 
     def preview(self, path: str, template: str) -> Callable[[View], View]:
-        """Serve a view as the response to a form, because it is too expensive to be a link."""
+        """Serve a view as the response to a form. A link would not do, because the view is too expensive."""
 
         def register(view: View) -> View:
             async def as_preview(request: Request) -> Response:
@@ -146,6 +146,9 @@ def check_token(form: Form, context: RequestContext) -> None:
 
 
 def all_routes(*kinds: PageRoutes) -> list[Route]:
-    """Return all routes, those of JSON first, because `x.json` would otherwise be taken for the name of a room."""
+    """Return all routes.
+
+    Routes of JSON come first, because `x.json` would otherwise be taken for the name of a room.
+    """
     routes = [route for kind in kinds for route in kind.routes]
     return sorted(routes, key=lambda route: not route.path.endswith(".json"))

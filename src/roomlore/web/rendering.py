@@ -1,4 +1,4 @@
-"""Renders records as HTML; the templates escape all texts."""
+"""Renders records as HTML. The templates escape all texts."""
 
 import hashlib
 import re
@@ -55,14 +55,14 @@ SPAN_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 def render(
     template: str, visit: RequestContext | None, values: Mapping[str, object], *, status: int = HTTPStatus.OK
 ) -> HTMLResponse:
-    """Return a page. `page` is its record, and `visit` the request context (None if nobody is signed in)."""
+    """Return a page. `page` is its record. `visit` is the request context; it is None if nobody is signed in."""
     text = environment().get_template(template).render({"visit": visit, **values})
     return HTMLResponse(text, status)
 
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the templates, in which an unknown name is an error."""
+    """Return the environment of the templates. An unknown name in a template is an error."""
     made = Environment(
         loader=PackageLoader("roomlore.web"),
         autoescape=True,
@@ -93,7 +93,7 @@ def environment() -> Environment:
 def static(name: str) -> str:
     """Return the address of a static file.
 
-    It changes with the file's content, so browsers may cache the file forever.
+    The address changes with the file's content, so browsers may cache the file forever.
     """
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{name}?v={digest}"

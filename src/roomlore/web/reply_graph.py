@@ -10,7 +10,7 @@ from roomlore.web.rendering import beginning
 from roomlore.web.rows import INFERRED_METHODS, Row
 
 MAX_NODES = 60
-#: The maximum number of branches side by side; further branches share the last lane.
+#: The maximum number of branches side by side. Further branches share the last lane.
 LANES = 10
 WIDTH, ROW, LANE, EDGE = 400, 26, 16, 12
 #: The maximum number of characters of the label of a node: name and beginning of the text.
@@ -48,7 +48,7 @@ class ReplyGraph:
     width: int
     height: int
     words_x: int
-    #: The number of messages that are left out, which are the oldest.
+    #: The number of messages that are left out. These are the oldest messages.
     omitted: int
 
 
@@ -99,7 +99,10 @@ def _node(row: Row, x: int, y: int) -> Node:
 def _lanes(
     shown: Sequence[MessageId], order: Mapping[MessageId, int], above: Mapping[MessageId, MessageId]
 ) -> dict[MessageId, int]:
-    """Return the lane of each message: its parent's lane if no other message is in between, otherwise a free one."""
+    """Return the lane of each message.
+
+    A message has its parent's lane if no other message is in between. Otherwise it has a free lane.
+    """
     lanes: dict[MessageId, int] = {}
     last_answers = {parent: order[child] for child, parent in above.items()}
     # The last message in each lane.

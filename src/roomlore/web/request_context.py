@@ -1,4 +1,4 @@
-"""The request context of a page: who views it, and its address."""
+"""The request context of a page: who views the page, and its address."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from roomlore.domain.errors import BadInput
 from roomlore.domain.records import Viewer
 from roomlore.operations import App
 
-#: Name of the query parameter with which an operator views a page as somebody else.
+#: The name of the query parameter with which an operator views a page as another participant.
 VIEW_AS = "as"
 
 
@@ -21,11 +21,11 @@ class RequestContext:
     app: App
     path: str
     query: QueryParams
-    #: The token of forms, without which other sites cannot send them.
+    #: The token of forms. Without it, other sites cannot send forms.
     token: str
     #: Whether the signed-in user is an operator, even while viewing as somebody else.
     by_operator: bool
-    #: The name of the participant as whom an operator views the page; None otherwise.
+    #: The name of the participant as whom an operator views the page; None if the operator does not do this.
     viewing_as: str | None
     #: Whether the pages are only for the operator at this machine, without sign-in.
     is_local: bool
@@ -54,11 +54,11 @@ class RequestContext:
         return f"{path}.json{'?' + query_string if query_string else ''}"
 
     def word(self, name: str) -> str | None:
-        """Return a query parameter, or None if it is missing or empty."""
+        """Return a query parameter; None if it is missing or empty."""
         return clean_word(name, self.query.get(name))
 
     def number(self, name: str, default: int, *, most: int) -> int:
-        """Return a number of the query, or the default; raise BadInput unless it is from 1 to `most`."""
+        """Return a number of the query, or the default. Raise BadInput unless the number is from 1 to `most`."""
         word = self.word(name)
         if word is None:
             return default
@@ -69,12 +69,12 @@ class RequestContext:
 
 
 def clean_word(name: str, text: str | None) -> str | None:
-    """Return a stripped text, or None if it is missing or empty; raise BadInput if it contains a NUL."""
+    """Return a stripped text; None if it is missing or empty. Raise BadInput if it contains a NUL."""
     if text is not None and "\0" in text:
         raise BadInput(name, "holds a character that no text has")
     return None if text is None else text.strip() or None
 
 
 def at_path(*parts: object) -> str:
-    """Return the path that consists of these parts, each percent-encoded."""
+    """Return the path that consists of these parts. Each part is percent-encoded."""
     return "/" + "/".join(quote(str(part), safe="") for part in parts)

@@ -10,7 +10,7 @@ from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import ReplyMethod
 from roomlore.operations.timeline import Speaker, TimelineLine
 
-#: The number of colours in `roomlore.css`; further authors get the first colours again.
+#: The number of colours in `roomlore.css`. Further authors get the first colours again.
 COLOUR_COUNT = 24
 
 
@@ -71,12 +71,12 @@ def rows(lines: Sequence[TimelineLine], speakers: Sequence[Speaker]) -> list[Row
 
 
 def colours_of(speakers: Sequence[Speaker]) -> dict[ParticipantId, int]:
-    """Return the colour of each account; all accounts of a person have the same."""
+    """Return the colour of each account. All accounts of a person have the same colour."""
     return {account: voice.place % COLOUR_COUNT for voice in speakers for account in voice.accounts}
 
 
 def colour_of(colours: Mapping[ParticipantId, int], author_id: ParticipantId) -> int:
-    """Return the colour of an author, even of one who is not among the speakers."""
+    """Return the colour of an author, even if the author is not among the speakers."""
     return colours.get(author_id, author_id.int % COLOUR_COUNT)
 
 
@@ -93,8 +93,8 @@ def _continues_turn(line: TimelineLine, above: TimelineLine | None) -> bool:
     if above is None or line.message.erased_at is not None:
         return False
     edge = line.placed.answers
-    # Within a turn, a message may be inferred to answer the one before it; a reply that the platform states begins a
-    # new turn.
+    # Within a turn, an inferred reply may answer the message before it. A reply that the platform states begins a new
+    # turn.
     if edge is not None and not (edge.method in INFERRED_METHODS and edge.parent_id == above.message.id):
         return False
     one, other = above.message, line.message

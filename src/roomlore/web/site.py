@@ -56,7 +56,9 @@ class _StaticFiles(StaticFiles):
 
 
 def build(rooms_app: App, *, local: bool, stop: Callable[[], asyncio.Event] = asyncio.Event) -> ASGIApp:
-    """Return the application of the pages. It must be wrapped in SecurityHeadersMiddleware, which sets request ids.
+    """Return the application of the pages.
+
+    It must be wrapped in SecurityHeadersMiddleware, which sets request ids.
 
     Args:
         rooms_app: The App of an operator without a key, for one org or for all orgs of its database.

@@ -263,6 +263,7 @@ async def test_readiness_and_operations_tell_of_a_clock_behind_what_was_said(
     app: App, serve: Serve, monkeypatch
 ) -> None:
     await app.ingest(message("1", sent_at=datetime.now(UTC)))
+    monkeypatch.setattr(health, "PATIENCE", 60)
     for module in ("roomlore.doctor", "roomlore.operations.monitoring"):
         monkeypatch.setattr(f"{module}.utc_now", lambda: datetime.now(UTC) - timedelta(days=3, minutes=5))
     served = await serve(app)

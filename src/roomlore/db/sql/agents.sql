@@ -1,6 +1,7 @@
 -- name: refresh_interactions
--- Each message has one effective reply; the root of a thread is nobody's question. Agreement and correction count
--- only where the platform says whom they answer, or where a name was recognised with high confidence.
+-- Each message has one effective reply. A message in a thread does not count as a reply to the root of the thread.
+-- Agreement and correction count only if the platform states which message they answer, or if a name was recognised
+-- with high confidence.
 -- Uses indexes: conversation_messages_in, replies_from
 with said as materialized (
   select conversation_messages.conversation_id, messages.id, messages.author_id, messages.author_kind, messages.sent_at, messages.body
@@ -230,7 +231,7 @@ where work_queue.org_id = %(org_id)s
   and said.redacted_at is null
   and reply.kind in ('message', 'whisper')
   and said.kind in ('message', 'whisper')
-  -- also if the earlier memory is no longer active
+  -- this also holds if the earlier memory is no longer active
   and not exists (
     select 1
     from memory_sources

@@ -26,7 +26,7 @@ where (
 for update of conversations skip locked;
 
 -- name: skip
--- A separate statement: it sees all changes from before the rows were locked.
+-- This is a separate statement, so that it sees all changes from before the rows were locked.
 update conversations
 set title_state = conversation_state(org_id, id)
 where org_id = %(org_id)s and id = any (%(conversation_ids)s) and title_state is null;
@@ -70,7 +70,7 @@ join messages on messages.org_id = conversation_messages.org_id and messages.id 
 where conversation_messages.org_id = %(org_id)s
   and conversation_messages.conversation_id = %(conversation_id)s
   and messages.body ~ '\S'
-  -- no message that a privacy request hides from anybody, and none that states one
+  -- no message that a privacy request hides from anybody, and no message that states a privacy request
   and not exists (
     select 1 from restricted_messages where restricted_messages.org_id = messages.org_id and restricted_messages.message_id = messages.id
   )

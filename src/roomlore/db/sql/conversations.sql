@@ -51,7 +51,7 @@ from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 cross join lateral messages_in(asked.id) as held (message_id)
 join messages as said on said.org_id = %(org_id)s and said.id = held.message_id
 group by asked.id, said.author_id
--- Not ordered by the first message of a participant: that may be a whisper.
+-- The order is not that of a participant's first message, because the first message may be a whisper.
 order by asked.id, count(*) desc, min(said.sent_at), min(said.sequence), said.author_id;
 
 -- name: message_ids
@@ -90,7 +90,7 @@ cross join lateral (select conversation_of(asked.id) as conversation_id offset 0
 where held.conversation_id is not null;
 
 -- name: room_assignments
--- The visibility rule runs once per conversation of that time, not once per message.
+-- The visibility rule runs once for each conversation of that time, not once for each message.
 -- Uses index: conversations_of_room
 select held.message_id, around.id
 from (
@@ -118,21 +118,6 @@ from messages as said
 left join conversation_messages on conversation_messages.org_id = said.org_id and conversation_messages.message_id = said.id
 where said.org_id = %(org_id)s and said.id = any (%(message_ids)s);
 
--- name: roots
--- Uses index: conversation_messages_in
-select held.message_id
-from conversation_messages as held
-where held.org_id = %(org_id)s
-  and held.conversation_id = %(conversation_id)s
-  and not exists (
-    select 1
-    from answers
-    join conversation_messages as above on above.org_id = answers.org_id and above.message_id = answers.parent_id
-    where answers.org_id = %(org_id)s
-      and answers.child_id = held.message_id
-      and above.conversation_id = %(conversation_id)s
-  );
-
 -- name: open_manually
 insert into conversations (org_id, id, room_id, label, is_named, split_reason, opened_at, last_at, idle_timeout)
 select
@@ -147,11 +132,11 @@ update conversation_messages
 set conversation_id = %(to)s, is_manual = true
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: move_all
+-- name: pin_all
 -- Uses index: conversation_messages_in
 update conversation_messages
-set conversation_id = %(to)s
-where org_id = %(org_id)s and conversation_id = %(other)s;
+set conversation_id = %(to)s, is_manual = true
+where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
 
 -- name: rename
 update conversations

@@ -65,8 +65,8 @@ from rooms
 where rooms.org_id = %(org_id)s and rooms.id = %(room_id)s;
 
 -- name: update_names
--- Of two names at the same time the greater is the current and the lesser the first name, so that the order of arrival
--- does not matter. Rows are locked in order, so that writers do not deadlock.
+-- If two names have the same time, the greater is the current name and the lesser is the first name. So the order of
+-- arrival does not matter. Rows are locked in order, so that writers do not deadlock.
 with noted as (
   select
     id, name, coalesce(named_at, '-infinity') as named_at, first_name,

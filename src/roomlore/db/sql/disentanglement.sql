@@ -129,6 +129,18 @@ union all
     and erased_at is null
 );
 
+-- name: ids_after
+-- Uses index: messages_in_order
+select id
+from messages
+where org_id = %(org_id)s
+  and room_id = %(room_id)s
+  and sent_at > %(after)s
+  and kind = 'message'
+  and erased_at is null
+order by sent_at, sequence, id
+limit %(limit)s;
+
 -- name: room_messages
 -- One index lookup for each message, whatever the planner estimates.
 -- Uses indexes: replies_from, replies_found
@@ -138,6 +150,7 @@ select
   stated.parent_id as stated_parent, stated.method as stated_method,
   found.parent_id as found_parent, found.method as found_method, found.confidence as found_confidence,
   conversation_messages.conversation_id, coalesce(conversation_messages.is_manual, false) as is_manual, conversation_messages.idle_timeout,
+  conversation_messages.linked_offset,
   case
     when said.mentions is null then '{}'
     else array(
@@ -169,7 +182,7 @@ left join lateral (
   offset 0
 ) as found on true
 left join lateral (
-  select held.conversation_id, held.is_manual, held.idle_timeout
+  select held.conversation_id, held.is_manual, held.idle_timeout, held.linked_offset
   from conversation_messages as held
   where held.org_id = said.org_id and held.message_id = said.id
   offset 0
@@ -218,10 +231,11 @@ set split_reason = excluded.split_reason
 where conversations.split_reason <> excluded.split_reason and conversations.split_reason <> 'person';
 
 -- name: assign
-insert into conversation_messages (org_id, message_id, conversation_id, idle_timeout)
-select %(org_id)s, placed.message_id, placed.conversation_id, placed.idle_timeout
-from unnest(%(message_id)s::uuid[], %(conversation_id)s::uuid[], %(idle_timeout)s::interval[])
-  as placed (message_id, conversation_id, idle_timeout)
+insert into conversation_messages (org_id, message_id, conversation_id, idle_timeout, linked_offset)
+select %(org_id)s, placed.message_id, placed.conversation_id, placed.idle_timeout, placed.linked_offset
+from unnest(
+  %(message_id)s::uuid[], %(conversation_id)s::uuid[], %(idle_timeout)s::interval[], %(linked_offset)s::smallint[]
+) as placed (message_id, conversation_id, idle_timeout, linked_offset)
 cross join lateral (
   select id
   from messages
@@ -231,7 +245,8 @@ cross join lateral (
 on conflict (org_id, message_id) do update
 set
   conversation_id = case when conversation_messages.is_manual then conversation_messages.conversation_id else excluded.conversation_id end,
-  idle_timeout = excluded.idle_timeout;
+  idle_timeout = excluded.idle_timeout,
+  linked_offset = excluded.linked_offset;
 
 -- name: assign_replies
 with recursive below as (
@@ -245,14 +260,14 @@ with recursive below as (
     select held.message_id
     from replies
     cross join lateral (
-      select placed.message_id, placed.is_manual
+      select placed.message_id, placed.is_manual, placed.conversation_id
       from conversation_messages as placed
       where placed.org_id = replies.org_id and placed.message_id = replies.child_id
       limit 1
     ) as held
     where replies.org_id = %(org_id)s
       and replies.parent_id = below.message_id
-      and not held.is_manual
+      and (not held.is_manual or held.conversation_id = any (%(out_of)s))
       and replies.method = (
         select answers.method
         from answers
@@ -271,7 +286,7 @@ stale as (
 ),
 moved as (
   update conversation_messages
-  set conversation_id = stale.conversation_id
+  set conversation_id = stale.conversation_id, is_manual = conversation_messages.is_manual or cardinality(%(out_of)s::uuid[]) > 0
   from stale
   where conversation_messages.org_id = %(org_id)s and conversation_messages.message_id = stale.message_id
 )

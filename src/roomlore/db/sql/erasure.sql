@@ -31,7 +31,7 @@ where org_id = %(org_id)s
 delete from work_queue
 where org_id = %(org_id)s
   and (subject_id = any (%(message_ids)s) or trigger_id = any (%(message_ids)s))
-  -- kept: projections in other servers still have to be updated
+  -- kept, because projections in other servers still have to be updated
   and queue not in ('qdrant', 'neo4j');
 
 -- name: drop_audiences
@@ -79,7 +79,7 @@ dropped_tags as (
 dropped_participants as (
   delete from memory_participants where org_id = %(org_id)s and memory_id = any (%(memory_ids)s)
 ),
--- also the overrides of other memories, if they are about a text that only the erased memories have
+-- the overrides of other memories also go, if they are about a text that only the erased memories have
 dropped_overrides as (
   delete from supersession_overrides
   where org_id = %(org_id)s

@@ -46,8 +46,8 @@ join rooms
 join erased_ranges on erased_ranges.org_id = %(org_id)s and erased_ranges.room_id = rooms.id;
 
 -- name: tombstones
--- An index lookup per message: the planner, who does not know how many tombstones there are, might scan all of them each
--- time.
+-- One index lookup for each message: the planner does not know how many tombstones there are, and might scan all of
+-- them each time.
 select asked.platform, asked.room, asked.external_id
 from unnest(%(names_1)s::text[], %(names_2)s::text[], %(names_3)s::text[])
   as asked (platform, room, external_id)

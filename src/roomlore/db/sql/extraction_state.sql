@@ -102,7 +102,7 @@ order by id
 for update;
 
 -- name: states
--- A separate statement: it sees all changes from before the rows were locked.
+-- This is a separate statement, so that it sees all changes from before the rows were locked.
 select id, current_extraction_state(conversations) as state
 from conversations
 where org_id = %(org_id)s and id = any (%(conversation_ids)s);

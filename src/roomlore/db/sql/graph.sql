@@ -46,7 +46,7 @@ order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
 
 -- name: conversation_partners
--- Of each message only the first parent is counted.
+-- Only the first parent of each message is counted.
 -- Uses index: messages_by_author, replies_from, replies_to
 with said as materialized (
   select messages.id, messages.sent_at
@@ -154,8 +154,9 @@ order by count(*) desc, max(messages.sent_at) desc, messages.author_id
 limit %(limit)s;
 
 -- name: conversation_memories
--- A source in the conversation weighs 4, a participant as subject 2, one that is involved 1, and a tag shared with one of
--- the conversation's memories 1. Empty unless the viewer sees the whole conversation.
+-- The weights are: 4 for a source in the conversation, 2 for a participant as subject, 1 for a participant who is
+-- involved, and 1 for a tag shared with a memory of the conversation. Empty unless the viewer sees the whole
+-- conversation.
 with said as materialized (
   select held.message_id as id from messages_in(%(conversation_id)s) as held (message_id)
 ),

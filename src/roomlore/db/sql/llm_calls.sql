@@ -44,8 +44,9 @@ where counted.calls < %(most)s
 returning counted.calls;
 
 -- name: earlier_answer
--- An answer may repeat all that its prompt showed. So an answer for another conversation is used only if its prompt
--- showed messages of that conversation or these. No answer is used if a privacy request now covers one of its messages.
+-- An answer may repeat everything that its prompt showed. So an answer for another conversation is used only if its
+-- prompt showed messages of that conversation or the given messages. No answer is used if a privacy request now covers
+-- one of its messages.
 -- Uses index: llm_calls_same
 select id, conversation_id, answer, sent_tokens, answer_tokens
 from llm_calls

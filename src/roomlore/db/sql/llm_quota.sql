@@ -61,7 +61,7 @@ where conversations.sensitivity is distinct from 'normal'
   );
 
 -- name: count_answer_call
--- Titles and answers share a count, but neither waits for the other: `due_at` is unchanged.
+-- Titles and answers have one count, but neither waits for the other. So `due_at` is unchanged.
 insert into llm_quota as counted (org_id, purpose, day, calls, due_at)
 select %(org_id)s, 'titles', (%(now)s::timestamptz at time zone 'utc')::date, 1, %(now)s where %(daily_limit)s > 0
 on conflict (org_id, purpose) do update

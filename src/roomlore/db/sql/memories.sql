@@ -4,7 +4,7 @@ select memory_id as id, valid_from
 from newest_memories(
   %(room_ids)s::uuid[], %(subject_ids)s::uuid[], %(author_ids)s::uuid[], %(perspective_ids)s::uuid[],
   %(kinds)s::text[],
-  -- a memory that was active then may have another status now
+  -- a memory that was active at that time may have another status now
   case when %(as_of)s::timestamptz is null then %(statuses)s::text[] end,
   %(tags)s::text[], %(task_id)s::text, %(since)s::timestamptz, %(as_of)s::timestamptz,
   %(position_1)s::timestamptz, %(position_2)s::uuid, %(limit)s
@@ -131,7 +131,7 @@ with recursive earlier (id) as (
 select id from earlier where id <> %(memory_id)s;
 
 -- name: find_link_target
--- A language model saw the memory earlier: since then a privacy request may cover it, or it may have become sensitive.
+-- A language model saw the memory earlier. Since then, a privacy request may cover it, or it may have become sensitive.
 select
   memories.id, memories.attribute,
   coalesce(

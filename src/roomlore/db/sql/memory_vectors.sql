@@ -7,7 +7,7 @@ from memory_embeddings
 where org_id = %(org_id)s and memory_id = any (%(ids)s) and model = %(vector_1)s;
 
 -- name: drop_work
--- Before the vectors: a worker that writes a vector holds its row in `work_queue`, so no vector follows.
+-- This comes before the vectors: a worker that writes a vector holds its row in `work_queue`, so no vector follows.
 delete from work_queue
 where org_id = %(org_id)s and queue in ('embed', 'reembed') and subject_id = any (%(ids)s);
 

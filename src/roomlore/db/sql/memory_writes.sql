@@ -315,7 +315,7 @@ from unnest(%(circles_1)s::uuid[], %(circles_2)s::text[]) as change (id, dedup_s
 where memories.org_id = %(org_id)s and memories.id = change.id;
 
 -- name: restore_in_scopes
--- Only memories that no person superseded, and whose successor has another scope now.
+-- Only memories that no person superseded and whose successor has another scope now.
 update memories
 set superseded_by = null
 from memories as successor

@@ -236,7 +236,7 @@ where reach - size < %(most_bytes)s
 order by sent_at, sequence, id;
 
 -- name: replies_around
--- Of a message with very many replies no more than `limit` are read.
+-- If a message has very many replies, no more than `limit` of them are read.
 -- Uses indexes: replies_to, replies_from
 select distinct edge.child_id, edge.parent_id, edge.method, edge.confidence
 from unnest(%(ids)s::uuid[]) as message (id)

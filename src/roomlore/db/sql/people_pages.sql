@@ -92,7 +92,8 @@ order by readers.id
 limit %(limit)s;
 
 -- name: people_for_operator
--- Counts come from `room_activity`. The tombstone author is left out. Beyond the end the last page is returned.
+-- Counts come from `room_activity`. The tombstone author is left out. If the page is beyond the end, the last page is
+-- returned.
 with people as materialized (
   select
     (array_agg(participants.id order by participants.id))[1] as id,
@@ -151,7 +152,7 @@ offset (
 limit %(limit)s;
 
 -- name: people_for_viewer
--- As for the operator, but named and counted by the messages that the viewer may read.
+-- The same as for the operator, but people are named and counted by the messages that the viewer may read.
 with counted as materialized (
   select
     author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at,

@@ -163,7 +163,7 @@ insert into privacy_requests (
 )
 values (
   %(org_id)s, %(request_id)s, %(room_id)s, %(message_id)s, %(author_id)s, %(kind)s, %(status)s,
-  -- a request that a person has decided keeps its time: see the update
+  -- if a person has decided a request, it keeps its time: see the update
   case when %(status)s::text = 'dismissed' then %(detected_at)s::timestamptz end,
   %(review_reason)s, %(detected_by)s, %(detected_at)s, %(target_ids)s, %(identifiers)s, %(own_identifiers)s, %(from_ids)s, %(exempt_ids)s,
   %(is_ongoing)s, %(since)s, %(allowed_topics)s, %(denied_topics)s, %(covered_author_ids)s, %(spans)s
@@ -179,7 +179,8 @@ set
   allowed_topics = excluded.allowed_topics, denied_topics = excluded.denied_topics, covered_author_ids = excluded.covered_author_ids;
 
 -- name: restrict
--- The author of a confidential message may always read it: a request by somebody else hides nobody's words from themselves.
+-- The author of a confidential message may always read it, because a request by somebody else hides nobody's words from
+-- themselves.
 insert into restricted_messages (org_id, message_id, request_id, from_ids, exempt_ids)
 select
   %(org_id)s, covered.message_id, privacy_requests.id, privacy_requests.from_ids,
@@ -205,7 +206,7 @@ where privacy_requests.org_id = %(org_id)s
 delete from restricted_messages where org_id = %(org_id)s and request_id = %(request_id)s;
 
 -- name: lift_messages
--- Tombstones of requests are excepted: nobody could restrict their messages again.
+-- What a tombstone of a request restricts is not lifted, because nobody could restrict it again.
 delete from restricted_messages
 using privacy_requests
 where restricted_messages.org_id = %(org_id)s
@@ -240,7 +241,7 @@ delete from privacy_requests where org_id = %(org_id)s and message_id = any (%(s
 select exists (select 1 from restricted_messages where org_id = %(org_id)s and message_id = any (%(ids)s));
 
 -- name: lift_all
--- Tombstones of requests are excepted: nobody could restrict their messages again.
+-- What a tombstone of a request restricts is not lifted, because nobody could restrict it again.
 delete from restricted_messages
 using privacy_requests
 where restricted_messages.org_id = %(org_id)s
@@ -249,7 +250,7 @@ where restricted_messages.org_id = %(org_id)s
   and privacy_requests.message_id is not null;
 
 -- name: present_participants
--- A participant who only wrote in an open room is no member of it.
+-- A participant who only wrote in an open room is not a member of the room.
 select message.id as message_id, membership.participant_id
 from messages as message
 join rooms on rooms.org_id = message.org_id and rooms.id = message.room_id
@@ -323,7 +324,7 @@ from (
       privacy_requests.id between %(low)s and %(high)s
       or privacy_requests.id_from_end between %(end_low)s and %(end_high)s
     )
-    -- a request that names nobody known restricts nothing yet
+    -- if a request names only unknown people, it restricts nothing yet
     and (privacy_requests.from_ids is null or privacy_requests.from_ids <> '{}')
   order by message.sent_at desc nulls last, privacy_requests.id desc
   limit %(limit)s
@@ -332,7 +333,7 @@ where reach - size < %(most_bytes)s
 order by sent_at desc nulls last, id desc;
 
 -- name: covered_messages
--- For a proposed request: the messages that it would restrict at least.
+-- For a proposed request, these are the messages that it would restrict at least.
 select covered.request_id, message.id as message_id
 from (
   select restricted_messages.request_id, restricted_messages.message_id
@@ -355,7 +356,7 @@ join privacy_requests on privacy_requests.org_id = restricted_messages.org_id an
 left join messages as source on source.org_id = privacy_requests.org_id and source.id = privacy_requests.message_id
 left join rooms on rooms.org_id = privacy_requests.org_id and rooms.id = privacy_requests.room_id
 where restricted_messages.org_id = %(org_id)s and restricted_messages.message_id = any (%(ids)s)
-  -- a request that names nobody known restricts nothing yet
+  -- if a request names only unknown people, it restricts nothing yet
   and (restricted_messages.from_ids is null or restricted_messages.from_ids <> '{}')
 order by restricted_messages.message_id, restricted_messages.request_id;
 
@@ -365,7 +366,7 @@ select
   count(*) filter (where status = 'proposed')::integer as proposed,
   count(*) filter (where status = 'dismissed')::integer as dismissed
 from privacy_requests
--- a request that names nobody known restricts nothing yet
+-- if a request names only unknown people, it restricts nothing yet
 where org_id = %(org_id)s and (from_ids is null or from_ids <> '{}');
 
 -- name: decide

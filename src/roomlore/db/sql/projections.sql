@@ -20,8 +20,9 @@ where work_queue.org_id = %(org_id)s
   and work_queue.attempts = done.attempts;
 
 -- name: retry_changed
--- A statement of its own sees what was enqueued while `finish_unchanged` waited. `asked_at` moves on: what was enqueued
--- before the last read was included in it. Otherwise a subject that always changes would block `swap_index` for ever.
+-- This is a separate statement, so that it sees what was enqueued while `finish_unchanged` waited. `asked_at` moves on,
+-- because the last read included everything that was enqueued before it. Otherwise, a subject that always changes would
+-- block `swap_index` for ever.
 update work_queue
 set due_at = now(), attempts = 0, asked_at = greatest(work_queue.asked_at, work_queue.due_at - interval '2 minutes')
 from unnest(%(subject_id)s::uuid[], %(version)s::integer[], %(attempts)s::integer[])
@@ -69,7 +70,7 @@ set next_xid = pg_current_xact_id()
 where org_id = %(org_id)s and target = %(target)s and next_index_name is not null and next_xid is null;
 
 -- name: rebuild_position
--- Not before the end of all transactions that may not know of the rebuild.
+-- None until all transactions have ended that may not know of the rebuild.
 select next_after as after
 from projections
 where org_id = %(org_id)s
@@ -131,7 +132,7 @@ from work_queue
 where org_id = %(org_id)s and queue = %(target)s;
 
 -- name: is_behind
--- Behind: some work has waited for more than half a minute, or the server refused a subject.
+-- A projection is behind if some work has waited for more than half a minute, or if the server refused a subject.
 -- Uses index: work_asked
 select exists (
   select from work_queue

@@ -57,7 +57,7 @@ where privacy_requests.org_id = %(org_id)s and privacy_requests.status = 'active
 select distinct platform from rooms where org_id = %(org_id)s;
 
 -- name: stored_messages
--- Each by its own index lookup: `offset 0` keeps the planner from joining.
+-- Each is found by its own index lookup: `offset 0` keeps the planner from joining.
 select named.platform, named.room, named.external_id
 from unnest(%(names_1)s::text[], %(names_2)s::text[], %(names_3)s::text[])
   as named (platform, room, external_id)

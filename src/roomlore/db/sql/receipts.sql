@@ -92,7 +92,7 @@ with erased as (
     and room_id = %(room_id)s
     and sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
     and sent_at < %(until)s
-    -- not messages that arrived later; and tombstones may stay when a retention period ends
+    -- not messages that arrived later; and when a retention period ends, tombstones may stay
     and received_at <= %(at)s
     and (%(kind)s = 'range' or erased_at is null)
 )
@@ -314,8 +314,8 @@ where messages.org_id = %(org_id)s
 select digest from erased_accounts where org_id = %(org_id)s and erased_at = %(at)s;
 
 -- name: pending_removals
--- Work that is still queued; clocks may differ by a minute. For a viewer's own receipt only subjects with ids of their
--- own: the others may be hidden from them.
+-- Work that is still queued. Clocks may differ by a minute. For a viewer's own receipt, only subjects with the viewer's
+-- own ids count, because other subjects may be hidden from the viewer.
 -- Uses index: work_asked
 select
   projection.target as store, projection.failing_since, projection.error,

@@ -99,7 +99,7 @@ where restricted_messages.org_id = %(org_id)s
   and privacy_requests.room_id = %(room_id)s;
 
 -- name: drop_privacy_requests
--- The requests of a room, tombstones too.
+-- The requests of a room, including their tombstones.
 delete from privacy_requests where org_id = %(org_id)s and room_id = %(room_id)s;
 
 -- name: drop_injections

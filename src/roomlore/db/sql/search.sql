@@ -69,8 +69,8 @@ from context_window(
 );
 
 -- name: thread_messages
--- Up first, then down: each reply is walked once, so threads are trees that never overlap. Each table is read row by
--- row through an index, whatever the planner believes about its size.
+-- The walk goes up first, then down. Each reply is walked once, so threads are trees that never overlap. Each table is
+-- read row by row through an index, whatever the planner believes about its size.
 -- Uses indexes: replies_from, replies_to
 with recursive up as (
   select hit.id as member_id, edge.parent_id, edge.method, edge.confidence
@@ -93,7 +93,7 @@ with recursive up as (
   where up.parent_id is not null
 ),
 down as (
-  -- As arrays, which the planner estimates as small: with rows it would expect millions of results and
+  -- The results are arrays, which the planner estimates as small. With rows, it would expect millions of results and
   -- spend more time on memory for them than the whole walk takes.
   select known.member_id, known.parent_id, known.method, known.confidence
   from (
@@ -148,7 +148,7 @@ limit %(limit)s;
 select message_id, tokens from token_vectors(%(model)s, %(ids)s);
 
 -- name: newest_by_authors
--- The newest of each author, then the newest of these, so that no more is read than needed.
+-- First the newest messages of each author are read, then the newest of these, so that no more is read than needed.
 -- Uses index: messages_by_author
 select message.id as message_id
 from (select (%(search_filter)s::search_filter).*) as filters
@@ -206,7 +206,7 @@ order by message.sent_at desc, message.sequence desc, message.id desc
 limit %(limit)s;
 
 -- name: newest_in_rooms
--- The newest of each room, then the newest of these, so that no more is read than needed.
+-- First the newest messages of each room are read, then the newest of these, so that no more is read than needed.
 -- Uses index: messages_in_order
 select message.id as message_id
 from (select (%(search_filter)s::search_filter).*) as filters

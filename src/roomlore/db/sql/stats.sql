@@ -145,7 +145,7 @@ from sampled
 group by room_id;
 
 -- name: latencies
--- `several` stands for reads that looked into more than one room.
+-- `several` stands for reads that covered more than one room.
 -- Uses index: activity_log_timed
 select
   timed.action, coalesce(rooms.embedding_policy, 'several') as format,

@@ -65,7 +65,7 @@ where needed.org_id = %(org_id)s
 on conflict (org_id, queue, subject_id) do nothing;
 
 -- name: drop_unneeded_work
--- Before the vectors: a worker that writes a vector holds its row in `work_queue`, so no vector follows.
+-- This comes before the vectors: a worker that writes a vector holds its row in `work_queue`, so no vector follows.
 delete from work_queue
 using messages as message
 where work_queue.org_id = %(org_id)s
@@ -126,7 +126,7 @@ with gone as (
 select count(*) as count, enqueue_points(array_agg(message_id)) as copies from gone;
 
 -- name: enqueue_wanting
--- Work that a worker has just taken is done again, because the worker may have skipped it.
+-- Work that a worker has just taken is done again, because the worker may have skipped the subject.
 with needed as materialized (
   select wanted.id
   from embeddable_messages as wanted

@@ -46,7 +46,7 @@ class MemorySectionRequest(RequestBody):
     present: ShortTexts = Field(default_factory=list)
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_SECTION_BUDGET
     explain: bool = False
-    #: Whether the section may contain everything that the agent remembers; nothing of it may be posted then.
+    #: Whether the section may contain everything that the agent remembers. The section may then not be posted.
     private: bool = False
 
 
@@ -54,7 +54,7 @@ class MemorySectionRequest(RequestBody):
 async def list_agent_memories(
     app: AuthenticatedApp, agent: ShortText, query: Annotated[MemoryQuery, Query()]
 ) -> Response:
-    """List what an agent remembers as its own experience: the most important first, less so the older it is."""
+    """List the memories of an agent's own experience. The most important come first; importance falls with age."""
     return json_response(await app.agents.memories(app.access.principal, agent, **query.model_dump()))
 
 
@@ -69,7 +69,7 @@ async def read_decision(
 
 @ROUTER.post("/memory-section", response_model=MemorySectionResponse)
 async def read_block(app: AuthenticatedApp, agent: ShortText, body: MemorySectionRequest) -> Response:
-    """Tell what an agent remembers that may matter in a room, as it reads it before it answers."""
+    """Return the memories that an agent should read before it answers in a room."""
     section = await app.agents.memory_section(
         await app.agents.reader(agent),
         body.room,

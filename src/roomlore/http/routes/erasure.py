@@ -1,4 +1,4 @@
-"""Erasures of all kinds, in one route; the field `kind` of the body tells them apart."""
+"""Erasures of all kinds, in one route. The field `kind` of the body says which kind it is."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ ROUTER = APIRouter(prefix="/v1/erasures", tags=["erasures"])
 
 
 class MessageErasure(RoomBody):
-    """Erases a message; a tombstone stays in its place."""
+    """Erases a message. A tombstone stays in its place."""
 
     kind: Literal["message"]
     message: ShortText
@@ -24,7 +24,7 @@ class MessageErasure(RoomBody):
 
 
 class RangeErasure(RequestBody):
-    """Erases the messages of a room in a time range, without tombstones; `everything` for a range without ends."""
+    """Erases the messages of a room in a time range, without tombstones. For a range without ends, set `everything`."""
 
     kind: Literal["range"]
     room: ShortText
@@ -35,7 +35,10 @@ class RangeErasure(RequestBody):
 
 
 class RoomErasure(RequestBody):
-    """Erases a room: its messages, everything derived from them, its members and its name. It cannot come back."""
+    """Erases a room: its messages, everything derived from them, its members and its name.
+
+    The room cannot come back.
+    """
 
     kind: Literal["room"]
     room: ShortText
@@ -43,7 +46,7 @@ class RoomErasure(RequestBody):
 
 
 class PersonErasure(RequestBody):
-    """Erases a person: all accounts, all messages, and mentions in messages of others."""
+    """Erases a person: all accounts, all messages, and mentions in other people's messages."""
 
     kind: Literal["person"]
     participant: ShortText
@@ -59,14 +62,14 @@ ErasureBody = Annotated[
 async def erase(app: AuthenticatedApp, body: Annotated[ErasureBody, Body()]) -> Response:
     """Erase a message, a time range of a room, a room or a person for good, and return the receipt.
 
-    With `dry_run` nothing is erased, and the receipt tells what would be.
+    With `dry_run`, nothing is erased, and the receipt says what would be erased.
     """
     erasure, dry_run = app.erasure, body.dry_run
     match body:
         case MessageErasure():
             receipt = await erasure.message(body.message, room=body.room, dry_run=dry_run)
         case RangeErasure():
-            # A request in which a field was forgotten must not erase a whole room.
+            # If a request leaves out a field by mistake, it must not erase a whole room.
             if body.everything == bool(body.since or body.until):
                 raise BadInput("range", "give since, until or both; or everything")
             receipt = await erasure.range(body.room, since=body.since, until=body.until, dry_run=dry_run)

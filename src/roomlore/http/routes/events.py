@@ -72,7 +72,7 @@ class EventStreamResponse(Response):
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.body", "body": lines, "more_body": True})
 
-        # A client that reads too slowly, or whose key is no longer valid, is disconnected; when it reconnects, it gets
+        # If a client reads too slowly, or its key is no longer valid, it is disconnected. When it reconnects, it gets
         # the reason.
         with suppress(TimeoutError, RoomloreError):
             await put(RETRY)
@@ -106,10 +106,10 @@ async def read_events(
     after: EventId | None = None,
     last_event_id: Annotated[str | None, Header(max_length=LONGEST_ID)] = None,
 ) -> Response:
-    """Stream changes as they happen, of all rooms or of one, as far as the viewer may see them (server-sent events).
+    """Stream the changes that the viewer may see as they happen, of all rooms or of one room (server-sent events).
 
-    The stream starts now, or after the event that `Last-Event-ID` or `after` names. If that event is gone, or not for the
-    viewer, the stream starts at its time, and some events may come again with the same `id`.
+    The stream starts now, or after the event that `Last-Event-ID` or `after` names. If this event is gone or the viewer
+    may not see it, the stream starts at its time. Some events may then come again with the same `id`.
     """
     stream = app.events(app.access.principal, room=room, after=last_event_id or after)
     await stream.start()

@@ -38,10 +38,10 @@ class Ready:
     status: Literal["ready", "waiting"]
     #: Whether the database answers.
     database: bool
-    #: Whether the database has space to write; without it, everything stored can still be read.
+    #: Whether the database has space to write. Without space, everything stored can still be read.
     room: bool
-    #: Whether this server's clock agrees with the database's and is not behind the newest message; None if not yet
-    #: known. A wrong clock does not stop the server; `roomlore doctor` has the details.
+    #: Whether this server's clock agrees with the database's clock and is not behind the newest message; None if this
+    #: is not yet known. A wrong clock does not stop the server; `roomlore doctor` shows the details.
     clock: bool | None
 
 
@@ -53,14 +53,14 @@ async def read_live() -> Response:
 
 @ROUTER.get("/ready", response_model=Ready, responses={503: {"model": Ready}})
 async def read_ready(request: Request) -> Response:
-    """Tell whether requests can be served: whether the database answers and has room to write."""
+    """Say whether requests can be served: whether the database answers and has space to write."""
     state, now = request.app.state, asyncio.get_running_loop().time()
     check: asyncio.Task[Ready] | None = getattr(state, "ready_check", None)
     if check is None or (check.done() and now - state.ready_checked_at >= KNOWN_FOR):
         clock = state.clock_check = getattr(state, "clock_check", None) or ClockCheck()
         state.ready_check = check = asyncio.create_task(_check(state.served.db, clock))
         state.ready_checked_at = now
-    # Shielded, because other callers wait for the same check.
+    # The check is shielded, because other callers wait for the same check.
     ready = await asyncio.shield(check)
     is_ready = ready.status == "ready"
     return json_response(ready, status=HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
@@ -68,7 +68,7 @@ async def read_ready(request: Request) -> Response:
 
 @dataclass(slots=True, kw_only=True)
 class ClockCheck:
-    """The result of the last comparison of the clocks, which has to read every org."""
+    """The result of the last comparison of the clocks. A comparison has to read every org."""
 
     agrees: bool | None = None
     checked_at: float | None = None
@@ -77,8 +77,9 @@ class ClockCheck:
         """Compare the clocks, unless the last comparison is recent."""
         now = asyncio.get_running_loop().time()
         if self.checked_at is None or now - self.checked_at >= CLOCK_KNOWN_FOR:
-            self.checked_at = now
             self.agrees = (await check_clock(db)).is_well
+            # Only now: a comparison that took too long is repeated by the next check.
+            self.checked_at = now
 
 
 async def _check(db: Database, clock: ClockCheck) -> Ready:

@@ -30,7 +30,7 @@ _NUMBER = lazy_pattern(r"[-+]?[\d.]+")
 class RecordsRequest(RequestBody):
     """Messages as neutral records."""
 
-    # Each record is validated by itself, so that a wrong one does not keep the others out.
+    # Each record is validated by itself, so that a wrong record does not keep the others out.
     messages: Annotated[
         list[Annotated[Any, PlainValidator(lambda value: value, json_schema_input_type=IncomingMessage)]],
         Field(max_length=MOST_RECORDS),
@@ -43,7 +43,7 @@ class _Envelope(RequestBody):
 
 @ROUTER.post("/records", response_model=BatchResponse)
 async def add_records(app: AuthenticatedApp, body: RecordsRequest) -> Response:
-    """Store a batch of neutral records in one transaction; the response names those that were skipped."""
+    """Store a batch of neutral records in one transaction. The response names the records that were skipped."""
     records = [_validated(record, index) for index, record in enumerate(body.messages)]
     accepted = await app.ingest_batch([one for one in records if isinstance(one, IncomingMessage)])
     malformed = [one for one in records if isinstance(one, SkippedRecord)]
@@ -56,11 +56,11 @@ async def add_records(app: AuthenticatedApp, body: RecordsRequest) -> Response:
 
 
 def _validated(record: Any, index: int) -> IncomingMessage | SkippedRecord:
-    """Return the record, or why it is skipped; types are never guessed."""
+    """Return the record, or the reason why it is skipped. Types are never guessed."""
     where = ValueCleaner().text(record_name(record, index)[:LONGEST_WORD])
     skipped = SkippedRecord(where=where, reason="not of its shape")
     try:
-        # Validated as JSON, in which times are texts and nothing else is converted.
+        # The record is validated as JSON. In JSON, times are texts, and nothing else is converted.
         text = replace_lone_surrogates(json.dumps({"record": record}))
         message = _Envelope.model_validate_json(text).record
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Rooms, participants, viewers and conversations: lists and pages with cursors; and the audit log."""
+"""Rooms, participants, viewers and conversations, as lists and pages with cursors; and the audit log."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -38,11 +38,11 @@ async def list_rooms(app: AuthenticatedApp) -> Response:
 async def list_messages(
     app: AuthenticatedApp, room: ShortText, page: PageParameter, *, apply_restrictions: bool = False
 ) -> Response:
-    """List the newest messages of a room, oldest first, or those before a message.
+    """List the newest messages of a room, or the messages before a given message, oldest first.
 
-    `room` is a name, id or external id, here and everywhere. `next` is the cursor of the page before. A page ends before
-    `limit` with the message that brings its texts to 2 MiB; `next` continues there. `apply_restrictions` leaves out messages that a
-    privacy request restricts for the viewer.
+    `room` is a name, id or external id, here and everywhere. `next` is the cursor of the page with earlier messages. A
+    page may end before `limit`: it ends with the message that brings its texts to 2 MiB, and `next` continues there.
+    `apply_restrictions` leaves out messages that a privacy request restricts for the viewer.
     """
     found = await History(access=app.access).messages(
         app.access.principal,
@@ -57,7 +57,10 @@ async def list_messages(
 
 @ROUTER.get("/rooms/{room}/timeline", response_model=TimelinePage, tags=["rooms"])
 async def list_timeline(app: AuthenticatedApp, room: ShortText, page: PageParameter) -> Response:
-    """List the newest messages of a room, each with the message it answers and its conversation, oldest first."""
+    """List the newest messages of a room, oldest first.
+
+    Each comes with the message that it answers and its conversation.
+    """
     found = await History(access=app.access).timeline(
         app.access.principal, room, limit=page.limit, before=page.before
     )
@@ -67,7 +70,10 @@ async def list_timeline(app: AuthenticatedApp, room: ShortText, page: PageParame
 
 @ROUTER.get("/rooms/{room}/threads", response_model=ThreadsPage, tags=["rooms"])
 async def list_exchanges(app: AuthenticatedApp, room: ShortText, page: PageParameter) -> Response:
-    """List the newest threads of a room, each whole, newest root first, or those that start before a message."""
+    """List the newest threads of a room, newest root first, or the threads that start before a message.
+
+    Each thread is whole.
+    """
     found = await History(access=app.access).threads(
         app.access.principal, room, limit=page.limit, before=page.before
     )
@@ -77,7 +83,7 @@ async def list_exchanges(app: AuthenticatedApp, room: ShortText, page: PageParam
 
 @ROUTER.get("/rooms/{room}/participants", response_model=list[PersonResponse], tags=["rooms"])
 async def list_members(app: AuthenticatedApp, room: ShortText) -> Response:
-    """List the participants of a room, most talkative first, with their accounts."""
+    """List the participants of a room, the most messages first, with their accounts."""
     return await _people(app, room)
 
 
@@ -91,11 +97,11 @@ async def read_context(
     explain: bool = False,
     private: bool = False,
 ) -> Response:
-    """Tell what the viewer should read before answering a message of a room, with citations.
+    """Return what the viewer should read before answering a message of a room, with citations.
 
-    `trigger` is the message to answer, by default the last. `explain` also tells why each candidate is in or out. The
-    context holds only what everybody who reads the answer may read; `private` gives all that the viewer may read, and
-    nothing of that may be posted.
+    `trigger` is the message to answer. By default, it is the newest message that everybody in the room may read.
+    `explain` also says why each candidate is in or out. The context contains only what everybody who reads the answer
+    may read. With `private`, it contains everything that the viewer may read, and may not be posted.
     """
     context = await app.context(app.access.principal, room, trigger, budget=budget, private=private)
     return json_response(context_response(context, explain=explain))
@@ -103,7 +109,7 @@ async def read_context(
 
 @ROUTER.get("/participants", response_model=list[PersonResponse], tags=["participants"])
 async def list_participants(app: AuthenticatedApp) -> Response:
-    """List the participants the viewer may know of, most talkative first, with their accounts."""
+    """List the participants that the viewer may know of, the most messages first, with their accounts."""
     return await _people(app, None)
 
 
@@ -115,13 +121,13 @@ async def _people(app: App, room: str | None) -> Response:
 
 @ROUTER.get("/viewer", response_model=Viewer, tags=["viewers"])
 async def read_viewer(app: AuthenticatedApp) -> Response:
-    """Tell the viewer of this request: the holder of the key, or the viewer that its operator names."""
+    """Return the viewer of this request: the holder of the key, or the viewer that an operator's request names."""
     return json_response(app.access.principal)
 
 
 @ROUTER.get("/viewers/{participant}", response_model=Viewer, tags=["viewers"])
 async def find_viewer(app: AuthenticatedApp, participant: ShortText) -> Response:
-    """Tell the viewer for a name, an account, an id or its beginning; for operators."""
+    """Return the viewer for a name, an account, an id or its beginning. For operators."""
     return json_response(await app.viewer(participant))
 
 
@@ -131,8 +137,8 @@ async def read_conversation(
 ) -> Response:
     """Read a conversation and its newest messages, oldest first, with who answers whom.
 
-    `conversation` is an id or the beginning of one, or `message:` and a message in it, here and everywhere. `next` is the
-    cursor of earlier messages.
+    `conversation` is an id or its beginning, or `message:` and a message of the conversation, here and everywhere.
+    `next` is the cursor of earlier messages.
     """
     found, messages = await History(access=app.access).conversation(
         app.access.principal, conversation, limit=page.limit, before=page.before
@@ -143,5 +149,5 @@ async def read_conversation(
 
 @ROUTER.get("/audit-log", response_model=list[AuditLine], tags=["operations"])
 async def list_log(app: AuthenticatedApp, about: ShortText | None = None, limit: Limit = 50) -> Response:
-    """List who read or changed what, newest first: keys, viewers and ids, never message texts."""
+    """List who read or changed what, newest first. The list has keys, viewers and ids, never message texts."""
     return json_response(await app.log(app.access.principal, subject=about, limit=limit))

@@ -22,7 +22,7 @@ from roomlore.search.query_parser import Filters
 ROUTER = APIRouter(prefix="/v1")
 Question = Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]
 ResultLimit = Annotated[int, Field(ge=1, le=100)]
-#: Seconds; pauses above a year are not accepted as a gap.
+#: The maximum of a gap, in seconds. Longer pauses than a year are not accepted.
 LONGEST_GAP = 366 * 24 * 3600.0
 Count = Annotated[int, Field(ge=0, le=1_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -33,15 +33,15 @@ class QuestionRequest(RoomBody):
     """A question, and the room where it is asked."""
 
     question: Question
-    #: Whether to use everything that the viewer may read, rather than only what everybody in the room may read. Nothing
-    #: of the result may be posted in the room then.
+    #: Whether to use everything that the viewer may read, rather than only what everybody in the room may read. The
+    #: result may then not be posted in the room.
     private: bool = False
 
 
 class FilteredRequest(QuestionRequest):
     """A question, and filters of the messages to search."""
 
-    #: The message that is treated as the last one; later messages are ignored.
+    #: The message that is treated as the last one. Later messages are ignored.
     as_of: ShortText | None = None
     by: ShortTexts = Field(default_factory=list)
     kinds: list[ParticipantKind] = Field(default_factory=list)
@@ -64,7 +64,7 @@ class SearchRequest(FilteredRequest):
 
 
 class AskRequest(FilteredRequest):
-    """A question to answer; `quote` calls no language model."""
+    """A question to answer. With `quote`, no language model is called."""
 
     quote: bool = False
 
@@ -76,11 +76,11 @@ class SimilarRequest(QuestionRequest):
 
 
 class ExpansionBody(RequestBody):
-    """Limits of the messages that a context collects; missing fields get their defaults."""
+    """Limits of the messages that a context collects. Missing fields get their defaults."""
 
     min_recent: Count = DEFAULT_LIMITS.min_recent
     max_messages: Annotated[int, Field(ge=1, le=200)] = DEFAULT_LIMITS.max_messages
-    #: In seconds.
+    #: The gap in seconds.
     gap: Annotated[float, Field(ge=0, le=LONGEST_GAP)] = DEFAULT_LIMITS.gap.total_seconds()
     min_confidence: Share = DEFAULT_LIMITS.min_confidence
     min_confidence_across_silence: Share = DEFAULT_LIMITS.min_confidence_across_silence
@@ -90,12 +90,15 @@ class ExpansionBody(RequestBody):
 
 
 class ContextRequest(RequestBody):
-    """The message to answer, by default the last, and the budget of its context."""
+    """The message to answer, and the budget of its context.
+
+    Default: the newest message that everybody in the room may read.
+    """
 
     trigger: ShortText = LAST
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_BUDGET
     limits: ExpansionBody = Field(default_factory=ExpansionBody)
-    #: Whether to use everything that the viewer may read; nothing of the context may be posted then.
+    #: Whether to use everything that the viewer may read. The context may then not be posted.
     private: bool = False
 
 
@@ -103,8 +106,9 @@ class ContextRequest(RequestBody):
 async def search(app: AuthenticatedApp, body: SearchRequest) -> Response:
     """Find messages, as whole threads, best first, each with its reasons.
 
-    Authors and times that the question itself names are filters too, unless it is `literal`. With a room it finds what
-    everybody there may read; `private` finds all that the viewer may read, and nothing of that may be posted.
+    Authors and times that the question itself names also filter the messages, unless the request is `literal`. If the
+    request names a room, it finds what everybody in the room may read. With `private`, it finds everything that the
+    viewer may read, and the result may not be posted.
     """
     viewer = app.access.principal
     found = await app.search(viewer, body.question, limit=body.limit, **body.arguments())
@@ -124,8 +128,8 @@ async def search_similar(app: AuthenticatedApp, body: SimilarRequest) -> Respons
 async def ask(app: AuthenticatedApp, body: AskRequest) -> Response:
     """Answer from messages, with sources and the trace of each stage, or say that the answer is not known.
 
-    With a room from what everybody there may read; `private` from all that the viewer may read, and nothing of that may be
-    posted.
+    If the request names a room, the answer uses what everybody in the room may read. With `private`, it uses everything
+    that the viewer may read, and may not be posted.
     """
     viewer = app.access.principal
     answer = await app.ask(viewer, body.question, quote=body.quote, **body.arguments())
@@ -134,7 +138,7 @@ async def ask(app: AuthenticatedApp, body: AskRequest) -> Response:
 
 @ROUTER.post("/rooms/{room}/context", response_model=Context, tags=["rooms"])
 async def build_context(app: AuthenticatedApp, room: ShortText, body: ContextRequest) -> Response:
-    """Tell what the viewer should read before answering a message of a room, with every message whole."""
+    """Return what the viewer should read before answering a message of a room. Every message is whole."""
     limits: dict[str, Any] = body.limits.model_dump() | {"gap": timedelta(seconds=body.limits.gap)}
     context = await app.context(
         app.access.principal,

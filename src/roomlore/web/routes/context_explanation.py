@@ -44,7 +44,7 @@ class ContextSide:
     lines: Sequence[ContextTextLine]
     spent: Sequence[TokenShare]
     candidates: Sequence[Candidate]
-    #: The memories of an agent that were considered, in the context or not.
+    #: The memories of an agent that were considered, whether or not they are in the context.
     memories: Sequence[MemoryCandidate]
     boundaries: Sequence[TimeBoundary]
 
@@ -66,7 +66,10 @@ class ContextSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateDifference:
-    """A message that only one of two contexts has, and why the other leaves it out; None: it was no candidate there."""
+    """A message that only one of two contexts has, and why the other context leaves it out.
+
+    The reason is None if the message was not considered there.
+    """
 
     candidate: Candidate
     #: Whether the first context has the message.
@@ -76,7 +79,10 @@ class CandidateDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextComparison:
-    """The differences to another viewer's context; `side` is None if that viewer may not read the message to answer."""
+    """The differences to another viewer's context.
+
+    `side` is None if this viewer may not read the message to answer.
+    """
 
     viewer_name: str
     side: ContextSide | None
@@ -95,9 +101,9 @@ class ContextExplanationPage:
     #: The viewer that an operator chose, and the viewer to compare with.
     viewer: str | None
     against: str | None
-    #: Whether the context is private, so that nothing of it may be posted.
+    #: Whether the context is private. A private context may not be posted.
     is_private: bool
-    #: Names that the form offers; only for operators.
+    #: Names that the form offers. Only operators get them.
     names: Sequence[str]
     side: ContextSide
     compared: ContextComparison | None

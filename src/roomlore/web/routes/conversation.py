@@ -53,18 +53,18 @@ class ConversationPage:
     #: None if the viewer may not see the room.
     room: RoomHeader | None
     is_open: bool
-    #: Why the conversation starts here; None if the viewer may not know.
+    #: Why the conversation begins here; None if the viewer may not know this.
     reason: str | None
     takers: Sequence[ColouredTalker]
     #: The messages, oldest first.
     rows: Sequence[Row]
-    #: The message before which the next page ends, and the message before which this page ends; None without one.
+    #: The message before which the next page ends, and the message before which this page ends; None if there is none.
     next: MessageId | None
     before: str | None
     graph: ReplyGraph
-    #: Active memories that have a shown message as a source.
+    #: Active memories that have one of the shown messages as a source.
     memories: Sequence[MessageMemory]
-    #: Conversations of the same room around this one, nearest first.
+    #: Conversations of the same room around this conversation, nearest first.
     earlier: Sequence[ConversationTitle]
     later: Sequence[ConversationTitle]
     #: Whether the viewer may change the conversation.
@@ -133,7 +133,7 @@ async def mark(visit: RequestContext, form: Form, conversation: str) -> str:
 
 @PAGES.action("/c/{conversation}/move")
 async def move(visit: RequestContext, form: Form, conversation: str) -> str:
-    """Move a message, given by its id or address, into a conversation."""
+    """Move a message into a conversation. The form names the message by its id or address."""
     message = form.word("message").rsplit(ANCHOR, 1)[-1]
     return _page_address(visit, await visit.app.conversations.move(message, conversation), "moved")
 

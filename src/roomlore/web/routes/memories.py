@@ -24,7 +24,7 @@ from roomlore.web.request_context import RequestContext, at_path
 PAGES = PageRoutes()
 #: Memories on a page.
 SHOWN = 40
-#: The maximum number of values shown of a facet; they are the most frequent ones.
+#: The maximum number of values that are shown of a facet. These are the most frequent values.
 MOST_VALUES = 10
 #: The maximum number of values of a facet that may be chosen together.
 MOST_CHOSEN = 20
@@ -69,7 +69,7 @@ class ActiveFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoriesPage:
-    """A page of memories, and the filters for them."""
+    """A page of memories, and the filters for memories."""
 
     active_filters: Sequence[ActiveFilter]
     shelf: MemoryListPage
@@ -84,7 +84,7 @@ class Evidence:
     """A source message with its quote."""
 
     source: SourceMessage
-    #: The text before the quote, the quote, and the text after it; without a quote, `quoted` is the whole message.
+    #: The text before the quote, the quote, and the text after it. Without a quote, `quoted` is the whole message.
     before: str
     quoted: str
     after: str
@@ -97,7 +97,7 @@ class MemoryPage:
 
     notice: str
     provenance: Provenance
-    #: The sources; only the first ones if there are very many.
+    #: The sources. If there are very many, these are only the first ones.
     evidence: Sequence[Evidence]
     more_sources: int
     audience: MemoryAudience
@@ -194,7 +194,7 @@ def _values(visit: RequestContext, name: str) -> list[str]:
         return values[-1:]
     chosen = list(dict.fromkeys(values))
     if len(chosen) > MOST_CHOSEN:
-        # The page has a link for each value, which contains all chosen ones.
+        # The page has a link for each value. The link contains all chosen values.
         raise BadInput(name, f"at most {MOST_CHOSEN} can be chosen together")
     return chosen
 
@@ -216,7 +216,10 @@ def _memory_options(visit: RequestContext) -> MemoryOptions:
 
 
 def _facets(tallies: Sequence[FacetCount], chosen: set[tuple[str, str]]) -> dict[str, Sequence[FacetCount]]:
-    """Return the values that are not chosen, by facet; if there is only one status, it is left out."""
+    """Return the values that are not chosen, by facet.
+
+    If there is only one status, the facet of statuses is left out.
+    """
     found: dict[str, list[FacetCount]] = {}
     for one in tallies:
         if (one.facet, one.value) not in chosen:
@@ -266,7 +269,7 @@ def _evidence(source: SourceMessage, memory: Memory) -> Evidence:
 
 
 def _shortened_source(source: SourceMessage) -> SourceMessage:
-    """Return a source with the beginning of its text; its quote is in the evidence."""
+    """Return a source with the beginning of its text. The quote of the source is in the evidence."""
     message, quote = source.message, source.quote
     return replace(
         source,
@@ -276,7 +279,7 @@ def _shortened_source(source: SourceMessage) -> SourceMessage:
 
 
 def _span(message: Message, source: SourceMessage, memory: Memory) -> tuple[int, int]:
-    """Return start and end of the quote in the message; of the whole message if there is no quote."""
+    """Return start and end of the quote in the message. If there is no quote, return those of the whole message."""
     known = next((one for one in memory.sources if one.message_id == message.id), None)
     if source.quote is None or known is None or known.quote_start is None or known.quote_end is None:
         return 0, len(message.body)

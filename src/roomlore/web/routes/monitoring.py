@@ -21,7 +21,7 @@ PAGES = PageRoutes()
 SHOWN, MOST_PAGES = 50, 100_000
 #: The maximum number of proposed requests on the page.
 MOST_PROPOSED = 20
-#: A worker whose last heartbeat is older than this has crashed or is stuck.
+#: If a worker's last heartbeat is older than this, the worker has crashed or is stuck.
 HEARTBEAT_TIMEOUT = timedelta(minutes=1)
 NOTICES: Mapping[str, str] = {
     "retried": "The failed jobs will run again.",
@@ -46,7 +46,7 @@ class MonitoringPage:
 
     at: datetime
     counts: RoomCounts
-    #: The rooms of this page, most messages first.
+    #: The rooms of this page, the most messages first.
     rooms: Sequence[RoomStatistics]
     number: int
     pages: int
@@ -55,7 +55,7 @@ class MonitoringPage:
     latencies: Sequence[Latency]
     llm_calls: ExtractionBacklog
     blocks: CacheStatistics
-    #: Sizes of tables and the like; None for a user with a key, because they include other orgs.
+    #: Sizes of tables and similar values. None for a user with a key, because they include other orgs.
     sizes: Sequence[Size] | None
     policies: Sequence[EmbeddingPolicy]
     #: The state of the indexes on other servers.
@@ -67,14 +67,14 @@ class MonitoringPage:
     proposed: Sequence[PrivacyRequestView]
     mode: RequestMode
     modes: Sequence[RequestMode]
-    #: How the server's clock disagrees with other clocks; empty if all clocks agree.
+    #: How the server's clock differs from other clocks; empty if all clocks agree.
     clock: Sequence[str]
     notice: str
 
 
 @PAGES.page("/ops", "ops.html")
 async def operations(visit: RequestContext) -> MonitoringPage:
-    """Return the state of an org; for operators."""
+    """Return the state of an org. For operators."""
     numbers = await visit.app.monitoring.statistics()
     state = await visit.app.monitoring.job_state()
     pages = max(1, -(-len(numbers.rooms) // SHOWN))

@@ -31,7 +31,7 @@ NOTICES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleListPage:
-    """Participants of whom the viewer may know, the most talkative first."""
+    """Participants that the viewer may know of, the most messages first."""
 
     #: The part of a name or account that is searched for; empty for all people.
     named: str
@@ -41,7 +41,7 @@ class PeopleListPage:
     found: int
     number: int
     pages: int
-    #: Whether there is nobody of whom the viewer may know.
+    #: Whether the viewer may know of nobody.
     is_empty: bool
 
 
@@ -59,11 +59,11 @@ class PersonPage:
     """One person."""
 
     person: PersonResponse
-    #: Their privacy requests, newest first; visible to them and to operators.
+    #: Their privacy requests, newest first. Only they and operators see these.
     privacy_requests: Sequence[PrivacyRequestView]
-    #: The relationships of an agent with others, most trusted first; visible to the agent and to operators.
+    #: The relationships of an agent with others, most trusted first. Only the agent and operators see them.
     relationships: Sequence[Relationship]
-    #: The opinions of agents about the person; visible to operators only.
+    #: The opinions of agents about the person. Only operators see them.
     opinions: Sequence[Opinion]
     #: Whether the viewer may merge and split.
     may_arrange: bool
@@ -187,7 +187,7 @@ async def dismiss(visit: RequestContext, form: Form, person: str, request_id: st
 
 
 def _typed_name(person: PersonResponse) -> str:
-    """Return a name or account of the person that can be typed; `erase` if there is none."""
+    """Return a name or account of the person that can be typed. Return `erase` if there is none."""
     names = [person.name, *(one.account_id for one in person.accounts)]
     return next((" ".join(name.split()) for name in names if any(map(str.isalnum, name))), "erase")
 
@@ -197,7 +197,7 @@ def _normalised(name: str) -> str:
 
 
 async def _resolve_person(visit: RequestContext, word: str) -> PersonResponse:
-    """Return the person with an account of that id; raise NotFound if the viewer may not know of them."""
+    """Return the person with an account of that id. Raise NotFound if the viewer may not know of them."""
     try:
         participant_id = ParticipantId(UUID(word))
     except ValueError:
@@ -207,7 +207,7 @@ async def _resolve_person(visit: RequestContext, word: str) -> PersonResponse:
 
 
 async def _opinions(visit: RequestContext, of: PersonResponse) -> list[Opinion]:
-    """Return the opinions of the most talkative agents about a person."""
+    """Return the opinions of the agents with the most messages about a person."""
     people = PeopleDirectory(access=visit.app.access)
     page = await people.page(visit.viewer, kind="agent", limit=MOST_AGENTS + 1)
     agents = [one for one in page.people if one.id != of.id][:MOST_AGENTS]

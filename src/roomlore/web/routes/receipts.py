@@ -17,10 +17,10 @@ NOTICES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptsPage:
-    """The newest receipts: all of them for an operator; for others only those of their own erasures."""
+    """The newest receipts. An operator gets all receipts, other users get the receipts of their own erasures."""
 
     receipts: Sequence[ReceiptResponse]
-    #: The limit for a page with more receipts; None if there are no more.
+    #: The limit for a page with more receipts; None if there are no more receipts.
     more: int | None
 
 

@@ -1,4 +1,4 @@
-"""The list of rooms; and the management of a room: visibility, name, members, retention and erasure."""
+"""The list of rooms, and the management of a room: visibility, name, members, retention and erasure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,14 +33,14 @@ NOTICES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomsPage:
-    """Rooms of the viewer, most recently active first."""
+    """Rooms that the viewer may see, most recently active first."""
 
     #: The part of a name that is searched for; empty for all rooms.
     named: str
     rooms: Sequence[Room]
     number: int
     has_more: bool
-    #: Whether there is no room that the viewer may see.
+    #: Whether the viewer may see no room at all.
     is_empty: bool
 
 
@@ -59,10 +59,10 @@ class RoomManagementPage:
     """A room, for operators."""
 
     room: RoomHeader
-    #: What opening the room would do; None if it is open already or cannot be opened.
+    #: What opening the room would do; None if the room is open already or cannot be opened.
     opening: RoomOpening | None
     members: Sequence[RoomMember]
-    #: The retention period, and the current one until that takes effect.
+    #: The retention period, and the period that applies until the retention period takes effect.
     policy: RetentionPolicy
     #: What the retention period removes.
     retention: RetentionChange
@@ -149,7 +149,7 @@ async def remove(visit: RequestContext, form: Form, room: str) -> str:
 
 @PAGES.action("/r/{room}/manage/keep")
 async def keep(visit: RequestContext, form: Form, room: str) -> str:
-    """Set the retention period of a room; a shorter one needs a confirmation."""
+    """Set the retention period of a room. A shorter period needs a confirmation."""
     retention_period = _span(form.word("keep"))
     preview = await visit.app.erasure.set_retention(room, retention_period, dry_run=True)
     if preview.starts_at is not None and not form.is_checked("sure"):
@@ -187,7 +187,7 @@ def _check_operator(visit: RequestContext) -> None:
 
 
 def _typed_name(place: RoomHeader) -> str:
-    """Return a name of the room that can be typed; `erase` if it has none."""
+    """Return a name of the room that can be typed. Return `erase` if there is none."""
     name = " ".join(place.name.split())
     return name if any(map(str.isalnum, name)) else "erase"
 

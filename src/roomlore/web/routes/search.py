@@ -27,7 +27,8 @@ from roomlore.web.rows import colours
 PAGES = PageRoutes()
 #: Threads on a page: by default, and at most.
 SHOWN, MOST = 10, 50
-#: The maximum number of characters of a matching message, and of its neighbours; a little more than the page shows.
+#: The maximum number of characters of a matching message, and of its neighbours. It is a little more than the page
+#: shows.
 MAX_LENGTH, MAX_NEIGHBOUR_LENGTH = 1_600, 700
 #: The maximum number of rooms that the form offers.
 MOST_ROOMS = 200
@@ -107,7 +108,7 @@ async def search(visit: RequestContext) -> SearchPage:
 
 
 def pieces(text: str, citations: Mapping[str, UUID | str]) -> list[TextPiece]:
-    """Return the pieces of a text, which is split at its citations."""
+    """Return the pieces of a text. The text is split at its citations."""
     if not citations:
         return [TextPiece(text=text)]
     longest_first = sorted(map(re.escape, citations), key=len, reverse=True)
@@ -128,7 +129,7 @@ def _shortened_answer(answer: AnswerResponse) -> AnswerResponse:
 
 
 def _shortened_thread(one: FoundThread) -> FoundThread:
-    """Return a thread with only the beginning of each message; the page of the room has the rest."""
+    """Return a thread with only the beginning of each message. The page of the room has the whole messages."""
     return replace(
         one,
         messages=[

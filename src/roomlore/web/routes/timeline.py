@@ -65,11 +65,11 @@ class ThreadMessage:
     #: The message, with only the beginning of a long text.
     message: Message
     is_truncated: bool
-    #: The recipients of a whisper, as far as they are known.
+    #: The recipients of a whisper that are known.
     recipients: Sequence[WhisperRecipient]
     #: The number of levels below the root.
     depth: int
-    #: The message that it answers, and how that is known; None for the root.
+    #: The message that it answers, and how this is known; None for the root.
     parent_id: MessageId | None
     method: ReplyMethod | None
     colour: int
@@ -93,7 +93,7 @@ class RoomPage:
     #: The authors of the messages, by first appearance.
     speakers: Sequence[Speaker]
     rows: Sequence[Row]
-    #: The threads, newest first, if the page shows threads; then `rows` is empty.
+    #: The threads, newest first, if the page shows threads. In this case, `rows` is empty.
     threads: Sequence[ThreadView]
     #: The message that the address of the page names.
     target: MessageId | None
@@ -106,7 +106,8 @@ class RoomPage:
     first_at: datetime | None
     last_at: datetime | None
     as_of: UUID
-    #: Messages that are restricted, with their privacy requests: all for an operator, their own for others.
+    #: Messages that are restricted, with their privacy requests. An operator gets all requests, other viewers their
+    #: own.
     restrictions: Sequence[RestrictedResult]
 
 
@@ -121,7 +122,7 @@ class RowsFragment:
 
 @PAGES.page("/r/{room}", "timeline.html")
 async def timeline(visit: RequestContext, room: str) -> RoomPage:
-    """Return the newest messages of a room, those around a message, or those from a day on."""
+    """Return the newest messages of a room, the messages around a message, or the messages from a day on."""
     view = visit.word("view") or VIEWS[0]
     if view not in VIEWS:
         raise BadInput("view", f"must be one of {', '.join(VIEWS)}")
@@ -130,7 +131,7 @@ async def timeline(visit: RequestContext, room: str) -> RoomPage:
 
 @PAGES.page("/r/{room}/message/{message}", "message.html")
 async def message(visit: RequestContext, room: str, message: str) -> FullMessage:
-    """Return one message with its whole text, or a part of a very long one."""
+    """Return one message with its whole text, or a part of a very long message."""
     part = visit.number("part", 1, most=MOST_PARTS)
     return await Timeline(access=visit.app.access).full_message(visit.viewer, room, message, part=part)
 

@@ -5,14 +5,15 @@ the labels and from facts about each place that do not depend on them, so many h
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.conversations.features import MESSAGE_FEATURE_NAMES, PAIR_FEATURE_NAMES, Features
+from roomlore.conversations.features import MESSAGE_FEATURE_NAMES, PAIR_FEATURE_NAMES
 from roomlore.conversations.message_text import ACT_NAMES
+from roomlore.conversations.reply_linker import ReplyEvidence
 from roomlore.conversations.window import LOG1P, WINDOW, Array, Places
+from roomlore.domain.vectors import Vectors
 
 #: The most open conversations that are candidates, the latest first.
 CANDIDATES = 10
@@ -106,6 +107,11 @@ class Arrival:
     seems_to_start: float
     count: int
 
+    @property
+    def reply_probabilities(self) -> Array:
+        """(WINDOW,): the probability of each parent, by the reply model."""
+        return self.places[_REPLY]
+
 
 @dataclass(frozen=True, slots=True)
 class TextRelations:
@@ -118,44 +124,55 @@ class TextRelations:
     #: How well the text starts a conversation.
     seems_to_start: float
 
-    @classmethod
-    def without_any(cls, seems_to_start: float) -> Self:
-        """Return the relations to an empty window."""
-        return cls(np.zeros(WINDOW, np.float32), np.zeros(WINDOW, np.float32), seems_to_start)
+
+@dataclass(frozen=True, slots=True)
+class TextProjections:
+    """What is learnt about vectors of texts."""
+
+    #: (dimensions, rank) each: a text continues an earlier one if the product of both projections is large.
+    before: Array
+    after: Array
+    #: (dimensions,): how well a text starts a conversation.
+    start: Array
+
+    def project(self, vectors: Vectors) -> "ProjectedTexts":
+        """Return the vectors of the messages of a room, in order, with their projections."""
+        return ProjectedTexts(vectors, vectors @ self.before, vectors @ self.after, vectors @ self.start)
 
 
-def arrival(
-    seen: Features,
-    *,
-    slots: Places,
-    times: npt.NDArray[np.float64],
-    time: float,
-    probabilities: Array,
-    text: TextRelations,
-) -> Arrival:
-    """Return the facts about a message.
+@dataclass(frozen=True, slots=True)
+class ProjectedTexts:
+    """The vectors of the messages of a room, in order, with their projections."""
 
-    Args:
-        seen: What the reply model sees of it.
-        slots: (WINDOW,): the column of each author.
-        times: (WINDOW,): seconds.
-        time: The seconds of the message.
-        probabilities: (WINDOW + 1,): of each parent, and of a start.
-        text: How its text relates to those of the window.
-    """
+    vectors: Vectors
+    before: Array
+    after: Array
+    starts: Array
+
+    def relations(self, place: int, count: int) -> TextRelations:
+        """Return how the text at a place relates to the `count` texts before it."""
+        similarity, continues = np.zeros(WINDOW, np.float32), np.zeros(WINDOW, np.float32)
+        if count:
+            similarity[-count:] = self.vectors[place - count : place] @ self.vectors[place]
+            continues[-count:] = self.before[place - count : place] @ self.after[place]
+        return TextRelations(similarity, continues, float(self.starts[place]))
+
+
+def arrival(evidence: ReplyEvidence, text: TextRelations) -> Arrival:
+    """Return the facts about a message, from what the reply linker saw and how the text relates to those before."""
     places = np.empty((len(PLACE_NAMES), WINDOW), dtype=np.float32)
-    places[: len(_TAKEN)] = seen.pairs[_TAKEN]
+    places[: len(_TAKEN)] = evidence.seen.pairs[_TAKEN]
     places[_SIMILARITY], places[_CONTINUES] = text.similarity, text.continues
-    places[_REPLY] = probabilities[:WINDOW]
+    places[_REPLY] = evidence.probabilities[:WINDOW]
     return Arrival(
         places=places,
-        slots=slots.copy(),
-        times=times.copy(),
-        time=time,
-        own=seen.own.copy(),
-        start_probability=float(probabilities[WINDOW]),
+        slots=evidence.slots,
+        times=evidence.times,
+        time=evidence.time,
+        own=evidence.seen.own.copy(),
+        start_probability=float(evidence.probabilities[WINDOW]),
         seems_to_start=text.seems_to_start,
-        count=seen.count,
+        count=evidence.seen.count,
     )
 
 

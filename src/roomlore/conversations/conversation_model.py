@@ -1,32 +1,39 @@
 """Decides for each message which open conversation it continues, or that it starts one.
 
 A small network scores each open conversation and the option of a start, from features that follow from how the messages
-before it are grouped. The choice for a message waits for the next LOOKAHEAD - 1 messages: a beam of hypotheses goes on with
-each of the best options, and the most probable one decides.
+before it are grouped. Unless one option is certain, the choice for a message waits for the next LOOKAHEAD - 1 messages: a
+beam of hypotheses goes on with each of the best options, and the most probable one decides.
 
-`training.train_conversation_model` makes the weights. The product does not use the model yet.
+`training.train_conversation_model` makes the weights.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from roomlore.conversations.window import WINDOW, Array, Places
-from roomlore.domain.vectors import Vectors
-from training.open_conversations import (
+from roomlore.conversations.open_conversations import (
     ARRIVAL_FEATURES,
     CONVERSATION_FEATURES,
     NO_LABEL,
     Arrival,
+    TextProjections,
     candidates_of,
     features_of,
 )
+from roomlore.conversations.window import WINDOW, Array, Places
 
+WEIGHTS = Path(__file__).with_name("conversationmodel.npz")
 #: Messages that are read before the first of them is decided, and hypotheses that are kept meanwhile.
 LOOKAHEAD = 5
 BEAM = 4
+#: The longest pause in a conversation, in seconds: two weeks. Longer ones are rare even in slow rooms.
+LONGEST_PAUSE = 14 * 86_400
+#: A first option that is at least this probable is taken without a look at later messages.
+CERTAIN = 0.98
 #: The options of each hypothesis that are followed.
 _BRANCHES = 3
 _NEVER = np.float32(-1e9)
@@ -34,12 +41,24 @@ _NEVER = np.float32(-1e9)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A message to group: its facts, and its label where that is known already."""
+    """A message to group: its facts, and what is known already of its conversation."""
 
     arrival: Arrival
-    #: The number that names the conversation if the message starts one.
+    #: The label of the conversation if the message starts one.
     number: int
+    #: The label of the message, if it is known.
     known: int | None = None
+    #: How many messages back the message is whose label this one has in any case, if there is one.
+    follows_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The decision for a message."""
+
+    label: int
+    #: The probability of the label, 0..1.
+    probability: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +72,9 @@ class ConversationModel:
     second_weights: Array
     second_bias: Array
     last_weights: Array
-    #: (dimensions, rank) twice: a text continues another if the product of both projections is large.
-    before_projection: Array
-    after_projection: Array
-    #: (dimensions,): how well a text starts a conversation.
-    start_direction: Array
+    projections: TextProjections
     #: Added to the score of a start.
     start_bonus: float = 0.0
-
-    def projected_before(self, vectors: Vectors) -> Array:
-        """Return (texts, rank): what `continues` compares of earlier messages."""
-        return np.asarray(vectors @ self.before_projection, dtype=np.float32)
-
-    def projected_after(self, vectors: Vectors) -> Array:
-        """Return (texts, rank): what `continues` compares of later messages."""
-        return np.asarray(vectors @ self.after_projection, dtype=np.float32)
-
-    def starts(self, vectors: Vectors) -> Array:
-        """Return (texts,): how well each text starts a conversation."""
-        return np.asarray(vectors @ self.start_direction, dtype=np.float32)
 
     def log_probabilities(self, pairs: Array, own: Array, candidates: Places) -> Array:
         """Return (hypotheses, CANDIDATES + 1): of each candidate, and last of a start."""
@@ -90,40 +93,61 @@ class ConversationModel:
         return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)), dtype=np.float32)
 
 
-def settle(model: ConversationModel, labels: Places, steps: Sequence[Step]) -> list[int]:
-    """Return the labels of messages; each is decided after a look at the next LOOKAHEAD - 1 ones.
+def settle(
+    model: ConversationModel, labels: Sequence[int], steps: Sequence[Step], count: int
+) -> list[Settled]:
+    """Return the decisions for the first `count` messages, each after a look at the next LOOKAHEAD - 1 messages.
 
     Args:
         model: Scores the options.
-        labels: (WINDOW,): of the messages before.
+        labels: Of all known messages before, in order.
         steps: The messages, in order.
+        count: The messages after these are only looked at.
     """
-    found: list[int] = []
-    for place in range(len(steps)):
-        found.append(_settle_first(model, labels, steps[place : place + LOOKAHEAD]))
-        labels = np.append(labels[1:], found[-1])
+    known = list(labels)
+    found: list[Settled] = []
+    for place in range(count):
+        found.append(_settle_first(model, known, steps[place : place + LOOKAHEAD]))
+        known.append(found[-1].label)
     return found
 
 
-def _settle_first(model: ConversationModel, labels: Places, steps: Sequence[Step]) -> int:
-    """Return the label of the first of some messages, after a look at all of them."""
-    if steps[0].known is not None:
-        return steps[0].known
-    beam, chances = labels[None, :], np.zeros(1, dtype=np.float32)
+def _settle_first(model: ConversationModel, known: Sequence[int], steps: Sequence[Step]) -> Settled:
+    """Return the decision for the first of some messages, after a look at all of them."""
+    beam, chances = window_of(known)[None, :], np.zeros(1, dtype=np.float32)
+    if (label := _known_label(steps[0], beam, known, 0)) is not None:
+        return Settled(int(label[0]), 1.0)
     firsts: Places = np.zeros(1, dtype=np.intp)
     for place, step in enumerate(steps):
+        if (label := _known_label(step, beam, known, place)) is not None:
+            beam = _with_label(beam, label)
+            continue
         beam, chances, origins = _extended(model, beam, chances, step)
         firsts = beam[:, -1] if place == 0 else firsts[origins]
-    return int(firsts[chances.argmax()])
+        if place == 0 and (surest := float(np.exp(chances.max()))) >= CERTAIN:
+            return Settled(int(firsts[chances.argmax()]), min(surest, 1.0))
+    shares = np.exp(chances - chances.max())
+    best = int(firsts[chances.argmax()])
+    return Settled(best, min(float(shares[firsts == best].sum() / shares.sum()), 1.0))
+
+
+def _known_label(step: Step, beam: Places, known: Sequence[int], place: int) -> Places | None:
+    """Return the label of a message in each hypothesis; None if it is to be decided."""
+    if step.known is not None:
+        return np.full(len(beam), step.known)
+    if step.follows_offset is None:
+        return None
+    if step.follows_offset <= WINDOW:
+        return beam[:, -step.follows_offset]
+    return np.full(len(beam), known[place - step.follows_offset])
 
 
 def _extended(
     model: ConversationModel, beam: Places, chances: Array, step: Step
 ) -> tuple[Places, Array, Places]:
     """Return the best hypotheses with one more message: their labels, log probabilities and origins."""
-    if step.known is not None:
-        return _with_label(beam, np.full(len(beam), step.known)), chances, np.arange(len(beam))
     candidates = candidates_of(beam)
+    candidates[~_are_recent(step.arrival, beam, candidates)] = NO_LABEL
     pairs, own = features_of(step.arrival, beam, candidates)
     worth = model.log_probabilities(pairs, own, candidates) + chances[:, None]
     options = np.concatenate([candidates, np.full((len(beam), 1), step.number)], axis=1)
@@ -134,6 +158,12 @@ def _extended(
     kept = kept[values[kept] > _NEVER / 2]
     origins, chosen = rows[kept], best.ravel()[kept]
     return _with_label(beam[origins], options[origins, chosen]), values[kept], origins
+
+
+def _are_recent(seen: Arrival, beam: Places, candidates: Places) -> npt.NDArray[np.bool_]:
+    """Return (hypotheses, CANDIDATES): whether a message of each candidate is at most LONGEST_PAUSE old."""
+    recent = beam[:, seen.times >= seen.time - LONGEST_PAUSE]
+    return (candidates[:, :, None] == recent[:, None, :]).any(axis=2)
 
 
 def _with_label(beam: Places, labels: Places) -> Places:
@@ -161,13 +191,22 @@ def load_from(path: Path) -> ConversationModel:
         second_weights=arrays["second_weights"],
         second_bias=arrays["second_bias"],
         last_weights=arrays["last_weights"],
-        before_projection=arrays["before_projection"],
-        after_projection=arrays["after_projection"],
-        start_direction=arrays["start_direction"],
+        projections=TextProjections(
+            arrays["before_projection"], arrays["after_projection"], arrays["start_direction"]
+        ),
         start_bonus=arrays["start_bonus"].item(),
     )
 
 
-def empty_labels() -> Places:
-    """Return the labels of a window without messages."""
-    return np.full(WINDOW, NO_LABEL)
+def window_of(labels: Sequence[int]) -> Places:
+    """Return the labels of the last WINDOW messages, padded in front."""
+    window = np.full(WINDOW, NO_LABEL)
+    if latest := labels[-WINDOW:]:
+        window[-len(latest) :] = latest
+    return window
+
+
+@lru_cache(maxsize=1)
+def load() -> ConversationModel:
+    """Return the bundled model."""
+    return load_from(WEIGHTS)

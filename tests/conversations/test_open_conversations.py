@@ -4,10 +4,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roomlore.conversations.open_conversations import (
+    CANDIDATES,
+    NO_LABEL,
+    TextProjections,
+    candidates_of,
+    features_of,
+)
 from roomlore.conversations.window import WINDOW
 from training.mixing import Line
-from training.open_conversations import CANDIDATES, NO_LABEL, candidates_of, features_of
-from training.text_projections import TextProjections
 from training.train_conversation_model import see
 
 PEOPLE = ("Ana", "Bo", "Cy")
