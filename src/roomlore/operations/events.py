@@ -200,7 +200,6 @@ class EventStream:
         org_id = self._access.org_id
         self._read_at = asyncio.get_running_loop().time()
         async with self._notifier.read_slots:
-            await self._access.check_viewer(self._viewer, ACTION)
             with translate_connection_errors():
                 async with self._access.db.read_transaction(Viewer.operator(org_id)) as conn:
                     found = await outbox.read_after(
@@ -208,6 +207,8 @@ class EventStream:
                     )
                 settled = _first_batch(list(takewhile(lambda change: change.is_settled, found)))
                 visible = await self._visible(settled)
+            # Check the key after the read, so that nothing is delivered that came after the key was revoked.
+            await self._access.check_viewer(self._viewer, ACTION)
         if settled:
             last = settled[-1]
             self._cursor = replace(self._cursor, xid=last.xid, id=last.id)

@@ -274,7 +274,7 @@ class Extraction:
     async def llm_calls(self, where: str | None = None, *, limit: int = 20) -> list[LlmCall]:
         """Return the language model calls for a conversation, in order.
 
-        Without a conversation, return the newest calls.
+        Without a conversation, return the newest calls, newest first.
 
         Args:
             where: A conversation, or `message:` and a message in it.

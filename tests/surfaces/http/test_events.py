@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from operations.village import ANA, ATTIC, BO, CY, SQUARE, say
+from roomlore.db import outbox
 from roomlore.http.limits import RequestLimits
 from roomlore.http.routes import events as routes
 from roomlore.operations import events
@@ -117,6 +118,23 @@ async def test_a_key_that_is_revoked_ends_the_stream_before_anything_more_is_tol
         assert await heard.next() is None
     async with listening(served.api, made.key) as heard:
         assert heard.status == 401
+
+
+async def test_a_key_that_is_revoked_while_changes_are_read_ends_the_stream(
+    served: Served, monkeypatch
+) -> None:
+    made = await served.app.keys.create("member", name="eve's", participant="eve")
+    read_after = outbox.read_after
+
+    async def read_late(*args, **kwargs):
+        await served.app.keys.revoke(str(made.id))
+        await served.app.ingest(say(20, BO, SQUARE))
+        return await read_after(*args, **kwargs)
+
+    async with listening(served.api, made.key) as heard:
+        monkeypatch.setattr(outbox, "read_after", read_late)
+        assert await heard.lines() == b"retry: 2000"
+        assert await heard.next() is None
 
 
 async def test_a_key_that_is_revoked_ends_the_stream_though_nothing_happens(
