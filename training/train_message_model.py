@@ -213,12 +213,12 @@ def main() -> None:
     states.add(_texts(measured))
     alarms = message_measures.asks(outputs_of(weights, measured, states))
     _show(measured, alarms, options.work / "measured.jsonl")
-    told = {"request_threshold": message_measures.alarm_threshold(alarms)}
+    certain = message_measures.alarm_threshold(alarms)
+    told = {"request_threshold": certain, "certain_request_threshold": certain}
     if held:
         found = outputs_of(weights, held, states)
         _tell("at the end", message_measures.report(held, found, alarms))
-        needed = message_measures.request_threshold(held, found)
-        told["request_threshold"] = max(told["request_threshold"], needed)
+        told["request_threshold"] = min(certain, message_measures.request_threshold(held, found))
         thresholds = message_measures.act_thresholds(held, found)
         told |= {f"act_threshold/{name}": threshold for name, threshold in thresholds.items()}
     message_export.write(

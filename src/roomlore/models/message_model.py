@@ -45,7 +45,6 @@ LATER, EARLIER_OWN, EARLIER_OTHER, ANSWER, QUESTION = range(6, 11)
 SEGMENTS = 11
 _MESSAGES = (MESSAGE, BOT_MESSAGE)
 
-#: A request is one if the probability of all intents but `none` is above the threshold of the weights file.
 _NO_REQUEST = INTENTS.index("none")
 _FILE = Path(__file__).parent / "message_model.onnx"
 _VERSION = "1"
@@ -93,8 +92,10 @@ class MessageReading:
     intents: dict[str, float]
     #: For each of `SCOPES`, if it is a request; they sum to 1.
     scopes: dict[str, float]
-    #: The intent of a request for privacy that is sure enough to act on; else None.
+    #: The intent, if the message is likely enough a privacy request to ask its author; else None.
     request: str | None
+    #: Whether it is so likely a request that fewer than one in 5,000 ordinary messages would pass for one.
+    is_certain_request: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +133,7 @@ class MessageModel:
         if told.get("version") != _VERSION:
             raise ModelUnavailable(f"{_FILE.name} is of another version than this program", cure=_CURE)
         self._threshold = float(told["request_threshold"])
+        self._certain_threshold = float(told["certain_request_threshold"])
         self._act_thresholds: dict[str, float] = {
             act: float(told.get(f"act_threshold/{act}", 0.5)) for act in ACTS
         }
@@ -200,6 +202,7 @@ class MessageModel:
                 intents=_named(INTENTS, intents[row]),
                 scopes=_named(SCOPES, scopes[row]),
                 request=self._request(intents[row]),
+                is_certain_request=bool(1 - intents[row, _NO_REQUEST] >= self._certain_threshold),
             )
             for row in range(len(messages))
         ]
