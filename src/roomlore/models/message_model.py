@@ -1,0 +1,299 @@
+"""Reads messages: what each does, how much it is worth remembering, whether it asks for privacy, and how two texts relate.
+
+The lower layers of the default embedding model give the states of the tokens. The top layers and the heads are trained for
+this and lie beside this file (`training/README.md`). Texts meet only in the top layers, so that states are computed once per text.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+
+from roomlore.domain.errors import ModelUnavailable
+from roomlore.domain.vectors import Vectors
+from roomlore.models.local_embedding import LocalEmbedder, open_session
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+ACTS = (
+    "question",
+    "answer",
+    "thanks",
+    "announcement",
+    "decision",
+    "promise",
+    "preference",
+    "person_fact",
+    "how_to",
+    "correction",
+    "resource",
+    "request_private",
+    "chatter",
+)
+KEEP = 4
+INTENTS = ("forget", "confidential", "deny", "allow", "take_back", "none")
+SCOPES = ("this", "previous", "topic", "value", "person")
+RELATIONS = ("replaces", "contradicts", "repeats", "separate")
+#: The outputs of the network in order.
+OUTPUTS = len(ACTS) + KEEP + len(INTENTS) + len(SCOPES) + len(RELATIONS) + 1
+
+#: What a text is to the text that is read. Every token has the segment of its text.
+MESSAGE, BOT_MESSAGE, OWN_BEFORE, OTHER_BEFORE, OWN_EARLIER, OTHER_EARLIER = range(6)
+LATER, EARLIER_OWN, EARLIER_OTHER, ANSWER, QUESTION = range(6, 11)
+SEGMENTS = 11
+_MESSAGES = (MESSAGE, BOT_MESSAGE)
+
+_NO_REQUEST = INTENTS.index("none")
+_FILE = Path(__file__).parent / "message_model.onnx"
+_VERSION = "1"
+_CURE = "reinstall roomlore"
+#: The maximum number of tokens, with padding, in one run.
+_BATCH_TOKENS = 512
+
+#: The most messages before a message that are read with it.
+CONTEXT = 2
+#: The most tokens of a text that is read, and of a message before it.
+TEXT_TOKENS, CONTEXT_TOKENS = 96, 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageInContext:
+    """A message and what was said before it."""
+
+    text: str
+    is_bot: bool = False
+    #: Texts before the message, the nearest first, each with whether the same author wrote it.
+    before: tuple[tuple[str, bool], ...] = ()
+
+
+def segments_of(message: MessageInContext) -> tuple[int, ...]:
+    """Return the segments of a message and of the messages before it that are read with it."""
+    near, far = (OTHER_BEFORE, OWN_BEFORE), (OTHER_EARLIER, OWN_EARLIER)
+    before = message.before[:CONTEXT]
+    return (
+        BOT_MESSAGE if message.is_bot else MESSAGE,
+        *((far if place else near)[own] for place, (_, own) in enumerate(before)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageReading:
+    """What the model reads in a message; all numbers are probabilities but `keep`."""
+
+    #: For each of `ACTS`; a message can have several.
+    acts: dict[str, float]
+    #: The acts that are likely enough, the likeliest first; can be empty.
+    does: tuple[str, ...]
+    #: How much it is worth remembering, 0 to 3: the expected value.
+    keep: float
+    #: For each of `INTENTS`; they sum to 1.
+    intents: dict[str, float]
+    #: For each of `SCOPES`, if it is a request; they sum to 1.
+    scopes: dict[str, float]
+    #: The intent, if the message is likely enough a privacy request to ask its author; else None.
+    request: str | None
+    #: Whether it is so likely a request that fewer than one in 5,000 ordinary messages would pass for one.
+    is_certain_request: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementPair:
+    """An earlier and a later text."""
+
+    earlier: str
+    later: str
+    #: Whether one author wrote both.
+    same_author: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextsTogether:
+    """Texts that are read in one go, first the one that is read, and the segment of each."""
+
+    texts: tuple[str, ...]
+    segments: tuple[int, ...]
+
+    def limit(self, place: int) -> int:
+        """Return how many tokens of a text are read."""
+        return CONTEXT_TOKENS if place and self.segments[0] in _MESSAGES else TEXT_TOKENS
+
+
+class MessageModel:
+    """Reads messages and pairs of texts on the CPU, safe for threads.
+
+    A result depends only on its own texts, not on the others that are read with them.
+    """
+
+    def __init__(self, session: Any, embedder: LocalEmbedder) -> None:
+        self._session = session
+        self._embedder = embedder
+        told = cast("dict[str, str]", session.get_modelmeta().custom_metadata_map)
+        if told.get("version") != _VERSION:
+            raise ModelUnavailable(f"{_FILE.name} is of another version than this program", cure=_CURE)
+        self._threshold = float(told["request_threshold"])
+        self._certain_threshold = float(told["certain_request_threshold"])
+        self._act_thresholds: dict[str, float] = {
+            act: float(told.get(f"act_threshold/{act}", 0.5)) for act in ACTS
+        }
+        self._digest = told["digest"]
+
+    @classmethod
+    def load(cls, embedder: LocalEmbedder | None = None, *, file: Path | None = None) -> Self:
+        """Return the model that is shipped.
+
+        Args:
+            embedder: The bundled embedding model if it is loaded already.
+            file: Other weights, of the same form.
+
+        Raises:
+            ModelUnavailable: The weights are missing, damaged or of another version.
+        """
+        path = file or _FILE
+        if not path.is_file():
+            raise ModelUnavailable(f"{path} is missing", cure=_CURE)
+        try:
+            return cls(open_session(path.read_bytes()), embedder or LocalEmbedder.load())
+        except ModelUnavailable:
+            raise
+        except Exception as error:  # onnxruntime raises nothing narrower for a bad file
+            raise ModelUnavailable(f"{path} does not load ({error})", cure=_CURE) from error
+
+    @property
+    def model_id(self) -> str:
+        """Name of the weights; it changes when they do."""
+        return f"messages/{self._digest}"
+
+    @property
+    def request_threshold(self) -> float:
+        """The probability from which on a message counts as a request."""
+        return self._threshold
+
+    @property
+    def act_thresholds(self) -> Mapping[str, float]:
+        """The probability from which on a message does each of `ACTS`."""
+        return self._act_thresholds
+
+    def read(
+        self, messages: Sequence[MessageInContext], *, states: Mapping[str, Vectors] | None = None
+    ) -> list[MessageReading]:
+        """Return one reading per message, in order.
+
+        Args:
+            messages: Messages with what was said before them.
+            states: What `LocalEmbedder.embed_with_states` returned for texts that are embedded already.
+        """
+        items = [
+            TextsTogether(
+                texts=(message.text, *(text for text, _ in message.before[:CONTEXT])),
+                segments=segments_of(message),
+            )
+            for message in messages
+        ]
+        acts, keep, intents, scopes, *_ = _parts(self.outputs(items, states=states))
+        acts, keep, intents, scopes = _sigmoid(acts), _softmax(keep), _softmax(intents), _softmax(scopes)
+        expected = keep @ np.arange(KEEP)
+        return [
+            MessageReading(
+                acts=_named(ACTS, acts[row]),
+                does=self._does(_named(ACTS, acts[row])),
+                keep=float(expected[row]),
+                intents=_named(INTENTS, intents[row]),
+                scopes=_named(SCOPES, scopes[row]),
+                request=self._request(intents[row]),
+                is_certain_request=bool(1 - intents[row, _NO_REQUEST] >= self._certain_threshold),
+            )
+            for row in range(len(messages))
+        ]
+
+    def answers(
+        self, pairs: Sequence[tuple[str, str]], *, states: Mapping[str, Vectors] | None = None
+    ) -> Array:
+        """Return for each pair of a question and a text the probability that the text answers it."""
+        items = [
+            TextsTogether(texts=(text, question), segments=(ANSWER, QUESTION)) for question, text in pairs
+        ]
+        return _sigmoid(_parts(self.outputs(items, states=states))[5][:, 0])
+
+    def relations(
+        self, pairs: Sequence[StatementPair], *, states: Mapping[str, Vectors] | None = None
+    ) -> Array:
+        """Return for each pair the probabilities of `RELATIONS`: what the later text does to the earlier one."""
+        items = [
+            TextsTogether(
+                texts=(pair.later, pair.earlier),
+                segments=(LATER, EARLIER_OWN if pair.same_author else EARLIER_OTHER),
+            )
+            for pair in pairs
+        ]
+        return _softmax(_parts(self.outputs(items, states=states))[4])
+
+    def _does(self, acts: Mapping[str, float]) -> tuple[str, ...]:
+        likely = [act for act in ACTS if acts[act] >= self._act_thresholds[act]]
+        return tuple(sorted(likely, key=acts.__getitem__, reverse=True))
+
+    def _request(self, intents: Array) -> str | None:
+        if 1 - intents[_NO_REQUEST] < self._threshold:
+            return None
+        return INTENTS[int(np.delete(intents, _NO_REQUEST).argmax())]
+
+    def outputs(
+        self, items: Sequence[TextsTogether], *, states: Mapping[str, Vectors] | None = None
+    ) -> Array:
+        """Return the outputs of the network as they are, one row per item."""
+        known = states or {}
+        missing = list(dict.fromkeys(text for item in items for text in item.texts if text not in known))
+        new = self._embedder.embed_with_states(missing).states if missing else []
+        found = {**known, **dict(zip(missing, new, strict=True))}
+        outputs = np.empty((len(items), OUTPUTS), np.float32)
+        parts = [
+            [found[text][: item.limit(place)] for place, text in enumerate(item.texts)] for item in items
+        ]
+        for rows in _batches([sum(map(len, each)) for each in parts]):
+            outputs[rows] = self._run([items[row].segments for row in rows], [parts[row] for row in rows])
+        return outputs
+
+    def _run(self, segments: Sequence[Sequence[int]], parts: Sequence[Sequence[Vectors]]) -> Array:
+        length = max(sum(map(len, each)) for each in parts)
+        states = np.zeros((len(parts), length, parts[0][0].shape[1]), np.float32)
+        of_tokens = np.zeros((len(parts), length), np.int64)
+        mask = np.zeros((len(parts), length), np.float32)
+        for row, (own, kinds) in enumerate(zip(parts, segments, strict=True)):
+            count = sum(map(len, own))
+            states[row, :count] = np.concatenate(own)
+            of_tokens[row, :count] = np.repeat(kinds, [len(part) for part in own])
+            mask[row, :count] = 1
+        feeds = {"states": states, "segments": of_tokens, "mask": mask}
+        return cast("Array", self._session.run(["outputs"], feeds)[0])
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield batches of row numbers from short to long, within the token limit."""
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[row] > _BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def _parts(outputs: Array) -> list[Array]:
+    """Return the outputs for acts, keep, intents, scopes, relations and answers."""
+    ends = np.cumsum([len(ACTS), KEEP, len(INTENTS), len(SCOPES), len(RELATIONS)])
+    return np.split(outputs, ends, axis=1)
+
+
+def _named(names: Sequence[str], values: Array) -> dict[str, float]:
+    return dict(zip(names, values.tolist(), strict=True))
+
+
+def _sigmoid(outputs: Array) -> Array:
+    return 1 / (1 + np.exp(-outputs))
+
+
+def _softmax(outputs: Array) -> Array:
+    rows = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    return rows / rows.sum(axis=1, keepdims=True)
