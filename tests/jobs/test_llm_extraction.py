@@ -305,7 +305,8 @@ async def test_what_changes_during_a_call_makes_the_answer_count_for_nothing(app
 async def test_a_day_has_so_many_calls_for_an_org_and_for_each_room(app: App):
     for number in range(3):
         for where in ("one", "two"):
-            start = number * 200 + (100 if where == "two" else 0)
+            # A month apart, so that no conversation goes on with the one before.
+            start = (number - 3) * 43_200 + (100 if where == "two" else 0)
             said = tuple(f"{where} {number}: {text}" for text in SAID)
             batch = [
                 replace(one, external_id=f"{number}-{one.external_id}", reply_to=None)
