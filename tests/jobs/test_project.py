@@ -218,7 +218,7 @@ async def test_while_the_server_is_down_nothing_is_lost_or_blamed_on_what_was_to
     worker = worker_of(app, shelf)
     await projection.drain(worker)
     shelf.is_down = True
-    await app.ingest_batch([message("later", "is anybody there?", author=author("ann"), sent_at=at(9000))])
+    await app.ingest_batch([message("later", "is anybody there?", author=author("ann"), sent_at=at(90_000))])
     await app.drain()
 
     for _ in range(12):
