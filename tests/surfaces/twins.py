@@ -5,6 +5,7 @@ still differs between the two is there because of what is hidden.
 """
 
 import asyncio
+import importlib
 import io
 import os
 import sys
@@ -161,7 +162,7 @@ def _named(fate: Fate) -> dict[str, Callable[[Any], dict[str, Any]]]:
 
 def _name(patch: pytest.MonkeyPatch, place: str, of: Callable[[Any], dict[str, Any]]) -> None:
     module, _, name = place.rpartition(".")
-    record = getattr(sys.modules[module], name)
+    record = getattr(importlib.import_module(module), name)
 
     def made(**fields: Any) -> Any:
         return record(**fields | of(SimpleNamespace(**fields)))
