@@ -9,10 +9,13 @@ from typing import Any
 import psycopg
 from hypothesis import strategies as st
 
+from roomlore.conversations.conversation_model import LONGEST_PAUSE
 from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.operations import App
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
+#: Minutes after which no message continues an earlier conversation.
+APART = LONGEST_PAUSE / 60 + 1
 MISSING = "never arrives"
 #: Rooms that may be closed.
 CLOSED = ("red",)

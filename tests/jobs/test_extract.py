@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from ingest.stories import at, author, message, room
+from ingest.stories import APART, at, author, message, room
 from roomlore.db import disentanglement, extraction_state
 from roomlore.domain.claims import Claim, NamedParticipant, Quote, SourceText
 from roomlore.domain.errors import NotAllowed, NotFound
@@ -309,8 +309,8 @@ async def test_nothing_is_drawn_of_an_erased_person(app: App, admin):
 
 @pytest.mark.slow
 async def test_a_message_that_is_moved_takes_along_what_rests_on_it(app: App, admin):
-    await hear(app, [*talk("note: one"), *talk("note: two", start=90_000)[:1]])
-    await hear(app, [says("later", "note: three", minute=90_000)])
+    await hear(app, [*talk("note: one"), *talk("note: two", start=APART)[:1]])
+    await hear(app, [says("later", "note: three", minute=APART)])
     await draw(app, scripted())
     before = await known(admin, app)
     await app.conversations.split([await message_id(app, "general-2")], "Apart")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.stories import at, author, message
+from ingest.stories import APART, at, author, message
 from jobs.test_extract import draw, everything, hear, known, message_id
 from jobs.test_llm_extraction import LATER, Scripted, reader, statement, talk
 from roomlore.memories.llm_extractor import memory_label
@@ -210,7 +210,7 @@ async def test_nothing_of_a_closed_room_is_shown_with_another_nor_of_a_whisper(a
 async def test_what_a_wish_covers_is_asserted_sensitive_or_put_aside_is_not_shown(app: App, admin):
     lines = ("I prefer green tea.", "I prefer black coffee.", "I prefer raw milk.", "I prefer still water.")
     for number, line in enumerate(lines):
-        one = replace(talk(said=(line,))[0], external_id=f"d{number}", sent_at=at((number - 3) * 21_000))
+        one = replace(talk(said=(line,))[0], external_id=f"d{number}", sent_at=at((number - 3) * APART))
         await hear(app, [one])
         await draw(app, now=LATER + timedelta(days=20))
     assert len(await known(admin, app)) == 4

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.stories import at, author, message, room
+from ingest.stories import APART, at, author, message, room
 from jobs.test_extract import draw, everything, hear, known, message_id
 from models.chatserver import ChatServer, chat_server, completion, http
 from roomlore.db import llm_calls
@@ -305,8 +305,7 @@ async def test_what_changes_during_a_call_makes_the_answer_count_for_nothing(app
 async def test_a_day_has_so_many_calls_for_an_org_and_for_each_room(app: App):
     for number in range(3):
         for where in ("one", "two"):
-            # A month apart, so that no conversation goes on with the one before.
-            start = (number - 3) * 43_200 + (100 if where == "two" else 0)
+            start = (number - 3) * APART + (100 if where == "two" else 0)
             said = tuple(f"{where} {number}: {text}" for text in SAID)
             batch = [
                 replace(one, external_id=f"{number}-{one.external_id}", reply_to=None)

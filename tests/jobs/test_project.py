@@ -8,7 +8,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from ingest.stories import at, author, message
+from ingest.stories import APART, at, author, message
 from jobs.copying import Shelf, expected, on
 from jobs.rooms import busy_room
 from roomlore.db import projections
@@ -218,7 +218,9 @@ async def test_while_the_server_is_down_nothing_is_lost_or_blamed_on_what_was_to
     worker = worker_of(app, shelf)
     await projection.drain(worker)
     shelf.is_down = True
-    await app.ingest_batch([message("later", "is anybody there?", author=author("ann"), sent_at=at(90_000))])
+    await app.ingest_batch(
+        [message("later", "is anybody there?", author=author("ann"), sent_at=at(2 * APART))]
+    )
     await app.drain()
 
     for _ in range(12):

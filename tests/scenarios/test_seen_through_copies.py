@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 
 from db.test_visibility import crawl, generated
 from db.worlds import World, load, truth, worlds
-from ingest.stories import at, author, message, room
+from ingest.stories import APART, at, author, message, room
 from projections.qdrant.conftest import server, shim  # noqa: F401  fixtures
 from projections.qdrant.running import Shim
 from roomlore.db import projections
@@ -157,7 +157,9 @@ async def test_without_the_server_the_database_answers_and_the_result_says_so(ap
         assert said(found) == said(before)
         assert UNAVAILABLE in found.degraded
         assert UNAVAILABLE in answer.degraded
-        await app.ingest_batch([message("9", "the boat is yellow", author=author("ana"), sent_at=at(90_000))])
+        await app.ingest_batch(
+            [message("9", "the boat is yellow", author=author("ana"), sent_at=at(2 * APART))]
+        )
         drained = await copied.drain()
         assert drained.failing == ["qdrant: Qdrant cannot be reached"]
         (state,) = await copied.projections.status()

@@ -5,7 +5,6 @@ still differs between the two is there because of what is hidden.
 """
 
 import asyncio
-import importlib
 import io
 import os
 import sys
@@ -24,7 +23,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from ingest.stories import at
+from ingest.stories import APART, at
 from roomlore.cli import main
 from roomlore.db.cluster import Cluster
 from roomlore.db.database import Database
@@ -38,8 +37,8 @@ from roomlore.settings import Settings
 ORG = "twins"
 #: Work is done after so many lines, whether or not they were heard.
 OFTEN = 8
-#: When the first line comes in, and when what is stored is asked for.
-TOLD_AT, ASKED_AT = at(1_000), at(100_000)
+#: When the first line comes in, after all that is told was said, and when what is stored is asked for.
+TOLD_AT, ASKED_AT = at(2 * APART), at(100_000)
 #: The clock and the chance of the server, for what it makes ids and times of itself.
 SERVER = """
 create table public.world (now timestamptz not null);
@@ -162,7 +161,7 @@ def _named(fate: Fate) -> dict[str, Callable[[Any], dict[str, Any]]]:
 
 def _name(patch: pytest.MonkeyPatch, place: str, of: Callable[[Any], dict[str, Any]]) -> None:
     module, _, name = place.rpartition(".")
-    record = getattr(importlib.import_module(module), name)
+    record = getattr(sys.modules[module], name)
 
     def made(**fields: Any) -> Any:
         return record(**fields | of(SimpleNamespace(**fields)))

@@ -194,7 +194,7 @@ class Timeline:
     async def window(
         self, viewer: Viewer, room: str, part: WindowRequest, *, limit: int = 50
     ) -> TimelineWindow:
-        """Return a part of a room. Without messages on the day or after it, this is the end of the room."""
+        """Return a part of a room. If nothing was written on the day or after it, this is the end of the room."""
         _check(limit)
         if sum(place is not None for place in (part.around, part.before, part.after, part.day)) > 1:
             raise BadInput("at", "name one place: at, before, after or day")
