@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from roomlore.domain.vectors import Vectors
-from roomlore.models.local_embedding import LocalEmbedder
+from roomlore.models.local_embedding import bundled_embedder
 
 #: The number of vectors that are kept: 12 MB.
 KEPT = 8_192
@@ -60,4 +60,4 @@ def load() -> TextVectors:
     Raises:
         ModelUnavailable: The bundled embedding model is missing or changed.
     """
-    return TextVectors(LocalEmbedder.load())
+    return TextVectors(bundled_embedder())

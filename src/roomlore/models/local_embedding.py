@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self, cast
@@ -238,6 +239,16 @@ class LocalEmbedder:
             return _normalised(np.stack([text[0] for text in hidden]))
         # Pool one text at a time, so that padding cannot change the sum.
         return _normalised(np.stack([text.mean(axis=0) for text in hidden]))
+
+
+@lru_cache(maxsize=1)
+def bundled_embedder() -> LocalEmbedder:
+    """Return the embedder with the bundled model, loaded once per process.
+
+    Raises:
+        ModelUnavailable: The bundled model is missing or changed.
+    """
+    return LocalEmbedder.load()
 
 
 def _token_signs(hidden: Vectors) -> TokenVectors:

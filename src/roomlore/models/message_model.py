@@ -6,6 +6,7 @@ this and lie beside this file (`training/README.md`). Texts meet only in the top
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.vectors import Vectors
-from roomlore.models.local_embedding import LocalEmbedder, open_session
+from roomlore.models.local_embedding import LocalEmbedder, bundled_embedder, open_session
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -154,7 +155,7 @@ class MessageModel:
         if not path.is_file():
             raise ModelUnavailable(f"{path} is missing", cure=_CURE)
         try:
-            return cls(open_session(path.read_bytes()), embedder or LocalEmbedder.load())
+            return cls(open_session(path.read_bytes()), embedder or bundled_embedder())
         except ModelUnavailable:
             raise
         except Exception as error:  # onnxruntime raises nothing narrower for a bad file
@@ -266,6 +267,16 @@ class MessageModel:
             mask[row, :count] = 1
         feeds = {"states": states, "segments": of_tokens, "mask": mask}
         return cast("Array", self._session.run(["outputs"], feeds)[0])
+
+
+@lru_cache(maxsize=1)
+def bundled_model() -> MessageModel:
+    """Return the model that is shipped, loaded once per process.
+
+    Raises:
+        ModelUnavailable: The weights are missing, damaged or of another version.
+    """
+    return MessageModel.load()
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

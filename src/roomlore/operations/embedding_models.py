@@ -13,7 +13,7 @@ from roomlore.domain.errors import BadInput, ModelUnavailable
 from roomlore.domain.ids import OrgId
 from roomlore.domain.ports import Embedder, TextEmbeddings
 from roomlore.domain.records import Viewer
-from roomlore.models.local_embedding import LocalEmbedder
+from roomlore.models.local_embedding import LocalEmbedder, bundled_embedder
 from roomlore.settings import DEFAULT_EMBEDDING, EmbeddingSettings, Settings
 
 #: The timeout of one request with its retries: for the worker, and for somebody who waits.
@@ -218,7 +218,11 @@ async def load_embedder(
     """
     named = _model_settings(settings, name)
     if not isinstance(named, EmbeddingSettings):
-        return await asyncio.to_thread(LocalEmbedder.load, named)
+        return (
+            await asyncio.to_thread(LocalEmbedder.load, named)
+            if named
+            else await asyncio.to_thread(bundled_embedder)
+        )
     from roomlore.models.http_models import open_http_embedder  # noqa: PLC0415  needs the extra
 
     return await asyncio.to_thread(
