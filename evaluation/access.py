@@ -49,10 +49,10 @@ async def _replay(run: BenchmarkRun, batch: list[IncomingMessage], progress: Pro
     """Store the next messages and do all work that follows; empties the batch."""
     if batch:
         await ingest(run.app, batch)
+        await run.app.drain()
         # The authors would confirm what they asked for.
         for wish in await run.app.privacy_requests.all(run.app.operator, status="proposed", limit=len(batch)):
             await run.app.privacy_requests.apply(str(wish.id))
-        await run.app.drain()
         progress(len(batch))
         batch.clear()
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from ingest.stories import message
+from roomlore.db.privacy_requests import texts_before
 from roomlore.db.work_queue import RetrySchedule
 from roomlore.jobs import privacy_requests, runner
 from roomlore.jobs.privacy_requests import PrivacyRequestWorker
@@ -120,7 +121,9 @@ async def test_an_edit_is_listened_to_in_place_of_what_was_said_before(app: App,
     slow_for(3)
     await asked(app)
     await again(app)
-    await app.intake.edit("3", "never mind")
+    await app.intake.edit("3", "the weather is fine")
+    assert (await listened(app)).dead_lettered == 0
+    await app.drain()
     assert await listened(app) == Coverage(done=3, waiting=0, dead_lettered=0, oldest_at=None)
     assert await recalled(app) == {"1"}
 
@@ -156,6 +159,7 @@ async def test_where_none_is_heard_nothing_waits(app: App, slow_for):
     slow_for(9)
     await app.privacy_requests.set_mode("off")
     await asked(app)
+    await app.drain()
     assert (await listened(app)).waiting == 0
 
 
@@ -181,3 +185,72 @@ async def test_the_page_of_operations_tells_of_what_could_not_be_listened_to(app
         page = " ".join((await visitor.page("/ops")).split())
     assert "1 failed" in page
     assert "DetectionTookTooLong" in page
+
+
+async def requests(app: App) -> dict[str, tuple[str, str]]:
+    """Return kind and status of each request, by the words of its message."""
+    return {one.body: (one.kind, one.status) for one in await app.privacy_requests.all(app.operator)}
+
+
+async def test_a_request_that_no_rule_knows_is_read_by_the_model(app: App):
+    said = [
+        message("1", "my wolfram account is 4412-9981", author=ANA),
+        message("2", "oh, could you please wipe that from your notes", author=ANA),
+        message("3", "mein Gehalt ist jetzt 4.100 brutto", author=BO),
+        message("4", "bitte sofort wieder löschen, das war privat", author=BO),
+        message("5", "the nightly build is green again", author=ANA),
+    ]
+    await app.ingest_batch(said)
+    assert await requests(app) == {}
+    await app.drain()
+    found = await requests(app)
+    assert found.keys() == {said[1].body, said[3].body}
+    assert found[said[1].body] == ("forget", "active")
+    assert await recalled(app) == set()
+
+
+async def test_a_request_that_is_edited_away_is_lifted(app: App):
+    await app.ingest_batch(
+        [TOLD[0], message("2", "oh, could you please wipe that from your notes", author=ANA)]
+    )
+    await app.drain()
+    assert await recalled(app) == set()
+    await app.intake.edit("2", "the weather is fine")
+    await app.drain()
+    assert await recalled(app) == {"1"}
+    assert await requests(app) == {}
+
+
+async def test_nothing_is_read_while_requests_are_off(app: App):
+    await app.privacy_requests.set_mode("off")
+    await app.ingest_batch(
+        [TOLD[0], message("2", "oh, could you please wipe that from your notes", author=ANA)]
+    )
+    await app.drain()
+    assert await requests(app) == {}
+    assert (await listened(app)).waiting == 0
+
+
+async def test_a_whisper_is_no_context_of_what_others_read(app: App, admin):
+    whisper = message("1", "my wolfram account is 4412-9981", author=ANA, kind="whisper", audience=[BO])
+    await app.ingest_batch(
+        [message("0", "hello", author=BO), whisper, message("2", "so that goes, right", author=ANA)]
+    )
+    async with app.db.read_transaction(app.operator) as conn:
+        found = await texts_before(conn, app.org_id, await ids(admin, app, "2"), most=2)
+    assert [(one.body, one.is_own) for one in found] == [("hello", False)]
+
+
+async def test_the_text_that_a_reply_answers_is_read_first(app: App, admin):
+    said = [message(str(number), f"line {number}", author=BO) for number in range(5)]
+    await app.ingest_batch([*said, message("9", "not that one", author=ANA, reply_to="1")])
+    async with app.db.read_transaction(app.operator) as conn:
+        found = await texts_before(conn, app.org_id, await ids(admin, app, "9"), most=2)
+    assert [one.body for one in found] == ["line 1", "line 4", "line 3"]
+
+
+async def ids(admin, app: App, external_id: str):
+    rows = await admin.execute(
+        "select id from messages where org_id = %s and external_id = %s", [app.org_id, external_id]
+    )
+    return [key for (key,) in await rows.fetchall()]

@@ -104,7 +104,7 @@ def test_what_no_rule_heard_is_doubtful():
     )
     assert review_reason(voice, BEFORE) == ""
     named = RequestMessage(message=voice.message, request=voice.request, detected_by="a language model")
-    assert review_reason(named, BEFORE) == review.BY_LANGUAGE_MODEL
+    assert review_reason(named, BEFORE) == review.BY_MODEL
 
 
 @pytest.mark.parametrize(

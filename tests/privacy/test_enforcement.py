@@ -20,7 +20,7 @@ from search.telling import ANA, BO, CY, tell
 SAID = [
     say("1", BO, "how is it?", sent_at=at(1)),
     say("2", ANA, f"my {SECRET} account is 4412-9981", sent_at=at(2)),
-    say("3", ANA, "that should not have slipped out, folks", sent_at=at(3)),
+    say("3", ANA, "good morning, folks", sent_at=at(3)),
     say("4", CY, f"{SECRET} 4412 9981, is it?", sent_at=at(4)),
 ]
 BACK = PrivacyRequest(kind="forget", refers_back=True)

@@ -148,7 +148,7 @@ def told() -> list[IncomingMessage]:
         message("9", "behind the door", author=ANA, **in_closed),
         message("10", "I heard", author=PIP, reply_to="9", **in_closed),
         message("11", "just us", author=BO, room=PAIR),
-        message("12", "nothing about anybody", author=CY, reply_to="3"),
+        message("12", "the weather is fine", author=CY, reply_to="3"),
     ]
 
 

@@ -95,6 +95,16 @@ class RestrictionStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TextBefore:
+    """A text before a message."""
+
+    message_id: MessageId
+    body: str
+    #: Whether the author of the message wrote it.
+    is_own: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SoughtWord:
     """A word that a request names, as a pattern for lower case."""
 
@@ -135,6 +145,18 @@ async def messages_before(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, most: int
 ) -> set[MessageId]:
     """Return up to `most` messages directly before each of these messages, in its room."""
+    ...
+
+
+@QUERIES.query
+async def texts_before(
+    conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, most: int
+) -> list[TextBefore]:
+    """Return the texts to read with each of these messages, the most relevant first.
+
+    These are the message that it replies to, then up to `most` messages directly before it in its room. Whispers are
+    left out. A message can occur twice.
+    """
     ...
 
 

@@ -127,7 +127,7 @@ async def enqueue_anew(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
 
 
 async def enqueue_added(conn: Connection, org_id: OrgId) -> None:
-    """Enqueue the added messages to be embedded."""
+    """Enqueue the added messages to be embedded, and to be read for privacy requests."""
     if (await enqueue_added_messages(conn, org_id))[0]:
         await wake(conn, "embed")
 

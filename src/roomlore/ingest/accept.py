@@ -326,9 +326,7 @@ async def _change(
         versions = [_version(*pair) for pair in revised]
         _check_size(text for version in versions for text in (version.body, version.raw, version.metadata))
         await messages.revise_messages(conn, org_id, versions)
-        await _reembed(conn, org_id, revised)
-        # The old text may still wait for screening.
-        await work_queue.drop(conn, org_id, "privacy_requests", [message_id for message_id, _ in revised])
+        await _enqueue_revised(conn, org_id, revised)
     visibly_changed = {message_id for message_id, _ in (*renamed, *revised)} - set(redacted)
     await noted.append(conn, org_id, "message.revised", visibly_changed)
 
@@ -352,16 +350,17 @@ async def _mark_dirty(conn: Connection, org_id: OrgId, ids: Collection[MessageId
         await work_queue.wake(conn, "disentangle")
 
 
-async def _reembed(
+async def _enqueue_revised(
     conn: Connection, org_id: OrgId, revised: Sequence[tuple[MessageId, IncomingMessage]]
 ) -> None:
     # Tasks come first, then vectors: a worker that is writing a vector holds the row of its task.
     silent = [message_id for message_id, message in revised if not needs_embedding(message)]
-    if silent:
-        await work_queue.drop(conn, org_id, "embed", silent)
     to_embed = [message_id for message_id, message in revised if needs_embedding(message)]
-    if to_embed:
-        await work_queue.enqueue(conn, org_id, "embed", to_embed)
+    for queue in ("embed", "privacy_requests"):
+        if silent:
+            await work_queue.drop(conn, org_id, queue, silent)
+        if to_embed:
+            await work_queue.enqueue(conn, org_id, queue, to_embed)
     await work_queue.drop_embeddings(conn, org_id, [message_id for message_id, _ in revised])
 
 

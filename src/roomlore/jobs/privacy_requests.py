@@ -1,23 +1,33 @@
-"""Detects privacy requests in messages whose detection timed out on ingest.
+"""Reads new and edited messages for privacy requests that rules do not detect.
 
-A request that is detected late takes effect from the position of its message. If the detection always times out, the
-task fails for good.
+Rules detect plain English requests while a message is stored. The message model reads every message afterwards, in
+any language that the embedding model knows. Messages whose detection by rules timed out are tried again here. A request
+that is detected late takes effect from the position of its message.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from roomlore.db import directory, erasure_guard, work_queue
-from roomlore.db.privacy_requests import RoomMessage, messages_by_id
+from roomlore.db import directory, erasure_guard, privacy_requests, work_queue
+from roomlore.db.database import Database
+from roomlore.db.privacy_requests import RoomMessage, TextBefore
 from roomlore.db.queries import Connection
 from roomlore.db.work_queue import QueueName, Task
 from roomlore.domain.clock import utc_now
-from roomlore.domain.ids import OrgId
+from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.domain.records import Viewer
 from roomlore.jobs.runner import QueueWorker
+from roomlore.models import message_model
+from roomlore.models.message_model import MessageInContext, MessageReading
 from roomlore.privacy import enforcement
+from roomlore.privacy.mentions import NameIndex
+from roomlore.privacy.model_reading import to_request
+from roomlore.privacy.records import PrivacyRequest
+from roomlore.privacy.scope import MAX_DISTANCE
 from roomlore.privacy.screening import Screened, screen
 
 
@@ -26,37 +36,133 @@ class DetectionTookTooLong(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _ReadMessages:
+    """Messages and what was read in them."""
+
+    messages: Sequence[RoomMessage]
+    #: Whether rules may detect a request in each text.
+    screened: Screened
+    #: The messages that the model takes for requests.
+    readings: Mapping[MessageId, MessageReading]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is a request."""
+        return not self.readings and not any(self.screened.values())
+
+    @property
+    def room_ids(self) -> set[RoomId]:
+        """The rooms of the messages."""
+        return {message.room_id for message in self.messages}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyRequestWorker(QueueWorker):
     """Detects privacy requests in queued messages."""
 
     queue: QueueName = "privacy_requests"
-    #: One message at a time, because each may need the full time limit.
-    batch: int = 1
+    batch: int = 64
     now: Callable[[], datetime] = utc_now
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Detect and store the requests in these messages. Raises DetectionTookTooLong."""
-        async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
-            messages = await messages_by_id(conn, org_id, [task.subject_id for task in tasks])
-        screened = await screen(message.body for message in messages)
-        if None in screened.values():
-            raise DetectionTookTooLong
-        store = partial(self._store, org_id=org_id, tasks=tasks, messages=messages, screened=screened)
-        await self.db.change(org_id, store)
+        """Detect and store the requests in these messages. Raises DetectionTookTooLong or ModelUnavailable."""
+        read = await _read(self.db, org_id, [task.subject_id for task in tasks])
+        await self.db.change(org_id, partial(self._store, org_id=org_id, tasks=tasks, read=read))
         return len(tasks)
 
     async def _store(
-        self,
-        conn: Connection,
-        org_id: OrgId,
-        *,
-        tasks: Sequence[Task],
-        messages: Sequence[RoomMessage],
-        screened: Screened,
+        self, conn: Connection, org_id: OrgId, *, tasks: Sequence[Task], read: _ReadMessages
     ) -> None:
+        if read.is_empty:
+            await work_queue.finish(conn, org_id, self.queue, tasks)
+            return
         await erasure_guard.lock_shared(conn, org_id)
-        rooms = {message.room_id for message in messages}
-        await directory.lock_rooms(conn, rooms)
+        await directory.lock_rooms(conn, read.room_ids)
         current = await work_queue.finish(conn, org_id, self.queue, tasks)
-        bodies = {message.id: message.body for message in messages if message.id in current}
-        await enforcement.apply(conn, org_id, bodies, rooms=rooms, at=self.now(), screened=screened)
+        messages = [message for message in read.messages if message.id in current]
+        bodies = {message.id: message.body for message in messages if read.screened[message.body]}
+        if bodies:
+            await enforcement.apply(
+                conn, org_id, bodies, rooms=read.room_ids, at=self.now(), screened=read.screened
+            )
+        for room_id, found in (await _requests(conn, org_id, messages, read.readings)).items():
+            await enforcement.add_detected(
+                conn,
+                org_id,
+                room_id,
+                found,
+                detected_by=message_model.bundled_model().model_id,
+                at=self.now(),
+            )
+
+
+async def _read(db: Database, org_id: OrgId, ids: Sequence[MessageId]) -> _ReadMessages:
+    async with db.read_transaction(Viewer.operator(org_id)) as conn:
+        if await privacy_requests.mode(conn, org_id) == "off":
+            return _ReadMessages(messages=(), screened={}, readings={})
+        messages = await privacy_requests.messages_by_id(conn, org_id, ids)
+        before = await privacy_requests.texts_before(conn, org_id, ids, most=message_model.CONTEXT)
+    screened = await screen(message.body for message in messages)
+    if None in screened.values():
+        raise DetectionTookTooLong
+    readings = await asyncio.to_thread(_readings, messages, before)
+    return _ReadMessages(messages=messages, screened=screened, readings=readings)
+
+
+def _readings(
+    messages: Sequence[RoomMessage], before: Sequence[TextBefore]
+) -> dict[MessageId, MessageReading]:
+    """Return what the model reads in the messages that it takes for requests."""
+    contexts: dict[MessageId, dict[str, bool]] = defaultdict(dict)
+    for text in before:
+        contexts[text.message_id].setdefault(text.body, text.is_own)
+    texts = [
+        MessageInContext(
+            text=message.body,
+            is_bot=message.author_kind == "agent",
+            before=tuple(contexts[message.id].items())[: message_model.CONTEXT],
+        )
+        for message in messages
+    ]
+    found = message_model.bundled_model().read(texts)
+    return {
+        message.id: reading
+        for message, reading in zip(messages, found, strict=True)
+        if reading.request is not None
+    }
+
+
+async def _requests(
+    conn: Connection,
+    org_id: OrgId,
+    messages: Sequence[RoomMessage],
+    readings: Mapping[MessageId, MessageReading],
+) -> Mapping[RoomId, Mapping[MessageId, PrivacyRequest]]:
+    """Return the requests of each room."""
+    asking = [message for message in messages if message.id in readings]
+    people = await privacy_requests.room_participants(conn, org_id, {message.room_id for message in asking})
+    before = await _messages_before(conn, org_id, asking)
+    found: dict[RoomId, dict[MessageId, PrivacyRequest]] = defaultdict(dict)
+    for message in asking:
+        names = NameIndex.build(person for person in people if person.room_id == message.room_id)
+        own = (
+            each.body
+            for each in before
+            if each.room_id == message.room_id
+            and each.author_id == message.author_id
+            and each.position < message.position
+        )
+        request = to_request(readings[message.id], message, names, own)
+        if request is not None:
+            found[message.room_id][message.id] = request
+    return found
+
+
+async def _messages_before(
+    conn: Connection, org_id: OrgId, messages: Sequence[RoomMessage]
+) -> list[RoomMessage]:
+    """Return the messages that these messages may be about."""
+    ids = await privacy_requests.messages_before(
+        conn, org_id, [message.id for message in messages], most=MAX_DISTANCE
+    )
+    return await privacy_requests.messages_by_id(conn, org_id, ids)

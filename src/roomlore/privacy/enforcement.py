@@ -112,7 +112,7 @@ async def add_detected(
     detected_by: str,
     at: datetime,
 ) -> int:
-    """Store requests that a language model detected, for a person to confirm; return how many were stored.
+    """Store requests that a model detected; return how many were stored.
 
     Three kinds of requests are skipped: requests whose message is empty or not in the room, requests that the rules
     detect themselves, and dismissed requests. Words of a request that its message does not contain are ignored. A

@@ -44,6 +44,8 @@ class PrivacyRequest:
     denied: frozenset[Topic] = frozenset()
     #: Whether the request also covers later messages.
     is_ongoing: bool = False
+    #: Whether a model is certain that the message states this request. Rules judge by the words instead.
+    is_certain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ class RequestMessage:
 
     message: RoomMessage
     request: PrivacyRequest
-    #: `BY_RULES`, or the name of the language model that detected it.
+    #: `BY_RULES`, or the name of the model that detected it.
     detected_by: str = BY_RULES
     #: The positions in the message of the parsed words, see `storage.to_spans`. None if the request names only unknown
     #: people and waits for them.

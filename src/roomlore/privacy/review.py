@@ -20,7 +20,7 @@ MAX_PLAIN_LENGTH = 200
 #: Characters. The limit for a message that begins with a label: "off the record: …".
 LONGEST_LABELLED = 400
 
-BY_LANGUAGE_MODEL = "a language model heard it, no rule"
+BY_MODEL = "a model takes it for a request, but not with certainty"
 ONGOING = "it would also cover later messages"
 REPORT = "it reports a request and makes none"
 NOT_PLAIN = "it is part of a longer message, or is not put as a plain request"
@@ -112,7 +112,7 @@ def review_reason(message: RequestMessage, before: Sequence[RoomMessage]) -> str
     """Return why a person has to confirm a request; empty if the request is unmistakable."""
     request = message.request
     if message.detected_by != BY_RULES:
-        return BY_LANGUAGE_MODEL
+        return _model_reason(message, before)
     if request.is_record:
         return REPORT
     if request.is_ongoing and not request.denied:
@@ -120,6 +120,14 @@ def review_reason(message: RequestMessage, before: Sequence[RoomMessage]) -> str
     return _wording_reason(request, without_attachments(message.message.body)) or _reference_reason(
         request, message.message, before
     )
+
+
+def _model_reason(message: RequestMessage, before: Sequence[RoomMessage]) -> str:
+    if not message.request.is_certain:
+        return BY_MODEL
+    if len(without_attachments(message.message.body)) > MAX_PLAIN_LENGTH:
+        return NOT_PLAIN
+    return _reference_reason(message.request, message.message, before)
 
 
 def _wording_reason(request: PrivacyRequest, body: str) -> str:

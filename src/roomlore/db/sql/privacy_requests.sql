@@ -27,6 +27,32 @@ cross join lateral (
 ) as earlier
 where source.org_id = %(org_id)s and source.id = any (%(ids)s);
 
+-- name: texts_before
+-- Uses index: messages_in_order
+select source.id as message_id, earlier.body, earlier.author_id = source.author_id as is_own
+from messages as source
+cross join lateral (
+  select message.id, message.author_id, message.body, 0 as place
+  from replies as reply
+  join messages as message on message.org_id = reply.org_id and message.id = reply.parent_id
+  where reply.org_id = source.org_id and reply.child_id = source.id and reply.method = 'explicit'
+  union all
+  (
+    select message.id, message.author_id, message.body,
+      row_number() over (order by message.sent_at desc, message.sequence desc, message.id desc) as place
+    from messages as message
+    where message.org_id = source.org_id
+      and message.room_id = source.room_id
+      and (message.sent_at, message.sequence, message.id) < (source.sent_at, source.sequence, source.id)
+      and message.kind = 'message'
+      and message.redacted_at is null
+    order by message.sent_at desc, message.sequence desc, message.id desc
+    limit %(most)s
+  )
+) as earlier
+where source.org_id = %(org_id)s and source.id = any (%(ids)s)
+order by source.id, earlier.place;
+
 -- name: restriction_starts
 -- Uses index: messages_in_order
 select source.id as message_id, earlier.sent_at

@@ -42,7 +42,11 @@ with enqueued as (
 select count(*) as count, reembed(array_agg(subject_id)) as of_next from enqueued;
 
 -- name: enqueue_added_messages
-with enqueued as (
+with to_read as (
+  insert into work_queue (org_id, queue, subject_id)
+  select %(org_id)s, 'privacy_requests', id from pg_temp.incoming where to_embed
+),
+enqueued as (
   insert into work_queue (org_id, queue, subject_id)
   select %(org_id)s, 'embed', id from pg_temp.incoming where to_embed
   returning subject_id
