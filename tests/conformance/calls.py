@@ -327,6 +327,15 @@ CALLS: Mapping[str, list[Call]] = {
             tool=("memory_search", {"about": "zoe"}),
         ),
     ],
+    "memories.digest": [
+        Call(given={"room": "square"}, tool=("room_digest", {"room": "square"})),
+        Call(
+            who="pip",
+            given={"room": "square", "since": at(-9999), "limit": 1},
+            tool=("room_digest", {"room": "square", "since": at(-9999), "limit": 1}),
+        ),
+        says(NotFound, "ana", room="nowhere"),
+    ],
     "memories.search": [
         Call(given={"question": "word4 stairs"}, tool=("memory_search", {"question": "word4 stairs"})),
         Call(

@@ -25,6 +25,7 @@ from roomlore.domain.errors import BadInput, Conflict, NotAllowed, NotFound, Roo
 from roomlore.domain.ids import id_time
 from roomlore.domain.records import Memory, Provenance
 from roomlore.operations import App
+from roomlore.operations.digest import Digest
 from roomlore.operations.registry import Operation, operations_of
 from roomlore.operations.responses import to_document
 from roomlore.operations.services import SERVICES
@@ -293,6 +294,10 @@ def ids_in(org: Org, result: Any) -> Any:
                 found.append(one.memory.id)
             case Provenance():
                 found += [one.memory.id, *(each.id for each in (*one.successors, *one.predecessors))]
+            case Digest():
+                found += dict.fromkeys(
+                    memory.id for part in (*one.sections, *one.people) for memory in part.memories
+                )
             case _:
                 found.append(one)
     return org.settled([str(one) for one in found])

@@ -65,6 +65,7 @@ VERBS: Mapping[str, Verb] = {
         "Serve the Model Context Protocol on standard input and output, to the program that starts this.",
     ),
     "memories": Verb("memories:memories", "List active memories, newest first."),
+    "digest": Verb("memories:digest", "Show what a room learned since you last wrote there."),
     "memory": Verb("memories:memory", "Correct, archive or restore a memory, or show where it comes from."),
     "merge": Verb(
         "people:merge",

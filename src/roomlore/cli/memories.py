@@ -17,6 +17,7 @@ from roomlore.domain.phrases import count_phrase, memory_audience_phrase
 from roomlore.domain.records import Memory, Provenance
 from roomlore.domain.rendering import as_one_line, safe_name, safe_text
 from roomlore.operations import App
+from roomlore.operations.digest import Digest
 from roomlore.operations.jobs import ExtractionResult
 from roomlore.operations.memories import STATUSES
 
@@ -58,6 +59,25 @@ def memories(session: Session, *, history: bool, age: timedelta | None, **option
         session.output.json(found) if session.output.as_json else show_memories(session.output, found)
 
     with_app(session, use)
+
+
+@click.command(cls=OperationCommand, operation="memories.digest", spellings={"room": "ROOM"})
+def digest(output: Output, found: Digest) -> None:
+    """Show what a room learned since you last wrote there.
+
+    Memories are listed by kind and by person. --since begins at another time.
+    """
+    output.text(f"{safe_name(found.room_name)}, since {found.since:%Y-%m-%d %H:%M}", style="bold")
+    for section in found.sections:
+        output.text(section.kind.replace("_", " "), style="bold")
+        show_memories(output, section.memories)
+    for person in found.people:
+        output.text(f"about {safe_name(person.name)}", style="bold")
+        show_memories(output, person.memories)
+    if not found.sections and not found.people:
+        output.text("nothing new")
+    if found.is_truncated:
+        output.text("There are older memories, too; raise --limit or use --since.", style="dim")
 
 
 @click.group()

@@ -418,6 +418,12 @@ async def messages_of_room_known_as(
 
 
 @QUERIES.query
+async def last_own_time(conn: Connection, org_id: OrgId, room_id: RoomId) -> datetime | None:
+    """Return the time of the viewer's last message in a room."""
+    ...
+
+
+@QUERIES.query
 async def own_messages_stated_as(
     conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None
 ) -> list[Message]:

@@ -345,6 +345,28 @@ async def memory_search(
     return quoted(transcript, nothing="There are no memories that you may read.")
 
 
+@tool("Digest of a room")
+async def room_digest(
+    app: App,
+    room: ShortText,
+    *,
+    since: UtcTime | None = None,
+    limit: Limit = 50,
+    budget: Budget = DEFAULT_BUDGET,
+) -> QuotedResult:
+    """What a room learned since you last wrote there: decisions, promises, lessons, and facts about people.
+
+    Args:
+        since: Only what became true at this time or later.
+    """
+    found = await app.memories.digest(app.access.principal, room, since=since, limit=limit)
+    transcript = Transcript(budget=budget)
+    personal = {memory.id: memory for person in found.people for memory in person.memories}
+    for memory in (*(one for section in found.sections for one in section.memories), *personal.values()):
+        transcript.memory(memory)
+    return quoted(transcript, nothing=f"Nothing new since {found.since:%Y-%m-%d %H:%M} UTC.")
+
+
 @tool("Provenance of a memory")
 async def memory_provenance(app: App, memory: ShortText, *, budget: Budget = DEFAULT_BUDGET) -> QuotedResult:
     """The source messages of a memory, and the memories that it replaced or was replaced by.

@@ -37,8 +37,9 @@ from roomlore.domain.records import (
 )
 from roomlore.operations import explicit_memories
 from roomlore.operations.access import Access, check_limit
+from roomlore.operations.digest import Digest, default_start, people_of, sections_of
 from roomlore.operations.explicit_memories import Content, MemoryDetails
-from roomlore.operations.registry import Limit, operation
+from roomlore.operations.registry import Limit, check_zone, operation
 from roomlore.operations.search import SearchedText, check_question
 from roomlore.search import lookup, memory_search
 from roomlore.search.message_search import SearchQuery
@@ -179,6 +180,41 @@ class Memories:
             found = await memories.newest(reading.conn, self.access.org_id, filters, limit=limit)
             reading.record_shown(memory.id for memory in found)
         return found
+
+    @operation("GET", "/rooms/{room}/digest")
+    async def digest(
+        self, viewer: Viewer, room: str, *, since: datetime | None = None, limit: Limit = 200
+    ) -> Digest:
+        """Return what a room learned: decisions, promises, lessons and so on, and what it learned about each person.
+
+        Only active memories with a source in the room are in a digest, and only those that the viewer may see.
+
+        Args:
+            viewer: Who asks.
+            room: The name or id of the room.
+            since: Only memories that became true at this time or later; it has a time zone. Default: since the viewer's
+                last message in the room, or the last seven days and today if there is none.
+            limit: The maximum number of memories, the newest.
+        """
+        check_limit(limit)
+        check_zone("since", since)
+        async with self.access.reading(viewer, "digest", apply_restrictions=True) as reading:
+            conn, org_id = reading.conn, self.access.org_id
+            room_id = await lookup.room(conn, org_id, room)
+            since = since or await messages.last_own_time(conn, org_id, room_id)
+            since = since or default_start(datetime.now(UTC))
+            wanted = MemoryFilter(room_ids=[room_id], since=since)
+            found = await memories.newest(conn, org_id, wanted, limit=limit + 1)
+            shown = found[:limit]
+            reading.record_shown([room_id, *(memory.id for memory in shown)])
+            return Digest(
+                room_id=room_id,
+                room_name=(await directory.room_names(conn, org_id, [room_id]))[room_id].name,
+                since=since,
+                sections=sections_of(shown),
+                people=people_of(shown),
+                is_truncated=len(found) > limit,
+            )
 
     @operation("POST", "/memories/search", name="search_memories", replay="read")
     async def search(

@@ -23,7 +23,7 @@ from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import beside, error_of, text_of
 
 READING = {
-    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_provenance",
+    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "room_digest", "memory_provenance",
 }  # fmt: skip
 WRITING = {"remember", "message_send", "correct", "forget"}
 #: Tools that cite what people said; the others name rooms, people or what was done.
@@ -60,6 +60,7 @@ async def test_results_fit_their_schema_and_citations_lead_to_messages(told: App
         "room_search": {"question": EVERYWHERE},
         "ask": {"question": f"{EVERYWHERE} word4"},
         "memory_search": {"question": "word4 known"},
+        "room_digest": {"room": "attic", "since": "2000-01-01"},
         "memory_provenance": {"memory": str(memory.id)},
         "remember": {"content": "the ladder is in the attic", "sources": ["m4"], "about": ["ana"]},
     }[name]

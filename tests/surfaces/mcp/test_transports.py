@@ -33,7 +33,7 @@ from surfaces.mcp.test_visibility import heard_by
 
 WIDE = {"question": EVERYWHERE, "limit": 20, "budget": 16_000}
 TOOLS = [
-    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_provenance",
+    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "room_digest", "memory_provenance",
 ]  # fmt: skip
 #: What an agent may do besides.
 WRITING = ["remember", "message_send", "correct", "forget"]

@@ -85,6 +85,7 @@ def questions(seeds: Everything) -> list[tuple[str, dict[str, Any], str]]:
     calls += [("room_search", {"question": EVERYWHERE, "room": room, "limit": 20}, room) for room in rooms]
     calls += [("ask", {"question": f"what is known of {EVERYWHERE}?", "room": room}, room) for room in rooms]
     calls += [("memory_search", {"room": room, "limit": 20}, room) for room in rooms]
+    calls += [("room_digest", {"room": room, "since": "2000-01-01"}, room) for room in rooms]
     calls += [("memory_search", {"about": name}, name) for name in (*PEOPLE, NOBODYS)]
     calls += [("memory_provenance", {"memory": word}, word) for word in [*seeds.memories.values(), NOBODYS]]
     calls += [("remember", {"content": "x", "sources": [word]}, word) for word in said[len(seeds.messages) :]]

@@ -84,6 +84,7 @@ async def pages(app: App, *, by_operator: bool) -> list[str]:
     person = said[-1].author_id
     found = [
         "/", "/?named=nowhere", f"/r/{room}", f"/r/{room}?at={said[0].id}", f"/r/{room}?view=threads",
+        f"/r/{room}/digest",
         f"/r/{room}?author={person}", f"/c/{conversation}", f"/x/{said[-1].id}", "/search",
         "/search?q=boat", "/search?q=boat&do=ask", "/m", "/people", f"/people/{person}",
     ]  # fmt: skip

@@ -277,6 +277,11 @@ select
 from timeline
 where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
 
+-- name: last_own_time
+select max(sent_at)
+from timeline
+where org_id = %(org_id)s and room_id = %(room_id)s and author_id = any ((select own_ids())::uuid[]);
+
 -- name: own_messages_stated_as
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.records import RIGHTS, Memory, MemoryKind, Message, Provenance, SourceMessage
+from roomlore.operations.digest import Digest
 from roomlore.operations.explicit_memories import LONGEST_CONTENT, involved_participants
 from roomlore.operations.memories import (
     STATUSES,
@@ -24,6 +25,8 @@ from roomlore.web.request_context import RequestContext, at_path
 PAGES = PageRoutes()
 #: Memories on a page.
 SHOWN = 40
+#: Memories in a digest.
+MOST_IN_DIGEST = 100
 #: The maximum number of values that are shown of a facet. These are the most frequent values.
 MOST_VALUES = 10
 #: The maximum number of values of a facet that may be chosen together.
@@ -133,6 +136,14 @@ async def memories(visit: RequestContext) -> MemoriesPage:
         facets=_facets(shelf.facets, set(chosen)),
         before=before,
     )
+
+
+@PAGES.page("/r/{room}/digest", "digest.html")
+async def digest(visit: RequestContext, room: str) -> Digest:
+    """Return what a room learned since a time, or since the viewer last wrote there."""
+    word = visit.word("since")
+    since = None if word is None else Filters(since=word).time_range(datetime.now(UTC)).since
+    return await visit.app.memories.digest(visit.viewer, room, since=since, limit=MOST_IN_DIGEST)
 
 
 @PAGES.page("/m/{memory}", "memory.html")

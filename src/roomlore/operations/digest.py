@@ -1,0 +1,81 @@
+"""What a room learned within a time: by kind, and by person."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from roomlore.domain.ids import ParticipantId, RoomId
+from roomlore.domain.records import Memory, MemoryKind
+from roomlore.memories.kinds import DEFAULT_IMPORTANCE
+
+#: How many days before today a digest begins for somebody who never wrote in the room.
+DEFAULT_DAYS = 7
+#: The kinds that are about people. They are listed by person.
+PERSONAL_KINDS: frozenset[MemoryKind] = frozenset({"preference", "fact"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestSection:
+    """The memories of one kind, newest first."""
+
+    kind: MemoryKind
+    memories: Sequence[Memory]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonDigest:
+    """What the room learned about one person, newest first."""
+
+    id: ParticipantId
+    name: str
+    memories: Sequence[Memory]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """What a room learned within a time, as far as the viewer may see it."""
+
+    room_id: RoomId
+    room_name: str
+    since: datetime
+    #: The most important kind first. Memories about people are not among them.
+    sections: Sequence[DigestSection]
+    #: Whoever the room learned most about comes first.
+    people: Sequence[PersonDigest]
+    #: Whether there are more memories than the limit. The oldest ones are left out.
+    is_truncated: bool
+
+
+def default_start(now: datetime) -> datetime:
+    """Return where a digest begins for somebody who never wrote in the room."""
+    return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=DEFAULT_DAYS)
+
+
+def sections_of(memories: Sequence[Memory]) -> list[DigestSection]:
+    """Return the memories that are about no person, by kind, the most important kind first."""
+    by_kind: dict[MemoryKind, list[Memory]] = defaultdict(list)
+    for memory in memories:
+        if not is_personal(memory):
+            by_kind[memory.kind].append(memory)
+    kinds = sorted(by_kind, key=lambda kind: (-DEFAULT_IMPORTANCE[kind], kind))
+    return [DigestSection(kind=kind, memories=by_kind[kind]) for kind in kinds]
+
+
+def people_of(memories: Sequence[Memory]) -> list[PersonDigest]:
+    """Return the memories about each person. A memory about several people is listed with each."""
+    found: dict[ParticipantId, list[Memory]] = defaultdict(list)
+    names: dict[ParticipantId, str] = {}
+    for memory in memories:
+        if is_personal(memory):
+            for person in memory.participants:
+                if person.role == "subject":
+                    found[person.id].append(memory)
+                    names[person.id] = person.name
+    order = sorted(found, key=lambda key: (-len(found[key]), names[key], key))
+    return [PersonDigest(id=key, name=names[key], memories=found[key]) for key in order]
+
+
+def is_personal(memory: Memory) -> bool:
+    """Return whether a memory is about a person."""
+    return memory.kind in PERSONAL_KINDS and bool(memory.subject_ids)
