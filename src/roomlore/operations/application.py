@@ -413,8 +413,9 @@ class App:
         Args:
             viewer: Who answers.
             room: The room.
-            trigger: The message to answer. Default: the newest message that everybody in the room may read. If a
-                privacy request hides the message, it is shown without its text.
+            trigger: The message to answer. Default: the newest message that everybody in the room may read; with
+                `private`, the newest that the viewer may read. If a privacy request hides the message, it is shown
+                without its text.
             budget: The maximum number of tokens.
             limits: How far to search.
             articles: Also read linked pages, over the network.
