@@ -64,13 +64,6 @@ def _said(name: str, figure: Callable[[Array], float], count: int) -> str:
     return f"{name} {figure(np.arange(count)):.3f} [{low:.3f}, {high:.3f}] n={count}"
 
 
-def request_threshold(examples: Sequence[Example], outputs: Array) -> float:
-    """Return the threshold with the precision on examples of requests."""
-    rows = [place for place, one in enumerate(examples) if one.source == "requests"]
-    real = np.array([examples[row].intent != NONE for row in rows])
-    return threshold_of(asks(outputs)[rows], real)
-
-
 def act_thresholds(examples: Sequence[Example], outputs: Array) -> dict[str, float]:
     """Return for each act the probability with the best F1 on examples of acts."""
     rows = [place for place, one in enumerate(examples) if one.source == "acts"]
@@ -88,9 +81,9 @@ def _best(scores: Array, labels: Array) -> float:
     return float(good.max() + good.min()) / 2
 
 
-def alarm_threshold(ordinary: Array) -> float:
-    """Return the threshold with less than one false alarm in 5,000 of ordinary messages."""
-    most = max(0, (len(ordinary) - 1) // ORDINARY)
+def alarm_threshold(ordinary: Array, one_in: int = ORDINARY) -> float:
+    """Return the threshold with less than one false alarm in so many ordinary messages."""
+    most = max(0, (len(ordinary) - 1) // one_in)
     return float(np.nextafter(np.sort(ordinary)[::-1][most], 2.0))
 
 

@@ -40,7 +40,7 @@ WRONG_ANSWERS = 2
 #: Rooms give this share of their answers; the written pairs are harder and fewer.
 ROOM_ANSWERS = 0.4
 #: How many messages of each corpus are read for requests that are none.
-MINED = {"irc": 6_000, "sgd": 2_500, "tm4": 2_500, "topical": 3_000, "qmsum": 2_000}
+MINED = {"irc": 30_000, "sgd": 12_000, "tm4": 12_000, "topical": 15_000, "qmsum": 10_000}
 #: The keys of messages in public corpora that are requests indeed.
 REAL_REQUESTS: frozenset[str] = frozenset()
 #: The data sets that only measure false alarms, and how many messages of each.
@@ -287,7 +287,7 @@ def _unlabelled(turns: Sequence[tuple[str, str]], chance: random.Random, source:
     for place, (name, text) in enumerate(told):
         if len(text) < FEWEST_CHARACTERS or len(text.split()) > LONGEST_WORDS:
             continue
-        before = told[max(0, place - chance.choice((0, 1, 1))) : place]
+        before = told[max(0, place - chance.choice((0, 1, 2, 2))) : place]
         before = [(who, said) for who, said in before if len(said.split()) <= LONGEST_WORDS]
         texts, segments = _in_context(text, name, before, is_bot=False)
         yield Example(texts=texts, segments=segments, intent=INTENTS.index("none"), source=source, lang="en")

@@ -95,7 +95,7 @@ class MessageReading:
     scopes: dict[str, float]
     #: The intent, if the message is likely enough a privacy request to ask its author; else None.
     request: str | None
-    #: Whether it is so likely a request that fewer than one in 5,000 ordinary messages would pass for one.
+    #: Whether it is so likely a request that hardly one in 20,000 ordinary messages would pass for one.
     is_certain_request: bool
 
 
