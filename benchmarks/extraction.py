@@ -1,11 +1,11 @@
-"""Memories that the rules extract from real rooms: how many of each kind, how many duplicates, how fast.
+"""Memories that the message model extracts from real rooms: how many of each kind, how many duplicates, how fast.
 
     python -m benchmarks.extraction PATH [PATH...] [--sample N] [--out FILE]
 
 Each PATH is an export, or a folder with `messages.jsonl` in the layout of `evaluation/`. It is imported into its own org on
 the embedded server, disentangled, and extracted without an embedding model. Two active memories are duplicates if they are
 about the same people and share nine in ten of their words. `--sample` writes so many random memories, with the text
-around their sources, for a person to judge.
+around their sources, and so many superseded ones, for a person to judge.
 """
 
 import argparse
@@ -26,10 +26,9 @@ from evaluation.loading import incoming
 from roomlore import operations as composition
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.records import Memory
-from roomlore.jobs import runner
-from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
 from roomlore.memories.normalisation import normalised
 from roomlore.operations import App
+from roomlore.operations.jobs import extraction_worker
 from roomlore.settings import Settings
 
 MOST = 1_000_000
@@ -74,7 +73,7 @@ async def shown(app: App, memory: Memory) -> dict[str, object]:
     return {
         "kind": memory.kind,
         "content": memory.content,
-        "attribute": memory.attribute,
+        "superseded by": [one.content for one in why.successors],
         "confidence": memory.confidence,
         "people": people,
         "said": around,
@@ -87,15 +86,16 @@ async def measured(data: Path, path: Path, sample: int) -> tuple[dict[str, objec
     async with composition.open(settings) as app:
         messages = await fill(app, path)
         await app.disentangle()
-        worker = ExtractionWorker(db=app.db, extractor=RuleExtractor())
+        worker = extraction_worker(app.db)
         began = time.perf_counter()
-        drawn = await runner.drain(worker, only_org=app.org_id)
+        drawn = await worker.drain(app.org_id)
         took = time.perf_counter() - began
-        again = await runner.drain(worker, only_org=app.org_id)
+        again = await worker.drain(app.org_id)
         standing = await app.memories.all(app.operator, limit=MOST)
         history = await app.memories.all(app.operator, limit=MOST, statuses=["deprecated"])
         chosen = random.Random(0).sample(standing, min(sample, len(standing)))
         judged = [await shown(app, memory) for memory in chosen]
+        replaced = [await shown(app, memory) for memory in history[:sample]]
     return {
         "path": path.name,
         "messages": messages,
@@ -104,10 +104,10 @@ async def measured(data: Path, path: Path, sample: int) -> tuple[dict[str, objec
         "per_1000_messages": round(1000 * len(standing) / max(messages, 1), 1),
         "kinds": dict(Counter(memory.kind for memory in standing).most_common()),
         "twice": doubles(standing),
-        "drawn": drawn.added,
-        "drawn_again": again.added,
+        "drawn": sum(one.added for one in drawn if one),
+        "drawn_again": sum(one.added for one in again if one),
         "us_per_message": round(1e6 * took / max(messages, 1)),
-    }, judged
+    }, [*judged, *replaced]
 
 
 def main() -> None:

@@ -68,7 +68,7 @@ def score_links(
     given = [(link.child, link.parent) for link in predicted]
     gold = _with_starts({(link.child, link.parent) for link in links}, room_of)
     found = _with_starts({pair for pair in given if pair[0] in room_of}, room_of)
-    both = _Clusterings(gold=_groups(conversations), found=_connected(room_of, given), room_of=room_of)
+    both = _Clusterings(gold=_groups(conversations), found=connected(room_of, given), room_of=room_of)
     report: Report = _rounded(_link_figures(gold, found) | _cluster_figures(both))
     gold_in, found_in = _by_room(gold, room_of), _by_room(found, room_of)
     report["rooms"] = {
@@ -122,7 +122,7 @@ def _with_starts(pairs: Pairs, judged: Iterable[str]) -> Pairs:
     return pairs | {(message, message) for message in judged if message not in children}
 
 
-def _connected(judged: Iterable[str], pairs: Sequence[tuple[str, str]]) -> list[Group]:
+def connected(judged: Iterable[str], pairs: Sequence[tuple[str, str]]) -> list[Group]:
     """Return the judged messages as connected components of the pairs, through any messages."""
     components = DisjointSet([*judged, *(message for pair in pairs for message in pair)])
     for child, parent in pairs:

@@ -149,6 +149,11 @@ def check_files(folder: Path, task: str, names: Iterable[str]) -> None:
             )
 
 
+def has_file(folder: Path, name: str) -> bool:
+    """Return whether a data set has the named file."""
+    return _file(folder, name) is not None
+
+
 def negatives(questions: Sequence[Question], *, most: int | None = None) -> list[Question]:
     """Return answerable questions, each moved to a random other room, which cannot answer it.
 

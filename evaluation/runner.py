@@ -24,8 +24,10 @@ from evaluation.benchmark import (
     no_progress,
 )
 from evaluation.conversations import context, conversations, links
-from evaluation.datasets import check_files, read_gold, read_messages
+from evaluation.datasets import check_files, has_file, read_gold, read_messages
+from evaluation.exchanges import exchanges
 from evaluation.loading import load
+from evaluation.memories import memories
 from evaluation.metrics import Report
 from evaluation.retrieval import retrieval
 from evaluation.threshold import threshold
@@ -45,6 +47,8 @@ class Task:
     measure: Callable[[BenchmarkRun], Awaitable[Outcome]] | None
     #: The files with gold labels that it needs.
     needs: tuple[str, ...]
+    #: The files with gold labels that it uses if they are there.
+    uses: tuple[str, ...] = ()
     #: Whether it searches, and so needs an embedding model.
     searches: bool = False
 
@@ -55,6 +59,8 @@ TASKS = {
     "context": Task(measure=context, needs=("context",)),
     "links": Task(measure=links, needs=("links", "conversations")),
     "conversations": Task(measure=conversations, needs=("conversations",)),
+    "memories": Task(measure=memories, needs=("questions",)),
+    "exchanges": Task(measure=exchanges, needs=("conversations",), uses=("links",)),
     "threshold": Task(measure=threshold, needs=("questions",), searches=True),
 }
 
@@ -78,7 +84,8 @@ async def evaluate(
     """
     _check(task, out, options)
     check_files(folder, task, ("messages", *TASKS[task].needs))
-    messages, gold = read_messages(folder), read_gold(folder, TASKS[task].needs)
+    used = [name for name in TASKS[task].uses if has_file(folder, name)]
+    messages, gold = read_messages(folder), read_gold(folder, (*TASKS[task].needs, *used))
     async with temporary_apps(options, searches=TASKS[task].searches) as (app, lexical_app, embedder):
         run = BenchmarkRun(
             app=app,
@@ -136,8 +143,8 @@ def _check(task: str, out: Path | None, options: Options) -> None:
         raise BadInput(f"--switch {options.switch}", f"the embedding models are: {known}")
     if out is None:
         return
-    if task == "threshold":
-        raise BadInput("--out", "the task threshold has no predictions to write; leave it out")
+    if task in {"exchanges", "threshold"}:
+        raise BadInput("--out", f"the task {task} has no predictions to write; leave it out")
     check_place(out)
 
 

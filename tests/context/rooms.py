@@ -52,8 +52,14 @@ def say(number, minute=None, **fields):
     return Message(**(values | fields))
 
 
-def answer(child, parent, confidence=1.0, method="inferred"):
-    return Reply(child_id=mid(child), parent_id=mid(parent), method=method, confidence=confidence)
+def answer(child, parent, confidence=1.0, method="inferred", *, answers=None):
+    return Reply(
+        child_id=mid(child),
+        parent_id=mid(parent),
+        method=method,
+        confidence=confidence,
+        answer_probability=answers,
+    )
 
 
 def numbers(items):

@@ -269,12 +269,10 @@ def exchanges_of(messages, edges, trigger):
     there = {
         one.id: one for one in messages if one.room_id == trigger.room_id and one.position <= trigger.position
     }
-    order = ("explicit", "thread", "mention")
+    order = ("explicit", "thread", "mention", "inferred")
     stated = {(one.id, one.reply_to): "explicit" for one in there.values() if one.reply_to in there}
     for edge in edges:
-        asks = edge.method != "mention" or (
-            edge.confidence >= 0.8 and edge.parent_id in there and "?" in there[edge.parent_id].body
-        )
+        asks = edge.method == "thread" or edge.is_answer
         if edge.method in order and {edge.child_id, edge.parent_id} <= there.keys() and asks:
             stated.setdefault((edge.child_id, edge.parent_id), edge.method)
     parents = {}
@@ -294,6 +292,7 @@ EDGES = st.lists(
         *[st.integers(0, 48)] * 2,
         st.sampled_from([0.5, 0.9, 1.0]),
         st.sampled_from(["thread", "mention", "inferred"]),
+        answers=st.sampled_from([None, 0.01, 0.5]),
     ),
     max_size=20,
     unique_by=lambda edge: (edge.child_id, edge.parent_id),

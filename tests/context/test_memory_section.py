@@ -43,7 +43,6 @@ def remembered(
         participants=(),
         tags=(),
         task_id=None,
-        attribute=None,
         is_outdated=False,
         superseded_by=None,
     )

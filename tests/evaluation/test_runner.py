@@ -270,6 +270,15 @@ async def test_the_threshold_is_measured_and_has_no_predictions(app, folder):
     assert outcome.predictions is None
 
 
+async def test_the_evidence_in_memories_is_measured(app, folder):
+    outcome = await measure("memories", benchmark(app, folder, "memories"), now=NOW)
+    report = outcome.report
+    assert report["questions"] == 2
+    assert 0 <= report["evidence in a memory"] <= report["evidence in a memory, at 100 per 1,000"] <= 1
+    assert sum(report["kinds"].values()) == report["memories"]
+    assert outcome.predictions is None
+
+
 @pytest.mark.slow
 async def test_each_part_of_the_work_shows_how_far_it_is(app, folder):
     shown: dict[str, list[int | None]] = {}
@@ -304,8 +313,9 @@ def refusal(task: str, folder: Path, out: Path | None = None) -> str:
 
 
 def test_an_unknown_task_is_refused(folder):
-    assert "must be one of access, context, conversations, links, retrieval, threshold" in refusal(
-        "weather", folder
+    assert (
+        "must be one of access, context, conversations, exchanges, links, memories, retrieval, threshold"
+        in refusal("weather", folder)
     )
 
 

@@ -187,7 +187,6 @@ async def lived(app: App, seed: int) -> None:
             by=who,
             about=("dee", who),
             tags=frozenset({"printers", who}),
-            attribute="things",
         )
 
 

@@ -8,23 +8,26 @@ from typing import Any
 import pytest
 
 from ingest.stories import APART, at, author, message
-from jobs.test_extract import draw, everything, hear, known, message_id
+from jobs.test_extract import draw, everything, hear, known, message_id, scripted
 from jobs.test_llm_extraction import LATER, Scripted, reader, statement, talk
 from roomlore.memories.llm_extractor import memory_label
 from roomlore.operations import App
 from search.telling import closed
 
 MONTH = 30 * 24 * 60.0
-PARIS = "I live in Paris."
-LYON = "Lyon it is, I have moved over to Lyon now, boxes and all."
-MOVED = statement("Ana has moved over to Lyon now.", "I have moved over to Lyon now", "m1", kind="fact")
+#: What is remembered of each of these.
+TEA_SAID = "I prefer tea to coffee in the mornings."
+SAME_SAID = "tea to coffee in the mornings is what I prefer."
+INSTEAD_SAID = "I drink coffee in the mornings, no more tea."
+TEA, SAME, INSTEAD = (f"Ana: \u201c{words}\u201d" for words in (TEA_SAID, SAME_SAID, INSTEAD_SAID))
+SAME_STATED, INSTEAD_STATED = (statement(words[:-1], "m1") for words in (SAME_SAID, INSTEAD_SAID))
 
 
 def answering(*statements: Any) -> str:
     return json.dumps({"requests": [], "statements": statements})
 
 
-def later(where="general", *, said=(LYON,), start=MONTH, **fields: Any):
+def later(where="general", *, said=(INSTEAD_SAID,), start=MONTH, **fields: Any):
     return [
         replace(one, external_id=f"later-{one.external_id}", reply_to=None)
         for one in talk(where, start=start, said=said, **fields)
@@ -43,71 +46,23 @@ async def labels(app: App) -> dict[str, str]:
     return {one.content: memory_label(one) for one in await app.memories.all(app.operator)}  # pyright: ignore[reportArgumentType]
 
 
-# Slots
-
-
-@pytest.mark.slow
-async def test_what_it_says_of_a_slot_takes_the_place_of_what_rules_found(app: App, admin):
-    await hear(app, talk(said=(PARIS,)))
-    await draw(app)
-    assert await known(admin, app) == ["Ana lives in Paris."]
-    await hear(app, later())
-    await read(app, answering(MOVED | {"attribute": "home"}))
-    assert await known(admin, app) == [MOVED["content"]]
-    [old] = await app.memories.all(app.operator, statuses=["deprecated"])
-    assert old.content == "Ana lives in Paris."
-    await app.memories.restore(str(old.id))
-    assert await known(admin, app) == [MOVED["content"], "Ana lives in Paris."]
-
-
-async def test_said_before_it_is_history_at_once(app: App, admin):
-    await hear(app, later(said=(PARIS,)))
-    await draw(app, now=LATER + timedelta(days=60))
-    await hear(app, talk(said=(LYON,)))
-    await read(app, answering(MOVED | {"attribute": "home"}))
-    assert await known(admin, app) == ["Ana lives in Paris."]
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("attribute", [None, "", "employer", "shoe size"])
-async def test_without_a_slot_that_fits_both_stand(app: App, admin, attribute):
-    await hear(app, talk(said=(PARIS,)))
-    await draw(app)
-    await hear(app, later())
-    await read(app, answering(MOVED | {"attribute": attribute}))
-    assert await known(admin, app) == [MOVED["content"], "Ana lives in Paris."]
-
-
 # The same, and instead of it
 
 
 async def told_of_tea(app: App) -> str:
     """Have a language model remember what Ana prefers, and return by what label that goes."""
-    await hear(app, talk(said=("I prefer tea to coffee in the mornings.",)))
-    said = statement(
-        "Ana prefers tea to coffee in the mornings.", "I prefer tea to coffee in the mornings", "m1"
-    )
-    await read(app, answering(said))
-    return (await labels(app))[said["content"]]
-
-
-SAME_SAID = "tea to coffee in the mornings is what I prefer."
-SAME = statement(
-    "Tea to coffee in the mornings is what Ana prefers.",
-    "tea to coffee in the mornings is what I prefer",
-    "m1",
-)
-INSTEAD_SAID = "I drink coffee in the mornings, no more tea."
-INSTEAD = statement("Ana drinks coffee in the mornings.", "I drink coffee in the mornings", "m1")
+    await hear(app, talk(said=(TEA_SAID,)))
+    await read(app, answering(statement(TEA_SAID[:-1], "m1")))
+    return (await labels(app))[TEA]
 
 
 @pytest.mark.slow
 async def test_what_stands_is_shown_and_what_repeats_it_takes_its_place_undoably(app: App, admin):
     label = await told_of_tea(app)
     await hear(app, later(said=(SAME_SAID,)))
-    asked = await read(app, answering(SAME | {"same_as": label}))
-    assert f"{label}: Ana prefers tea to coffee" in asked.shown[-1]
-    assert await known(admin, app) == [SAME["content"]]
+    asked = await read(app, answering(SAME_STATED | {"same_as": label}))
+    assert f"{label}: {TEA}" in asked.shown[-1]
+    assert await known(admin, app) == [SAME]
     [old] = await app.memories.all(app.operator, statuses=["deprecated"])
     [new] = await app.memories.all(app.operator)
     assert old.superseded_by == new.id
@@ -116,7 +71,7 @@ async def test_what_stands_is_shown_and_what_repeats_it_takes_its_place_undoably
     await app.memories.restore(str(old.id))
     before = await everything(admin, app)
     await app.extraction.extract()
-    await read(app, answering(SAME | {"same_as": label}))
+    await read(app, answering(SAME_STATED | {"same_as": label}))
     assert len(await known(admin, app)) == 2
     assert await known(admin, app) == [old.content, new.content]
     assert (await everything(admin, app))["memories"] == before["memories"]
@@ -125,21 +80,18 @@ async def test_what_stands_is_shown_and_what_repeats_it_takes_its_place_undoably
 async def test_what_replaces_it_does_and_when_that_goes_the_older_stands_again(app: App, admin):
     label = await told_of_tea(app)
     await hear(app, later(said=(INSTEAD_SAID,)))
-    await read(app, answering(INSTEAD | {"replaces": label}))
-    assert await known(admin, app) == [INSTEAD["content"]]
+    await read(app, answering(INSTEAD_STATED | {"replaces": label}))
+    assert await known(admin, app) == [INSTEAD]
     await app.erasure.redact(await message_id(app, "later-general-1"))
-    assert await known(admin, app) == ["Ana prefers tea to coffee in the mornings."]
+    assert await known(admin, app) == [TEA]
 
 
 async def test_nothing_newer_is_replaced(app: App, admin):
-    await hear(app, later(said=("I prefer tea to coffee in the mornings.",)))
-    said = statement(
-        "Ana prefers tea to coffee in the mornings.", "I prefer tea to coffee in the mornings", "m1"
-    )
-    await read(app, answering(said))
-    label = (await labels(app))[said["content"]]
+    await hear(app, later(said=(TEA_SAID,)))
+    await read(app, answering(statement(TEA_SAID[:-1], "m1")))
+    label = (await labels(app))[TEA]
     await hear(app, talk(said=(INSTEAD_SAID,)))
-    await read(app, answering(INSTEAD | {"replaces": label}))
+    await read(app, answering(INSTEAD_STATED | {"replaces": label}))
     assert len(await known(admin, app)) == 2
 
 
@@ -148,7 +100,7 @@ async def test_nothing_newer_is_replaced(app: App, admin):
 async def test_what_was_not_shown_is_neither(app: App, admin, label):
     await told_of_tea(app)
     await hear(app, later(said=(INSTEAD_SAID,)))
-    await read(app, answering(INSTEAD | {"replaces": label, "same_as": label}))
+    await read(app, answering(INSTEAD_STATED | {"replaces": label, "same_as": label}))
     assert len(await known(admin, app)) == 2
 
 
@@ -156,7 +108,7 @@ async def test_what_was_not_shown_is_neither(app: App, admin, label):
 async def test_the_same_answer_is_taken_again_and_changes_nothing(app: App, admin):
     label = await told_of_tea(app)
     await hear(app, later(said=(INSTEAD_SAID,)))
-    await read(app, answering(INSTEAD | {"replaces": label}))
+    await read(app, answering(INSTEAD_STATED | {"replaces": label}))
     before = await everything(admin, app)
     asked = Scripted(lambda _: answering())
     worker = reader(app, asked)
@@ -178,19 +130,19 @@ async def shown_to(app: App, said) -> str:
 @pytest.mark.slow
 async def test_nothing_of_a_closed_room_is_shown_with_another_nor_of_a_whisper(app: App, admin):
     ana, bo = author("ana"), author("bo")
-    secret = "I prefer the smoky tea of the attic in the mornings."
+    secret = "note: I prefer the smoky tea of the attic in the mornings."
     attic = closed("attic", ana, bo)
     await hear(app, [replace(one, room=attic) for one in talk("attic", said=(secret,))])
     whisper = message(
         "w",
-        "I prefer the whispered tea in the mornings.",
+        "note: I prefer the whispered tea in the mornings.",
         author=ana,
         sent_at=at(5),
         kind="whisper",
         audience=(bo,),
     )
     await hear(app, [whisper])
-    await draw(app)
+    await draw(app, scripted(name="notes"))
     assert len(await known(admin, app)) == 2
     for said in (
         later(said=(INSTEAD_SAID,)),
@@ -208,18 +160,18 @@ async def test_nothing_of_a_closed_room_is_shown_with_another_nor_of_a_whisper(a
 
 @pytest.mark.slow
 async def test_what_a_wish_covers_is_asserted_sensitive_or_put_aside_is_not_shown(app: App, admin):
-    lines = ("I prefer green tea.", "I prefer black coffee.", "I prefer raw milk.", "I prefer still water.")
+    lines = ("note: green tea", "note: black coffee", "note: raw milk", "note: still water")
     for number, line in enumerate(lines):
         one = replace(talk(said=(line,))[0], external_id=f"d{number}", sent_at=at((number - 3) * APART))
         await hear(app, [one])
-        await draw(app, now=LATER + timedelta(days=20))
+        await draw(app, scripted(name="notes"), now=LATER + timedelta(days=20))
     assert len(await known(admin, app)) == 4
     await app.memories.remember("Ana prefers warm cocoa.", sources=["d3"], about=["ana"])
     by = {one.content: one for one in await app.memories.all(app.operator)}
     await app.ingest_batch(
         [message("f", "please forget what I said about green tea", author=author("ana"), sent_at=at(20_000))]
     )
-    await app.memories.archive(str(by["Ana prefers black coffee."].id))
+    await app.memories.archive(str(by["Ana notes: black coffee."].id))
     await app.conversations.set_sensitivity("message:d2", "sensitive")
     text = await shown_to(
         app, later(said=("I prefer everything: tea, coffee, cocoa, milk and water, I drink.",))
@@ -260,18 +212,18 @@ async def test_what_goes_during_the_call_takes_the_answer_along(app: App, admin,
             await app.ingest_batch(
                 [message("f", "please forget what I said about tea", author=author("ana"), sent_at=at(1))]
             )
-        return answering(INSTEAD | {"replaces": label})
+        return answering(INSTEAD_STATED | {"replaces": label})
 
     worker = reader(app, Scripted(lambda _: change()))
     assert await worker.next(app.org_id, now=LATER + timedelta(days=60)) == "changed"
-    assert INSTEAD["content"] not in await known(admin, app)
+    assert INSTEAD not in await known(admin, app)
     assert not any(label in one.prompt for one in await app.extraction.llm_calls())
 
 
 # An answer that is taken again
 
 
-ECHO = statement("Ana prefers tea to coffee in the mornings.", "I prefer tea to coffee in the mornings", "m1")
+ECHO = statement(TEA_SAID[:-1], "m1")
 MORNING = "Good morning everybody, the kettle is on again in the kitchen."
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ingest.stories import at, author, message
-from jobs.test_extract import draw, everything, hear, known, message_id
-from jobs.test_llm_extraction import LATER, Scripted, backlog, reader, statement, talk
+from jobs.test_extract import draw, everything, hear, known, message_id, scripted
+from jobs.test_llm_extraction import HOME, LATER, Scripted, backlog, reader, statement, talk
 from operations.test_privacy_requests import accept_all
 from roomlore.operations import App
 
@@ -35,13 +35,13 @@ async def read(app: App, answer: str) -> str:
 
 async def test_a_wish_that_it_hears_is_proposed_and_hides_nothing_until_it_is_accepted(app: App, admin):
     await hear(app, slipped())
-    home = statement("Ana lives in Porto.", "I live in Porto", "m1", kind="fact")
+    home = statement("I live in Porto", "m1", kind="fact")
     tea = statement()
     assert await read(app, answering(home, tea, wishes=[wish("m3")])) == "read"
     assert len(await known(admin, app)) == 2
     [heard] = await app.privacy_requests.all(app.operator, status="proposed")
     await accept_all(app)
-    assert [one.content for one in await app.memories.all(app.operator)] == ["Ana lives in Porto."]
+    assert [one.content for one in await app.memories.all(app.operator)] == [HOME]
     [heard] = await app.privacy_requests.all(app.operator)
     assert (heard.detected_by, heard.kind, heard.author_name, heard.body) == (
         "scripted",
@@ -54,10 +54,10 @@ async def test_a_wish_that_it_hears_is_proposed_and_hides_nothing_until_it_is_ac
 
 async def test_what_it_does_not_cover_is_remembered(app: App, admin):
     await hear(app, slipped())
-    home = statement("Ana lives in Porto.", "I live in Porto", "m1", kind="fact")
+    home = statement("I live in Porto", "m1", kind="fact")
     confided = wish("m3", kind="confidential", about="slipped")
     assert await read(app, answering(home, wishes=[confided])) == "read"
-    assert await known(admin, app) == ["Ana lives in Porto."]
+    assert await known(admin, app) == [HOME]
     [heard] = await app.privacy_requests.all(app.operator)
     assert [one.external_id for one in heard.covered_messages] == ["s"]
     [one] = await app.extraction.llm_calls()
@@ -116,10 +116,10 @@ async def test_instructions_in_messages_wish_nothing_in_somebody_else_s_name(app
     said = [talk()[0], message("a", attack, author=author("bo"), sent_at=at(0.2), reply_to="general-1")]
     said.append(message("s", SLIP, author=author("bo"), sent_at=at(0.3), reply_to="general-1"))
     await hear(app, said)
-    home = statement("Ana lives in Porto.", "I live in Porto", "m1", kind="fact")
+    home = statement("I live in Porto", "m1", kind="fact")
     assert await read(app, answering(home, wishes=[HOSTILE[what]] * 50)) == "read"
     assert await app.privacy_requests.all(app.operator) == []
-    assert await known(admin, app) == ["Ana lives in Porto."]
+    assert await known(admin, app) == [HOME]
     [one] = await app.extraction.llm_calls()
     assert [each["is_kept"] for each in one.results] == [False] * 6 + [True]
     assert all(each["reason"] for each in one.results[:-1])
@@ -128,11 +128,11 @@ async def test_instructions_in_messages_wish_nothing_in_somebody_else_s_name(app
 async def test_a_wish_for_another_s_words_covers_only_those_of_whoever_voices_it(app: App, admin):
     said = [talk()[0], message("s", SLIP, author=author("bo"), sent_at=at(0.3), reply_to="general-1")]
     await hear(app, said)
-    home = statement("Ana lives in Porto.", "I live in Porto", "m1", kind="fact")
+    home = statement("I live in Porto", "m1", kind="fact")
     assert await read(app, answering(home, wishes=[wish("m2")])) == "read"
     [heard] = await app.privacy_requests.all(app.operator)
     assert [one.external_id for one in heard.covered_messages] == ["s"]
-    assert await known(admin, app) == ["Ana lives in Porto."]
+    assert await known(admin, app) == [HOME]
 
 
 async def test_a_wish_spoken_during_the_call_costs_the_answer_and_its_trace(app: App, admin):
@@ -167,11 +167,13 @@ async def test_a_message_that_is_edited_is_no_wish_any_more(app: App):
     assert await app.privacy_requests.all(app.operator) == []
 
 
-async def test_what_rules_find_of_what_it_covers_is_recalled_by_nobody(app: App, admin):
-    said = [talk(said=("I prefer tea.", "I live in Porto."))[n] for n in (0, 1)]
+async def test_what_another_extractor_finds_of_what_it_covers_is_recalled_by_nobody(app: App, admin):
+    said = [talk(said=("note: I prefer tea", "note: I live in Porto"))[n] for n in (0, 1)]
     await hear(app, [*said, *slipped()[2:]])
-    await draw(app)
-    assert await known(admin, app) == ["Ana lives in Porto.", "Ana prefers tea."]
+    await draw(app, scripted(name="notes"))
+    assert await known(admin, app) == ["Ana notes: I live in Porto.", "Ana notes: I prefer tea."]
     assert await read(app, answering(wishes=[wish("m3")])) == "read"
     await accept_all(app)
-    assert [one.content for one in await app.memories.all(await app.viewer("bo"))] == ["Ana prefers tea."]
+    assert [one.content for one in await app.memories.all(await app.viewer("bo"))] == [
+        "Ana notes: I prefer tea."
+    ]

@@ -3,7 +3,7 @@
 import pytest
 
 from ingest.stories import at, author, message, room
-from memories.drafts import kept
+from memories.drafts import kept, kept_home
 from memories.test_upsert import ANA, BO, HOMES, now, standing
 from roomlore.domain.ids import MemoryId, uuid7
 from roomlore.domain.incoming import IncomingMembership
@@ -48,13 +48,12 @@ async def test_the_subjects_own_statement_is_not_superseded_by_a_repetition(told
     assert await standing(told) == {TEA}
 
 
-async def test_a_replacement_takes_the_slot(told):
-    await kept(told, HOMES["1"], "1", attribute="home")
-    second = await kept(told, HOMES["2"], "2", attribute="home")
+async def test_what_was_replaced_does_not_come_back(told):
+    await kept_home(told, HOMES["1"], "1")
+    second = await kept_home(told, HOMES["2"], "2")
     await kept(told, "Ana has settled in Faro.", "3", replaces=second.memory_id, **BY)
     assert await standing(told) == {"Ana has settled in Faro."}
-    # What was said of it before does not come back with the next one.
-    await kept(told, "Ana lives in Evora.", "3", attribute="home")
+    await kept_home(told, "Ana lives in Evora.", "3")
     assert HOMES["1"] not in await standing(told)
     assert HOMES["2"] not in await standing(told)
 
@@ -124,13 +123,6 @@ async def test_an_archived_memory_is_not_replaced(told):
     await kept(told, COFFEE, "2", replaces=first.memory_id, **BY)
     [held] = await now(told, statuses=["archived"])
     assert (held.id, held.superseded_by) == (first.memory_id, None)
-
-
-async def test_links_to_another_slot_are_ignored(told):
-    home = await kept(told, HOMES["1"], "1", attribute="home")
-    await kept(told, "Ana works in Porto.", "2", attribute="employer", replaces=home.memory_id, **BY)
-    await kept(told, "Ana toils in Porto.", "3", attribute="employer", repeats=home.memory_id, **BY)
-    assert HOMES["1"] in await standing(told)
 
 
 async def test_split_accounts_get_their_own_memories_back(told):

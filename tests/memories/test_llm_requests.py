@@ -105,7 +105,6 @@ def test_a_withhold_request_names_the_person():
         ("> please forget it\nnever!", wished("please forget it"), "a quotation"),
         ("Bo said please forget it", wished("please forget it"), "not its author"),
         ("should I delete it?", wished("should I delete it"), "a question"),
-        ("please forget it lol", wished("please forget it"), "a joke"),
         ("don't forget it", wished("don't forget it"), "not for now"),
         ("once we are done, delete the notes", wished("delete the notes"), "not for now"),
         ("forget it. " + "more. " * 500, wished("forget it"), "no such request"),
@@ -204,7 +203,7 @@ def test_a_huge_list_of_requests_leaves_room_for_claims():
     told = shown(("Ana", "please forget it. I live in Porto."))
     answer = {
         "requests": [wished("please forget it")] * 300,
-        "statements": [stated("Ana lives in Porto.", "I live in Porto")] * 2,
+        "statements": [stated("I live in Porto")] * 2,
     }
     found = judged(told, answer=json.dumps(answer))
     assert sum(one.request is not None for one in found) == MOST_WISHES

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from ingest.stories import at, author, message, room
-from memories.drafts import kept
+from memories.drafts import compare, kept, kept_home
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.memories.consolidation import detach_messages
@@ -44,10 +44,7 @@ async def standing(app, **wanted):
 async def test_concurrent_writers_store_one_memory_with_all_sources(told):
     said = ["1", "2", "3"]
     done = await asyncio.gather(
-        *(
-            kept(told, f"Ana {really}lives in Lisbon.", said[n % 3])
-            for n, really in enumerate(["", "really "] * 4)
-        )
+        *(kept(told, f"Ana{really} lives in Lisbon.", said[n % 3]) for n, really in enumerate(["", " "] * 4))
     )
     assert len({one.memory_id for one in done}) == 1
     assert sorted(one.outcome for one in done) == ["added", *["merged"] * 2, *["same"] * 5]
@@ -137,7 +134,7 @@ async def test_another_audience_has_another_memory(told):
 @pytest.mark.parametrize("order", list(permutations("123")))
 async def test_the_newest_value_is_active_in_any_order(told, order):
     for said in order:
-        await kept(told, HOMES[said], said, attribute="home")
+        await kept_home(told, HOMES[said], said)
     assert await standing(told) == {HOMES["3"]}
     history = {one.content: one for one in await now(told, statuses=STATUSES)}
     assert history[HOMES["1"]].superseded_by == history[HOMES["2"]].id
@@ -148,32 +145,32 @@ async def test_the_newest_value_is_active_in_any_order(told, order):
 
 
 async def test_an_agents_claim_never_supersedes_an_own_statement(told):
-    await kept(told, HOMES["1"], "1", attribute="home")
-    await kept(told, HOMES["2"], "5", by="pip", attribute="home")
+    await kept_home(told, HOMES["1"], "1")
+    await kept_home(told, HOMES["2"], "5", by="pip")
     assert await standing(told) == {HOMES["1"], HOMES["2"]}
-    await kept(told, HOMES["3"], "3", attribute="home")
-    await kept(told, HOMES["2"], "6", by="pop", attribute="home")
+    await kept_home(told, HOMES["3"], "3")
+    await kept_home(told, HOMES["2"], "6", by="pop")
     assert await standing(told) == {HOMES["3"], HOMES["2"]}
 
 
-async def test_another_slot_person_or_audience_does_not_supersede(told):
-    await kept(told, HOMES["1"], "1", attribute="home")
-    await kept(told, "Ana works in Porto.", "2", attribute="workplace")
-    await kept(told, "Bo lives in Porto.", "4", by="bo", about=("bo",), attribute="home")
+async def test_another_subject_person_or_audience_does_not_supersede(told):
+    await kept_home(told, HOMES["1"], "1")
+    await kept_home(told, "Ana works in Porto.", "2")
+    await kept_home(told, "Bo lives in Porto.", "4", by="bo", about=("bo",))
     await tell(told, message("r", "in red", room=closed("red", ANA, BO), author=ANA, sent_at=at(8)))
-    await kept(told, HOMES["2"], "r", attribute="home")
+    await kept_home(told, HOMES["2"], "r")
     assert len(await now(told)) == 4
 
 
 async def test_a_restored_value_is_not_superseded_again(told):
-    await kept(told, HOMES["1"], "1", attribute="home")
-    await kept(told, HOMES["2"], "2", attribute="home")
+    await kept_home(told, HOMES["1"], "1")
+    await kept_home(told, HOMES["2"], "2")
     [old] = await now(told, statuses=["deprecated"])
     await told.memories.restore(str(old.id))
     for said in "12":
-        assert (await kept(told, HOMES[said], said, attribute="home")).outcome == "same"
+        assert (await kept_home(told, HOMES[said], said)).outcome == "same"
     assert await standing(told) == {HOMES["1"], HOMES["2"]}
-    await kept(told, HOMES["3"], "3", attribute="home")
+    await kept_home(told, HOMES["3"], "3")
     assert await standing(told) == {HOMES["3"]}
     [newest] = await now(told)
     with pytest.raises(BadInput, match="stands as it is"):
@@ -181,15 +178,15 @@ async def test_a_restored_value_is_not_superseded_again(told):
 
 
 async def test_an_archived_memory_is_not_extracted_again(told):
-    await kept(told, HOMES["1"], "1", attribute="home")
-    await kept(told, HOMES["2"], "2", attribute="home")
+    await kept_home(told, HOMES["1"], "1")
+    await kept_home(told, HOMES["2"], "2")
     [memory] = await now(told)
     gone = await told.memories.archive(str(memory.id))
     assert gone.status == "archived"
     assert await standing(told) == set()
     for question in ("Where does Ana live in Porto?", "Where does Ana live in Lisbon?"):
         assert (await told.ask(told.operator, question)).memories == []
-    assert (await kept(told, HOMES["2"], "2", attribute="home")).outcome == "same"
+    assert (await kept_home(told, HOMES["2"], "2")).outcome == "same"
     assert await standing(told) == set()
     await told.memories.restore(str(memory.id))
     assert await standing(told) == {HOMES["2"]}
@@ -199,9 +196,9 @@ async def test_an_archived_memory_is_not_extracted_again(told):
 
 
 async def test_a_memory_that_is_no_longer_extracted_is_dropped_unless_it_has_other_sources(told):
-    only = await kept(told, HOMES["1"], "1", attribute="home")
-    both = await kept(told, HOMES["2"], "2", attribute="home")
-    await kept(told, HOMES["2"], "3", attribute="home")
+    only = await kept_home(told, HOMES["1"], "1")
+    both = await kept_home(told, HOMES["2"], "2")
+    await kept_home(told, HOMES["2"], "3")
     messages = {one.source_ids[0] for one in await now(told, statuses=STATUSES)}
     gone = await told.db.change(
         told.org_id,
@@ -235,11 +232,12 @@ async def test_an_asserted_memory_is_never_dropped(told):
 
 async def test_merged_accounts_share_values_until_they_are_split(told):
     await tell(told, message("h", "from home", author=author("ana_home"), sent_at=at(9)))
-    await kept(told, HOMES["1"], "1", attribute="home")
+    await kept_home(told, HOMES["1"], "1")
     await kept(told, "Ana keeps bees.", "2")
-    await kept(told, HOMES["2"], "h", by="ana_home", about=("ana_home",), attribute="home")
+    await kept_home(told, HOMES["2"], "h", by="ana_home", about=("ana_home",))
     await kept(told, "Ana keeps bees.", "h", by="ana_home", about=("ana_home",))
     await told.people.merge("ana", "ana_home")
+    await compare(told, *(one.id for one in await now(told)))
     assert sorted(one.content for one in await now(told)) == ["Ana keeps bees.", HOMES["2"]]
     await told.people.split("ana_home")
     contents = sorted(one.content for one in await now(told))
@@ -247,8 +245,8 @@ async def test_merged_accounts_share_values_until_they_are_split(told):
 
 
 async def test_archived_memories_are_visible_only_to_the_people_concerned(told):
-    await kept(told, HOMES["1"], "1", attribute="home")
-    await kept(told, HOMES["2"], "2", attribute="home")
+    await kept_home(told, HOMES["1"], "1")
+    await kept_home(told, HOMES["2"], "2")
     [memory] = await now(told)
     await told.memories.archive(str(memory.id))
     for name, seen in (("ana", 2), ("bo", 0), ("pip", 0)):

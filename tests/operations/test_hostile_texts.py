@@ -14,7 +14,8 @@ from roomlore.conversations import message_text
 from roomlore.domain.claims import SourceText
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.ingest.clean import MAX_BODY, clean
-from roomlore.memories import rule_extractor
+from roomlore.memories import model_extractor
+from roomlore.models.message_model import bundled_model
 from roomlore.operations import App
 from roomlore.operations.search import LONGEST_QUESTION
 from roomlore.privacy import identifiers, recogniser, screening
@@ -156,7 +157,7 @@ def test_no_work_on_a_text_grows_beyond_bounds(repeated):
         lambda: identifiers.distinctive_values(text),
         lambda: list(identifiers.matching_digests(text, identifiers.digests_of(["Ana B", "a a a", "1 1"]))),
         lambda: identifiers.proper_names(text),
-        lambda: rule_extractor.extract(said, []),
+        lambda: model_extractor.extract(said, [], bundled_model()),
         lambda: (message_text.tokens(text), mention_words(text), asks_for_confidentiality([text])),
     ):
         began = time.thread_time()

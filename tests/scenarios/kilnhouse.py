@@ -9,6 +9,7 @@ from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, Incomin
 from roomlore.domain.records import Memory
 from roomlore.operations import App
 
+HOME = "I live in Porto, on Rua das Flores 12, above the bakery."
 MARA, TEO, INES = author("mara"), author("teo"), author("ines")
 PIP, QUILL = author("pip", kind="agent"), author("quill", kind="agent")
 #: The day before yesterday: all of it is over, and nothing has lost weight.
@@ -46,7 +47,7 @@ TOLD = [
         ("glaze-yes", TEO, "sounds good, agreed", "glaze"),
         ("clay", MARA, "I prefer white stoneware over porcelain.", None),
         ("clay-ok", INES, "noted", "clay"),
-        ("home", TEO, "I live in Porto.", None),
+        ("home", TEO, HOME, None),
         ("home-ok", INES, "lovely", "home"),
         ("burn", INES, "Lesson learned: never open the kiln above 200 degrees.", None),
         ("burn-ok", TEO, "thanks, good point", "burn"),

@@ -24,12 +24,12 @@ from roomlore.domain.incoming import IncomingMembership, IncomingMessage
 from roomlore.jobs import expiry, runner
 from roomlore.jobs.disentanglement import DisentanglementWorker
 from roomlore.jobs.embedding import EmbeddingWorker
-from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
 from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
 from roomlore.jobs.titles import TitleWorker
 from roomlore.models.fake import FakeEmbedder
 from roomlore.models.http_models import open_language_model
 from roomlore.operations import App
+from roomlore.operations.jobs import extraction_worker
 from roomlore.settings import Settings
 
 START = datetime(2025, 3, 3, 9, tzinfo=UTC)
@@ -184,7 +184,7 @@ class Workshop:
         small = open_language_model(self.server.url, "small", seconds=120.0, tokens=500)
         await expiry.expire_everywhere(db, now=self.clock, only_org=org_id)
         await runner.drain(DisentanglementWorker(db=db), only_org=org_id)
-        rules = ExtractionWorker(db=db, extractor=RuleExtractor())
+        rules = extraction_worker(db)
         while await rules.next(org_id, now=self.clock) is not None:
             continue
         reader = LanguageModelExtractionWorker(db=db, language_model=small, calls=999, calls_of_room=999)

@@ -4,20 +4,41 @@ The other rows of the data model are told where they live: A1, A2 and A5 in `tes
 `tests/context/test_render.py`. A6 to A8 speak of stores and of old databases that are not there yet.
 """
 
-from scenarios.kilnhouse import INES, QUILL, TEO, contents, known, names, remember, said, tell
+from datetime import timedelta
+
+from scenarios.kilnhouse import (
+    HOME,
+    INES,
+    MARA,
+    NOON,
+    QUILL,
+    TEO,
+    contents,
+    known,
+    names,
+    remember,
+    said,
+    tell,
+)
 
 
 async def test_a3_facts_are_attributed_to_whoever_stated_them_agents_included_and_marked_as_such(house):
     [home] = await known(house, by="teo", about="teo")
     assert (home.content, names(home, "author"), names(home, "subject")) == (
-        "Teo lives in Porto.",
+        f"Teo: \u201c{HOME}\u201d",
         {"Teo"},
         {"Teo"},
     )
+    celsius = "I'd rather get temperatures in Celsius, please, I mix up Fahrenheit."
+    later = NOON + timedelta(hours=6)
+    await tell(
+        house,
+        said("celsius", QUILL, celsius, sent_at=later),
+        said("ok", MARA, "ok", sent_at=later + timedelta(minutes=1)),
+    )
     [short] = await known(house, by="quill")
-    assert short.content == "Quill prefers short answers."
+    assert short.content == f"Quill: \u201c{celsius}\u201d"
     assert "agent" in short.tags
-    assert short.confidence < home.confidence
     assert "agent" not in home.tags
     kinds = {one.name: one.kind for one in await house.participants(house.operator)}
     assert (kinds["Quill"], kinds["Teo"]) == ("agent", "human")
@@ -28,7 +49,7 @@ async def test_a3_what_somebody_reports_of_another_is_not_credited_to_the_other(
         house, said("quote", INES, "> I live in Lyon."), said("told", INES, "Teo said: I live in Lyon.")
     )
     await house.extraction.extract("studio")
-    assert await contents(house, about="teo") == {"Teo lives in Porto."}
+    assert await contents(house, about="teo") == {f"Teo: \u201c{HOME}\u201d"}
     assert "Lyon" not in str(await contents(house))
 
 

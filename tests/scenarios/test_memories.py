@@ -15,6 +15,7 @@ from roomlore.domain.errors import BadInput, NotFound
 from roomlore.jobs import runner
 from roomlore.search.fallback_chain import UNKNOWN_ANSWER
 from scenarios.kilnhouse import (
+    HOME,
     INES,
     MARA,
     NOON,
@@ -29,7 +30,17 @@ from scenarios.kilnhouse import (
     tell,
 )
 
+BURN = (
+    "To open the kiln, first wait until it is below 200 degrees, then open the vent and only then the door."
+)
+MOVED = "I moved to Braga this week, I don't live in Porto any more."
+WAS, IS = f"Teo: \u201c{HOME}\u201d", f"Teo: \u201c{MOVED}\u201d"
 DEFAULTS = {
+    "decision": 4,
+    "announcement": 3,
+    "answer": 3,
+    "promise": 3,
+    "resource": 3,
     "technical_decision": 4,
     "process_decision": 4,
     "preference": 3,
@@ -43,7 +54,7 @@ DEFAULTS = {
 }
 
 
-async def test_b5_there_are_ten_kinds_each_with_its_importance(house):
+async def test_b5_each_kind_has_its_importance(house):
     for number, (kind, importance) in enumerate(DEFAULTS.items()):
         memory = await remember(house, None, f"Statement {number}", kind=kind, sources=["glaze"])
         assert (memory.kind, memory.importance) == (kind, importance)
@@ -57,13 +68,15 @@ async def test_b5_there_are_ten_kinds_each_with_its_importance(house):
 
 
 async def test_b5_a_memory_says_what_it_is_where_it_is_from_and_since_when_it_holds(house):
+    burnt = said("burnt", INES, BURN, sent_at=NOON + timedelta(hours=6))
+    await tell(house, burnt, said("burnt-ok", TEO, "thanks", sent_at=burnt.sent_at + timedelta(minutes=1)))
     [burn] = await known(house, kinds=["lesson"])
-    assert burn.content == "Lesson from Ines: never open the kiln above 200 degrees."
-    assert burn.title == "Never open the kiln above 200 degrees"
+    assert burn.content == f"Ines: \u201c{BURN}\u201d"
+    assert burn.title == "To open the kiln, first wait until it is below 200 degrees, \u2026"
     assert (burn.status, burn.sensitivity, burn.superseded_by) == ("active", "normal", None)
     assert 1 <= burn.importance <= 5
     assert 0 < burn.confidence < 1
-    assert burn.valid_from == NOON + timedelta(seconds=30 * 6) < burn.recorded_at
+    assert burn.valid_from == burnt.sent_at < burn.recorded_at
     why = await house.memories.provenance(house.operator, str(burn.id))
     [conversation] = {source.conversation_id for source in why.sources}
     assert conversation in {one.id for one in await house.conversations.all(house.operator, "studio")}
@@ -86,28 +99,32 @@ async def test_b5_the_same_is_kept_once_among_those_that_stand(house):
         house, None, "The wheel was oiled", sources=["glaze", "clay"], supersedes=str(first.id)
     )
     assert other.id != first.id
-    [old] = await known(house, statuses=["deprecated"])
-    assert (old.id, old.superseded_by) == (first.id, other.id)
+    [old] = [one for one in await known(house, statuses=["deprecated"]) if one.id == first.id]
+    assert old.superseded_by == other.id
 
 
 async def test_b5_it_is_the_orgs_and_no_agent_that_goes_takes_one_along(house):
     await remember(house, "pip", "Celadon crawls when it is thick", kind="learning", sources=["ask"])
     await remember(house, "pip", "Mara asks before she fires", kind="insight", sources=["ask"])
-    before = await contents(house)
+    before = await contents(house) - await quoting(house, "Pip")
     receipt = await house.erasure.person("pip")
     assert receipt.is_clean
     after = await contents(house)
     assert {"Celadon crawls when it is thick", "Mara asks before she fires"} <= before
     assert after == before
+    # Its own words go with it.
+    assert not await quoting(house, "Pip")
     assert all("Pip" not in names(one, "perspective") for one in await known(house))
+
+
+async def quoting(app, name: str) -> set[str]:
+    return {content for content in await contents(app) if f"{name}: \u201c" in content}
 
 
 @pytest.fixture
 async def moved(house):
     """Teo has moved since."""
-    await tell(
-        house, *later(("moved", TEO, "I live in Braga.", None), ("moved-ok", INES, "since when?", "moved"))
-    )
+    await tell(house, *later(("moved", TEO, MOVED, None), ("moved-ok", INES, "since when?", "moved")))
     return house
 
 
@@ -122,11 +139,11 @@ def later(*lines):
 async def test_b6_what_was_superseded_stays_as_history_and_comes_with_its_successor(moved):
     [old] = await known(moved, about="teo", statuses=["deprecated"])
     [new] = await known(moved, about="teo")
-    assert (old.content, new.content) == ("Teo lives in Porto.", "Teo lives in Braga.")
+    assert (old.content, new.content) == (WAS, IS)
     told = await moved.memories.provenance(moved.operator, str(old.id))
-    assert [one.content for one in told.successors] == ["Teo lives in Braga."]
+    assert [one.content for one in told.successors] == [IS]
     told = await moved.memories.provenance(moved.operator, str(new.id))
-    assert [one.content for one in told.predecessors] == ["Teo lives in Porto."]
+    assert [one.content for one in told.predecessors] == [WAS]
     # Whoever asks in the words of the old one gets the new one, with what it took the place of.
     answer = await moved.ask(moved.operator, "does Teo live in Porto?")
     assert answer.memories[0].memory.id == new.id
@@ -141,7 +158,7 @@ async def test_b6_what_was_superseded_is_never_put_before_an_agent_as_if_it_stoo
     for name in ("pip", "quill"):
         read = await moved.messages(await moved.viewer(name), "studio", limit=100)
         injected = [one.body for one in read if one.kind == "context_injection"]
-        assert "Porto" not in str(injected)
+        assert HOME not in str(injected)
     pip = await acting(moved, "pip")
     told = await remember(moved, "pip", "The kiln is slow", kind="insight", sources=["ask"])
     await remember(moved, "pip", "The kiln is fast", kind="insight", sources=["ask"], supersedes=str(told.id))
@@ -158,7 +175,7 @@ async def test_b7_a_memory_leads_back_to_messages_conversation_room_and_people_a
         "Teo",
         "studio",
     )
-    assert source.quote == "I live in Porto."
+    assert source.quote == HOME
     assert source.conversation_id is not None
     conversation, placed = await house.conversations.read(house.operator, str(source.conversation_id))
     assert source.message.id in {one.message.id for one in placed}

@@ -38,17 +38,32 @@ async def without_model(app: App, folder: Path) -> App:
 
 
 async def find(
-    admin: psycopg.AsyncConnection, app: App, child: str, parent: str, *, method="mention", confidence=0.9
+    admin: psycopg.AsyncConnection,
+    app: App,
+    child: str,
+    parent: str,
+    *,
+    method="mention",
+    confidence=0.9,
+    answers: float | None = 0.9,
 ) -> None:
-    """Store an inferred reply, as the worker does."""
+    """Store an inferred reply, as the worker does; `answers` is the probability that the child answers the parent."""
     await admin.execute(
-        """insert into replies (org_id, room_id, child_id, parent_id, method, confidence)
-           select child.org_id, child.room_id, child.id, parent.id, %(method)s, %(confidence)s
+        """insert into replies (org_id, room_id, child_id, parent_id, method, confidence, answer_probability)
+           select child.org_id, child.room_id, child.id, parent.id, %(method)s, %(confidence)s, %(answers)s
            from messages as child join messages as parent using (org_id, room_id)
            where org_id = %(org)s and child.external_id = %(child)s and parent.external_id = %(parent)s
            on conflict (org_id, child_id) where method in ('mention', 'inferred') do update
-           set parent_id = excluded.parent_id, method = excluded.method, confidence = excluded.confidence""",
-        {"org": app.org_id, "child": child, "parent": parent, "method": method, "confidence": confidence},
+           set parent_id = excluded.parent_id, method = excluded.method, confidence = excluded.confidence,
+             answer_probability = excluded.answer_probability""",
+        {
+            "org": app.org_id,
+            "child": child,
+            "parent": parent,
+            "method": method,
+            "confidence": confidence,
+            "answers": answers,
+        },
     )
 
 

@@ -319,9 +319,7 @@ async def found_for(app, question: str = "lantern"):
 
 
 async def test_an_answer_that_was_found_comes_with_its_question_and_says_how_sure_that_is(app, admin):
-    await tell(
-        app, message("1", QUESTION), message("2", "nice weather", author=CY), message("3", ANSWER, author=BO)
-    )
+    await tell(app, message("1", QUESTION), message("2", "nice weather"), message("3", ANSWER, author=BO))
     await find(admin, app, "3", "1", confidence=0.875)
     hit = (await app.search(app.operator, "lantern")).hits[0]
     assert ids(hit) == ["1", "3"]
@@ -333,17 +331,40 @@ async def test_an_answer_that_was_found_comes_with_its_question_and_says_how_sur
 @pytest.mark.parametrize(
     ("opening", "edge"),
     [
-        (QUESTION, {"confidence": 0.75}),
-        (QUESTION, {"method": "inferred", "confidence": 1.0}),
-        ("here is the lantern", {"confidence": 1.0}),
+        (QUESTION, {"confidence": 0.55}),
+        (QUESTION, {"method": "inferred", "confidence": 1.0, "answers": 0.01}),
+        ("here is the lantern", {"confidence": 1.0, "answers": None}),
     ],
 )
-async def test_inferred_reply_does_not_join_threads_unless_certain_and_to_a_question(
+async def test_inferred_reply_joins_no_thread_unless_it_probably_answers_a_question(
     app, admin, opening, edge
 ):
     await tell(app, message("1", opening), message("3", ANSWER, author=BO))
     await find(admin, app, "3", "1", **edge)
     assert sorted(await found_for(app, "lantern stairs")) == [["1"], ["3"]]
+
+
+@pytest.mark.parametrize("method", ["mention", "inferred"])
+async def test_inferred_answer_to_a_question_is_in_its_thread(app, admin, method):
+    await tell(app, message("1", QUESTION), message("3", ANSWER, author=BO))
+    await find(admin, app, "3", "1", method=method, confidence=0.6, answers=0.02)
+    assert await found_for(app, "lantern stairs") == [["1", "3"]]
+
+
+async def test_the_database_and_the_program_agree_which_replies_are_answers(admin):
+    for confidence in (0.59, 0.6, 1.0):
+        for answers in (None, 0.0, 0.019, 0.02, 1.0):
+            [(stored,)] = await (
+                await admin.execute("select roomlore.is_answer(%s::real, %s::real)", (confidence, answers))
+            ).fetchall()
+            edge = Reply(
+                child_id=mid(1),
+                parent_id=mid(0),
+                method="inferred",
+                confidence=confidence,
+                answer_probability=answers,
+            )
+            assert stored == edge.is_answer
 
 
 async def test_stated_reply_wins_over_an_inferred_one(app, admin):
@@ -361,7 +382,7 @@ async def test_an_afternoon_of_finds_does_not_become_one_exchange(app, admin):
     told = [message(str(number), f"Ana, lantern {number}", author=BO) for number in range(30)]
     await tell(app, *told)
     for number in range(1, 30):
-        await find(admin, app, str(number), str(number - 1), confidence=1.0)
+        await find(admin, app, str(number), str(number - 1), confidence=1.0, answers=None)
     assert all(len(one) == 1 for one in await found_for(app))
 
 

@@ -1,7 +1,7 @@
 """Completes the threads of a walk, so that an answer is shown with its question and all other answers.
 
-Threads consist of the same edges as elsewhere (view `thread_edges`): stated replies, platform threads, and questions
-that are answered by name. Inferred replies make no threads. A thread has no messages after the trigger.
+Threads consist of the same edges as elsewhere (view `thread_edges`): stated replies, platform threads, and inferred
+answers to questions. Other inferred replies make no threads. A thread has no messages after the trigger.
 """
 
 from collections import Counter
@@ -15,9 +15,8 @@ from roomlore.domain.ports import MessageSource
 from roomlore.domain.records import Message, Reply
 
 #: The methods whose edges make threads. If a message has several edges, the first method decides.
-_METHODS = ("explicit", "thread", "mention")
-#: The lowest confidence with which a mention makes a thread.
-_MIN_CONFIDENCE = 0.8
+_METHODS = ("explicit", "thread", "mention", "inferred")
+_STATED = ("explicit", "thread")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +144,7 @@ class _ThreadCollector:
         return chosen
 
     def _is_within(self, edge: Reply) -> bool:
-        parent = self._members.get(edge.parent_id)
-        return parent is not None and (edge.method != "mention" or "?" in parent.message.body)
+        return edge.parent_id in self._members
 
     def _roots(self) -> dict[MessageId, MessageId]:
         """Return for each message one message that stands for its thread."""
@@ -165,6 +163,4 @@ class _ThreadCollector:
 
 
 def _is_followed(edge: Reply) -> bool:
-    if edge.child_id == edge.parent_id or edge.method not in _METHODS:
-        return False
-    return edge.method != "mention" or edge.confidence >= _MIN_CONFIDENCE
+    return edge.child_id != edge.parent_id and (edge.method in _STATED or edge.is_answer)

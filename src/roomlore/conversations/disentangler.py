@@ -82,6 +82,8 @@ class Assignment:
     method: ReplyMethod | None
     #: The probability that this result is right, 0..1.
     confidence: float
+    #: The probability that the message answers its parent; None unless the parent is inferred and asks something.
+    answer_probability: float | None = None
     #: The parent that the reply linker chose, as the number of open messages back; None if it chose none or the
     #: platform states one. The linker reads it for later messages.
     linked_offset: int | None

@@ -35,7 +35,7 @@ async def reject_erased_names(
     conn: Connection, org_id: OrgId, drafts: Sequence[MemoryDraft]
 ) -> Sequence[MemoryDraft]:
     """Return the drafts that contain no name of an erased person."""
-    told = [" ".join((one.title, one.content, one.attribute or "", *one.tags)) for one in drafts]
+    told = [" ".join((one.title, one.content, *one.tags)) for one in drafts]
     found = await erased_name_words(conn, org_id, told)
     if not found:
         return drafts

@@ -56,6 +56,7 @@ class RoomMessage:
     found_parent: MessageId | None
     found_method: ReplyMethod | None
     found_confidence: float | None
+    found_answer_probability: float | None
     conversation_id: ConversationId | None
     is_manual: bool
     idle_timeout: timedelta | None

@@ -44,7 +44,7 @@ class RoomParticipant(NamedParticipant):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionProgress:
-    """How far extraction by rules has progressed in a room."""
+    """How far extraction has progressed in a room."""
 
     room_id: RoomId
     #: Messages of conversations from which memories were extracted.
@@ -59,7 +59,7 @@ class ExtractionProgress:
 
 @QUERIES.query
 async def pending(conn: Connection, org_id: OrgId, *, now: datetime, limit: int) -> list[PendingConversation]:
-    """Return the newest conversations that have ended and that have changed since rules last read them."""
+    """Return the newest conversations that have ended and that have changed since they were last read."""
     ...
 
 
@@ -152,7 +152,7 @@ async def message_ids(
 async def record_extracted(
     conn: Connection, org_id: OrgId, states: Collection[tuple[ConversationId, str]]
 ) -> None:
-    """Record the states in which rules read conversations."""
+    """Record the states in which conversations were read."""
     ...
 
 
@@ -210,5 +210,5 @@ async def reextract_sources(conn: Connection, org_id: OrgId, memory_ids: Collect
 
 @QUERIES.query
 async def coverage(conn: Connection, org_id: OrgId, *, now: datetime) -> dict[RoomId, ExtractionProgress]:
-    """Return how far extraction by rules has progressed in each room."""
+    """Return how far extraction has progressed in each room."""
     ...

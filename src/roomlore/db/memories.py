@@ -65,7 +65,6 @@ class MemoryRow:
     tags: Sequence[str]
     metadata: Mapping[str, Any]
     task_id: str | None
-    attribute: str | None
     is_outdated: bool
     superseded_by: MemoryId | None
 
@@ -245,7 +244,6 @@ class LinkTarget:
     """An active memory that a claim repeats or contradicts in other words."""
 
     id: MemoryId
-    attribute: str | None
     #: When its last source was sent.
     said_at: datetime
 
@@ -257,7 +255,6 @@ class PromptCandidate:
     id: MemoryId
     kind: MemoryKind
     content: str
-    attribute: str | None
     dedup_scope: str
     source_ids: Sequence[MessageId]
 

@@ -42,7 +42,6 @@ class MemoryDraft:
     tags: frozenset[str] = frozenset()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     task_id: str | None = None
-    attribute: str | None = None
     #: What extracted the memory from its sources; None if a person asserts it.
     extractor: str | None = None
     #: The existing memory that this memory repeats in other words, or contradicts.
@@ -96,29 +95,28 @@ class ScopedMemory:
     audience: AssertionAudience
     asserted_by: ParticipantId | None
     dedup_scope: str
-    attribute: str | None
     source_ids: Sequence[MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttributeValue:
-    """A memory that states the value of an attribute."""
+class MemoryStatement:
+    """What a memory states, and who states it when."""
 
     id: MemoryId
-    digest: str
-    #: When and where its last source states the value.
+    #: The quoted words, in the order of their messages.
+    words: str
+    author_ids: Sequence[ParticipantId]
+    #: When and where its last source states it.
     said_at: datetime
     sequence: int
     quote_start: int
-    recorded_at: datetime
-    superseded_by: MemoryId | None
     #: How reliable the author is: 3 for a person about themselves, 2 for a person about others, 1 for an agent.
     standing: int
 
     @property
-    def position(self) -> tuple[datetime, int, datetime, int, MemoryId]:
-        """The position in the order of statements. A correction comes after the statement that it corrects."""
-        return (self.said_at, self.sequence, self.recorded_at, self.quote_start, self.id)
+    def position(self) -> tuple[datetime, int, int, MemoryId]:
+        """The position in the order of statements."""
+        return (self.said_at, self.sequence, self.quote_start, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,10 +298,30 @@ async def add_metadata(
 
 
 @QUERIES.query
-async def attribute_values(
-    conn: Connection, org_id: OrgId, *, dedup_scope: str, attribute: str
-) -> list[AttributeValue]:
-    """Return the values of an attribute in a dedup scope, except those that a person superseded."""
+async def near_memories(
+    conn: Connection, org_id: OrgId, ids: Collection[MemoryId], *, most: int
+) -> list[tuple[MemoryId, MemoryId]]:
+    """Return the given memories, each with others of the same dedup scope: those that share words with it come first."""
+    ...
+
+
+@QUERIES.query
+async def statements(
+    conn: Connection, org_id: OrgId, ids: Collection[MemoryId]
+) -> dict[MemoryId, MemoryStatement]:
+    """Return what memories state."""
+    ...
+
+
+async def supersede_in_scope(conn: Connection, org_id: OrgId, old_id: MemoryId, *, by: MemoryId) -> None:
+    """Supersede a memory by another of the same scope, unless a person archived one, keeps both or chose a successor."""
+    if await supersede_scoped(conn, org_id, old_id, by=by):
+        await append(conn, org_id, "memory.changed", [old_id])
+
+
+@QUERIES.query
+async def supersede_scoped(conn: Connection, org_id: OrgId, old_id: MemoryId, *, by: MemoryId) -> RowCount:
+    """Supersede a memory, or give it an earlier successor; return whether it changed."""
     ...
 
 
@@ -315,22 +333,6 @@ async def supersession_overrides(
 
     Each pair is a memory and the digest of the other memory's text.
     """
-    ...
-
-
-async def set_successors(
-    conn: Connection, org_id: OrgId, successors: Mapping[MemoryId, MemoryId | None]
-) -> None:
-    """Set the successor of each memory. A memory whose successor is None becomes active."""
-    await set_superseded_by(conn, org_id, successors.items())
-    await append(conn, org_id, "memory.changed", successors)
-
-
-@QUERIES.query
-async def set_superseded_by(
-    conn: Connection, org_id: OrgId, successors: Collection[tuple[MemoryId, MemoryId | None]]
-) -> None:
-    """Set the successor of each memory."""
     ...
 
 
@@ -374,7 +376,7 @@ async def restore(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, besid
 
 @QUERIES.query
 async def add_override(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, beside: MemoryId) -> None:
-    """Record that a person keeps a memory beside another."""
+    """Record that a person keeps a memory beside another and the successors of that."""
     ...
 
 

@@ -1142,6 +1142,9 @@ create table replies (
   -- 'thread' points to the root of the platform's thread, which is not a reply to a person
   method text not null check (method in ('explicit', 'thread', 'mention', 'inferred')),
   confidence real not null check (confidence between 0 and 1),
+  -- that the child answers the parent; null if the platform states the reply, the reply is not confident enough, or the
+  -- parent is no question of somebody else
+  answer_probability real check (answer_probability between 0 and 1),
   primary key (org_id, id),
   foreign key (org_id, room_id) references rooms (org_id, id),
   foreign key (org_id, child_id) references messages (org_id, id),
@@ -1178,10 +1181,10 @@ create policy read on replies for select to roomlore_app using (
 -- The effective reply of each message: the platform's if there is one, else an inferred one. Its parent is older, not
 -- deleted, and has the same audience.
 create view answers with (security_invoker = true) as
-select child.org_id, child.id as child_id, edge.parent_id, edge.method, edge.confidence
+select child.org_id, child.id as child_id, edge.parent_id, edge.method, edge.confidence, edge.answer_probability
 from messages as child
 cross join lateral (
-  select replies.parent_id, replies.method, replies.confidence
+  select replies.parent_id, replies.method, replies.confidence, replies.answer_probability
   from replies
   -- One index lookup for each row, whatever the planner estimates.
   cross join lateral (
@@ -1202,13 +1205,19 @@ where child.kind in ('message', 'whisper') and child.erased_at is null;
 
 grant select on answers to roomlore_app;
 
+-- Whether an inferred reply belongs to the exchange of its parent: it probably replies to the parent, which is a question,
+-- and may answer it. `Reply.is_answer` is the same rule.
+create function is_answer(confidence real, answer_probability real) returns boolean
+  language sql immutable parallel safe
+return confidence >= real '0.6' and coalesce(answer_probability >= real '0.02', false);
+
 -- The parent of a message in its thread, as far as the reader may see both: the platform's parent, else the root of
--- its thread, else an inferred question that is nearly certain and whose author it addresses. Other inferred replies do
--- not count, or a whole afternoon would become one thread (measured: docs/decisions/which-replies-form-a-thread.md).
+-- its thread, else the question that it probably answers. Other inferred replies do not count, or a whole afternoon would
+-- become one thread (measured: docs/decisions/which-replies-form-a-thread.md).
 -- At most one for each message. Single values, not `exists`, which might read every reply.
 -- Uses indexes: replies_from, replies_to
 create view thread_edges with (security_invoker = true) as
-select edge.org_id, edge.room_id, edge.child_id, edge.parent_id, edge.method, edge.confidence
+select edge.org_id, edge.room_id, edge.child_id, edge.parent_id, edge.method, edge.confidence, edge.answer_probability
 from replies as edge
 where edge.parent_id is not null
   and case edge.method
@@ -1218,12 +1227,7 @@ where edge.parent_id is not null
       from replies as stated
       where stated.org_id = edge.org_id and stated.child_id = edge.child_id and stated.method = 'explicit'
     ) is null
-    when 'mention' then edge.confidence >= real '0.8'
-      and (
-        select position('?' in asking.body)
-        from messages as asking
-        where asking.org_id = edge.org_id and asking.id = edge.parent_id
-      ) > 0
+    else is_answer(edge.confidence, edge.answer_probability)
       and (
         select stated.parent_id
         from replies as stated
@@ -1233,7 +1237,6 @@ where edge.parent_id is not null
           and stated.parent_id is not null
         limit 1
       ) is null
-    else false
   end;
 
 grant select on thread_edges to roomlore_app;
@@ -1622,6 +1625,7 @@ create table memories (
   id uuid not null,
   kind text not null check (
     kind in (
+      'decision', 'announcement', 'answer', 'promise', 'resource',
       'technical_decision', 'process_decision', 'preference', 'fact', 'lesson', 'pattern', 'anti_pattern',
       'correction', 'process_outcome', 'context', 'observation', 'interaction', 'learning', 'insight'
     )
@@ -1644,8 +1648,6 @@ create table memories (
   archived_at timestamptz,
   -- the task that it belongs to: an id chosen by the caller
   task_id text check (task_id <> ''),
-  -- the single-valued attribute: a later memory with the same dedup scope and attribute supersedes it
-  attribute text check (attribute <> ''),
   -- the room where it was asserted
   asserted_in uuid,
   -- The dedup scope: whom it is about and who may read it. Only memories with the same scope are duplicates or
@@ -1679,7 +1681,6 @@ create index memories_words on memories using gin (words);
 -- Writers hold a lock, so there are no duplicates. No constraint, because an erasure may make superseded duplicates
 -- active.
 create index memories_saying on memories (org_id, dedup_scope, digest) where status = 'active';
-create index memories_slots on memories (org_id, dedup_scope, attribute) where status = 'active' and attribute is not null;
 create index memories_of_task on memories (org_id, task_id) where task_id is not null;
 create index memories_by_time on memories (org_id, valid_from, id);
 create index memories_from_end on memories (org_id, id_from_end);
@@ -1693,7 +1694,7 @@ create table memory_sources (
   -- the part of the text that states it; null for all of it
   quote_start integer check (quote_start >= 0),
   quote_end integer,
-  -- 'rules' or the name of a language model; null if a person stated the source
+  -- the name of the extractor: 'message model' or that of a language model; null if a person stated the source
   extracted_by text,
   primary key (org_id, memory_id, message_id),
   foreign key (org_id, memory_id) references memories (org_id, id),
@@ -2433,7 +2434,7 @@ declare
             edge.method = 'explicit'
             or (
                 edge.method = 'thread'
-                or edge.method = 'mention' and edge.confidence >= real '0.8' and position('?' in said.body) > 0
+                or is_answer(edge.confidence, edge.answer_probability)
               )
               and not exists (
                 select 1
@@ -2441,7 +2442,7 @@ declare
                 join recallable_messages as parent on parent.id = stated.parent_id
                 where stated.org_id = edge.org_id
                   and stated.child_id = edge.child_id
-                  and (stated.method = 'explicit' or stated.method = 'thread' and edge.method = 'mention')
+                  and (stated.method = 'explicit' or stated.method = 'thread' and edge.method <> 'thread')
               )
           )
       )

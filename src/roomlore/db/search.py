@@ -118,6 +118,8 @@ class ThreadMessage:
     method: ReplyMethod | None
     #: The confidence of the reply: 1.0 if the platform states it; None if there is no parent.
     confidence: float | None
+    #: `Reply.answer_probability`.
+    answer_probability: float | None = None
     sent_at: datetime
     sequence: int
 

@@ -50,24 +50,21 @@ class Claim:
 
     kind: MemoryKind
     title: str
-    #: One sentence that names its subjects, so that it can be read alone.
+    #: The quoted words with the names of those who said them.
     content: str
-    #: At least one quote. The first quote contains the claim. In the other quotes, somebody agrees with the claim, or
-    #: says what the agreement is about.
+    #: At least one quote. The first quote contains the claim. The other quotes are what it answers or corrects, or say
+    #: that somebody agrees.
     quotes: Sequence[Quote]
     #: The author of the first quote.
     author_id: ParticipantId
     #: The people that the claim is about; may be empty.
     subject_ids: frozenset[ParticipantId] = frozenset()
-    #: Other authors of the quotes, such as those who agreed to a decision.
+    #: Other authors of the quotes, such as who asked.
     involved_ids: frozenset[ParticipantId] = frozenset()
     #: Between 0 and 1.
     confidence: float
     #: 1..5. None means the default of the kind.
     importance: float | None = None
-    #: The single-valued attribute that the claim states, such as "home" or "editor". A later value for the same subject
-    #: supersedes it.
-    attribute: str | None = None
     #: An existing memory that the claim repeats (`repeats`) or supersedes (`replaces`).
     repeats: MemoryId | None = None
     replaces: MemoryId | None = None
@@ -81,7 +78,6 @@ class ExistingMemory:
     id: MemoryId
     kind: MemoryKind
     content: str
-    attribute: str | None
     #: None if the memory is about nobody.
     subject_id: ParticipantId | None
     source_ids: Sequence[MessageId]

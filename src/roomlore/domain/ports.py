@@ -239,7 +239,7 @@ class Extractor(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that is stored with its memories: "rules", or the name of the language model."""
+        """The name that is stored with its memories: "message model", or the name of the language model."""
         ...
 
     async def extract(

@@ -80,7 +80,15 @@ RIGHTS: Mapping[Role, frozenset[Right]] = {
 
 
 ReplyMethod = Literal["explicit", "thread", "mention", "inferred"]
+#: The lowest confidence of an inferred reply, and the lowest probability that it answers, with which it belongs to the
+#: exchange of a question (docs/decisions/which-replies-form-a-thread.md).
+ANSWER_CONFIDENCE, LOWEST_ANSWER = 0.6, 0.02
 MemoryKind = Literal[
+    "decision",
+    "announcement",
+    "answer",
+    "promise",
+    "resource",
     "technical_decision",
     "process_decision",
     "preference",
@@ -273,6 +281,14 @@ class Reply:
     method: ReplyMethod
     #: 1.0 if the platform states it.
     confidence: float
+    #: The probability that the child answers the parent; None if the platform states the reply, the reply is less
+    #: confident than ANSWER_CONFIDENCE, or the parent is no question of somebody else.
+    answer_probability: float | None = None
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether an inferred reply belongs to the exchange of its parent; the view `thread_edges` has the same rule."""
+        return self.confidence >= ANSWER_CONFIDENCE and (self.answer_probability or 0.0) >= LOWEST_ANSWER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,7 +410,7 @@ class Memory:
     confidence: float
     sensitivity: Sensitivity
     status: MemoryStatus
-    #: "rules" or the name of a language model; None if a person asserted it.
+    #: the name of the extractor: "message model" or that of a language model; None if a person asserted it.
     extractor: str | None
     audience: MemoryAudience = "sources"
     #: None if nobody asserted it, or if the viewer may not know the asserter.
@@ -413,9 +429,6 @@ class Memory:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     #: The id of the task that the memory belongs to. It comes from another system.
     task_id: str | None
-    #: The single-valued attribute that the memory states, such as "home". A later value for the same subject supersedes
-    #: the memory.
-    attribute: str | None
     #: Whether a source was edited after the memory was recorded.
     is_outdated: bool
     #: None while the memory is active.

@@ -26,26 +26,3 @@ def name_forms(word: str) -> set[str]:
     """Return the possible names in a word: the word itself, its parts, and each of these without a final s."""
     parts = {word.casefold(), *_WORD.findall(word.casefold())}
     return parts | {part[:-1] for part in parts if part.endswith("s") and len(part) > MIN_NAME_WORD}
-
-
-_WHOLE_CONTRACTIONS = {
-    "can't": "can not",
-    "won't": "will not",
-    "shan't": "shall not",
-    "cannot": "can not",
-    "let's": "let us",
-}
-_CONTRACTED_ENDINGS = (("n't", " not"), ("'re", " are"), ("'ll", " will"), ("'ve", " have"), ("'m", " am"))
-
-
-def expand_contraction(word: str) -> str:
-    """Return a lower-case word with its contraction expanded.
-
-    The ambiguous "'s" and "'d" stay.
-    """
-    if word in _WHOLE_CONTRACTIONS:
-        return _WHOLE_CONTRACTIONS[word]
-    for ending, full in _CONTRACTED_ENDINGS:
-        if word.endswith(ending):
-            return word.removesuffix(ending) + full
-    return word

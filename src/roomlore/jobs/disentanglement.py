@@ -8,13 +8,13 @@ results of a whole window of messages are the same as before: later results cann
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from threadpoolctl import ThreadpoolController
 
-from roomlore.conversations import reply_model
+from roomlore.conversations import answer_probabilities, reply_model
 from roomlore.conversations.conversation_model import LOOKAHEAD
 from roomlore.conversations.disentangler import (
     WHISPER_SILENCE,
@@ -41,8 +41,8 @@ from roomlore.db.queries import Connection
 from roomlore.db.work_queue import QueueName, Task
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import (
+    ANSWER_CONFIDENCE,
     Reply,
-    ReplyMethod,
     Viewer,
 )
 from roomlore.jobs.runner import QueueWorker
@@ -184,6 +184,7 @@ def disentangle_chunk(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
         [_new_message(one) for one in chunk.following],
         distant=chunk.conversations,
     )
+    assignments = _with_answers([*chunk.past, *chunk.messages], assignments)
     for message, assignment in zip(chunk.messages, assignments, strict=True):
         results.append((message, assignment))
         if message.kind == "whisper" and is_changed(message, assignment):
@@ -200,6 +201,19 @@ def disentangle_chunk(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
     return ChunkResult(
         results=results, remaining=DirtyRange(since=last + TICK, until=max(until, last + TICK))
     )
+
+
+def _with_answers(read: Sequence[RoomMessage], assignments: Sequence[Assignment]) -> list[Assignment]:
+    """Return assignments with the probability that each message answers its inferred parent."""
+    by_id = {one.id: one for one in read}
+    answering: dict[MessageId, tuple[str, str]] = {}
+    for now in assignments:
+        reply, said = _stored_reply(now), by_id[now.message_id]
+        asking = None if reply is None else by_id.get(reply.parent_id)
+        if asking is not None and asking.author_id != said.author_id and now.confidence >= ANSWER_CONFIDENCE:
+            answering[said.id] = (asking.body, said.body)
+    found = dict(zip(answering, answer_probabilities.load().of(list(answering.values())), strict=True))
+    return [replace(now, answer_probability=found.get(now.message_id)) for now in assignments]
 
 
 def is_changed(before: RoomMessage, now: Assignment) -> bool:
@@ -288,9 +302,7 @@ async def _write_results(
 ) -> None:
     unlinked = [one.id for one, now in assignments if _found(one) is not None and _stored_reply(now) is None]
     found = [
-        Reply(child_id=one.id, parent_id=edge[0], method=edge[1], confidence=edge[2])
-        for one, now in assignments
-        if (edge := _stored_reply(now)) is not None and edge != _found(one)
+        edge for one, now in assignments if (edge := _stored_reply(now)) is not None and edge != _found(one)
     ]
     await disentanglement.put_inferred_replies(conn, org_id, unlinked=unlinked, found=found)
     opened = [
@@ -387,13 +399,26 @@ def describe(
     ]
 
 
-def _found(one: RoomMessage) -> tuple[MessageId, ReplyMethod, float] | None:
+def _found(one: RoomMessage) -> Reply | None:
     if one.found_parent is None or one.found_method is None or one.found_confidence is None:
         return None
-    return (one.found_parent, one.found_method, one.found_confidence)
+    return Reply(
+        child_id=one.id,
+        parent_id=one.found_parent,
+        method=one.found_method,
+        confidence=one.found_confidence,
+        answer_probability=one.found_answer_probability,
+    )
 
 
-def _stored_reply(now: Assignment) -> tuple[MessageId, ReplyMethod, float] | None:
+def _stored_reply(now: Assignment) -> Reply | None:
     if now.parent_id is None or now.method not in {"mention", "inferred"}:
         return None
-    return (now.parent_id, now.method, round(now.confidence, 4))
+    probability = now.answer_probability
+    return Reply(
+        child_id=now.message_id,
+        parent_id=now.parent_id,
+        method=now.method,
+        confidence=round(now.confidence, 4),
+        answer_probability=None if probability is None else round(probability, 4),
+    )

@@ -1,8 +1,10 @@
-"""Extracts memories from finished conversations by rules: decisions, facts about people, preferences and so on.
+"""Extracts memories from finished conversations: decisions, answered questions, facts about people and so on.
 
 A conversation is extracted once. It is extracted again when something in it has changed. What is pending is recorded
 with the conversations, so nothing is lost when a worker dies. Repeating an extraction changes nothing: if two workers
 process the same conversation, the second one finds it unchanged and does nothing.
+
+After new memories are stored, the message model compares them with older ones, which they may supersede.
 """
 
 import asyncio
@@ -19,16 +21,16 @@ from roomlore.db.extraction_state import PendingConversation
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.queries import Connection
 from roomlore.domain.claims import Claim, ExistingMemory, NamedParticipant, SourceText
-from roomlore.domain.errors import DatabaseUnavailable
+from roomlore.domain.errors import DatabaseUnavailable, ModelUnavailable
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, uuid7
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import Extractor, LlmFailure
 from roomlore.domain.records import MemoryRole, MemorySource, Sensitivity, Viewer
 from roomlore.jobs.llm_client import is_allowed_for_model
 from roomlore.jobs.scheduler import OrgWorker
-from roomlore.memories import rule_extractor
 from roomlore.memories.consolidation import detach_messages, prompt_candidates, upsert
 from roomlore.memories.kinds import DEFAULT_IMPORTANCE
+from roomlore.memories.supersession import RelationModel, comparisons, supersede, superseding
 from roomlore.privacy.enforcement import add_detected
 from roomlore.privacy.records import PrivacyRequest
 
@@ -88,6 +90,17 @@ class WriteResult:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenClaims:
+    """What was stored."""
+
+    result: WriteResult
+    #: The states of the unchanged conversations.
+    states: Mapping[ConversationId, str]
+    #: The memories that hold the claims.
+    memory_ids: frozenset[MemoryId]
+
+
 async def load_conversations(
     conn: Connection, org_id: OrgId, pending: Sequence[PendingConversation], *, is_for_model: bool = False
 ) -> list[ConversationToExtract]:
@@ -138,13 +151,13 @@ async def write_claims(
     extractor: str,
     now: datetime,
     is_for_model: bool = False,
-) -> tuple[WriteResult, dict[ConversationId, str]]:
+) -> WrittenClaims:
     """Store the claims of unchanged conversations as memories; detach memories that the conversations no longer state.
 
     With `is_for_model`, the claims come from a language model. Its privacy requests are stored first, and claims from
     restricted messages are dropped.
 
-    Returns the result and the states of the unchanged conversations, which the caller has to record.
+    The caller has to record the states of the result.
     """
     await erasure_guard.lock_shared(conn, org_id)
     await directory.lock_rooms(conn, sorted({each.conversation.snapshot.room_id for each in extracted}))
@@ -187,7 +200,11 @@ async def write_claims(
         released=released,
         privacy_requests=privacy_requests,
     )
-    return result, {key: state for key, state in unchanged.items() if state is not None}
+    return WrittenClaims(
+        result=result,
+        states={key: state for key, state in unchanged.items() if state is not None},
+        memory_ids=frozenset(memory_id for memory_id, _ in still_extracted),
+    )
 
 
 async def _store_privacy_requests(
@@ -243,7 +260,6 @@ def _draft(
         ],
         roles=frozenset(roles),
         tags=claim.tags,
-        attribute=claim.attribute,
         repeats=claim.repeats,
         replaces=claim.replaces,
         extractor=extractor,
@@ -271,23 +287,13 @@ BATCH = 100
 LOG = logging.getLogger(__name__)
 
 
-class RuleExtractor:
-    """The rule-based `Extractor`."""
-
-    name = "rules"
-
-    async def extract(
-        self, said: Sequence[SourceText], people: Sequence[NamedParticipant]
-    ) -> Sequence[Claim] | LlmFailure:
-        """Return the claims."""
-        return await asyncio.to_thread(rule_extractor.extract, said, people)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionWorker(OrgWorker[WriteResult | None]):
     """Extracts memories from finished conversations."""
 
     extractor: Extractor
+    #: Says which memories supersede others; None for none.
+    relations: RelationModel | None = None
     batch: int = BATCH
     task_name: str = "extraction"
     interval: float = POLL_SECONDS
@@ -327,6 +333,8 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
     async def _extract(self, org_id: OrgId, conversation: ConversationToExtract) -> ExtractedClaims | None:
         try:
             found = await self.extractor.extract(conversation.messages, conversation.people)
+        except ModelUnavailable:
+            raise
         except Exception as error:  # noqa: BLE001  one conversation must not stop the others
             await self._dead_letter(org_id, conversation, type(error).__name__)
             return None
@@ -346,10 +354,8 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
             return WriteResult()
         try:
             with work_queue.translate_connection_errors():
-                return await self.db.change(
-                    org_id, partial(self._write, org_id=org_id, drawings=drawings, now=now)
-                )
-        except DatabaseUnavailable:
+                return await self._write(org_id, drawings, now=now)
+        except (DatabaseUnavailable, ModelUnavailable):
             raise
         except Exception as error:  # noqa: BLE001  as above
             if len(drawings) == 1:
@@ -361,11 +367,43 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
         return done
 
     async def _write(
-        self, conn: Connection, org_id: OrgId, *, drawings: Sequence[ExtractedClaims], now: datetime
+        self, org_id: OrgId, drawings: Sequence[ExtractedClaims], *, now: datetime
     ) -> WriteResult:
-        written, states = await write_claims(conn, org_id, drawings, extractor=self.extractor.name, now=now)
-        await extraction_state.record_extracted(conn, org_id, states.items())
-        return written
+        write = partial(
+            write_claims, org_id=org_id, extracted=drawings, extractor=self.extractor.name, now=now
+        )
+        written = await self.db.change(org_id, write)
+        # The states are recorded last, so that memories are compared again if a worker dies before.
+        pairs = await self._superseding(org_id, written.memory_ids)
+        record = partial(self._record, org_id=org_id, drawings=drawings, states=written.states, pairs=pairs)
+        await self.db.change(org_id, record)
+        return written.result
+
+    async def _superseding(
+        self, org_id: OrgId, memory_ids: Collection[MemoryId]
+    ) -> Sequence[tuple[MemoryId, MemoryId]]:
+        """Return which memories supersede others, as the message model says; no connection is held meanwhile."""
+        if self.relations is None or not memory_ids:
+            return []
+        async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
+            compared = await comparisons(conn, org_id, memory_ids)
+        return await asyncio.to_thread(superseding, compared, self.relations)
+
+    async def _record(
+        self,
+        conn: Connection,
+        org_id: OrgId,
+        *,
+        drawings: Sequence[ExtractedClaims],
+        states: Mapping[ConversationId, str],
+        pairs: Sequence[tuple[MemoryId, MemoryId]],
+    ) -> None:
+        await erasure_guard.lock_shared(conn, org_id)
+        await directory.lock_rooms(conn, sorted({each.conversation.snapshot.room_id for each in drawings}))
+        current = await extraction_state.lock(conn, org_id, sorted(states))
+        await supersede(conn, org_id, pairs)
+        unchanged = [(key, state) for key, state in states.items() if current.get(key) == state]
+        await extraction_state.record_extracted(conn, org_id, unchanged)
 
     async def _dead_letter(self, org_id: OrgId, conversation: ConversationToExtract, reason: str) -> None:
         # Only the type of an error is recorded: its text may quote a message.

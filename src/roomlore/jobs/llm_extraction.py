@@ -1,10 +1,10 @@
-"""Extracts memories from finished conversations with a language model, in addition to the rules.
+"""Extracts memories from finished conversations with a language model, in addition to the message model.
 
 There is one call at a time per org, within daily limits per org and per room. Each call is stored before it is made.
 Its answer and the validation of the answer are stored afterwards, so that operators can read them. The same prompt is
 sent only once. An answer is used only while everything in its prompt still exists and is unrestricted. Privacy requests
-that the rules did not find are stored before any memory. If a call fails, the memories that the rules find are stored
-anyway.
+that the rules did not find are stored before any memory. If a call fails, the memories that the message model finds are
+stored anyway.
 """
 
 import asyncio
@@ -277,12 +277,13 @@ class _ExtractionSession:
             ExtractedClaims(conversation=self.conversation, claims=claims, privacy_requests=requests)
         ]
         name = self.worker.language_model.name
-        result, states = await extraction.write_claims(
+        written = await extraction.write_claims(
             conn, self.org_id, extracted, extractor=name, now=self.now, is_for_model=True
         )
+        result = written.result
         if not result.conversations:
             return ExtractionRun(outcome="changed")
-        await extraction_state.record_read_by_llm(conn, self.org_id, states.items())
+        await extraction_state.record_read_by_llm(conn, self.org_id, written.states.items())
         await llm_calls.drop_outdated(conn, self.org_id, self.conversation.id, kept=self.llm_call_ids)
         validations = zip(self.llm_call_ids, self.validations, strict=True)
         await llm_calls.record_results(

@@ -1,4 +1,4 @@
-"""Stores claims: as new memories, as further sources of equal memories, or as successors of older values.
+"""Stores claims: as new memories, as further sources of equal memories, or as successors of others.
 
 Two memories can be equal or supersede each other only if they have the same *dedup scope*. A scope consists of the
 subjects, the observer and the audience.
@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal
 
-from roomlore.db import erasure, memory_writes, outbox
+from roomlore.db import erasure, extraction_state, memory_writes, outbox
 from roomlore.db import memories as store
-from roomlore.db.memories import LinkTarget
 from roomlore.db.memory_writes import (
-    AttributeValue,
     DedupKey,
     MatchingMemory,
     MemoryDraft,
@@ -59,8 +57,6 @@ class Supersession:
 
     old_id: MemoryId
     new_id: MemoryId
-    #: The attribute that the draft has afterwards; None for no attribute.
-    attribute: str | None
 
 
 async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) -> Supersession | None:
@@ -80,65 +76,24 @@ async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) ->
         conn, org_id, [linked.id]
     ):
         return None
-    if linked.attribute is not None and draft.attribute not in {None, linked.attribute}:
-        return None
     is_later = linked.said_at < draft.valid_from
     if draft.repeats is None:
-        return _supersede_by(linked, draft) if is_later else None
+        return Supersession(old_id=linked.id, new_id=draft.id) if is_later else None
     authors = {who for role, who in await memory_writes.roles(conn, org_id, linked.id) if role == "author"}
     # If two people state the same, the statement of the person concerned is preferred.
     knows_as_well = _is_about(draft.people("author"), draft) or not _is_about(authors, draft)
     if is_later and knows_as_well:
-        return _supersede_by(linked, draft)
+        return Supersession(old_id=linked.id, new_id=draft.id)
     # The linked memory must have the same audience. Otherwise readers of the draft would see neither of the two
     # memories.
     is_for_all = await memory_writes.has_same_audience(
         conn, org_id, linked.id, draft.source_ids, sensitivity=draft.sensitivity
     )
-    return Supersession(old_id=draft.id, new_id=linked.id, attribute=None) if is_for_all else None
+    return Supersession(old_id=draft.id, new_id=linked.id) if is_for_all else None
 
 
 def _is_about(authors: Collection[ParticipantId], draft: MemoryDraft) -> bool:
     return bool(draft.people("subject") & set(authors))
-
-
-def _supersede_by(linked: LinkTarget, draft: MemoryDraft) -> Supersession:
-    return Supersession(old_id=linked.id, new_id=draft.id, attribute=draft.attribute or linked.attribute)
-
-
-def supersessions(
-    values: Sequence[AttributeValue], overrides: Collection[tuple[MemoryId, str]]
-) -> Mapping[MemoryId, MemoryId | None]:
-    """Return for each value of one attribute its successor: the next later value of at least equal standing.
-
-    A value without a successor is mapped to None. What people state about themselves ranks above what other people
-    state, and this ranks above the claims of agents. The result does not depend on the order of the values. An override
-    is the decision of a person that a certain value, named by its digest, does not supersede a memory.
-    """
-    ordered = sorted(values, key=lambda value: value.position)
-    return {
-        value.id: next(
-            (
-                later.id
-                for later in ordered[place + 1 :]
-                if later.standing >= value.standing and (value.id, later.digest) not in overrides
-            ),
-            None,
-        )
-        for place, value in enumerate(ordered)
-    }
-
-
-async def supersede_values(conn: Connection, org_id: OrgId, *, dedup_scope: str, attribute: str) -> None:
-    """Update the successors of all values of an attribute in a scope."""
-    values = await memory_writes.attribute_values(conn, org_id, dedup_scope=dedup_scope, attribute=attribute)
-    overrides = await memory_writes.supersession_overrides(conn, org_id, [value.id for value in values])
-    successors = supersessions(values, overrides)
-    changed = {
-        value.id: successors[value.id] for value in values if successors[value.id] != value.superseded_by
-    }
-    if changed:
-        await memory_writes.set_successors(conn, org_id, changed)
 
 
 # Upsert
@@ -184,8 +139,6 @@ async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertR
     if result.outcome != "same":
         kind = "memory.added" if result.outcome == "added" else "memory.changed"
         await outbox.append(conn, org_id, kind, [result.memory_id])
-        if draft.attribute is not None:
-            await supersede_values(conn, org_id, dedup_scope=place.dedup_scope, attribute=draft.attribute)
     return result
 
 
@@ -196,11 +149,9 @@ async def _add(
 
     Return the stored draft.
     """
+    draft = place.draft
     related = await find_supersession(conn, org_id, place) if same is None else None
-    draft = place.draft if related is None else replace(place.draft, attribute=related.attribute)
-    await memory_writes.add(
-        conn, org_id, replace(place, draft=draft), confidence=_initial_confidence(draft, known)
-    )
+    await memory_writes.add(conn, org_id, place, confidence=_initial_confidence(draft, known))
     if same is not None:
         # The later memory stays active. Fewer people could read a merged memory than either of the two memories.
         old_id, new_id = (same.id, draft.id) if same.valid_from <= draft.valid_from else (draft.id, same.id)
@@ -313,16 +264,14 @@ def _audience_of(source: SourceAudience, *, is_sensitive: bool) -> str:
 
 
 async def rescope(conn: Connection, org_id: OrgId, accounts: Collection[ParticipantId]) -> None:
-    """Compute scopes and supersessions again after accounts were linked to a person or unlinked from a person."""
+    """Compute scopes again after accounts were linked to a person or unlinked from a person."""
     await memory_writes.lock(conn, org_id)
     found = await memory_writes.memories_naming(conn, org_id, accounts)
     scopes = {one.id: await _scope_of(conn, org_id, one) for one in found}
     changed = {one.id: scopes[one.id] for one in found if scopes[one.id] != one.dedup_scope}
     await memory_writes.update_dedup_scopes(conn, org_id, changed)
-    for attribute, scope in sorted(
-        {(one.attribute, key) for one in found if one.attribute for key in (one.dedup_scope, scopes[one.id])}
-    ):
-        await supersede_values(conn, org_id, dedup_scope=scope, attribute=attribute)
+    # Memories that have come together may supersede each other.
+    await extraction_state.reextract_sources(conn, org_id, changed)
     await memory_writes.link_duplicates(conn, org_id, set(changed.values()))
     await outbox.append(conn, org_id, "memory.changed", changed)
 
@@ -380,7 +329,6 @@ async def prompt_candidates(
             id=one.id,
             kind=one.kind,
             content=one.content,
-            attribute=one.attribute,
             subject_id=subjects[one.dedup_scope],
             source_ids=one.source_ids,
         )

@@ -1,12 +1,12 @@
 """Validates the answer of a language model: accepts only claims and privacy requests that their quotes prove.
 
-A quote must be in the message that it names, as a plain statement of the message's author, and the claim must say the
-same. Numbers, names and negations must agree. Each refusal has a reason that quotes nobody.
+A quote must be in the message that it names, as the own words of the message's author. A claim consists of the quoted
+sentences; the language model chooses them and adds nothing. Each refusal has a reason that quotes nobody.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast, get_args
 
@@ -14,18 +14,8 @@ from roomlore.domain.claims import Claim, ExistingMemory, NamedParticipant, Quot
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import MemoryKind
-from roomlore.domain.rendering import safe_text
-from roomlore.memories.clauses import Clause, clauses_of
-from roomlore.memories.kinds import attribute_stated
-from roomlore.memories.normalisation import (
-    NEGATION_WORDS,
-    is_person_named,
-    mismatch,
-    normalised_words,
-    shared_stems,
-)
-from roomlore.memories.patterns import JOKE
-from roomlore.memories.rendering import title_of
+from roomlore.memories.normalisation import normalised
+from roomlore.memories.rendering import quoted_statement, title_of
 from roomlore.privacy import patterns
 from roomlore.privacy.identifiers import distinctive_values, proper_names, without_quotations
 from roomlore.privacy.recogniser import MAX_REQUEST_LENGTH
@@ -35,20 +25,6 @@ from roomlore.text.sentences import MASK, Sentence, own_sentences_of
 
 LONGEST_WORDS = 600
 SHORTEST_QUOTE = 4
-
-#: Markup, links and addresses: more than plain words to a renderer or a shell.
-_MARKUP = lazy_pattern(
-    r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\*\*|__|&#?\w+;|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE
-)
-#: Instructions to a language model that may read the memory later.
-_INSTRUCTION = lazy_pattern(
-    r"(?m:^(?>.*?\b(?:ignore|disregard|forget|override|bypass)\b)"
-    r".*\b(?:instructions?|rules?|prompts?|above|previous|prior|everything)\b)"
-    r"|\b(?:system|developer)\s+(?:prompt|message|override|note)\b|^\W*(?:system|assistant|user|developer|tool)\s*:"
-    r"|\byou\s+(?:are\s+now|must|shall|should)\b|\bact\s+as\b|\bjailbreak\b",
-    re.IGNORECASE,
-)
-_ANY_WORD = lazy_pattern(r"\w")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +64,6 @@ def parse_list(value: object) -> Sequence[object]:
     return cast("list[object]", value)
 
 
-def check_plain_text(text: str, is_clean: Callable[[str], bool], *, longest: int) -> None:
-    """Refuse a text that is not one short line of words, or that contains an instruction or a secret."""
-    is_words = 0 < len(text) <= longest and text.isprintable() and _ANY_WORD.search(text) is not None
-    if not is_words or _MARKUP.search(text) or "?" in text or safe_text(text) != text:
-        raise InvalidItem("it is more than plain words")
-    if _INSTRUCTION.search(text):
-        raise InvalidItem("it is an instruction")
-    if not is_clean(text):
-        raise InvalidItem("there is a secret in it")
-
-
 def labelled_message(label: object, shown: PromptLabels) -> SourceText:
     """Return the message with a label."""
     message = shown.messages.get(parse_text(label))
@@ -126,7 +91,7 @@ def _find_words(words: str, body: str) -> tuple[int, int] | None:
 
 
 def quoted_sentences(message: SourceText, quote: Quote) -> list[Sentence]:
-    """Return the sentences of a quote, if they are the author's own words and no joke."""
+    """Return the sentences of a quote, if they are the author's own words."""
     if message.author_kind != "human" or message.kind not in {"message", "whisper"}:
         raise InvalidItem("it quotes a message that no human wrote")
     touched = [
@@ -139,64 +104,42 @@ def quoted_sentences(message: SourceText, quote: Quote) -> list[Sentence]:
     )
     if covered < sum(not letter.isspace() for letter in message.body[quote.start : quote.end]):
         raise InvalidItem("it quotes a quotation")
-    if any(JOKE.search(one.text) for one in touched):
-        raise InvalidItem("it quotes a question or a joke")
     return touched
 
 
 #: Kinds that a claim and a memory may have if both make the same statement.
 _INTERCHANGEABLE_KINDS: frozenset[MemoryKind] = frozenset({"fact", "preference"})
-_DECISIONS: frozenset[MemoryKind] = frozenset({"technical_decision", "process_decision"})
+_DECISIONS: frozenset[MemoryKind] = frozenset({"decision", "technical_decision", "process_decision"})
 
 
 def apply_links(
-    statement: Claim,
+    claim: Claim,
     subjects: Sequence[NamedParticipant],
     shown: PromptLabels,
     *,
-    attribute: object,
     repeats: object,
     replaces: object,
 ) -> tuple[Claim, str]:
     """Return a claim with its valid links, and the reasons why other links are invalid.
 
-    `attribute` names the attribute. `repeats` and `replaces` are labels of memories. Each of the three may be None.
+    `repeats` and `replaces` are labels of memories. Each of them may be None.
     """
     reasons: list[str] = []
-    found = statement
-    for check, claim in ((_with_attribute, attribute), (_with_repeated, repeats), (_with_replaced, replaces)):
-        if claim is None or claim == "":
+    found = claim
+    for check, label in ((_with_repeated, repeats), (_with_replaced, replaces)):
+        if label is None or label == "":
             continue
         try:
-            found = check(found, subjects, shown, parse_text(claim))
+            found = check(found, subjects, shown, parse_text(label))
         except InvalidItem as refused:
             reasons.append(str(refused))
     return found, "; ".join(reasons)
 
 
-def _with_attribute(
-    statement: Claim, subjects: Sequence[NamedParticipant], _: PromptLabels, claim: str
-) -> Claim:
-    if len(subjects) != 1:
-        raise InvalidItem("stored without its attribute: it is not about one person")
-    attribute = attribute_stated(claim, statement.kind, _after_name(statement.content, subjects[0]))
-    if attribute is None:
-        raise InvalidItem(
-            "stored without its attribute: the attribute is unknown, or its words do not state it"
-        )
-    return replace(statement, attribute=attribute)
-
-
 def _with_repeated(
     claim: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, label: str
 ) -> Claim:
-    one = _linked_memory(claim, subjects, shown, label)
-    words, others = normalised_words(claim.content), normalised_words(one.content)
-    is_negated = not NEGATION_WORDS.isdisjoint(words)
-    if _numbers_in(words) != _numbers_in(others) or is_negated == NEGATION_WORDS.isdisjoint(others):
-        raise InvalidItem("stored beside the memory it repeats: that has another number or a negation")
-    _check_link(claim, one, subjects, how="repeats", needs_word=True)
-    return replace(claim, repeats=one.id)
+    return replace(claim, repeats=_linked_memory(claim, subjects, shown, label).id)
 
 
 def _with_replaced(
@@ -210,22 +153,11 @@ def _with_replaced(
         raise InvalidItem(
             "stored beside the memory it replaces: its author is neither the subject nor a decider"
         )
-    _check_link(claim, one, subjects, how="replaces", needs_word=claim.attribute is None)
     return replace(claim, replaces=one.id)
 
 
-def _check_link(
-    claim: Claim, one: ExistingMemory, subjects: Sequence[NamedParticipant], *, how: str, needs_word: bool
-) -> None:
-    if one.attribute is not None and claim.attribute not in {None, one.attribute}:
-        raise InvalidItem(f"stored beside the memory it {how}: that has another attribute")
-    words, others = normalised_words(claim.content), normalised_words(one.content)
-    if needs_word and not shared_stems(words, others, but=_name_words(subjects)):
-        raise InvalidItem(f"stored beside the memory it {how}: they share no word")
-
-
 def _linked_memory(
-    statement: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, label: str
+    claim: Claim, subjects: Sequence[NamedParticipant], shown: PromptLabels, label: str
 ) -> ExistingMemory:
     """Return the memory with a label, if it has the same subject and a compatible kind."""
     one = shown.memories.get(label)
@@ -233,27 +165,11 @@ def _linked_memory(
         raise InvalidItem("stored alone: it links a memory that was not shown")
     if {person.id for person in subjects} != ({one.subject_id} - {None}):
         raise InvalidItem("stored alone: it links a memory about somebody else")
-    families = (_INTERCHANGEABLE_KINDS, _DECISIONS, frozenset({statement.kind}))
-    is_alike = any({statement.kind, one.kind} <= family for family in families)
-    if not is_alike and statement.kind != "correction":
+    families = (_INTERCHANGEABLE_KINDS, _DECISIONS, frozenset({claim.kind}))
+    is_alike = any({claim.kind, one.kind} <= family for family in families)
+    if not is_alike and claim.kind != "correction":
         raise InvalidItem("stored alone: it links a memory of another kind")
     return one
-
-
-def _after_name(content: str, person: NamedParticipant) -> list[str]:
-    words, called = normalised_words(content), _name_words([person])
-    start = next((place for place, word in enumerate(words) if word not in called), len(words))
-    return words[start:] if start else []
-
-
-def _name_words(people: Sequence[NamedParticipant]) -> frozenset[str]:
-    return frozenset(
-        word for one in people for name in (one.name, *one.names) for word in normalised_words(name)
-    )
-
-
-def _numbers_in(words: Sequence[str]) -> list[str]:
-    return sorted(word for word in words if word[-1].isdigit())
 
 
 #: The maximum number in one answer. Further items are ignored.
@@ -327,10 +243,7 @@ def parse_request(value: object, shown: PromptLabels) -> tuple[SourceText, Priva
         raise InvalidItem("its kind and its list of people do not fit")
     about = _parse_subject(fields.get("about"), message)
     # The message says more than the request. So the request is about the rest of the message.
-    tells = (
-        len(normalised_words(message.body)) - len(normalised_words(message.body[quote.start : quote.end]))
-        > _FEW_WORDS
-    )
+    tells = len(_words(message.body)) - len(_words(message.body[quote.start : quote.end])) > _FEW_WORDS
     is_about_itself = not about and kind != "forget" and tells
     request = PrivacyRequest(
         kind=kind,
@@ -374,8 +287,8 @@ def _parse_restricted(value: object, message: SourceText, shown: PromptLabels) -
     if any(person is None for person in found) or len(found) > MOST_NAMED:
         raise InvalidItem("it is withheld from somebody unknown")
     people: list[NamedParticipant] = [person for person in found if person is not None]
-    said = set(normalised_words(message.body))
-    if not all(person.id != message.author_id and is_person_named(person, said) for person in people):
+    said = set(_words(message.body))
+    if not all(person.id != message.author_id and _is_named(person, said) for person in people):
         raise InvalidItem("it is withheld from somebody its message does not name")
     return frozenset(person.id for person in people)
 
@@ -385,7 +298,7 @@ def _parse_subject(value: object, message: SourceText) -> str:
 
     Return an empty text if the request refers to an earlier message.
     """
-    if value is None or not (words := parse_text(value)) or set(normalised_words(words)) <= _REFERRING_WORDS:
+    if value is None or not (words := parse_text(value)) or set(_words(words)) <= _REFERRING_WORDS:
         return ""
     quote = locate_quote(words, message)
     return message.body[quote.start : quote.end]
@@ -397,28 +310,24 @@ def _identifiers_in(about: str, shown: PromptLabels) -> tuple[str, ...]:
         word
         for person in shown.people.values()
         for name in (person.name, *person.names)
-        for word in normalised_words(name)
+        for word in _words(name)
     }
-    named = [
-        one for one in proper_names(without_quotations(about)) if called.isdisjoint(normalised_words(one))
-    ]
+    named = [one for one in proper_names(without_quotations(about)) if called.isdisjoint(_words(one))]
     return tuple(dict.fromkeys([*distinctive_values(about), *named]))
 
 
-#: The kinds that messages can state. The other kinds are experiences of agents.
+#: The kinds that messages can state. The other kinds are experiences of agents, or come from other stores.
 EXTRACTABLE_KINDS: tuple[MemoryKind, ...] = (
-    "technical_decision", "process_decision", "preference", "fact", "lesson", "pattern", "anti_pattern", "correction",
-    "process_outcome", "context",
+    "decision", "announcement", "answer", "promise", "preference", "fact", "lesson", "resource", "correction",
 )  # fmt: skip
 LONGEST_ANSWER = 60_000
 MOST_STATEMENTS = 12
 MOST_QUOTES = 4
-LONGEST_CONTENT = 300
 #: Confidence of claims about oneself, and about anything else.
 OWN_CONFIDENCE, OTHER_CONFIDENCE = 0.75, 0.6
 
-_CLAIM_FIELDS = frozenset({"kind", "content", "author", "subjects", "quotes"})
-_OPTIONAL_CLAIM_FIELDS = frozenset({"attribute", "same_as", "replaces"})
+_CLAIM_FIELDS = frozenset({"kind", "subjects", "quotes"})
+_OPTIONAL_CLAIM_FIELDS = frozenset({"same_as", "replaces"})
 _QUOTE_FIELDS = frozenset({"message", "text"})
 Section = Literal["requests", "statements"]
 _MOST: Mapping[Section, int] = {"requests": MOST_WISHES, "statements": MOST_STATEMENTS}
@@ -502,39 +411,43 @@ def _parse_items(answer: str) -> Iterator[tuple[Section, object]]:
 def _parse_claim(value: object, shown: PromptLabels, is_clean: Callable[[str], bool]) -> tuple[Claim, str]:
     """Return a claim, and the reasons why some of its links are invalid."""
     fields = parse_object(value, _CLAIM_FIELDS, _OPTIONAL_CLAIM_FIELDS)
-    kind, content = parse_text(fields["kind"]), parse_text(fields["content"])
+    kind = parse_text(fields["kind"])
     if kind not in EXTRACTABLE_KINDS:
         raise InvalidItem("there is no such kind")
-    check_plain_text(content, is_clean, longest=LONGEST_CONTENT)
     quotes = [_parse_quote(one, shown) for one in parse_list(fields["quotes"])[: MOST_QUOTES + 1]]
     if not 1 <= len(quotes) <= MOST_QUOTES:
         raise InvalidItem("it has no quote, or too many")
     told_by = {one.message_id: one for one in shown.messages.values()}
-    author = shown.people.get(parse_text(fields["author"]))
-    if author is None or author.id != told_by[quotes[0].message_id].author_id:
-        raise InvalidItem("its author did not write the quoted message")
+    words = [told_by[quote.message_id].body[quote.start : quote.end] for quote in quotes]
+    if all(is_question(sentence.text) for sentence in own_sentences_of(words[0])):
+        raise InvalidItem("it quotes a question")
+    if not all(map(is_clean, words)):
+        raise InvalidItem("there is a secret in it")
+    author_id = told_by[quotes[0].message_id].author_id
     subjects = _parse_subjects(fields["subjects"], shown)
-    own = [_quoted_clauses(told_by[quote.message_id], quote) for quote in quotes]
-    authors = [told_by[quote.message_id].author_id for quote in quotes]
-    _check_subjects(subjects, author, own)
-    agreeing = [person for person in shown.people.values() if person.id in authors[1:]]
-    reason = mismatch(content, own[0], author=author, agreeing=agreeing if "decision" in kind else [])
-    if reason:
-        raise InvalidItem(reason)
-    is_own = {person.id for person in subjects} == {author.id}
-    statement = Claim(
+    _check_subjects(subjects, author_id, words)
+    is_own = {person.id for person in subjects} == {author_id}
+    claim = Claim(
         kind=kind,
-        title=title_of(told_by[quotes[0].message_id].body[quotes[0].start : quotes[0].end]),
-        content=content,
+        title=title_of(words[0]),
+        content=_content(quotes, list(shown.messages.values())),
         quotes=quotes,
-        author_id=author.id,
+        author_id=author_id,
         subject_ids=frozenset(person.id for person in subjects),
-        involved_ids=frozenset(authors) - {author.id},
+        involved_ids=frozenset(told_by[quote.message_id].author_id for quote in quotes) - {author_id},
         confidence=OWN_CONFIDENCE if is_own else OTHER_CONFIDENCE,
     )
-    claims = {"attribute": "attribute", "repeats": "same_as", "replaces": "replaces"}
-    return apply_links(
-        statement, subjects, shown, **{claim: fields.get(name) for claim, name in claims.items()}
+    links = {"repeats": "same_as", "replaces": "replaces"}
+    return apply_links(claim, subjects, shown, **{link: fields.get(name) for link, name in links.items()})
+
+
+def _content(quotes: Sequence[Quote], messages: Sequence[SourceText]) -> str:
+    """Return the quoted words with the names of their authors, in the order of the messages."""
+    by_message = {quote.message_id: quote for quote in quotes}
+    return " ".join(
+        quoted_statement(one.author_name, one.body[quote.start : quote.end])
+        for one in messages
+        if (quote := by_message.get(one.message_id))
     )
 
 
@@ -542,24 +455,12 @@ def _parse_claim(value: object, shown: PromptLabels, is_clean: Callable[[str], b
 
 
 def _parse_quote(value: object, shown: PromptLabels) -> Quote:
+    """Return the sentences of a quote. A part of a sentence might say something else than the whole."""
     fields = parse_object(value, _QUOTE_FIELDS)
-    return locate_quote(fields["text"], labelled_message(fields["message"], shown))
-
-
-def _quoted_clauses(message: SourceText, quote: Quote) -> list[Clause]:
-    """Return the clauses of a quote, if they are plain statements of the author."""
-    touched = quoted_sentences(message, quote)
-    if any(is_question(one.text) for one in touched):
-        raise InvalidItem("it quotes a question or a joke")
-    near = [
-        part
-        for one in touched
-        for part in clauses_of(one)
-        if part.start < quote.end and quote.start < part.end
-    ]
-    if not near or not all(part.is_plain for part in near):
-        raise InvalidItem("what it quotes is not plainly stated")
-    return near
+    message = labelled_message(fields["message"], shown)
+    quote = locate_quote(fields["text"], message)
+    sentences = quoted_sentences(message, quote)
+    return replace(quote, start=sentences[0].start, end=sentences[-1].end)
 
 
 def _parse_subjects(value: object, shown: PromptLabels) -> list[NamedParticipant]:
@@ -570,9 +471,18 @@ def _parse_subjects(value: object, shown: PromptLabels) -> list[NamedParticipant
 
 
 def _check_subjects(
-    subjects: Sequence[NamedParticipant], author: NamedParticipant, own: Sequence[Sequence[Clause]]
+    subjects: Sequence[NamedParticipant], author_id: ParticipantId, quoted: Sequence[str]
 ) -> None:
     """Refuse subjects that are not the author and are not named in the quotes."""
-    words = {word for one in own for part in one for word in normalised_words(part.text)}
-    if not all(person.id == author.id or is_person_named(person, words) for person in subjects):
+    words = {word for text in quoted for word in _words(text)}
+    if not all(person.id == author_id or _is_named(person, words) for person in subjects):
         raise InvalidItem("it is about somebody its quotes do not name")
+
+
+def _is_named(person: NamedParticipant, words: Collection[str]) -> bool:
+    """Return whether the first word of a person's name is among the words."""
+    return any((parts := _words(name)) and parts[0] in words for name in (person.name, *person.names))
+
+
+def _words(text: str) -> list[str]:
+    return [word.removesuffix("'s") for word in normalised(text).split()]

@@ -25,7 +25,6 @@ from roomlore.ingest.clean import ValueCleaner, storable
 from roomlore.ingest.secrets import remove_secrets
 from roomlore.memories.consolidation import EVERYBODY, audiences_of, upsert
 from roomlore.memories.kinds import DEFAULT_IMPORTANCE
-from roomlore.memories.patterns import JOKE, eligible_sentences, is_reported_speech
 from roomlore.operations.access import Access
 from roomlore.operations.registry import NO_NUL, Share
 from roomlore.search import lookup
@@ -284,11 +283,11 @@ def _roles(
 
 
 def _states(body: str, content: str) -> bool:
-    """Return whether a message states this content in the same words, as a sentence of its author.
+    """Return whether a message states this content in the same words, as sentences of its author.
 
-    Quotes, questions and doubts do not count. Sentences next to a joke or a report do not count either.
+    Quotes and questions do not count.
     """
-    body_sentences, content_sentences = eligible_sentences(body), own_sentences_of(content)
+    body_sentences, content_sentences = own_sentences_of(body), own_sentences_of(content)
     if not content_sentences or any(is_question(sentence.text) for sentence in content_sentences):
         return False
     spoken, words = _words(body, body_sentences), _words(content, content_sentences)
@@ -296,19 +295,11 @@ def _states(body: str, content: str) -> bool:
     if _plain(content) != _plain(" ".join(content[part.start : part.end] for part in content_sentences)):
         return False
     size = len(words)
-    return any(
-        spoken[start : start + size] == words
-        and not any(map(_is_hedged, [*body_sentences[:start][-1:], *body_sentences[start + size :][:1]]))
-        for start in range(len(body_sentences))
-    )
+    return any(spoken[start : start + size] == words for start in range(len(body_sentences)))
 
 
 def _words(text: str, parts: Sequence[Sentence]) -> list[str]:
     return [_plain(text[part.start : part.end]) for part in parts]
-
-
-def _is_hedged(sentence: Sentence) -> bool:
-    return bool(JOKE.search(sentence.text)) or is_reported_speech(sentence.text)
 
 
 def _plain(text: str) -> str:

@@ -18,12 +18,14 @@ from roomlore.domain.ids import ConversationId, OrgId, uuid7
 from roomlore.jobs import embedding, expiry, runner
 from roomlore.jobs.disentanglement import DisentanglementWorker
 from roomlore.jobs.embedding import EmbeddingVersionWorker
-from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
+from roomlore.jobs.extraction import ExtractionWorker
 from roomlore.jobs.llm_client import LanguageModelWorker
 from roomlore.jobs.llm_extraction import ExtractionRun, LanguageModelExtractionWorker
 from roomlore.jobs.privacy_requests import PrivacyRequestWorker
 from roomlore.jobs.scheduler import HeartbeatTask
 from roomlore.jobs.titles import TitleWorker
+from roomlore.memories.model_extractor import ModelExtractor
+from roomlore.memories.supersession import BundledRelations
 from roomlore.models.http_models import open_language_model
 from roomlore.operations import projection_service
 from roomlore.operations.access import Access, check_limit
@@ -53,6 +55,11 @@ def claim_worker(db: Database, settings: LanguageModelSettings) -> LanguageModel
         calls=settings.memory_calls,
         calls_of_room=settings.room_calls,
     )
+
+
+def extraction_worker(db: Database) -> ExtractionWorker:
+    """Return the worker that extracts memories with the message model."""
+    return ExtractionWorker(db=db, extractor=ModelExtractor(), relations=BundledRelations())
 
 
 def _language_model_workers(
@@ -97,7 +104,7 @@ class Jobs:
         # Privacy requests come first, because no memory may be extracted from them.
         requests = await runner.drain(PrivacyRequestWorker(db=db), only_org=only_org)
         rooms = await self._disentangle(disentangled, only_org)
-        extracted = await self._rule_extraction.drain(only_org)
+        extracted = await extraction_worker(self.access.db).drain(only_org)
         # Interactions come before injections: a new memory may be injected at once.
         await runner.drain(InteractionWorker(db=db), only_org=only_org)
         await runner.drain(InjectionWorker(db=db), only_org=only_org)
@@ -159,7 +166,7 @@ class Jobs:
             embedder.watch,
             reembedder.watch,
             self._projection_refresher.run,
-            self._rule_extraction.run,
+            extraction_worker(db).run,
             *(each.run for each in _language_model_workers(db, self.settings.language_model)),
             partial(projection_service.follow_changes, db, self.settings),
         ]
@@ -198,10 +205,6 @@ class Jobs:
     def _projection_refresher(self) -> ProjectionRefresher:
         return ProjectionRefresher(db=self.access.db, settings=self.settings, models=self.models)
 
-    @property
-    def _rule_extraction(self) -> ExtractionWorker:
-        return ExtractionWorker(db=self.access.db, extractor=RuleExtractor())
-
 
 def _run_worker(worker: runner.QueueWorker) -> runner.PeriodicTask:
     return lambda stop: runner.run(worker, stop=stop)
@@ -216,10 +219,10 @@ async def _retry(conn: Connection, org_id: OrgId) -> int:
 class ExtractionResult:
     """The result of an extraction."""
 
-    #: The conversations and messages that the rules processed.
+    #: The conversations and messages that the message model processed.
     conversations: int
     messages: int
-    #: Memories added by rules and by a language model.
+    #: Memories added by the message model and by a language model.
     added: int
     #: Memories removed because their sources no longer support them.
     released: int
@@ -256,16 +259,16 @@ class Extraction:
         await runner.drain(DisentanglementWorker(db=db), only_org=org_id)
         async with self.access.resolving("extract") as conn:
             ids = await self._resolve(conn, where)
-        by_rules = await ExtractionWorker(db=db, extractor=RuleExtractor()).extract(org_id, ids, now=now)
+        by_model = await extraction_worker(db).extract(org_id, ids, now=now)
         runs: Sequence[ExtractionRun] = ()
         if self.settings.language_model is not None:
             runs = await claim_worker(db, self.settings.language_model).extract(org_id, ids, now=now)
         read = sum(run.outcome in {"read", "passed"} for run in runs)
         return ExtractionResult(
-            conversations=by_rules.conversations,
-            messages=by_rules.messages,
-            added=by_rules.added + sum(run.result.added for run in runs),
-            released=by_rules.released + sum(run.result.released for run in runs),
+            conversations=by_model.conversations,
+            messages=by_model.messages,
+            added=by_model.added + sum(run.result.added for run in runs),
+            released=by_model.released + sum(run.result.released for run in runs),
             privacy_requests=sum(run.result.privacy_requests for run in runs),
             llm_extracted=read,
             llm_failed=len(runs) - read,

@@ -324,7 +324,6 @@ def _correction(old: Memory, content: str, caller: ParticipantId | None) -> Memo
         tags=frozenset(old.tags),
         metadata=old.metadata,
         task_id=old.task_id,
-        attribute=old.attribute,
     )
 
 

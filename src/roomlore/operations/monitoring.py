@@ -90,7 +90,7 @@ class RoomCounts:
     vectors_saved: int
     embedded: Coverage
     disentangled: Coverage
-    #: Messages whose conversation the rules have processed. Closed conversations wait.
+    #: Messages whose conversation was read for memories. Closed conversations wait.
     extracted: Coverage
     #: Messages searched for privacy requests.
     privacy_checked: Coverage

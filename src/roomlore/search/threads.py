@@ -140,6 +140,7 @@ def _edges(group: Sequence[ThreadMessage], parents: Parents) -> Iterator[Reply]:
                 parent_id=parent_id,
                 method=member.method,
                 confidence=1.0 if member.confidence is None else member.confidence,
+                answer_probability=member.answer_probability,
             )
 
 

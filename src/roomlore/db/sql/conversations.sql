@@ -106,7 +106,7 @@ cross join lateral messages_in(around.id) as held (message_id)
 where held.message_id = any (%(message_ids)s);
 
 -- name: replies
-select child_id, parent_id, method, confidence
+select child_id, parent_id, method, confidence, answer_probability
 from answers
 where org_id = %(org_id)s and child_id = any (%(message_ids)s);
 

@@ -149,6 +149,7 @@ select
   recipients(said) as recipients,
   stated.parent_id as stated_parent, stated.method as stated_method,
   found.parent_id as found_parent, found.method as found_method, found.confidence as found_confidence,
+  found.answer_probability as found_answer_probability,
   conversation_messages.conversation_id, coalesce(conversation_messages.is_manual, false) as is_manual, conversation_messages.idle_timeout,
   conversation_messages.linked_offset,
   case
@@ -174,7 +175,7 @@ left join lateral (
   offset 0
 ) as stated on true
 left join lateral (
-  select replies.parent_id, replies.method, replies.confidence
+  select replies.parent_id, replies.method, replies.confidence, replies.answer_probability
   from replies
   where replies.org_id = said.org_id
     and replies.child_id = said.id
@@ -200,10 +201,13 @@ delete from replies
 where org_id = %(org_id)s and child_id = any (%(message_ids)s) and method in ('mention', 'inferred');
 
 -- name: add_inferred
-insert into replies (org_id, room_id, child_id, parent_id, method, confidence)
-select %(org_id)s, child.room_id, found.child_id, found.parent_id, found.method, found.confidence
-from unnest(%(child_id)s::uuid[], %(parent_id)s::uuid[], %(method)s::text[], %(confidence)s::real[])
-  as found (child_id, parent_id, method, confidence)
+insert into replies (org_id, room_id, child_id, parent_id, method, confidence, answer_probability)
+select
+  %(org_id)s, child.room_id, found.child_id, found.parent_id, found.method, found.confidence, found.answer_probability
+from unnest(
+  %(child_id)s::uuid[], %(parent_id)s::uuid[], %(method)s::text[], %(confidence)s::real[],
+  %(answer_probability)s::real[]
+) as found (child_id, parent_id, method, confidence, answer_probability)
 cross join lateral (
   select room_id
   from messages
@@ -217,7 +221,8 @@ cross join lateral (
   limit 1
 ) as parent
 on conflict (org_id, child_id) where method in ('mention', 'inferred') do update
-set parent_id = excluded.parent_id, method = excluded.method, confidence = excluded.confidence;
+set parent_id = excluded.parent_id, method = excluded.method, confidence = excluded.confidence,
+  answer_probability = excluded.answer_probability;
 
 -- name: add_conversations
 insert into conversations (org_id, id, room_id, split_reason, opened_at, last_at, idle_timeout)

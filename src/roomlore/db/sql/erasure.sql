@@ -317,7 +317,7 @@ where memories.org_id = %(org_id)s
 -- name: memories_containing
 select
   memories.id,
-  concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.attribute, memories.metadata) as content,
+  concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.metadata) as content,
   exists (
     select 1
     from memory_participants as linked
@@ -332,7 +332,7 @@ where memories.org_id = %(org_id)s
     where
       strpos(
         lower(
-          concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.attribute, memories.metadata)
+          concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.metadata)
         ),
         lower(wanted.string)
       ) > 0

@@ -60,7 +60,7 @@ bears as materialized (
 )
 select
   id, kind, title, content, importance, confidence, sensitivity, status, extractor, audience, asserted_by, asserted_in,
-  recorded_at, valid_from, source_ids, quote_starts, quote_ends, participant_ids, roles, tags, metadata, task_id, attribute,
+  recorded_at, valid_from, source_ids, quote_starts, quote_ends, participant_ids, roles, tags, metadata, task_id,
   is_outdated, superseded_by
 from (
   select
@@ -73,7 +73,7 @@ from (
     coalesce(bears.participant_ids, '{}') as participant_ids,
     coalesce(bears.roles, '{}') as roles,
     coalesce(bears.tags, '{}') as tags,
-    memories.metadata, memories.task_id, memories.attribute,
+    memories.metadata, memories.task_id,
     coalesce(rests.edited_at > memories.recorded_at, false) as is_outdated,
     memories.superseded_by, large.size,
     sum(large.size) over (
@@ -133,7 +133,7 @@ select id from earlier where id <> %(memory_id)s;
 -- name: find_link_target
 -- A language model saw the memory earlier. Since then, a privacy request may cover it, or it may have become sensitive.
 select
-  memories.id, memories.attribute,
+  memories.id,
   coalesce(
     (
       select max(messages.sent_at)
@@ -166,7 +166,7 @@ where memories.org_id = %(org_id)s
 
 -- name: prompt_candidates
 -- Uses index: memories_saying
-select candidate.id, candidate.kind, candidate.content, candidate.attribute, candidate.dedup_scope, candidate.source_ids
+select candidate.id, candidate.kind, candidate.content, candidate.dedup_scope, candidate.source_ids
 from (
   select
     recent.*,

@@ -114,11 +114,11 @@ from (
 -- name: add_memory
 insert into memories (
   org_id, id, kind, title, content, importance, confidence, sensitivity, audience, asserted_by, asserted_in, recorded_at,
-  valid_from, attribute, task_id, metadata, dedup_scope, digest, is_conversation_sensitive
+  valid_from, task_id, metadata, dedup_scope, digest, is_conversation_sensitive
 )
 values (
   %(org_id)s, %(id)s, %(kind)s, %(title)s, %(content)s, %(importance)s, %(confidence)s, %(sensitivity)s, %(audience)s,
-  %(asserted_by)s, %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(attribute)s, %(task_id)s, %(metadata)s, %(dedup_scope)s,
+  %(asserted_by)s, %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(task_id)s, %(metadata)s, %(dedup_scope)s,
   %(digest)s, %(is_conversation_sensitive)s
 );
 
@@ -174,9 +174,50 @@ update memories
 set metadata = %(metadata)s::jsonb || metadata
 where org_id = %(org_id)s and id = %(memory_id)s and %(metadata)s::jsonb || metadata <> metadata;
 
--- name: attribute_values
+-- name: near_memories
+-- Uses index: memories_saying
+select fresh.id, other.id
+from memories as fresh
+cross join lateral (
+  select recent.id
+  from (
+    select memories.id, memories.words, memories.valid_from
+    from memories
+    where memories.org_id = fresh.org_id
+      and memories.dedup_scope = fresh.dedup_scope
+      and memories.archived_at is null
+      and memories.id <> fresh.id
+    order by memories.valid_from desc, memories.id
+    limit 500
+  ) as recent
+  where exists (
+    select 1
+    from memory_sources
+    where memory_sources.org_id = %(org_id)s
+      and memory_sources.memory_id = recent.id
+      and memory_sources.extracted_by is not null
+  )
+  order by
+    (
+      select count(*)
+      from unnest(tsvector_to_array(recent.words)) as one (lexeme)
+      where one.lexeme = any (tsvector_to_array(fresh.words))
+    ) desc,
+    recent.valid_from desc,
+    recent.id
+  limit %(most)s
+) as other
+where fresh.org_id = %(org_id)s and fresh.id = any (%(ids)s) and fresh.archived_at is null;
+
+-- name: statements
 select
-  memories.id, memories.digest, memories.recorded_at, memories.superseded_by,
+  memories.id,
+  coalesce(quoted.words, memories.content) as words,
+  array(
+    select named.participant_id
+    from memory_participants as named
+    where named.org_id = memories.org_id and named.memory_id = memories.id and named.role = 'author'
+  ) as author_ids,
   coalesce(newest.sent_at, memories.valid_from) as said_at,
   coalesce(newest.sequence, 0) as sequence,
   coalesce(newest.quote_start, 0) as quote_start,
@@ -186,6 +227,16 @@ select
     else 1
   end as standing
 from memories
+left join lateral (
+  select
+    string_agg(
+      substr(messages.body, memory_sources.quote_start + 1, memory_sources.quote_end - memory_sources.quote_start),
+      ' ' order by messages.sent_at, messages.sequence, messages.id
+    ) as words
+  from memory_sources
+  join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
+  where memory_sources.org_id = memories.org_id and memory_sources.memory_id = memories.id
+) as quoted on true
 left join lateral (
   select messages.sent_at, messages.sequence, memory_sources.quote_start
   from memory_sources
@@ -210,31 +261,47 @@ cross join lateral (
   ) as subjects
   where named.org_id = memories.org_id and named.memory_id = memories.id and named.role = 'author'
 ) as author
+where memories.org_id = %(org_id)s and memories.id = any (%(ids)s);
+
+-- name: supersede_scoped
+-- A successor that was said between a memory and its present successor takes the place of the present one, if no person
+-- chose that.
+update memories
+set superseded_by = successor.id
+from memories as successor
 where memories.org_id = %(org_id)s
-  and memories.dedup_scope = %(dedup_scope)s
-  and memories.attribute = %(attribute)s
+  and memories.id = %(old_id)s
   and memories.archived_at is null
+  and successor.org_id = memories.org_id
+  and successor.id = %(by)s
+  and successor.id <> memories.id
+  and successor.archived_at is null
+  and successor.dedup_scope = memories.dedup_scope
   and (
     memories.superseded_by is null
     or exists (
       select 1
-      from memories as later
-      where later.org_id = memories.org_id
-        and later.id = memories.superseded_by
-        and later.dedup_scope = memories.dedup_scope
-        and later.attribute = memories.attribute
-        and later.archived_at is null
+      from memories as present
+      where present.org_id = memories.org_id
+        and present.id = memories.superseded_by
+        and present.valid_from > successor.valid_from
+        and (
+          select coalesce(bool_and(memory_sources.extracted_by is not null), false)
+          from memory_sources
+          where memory_sources.org_id = present.org_id and memory_sources.memory_id = present.id
+        )
     )
+  )
+  and not exists (
+    select 1
+    from supersession_overrides
+    where supersession_overrides.org_id = memories.org_id
+      and supersession_overrides.memory_id = memories.id
+      and supersession_overrides.digest = successor.digest
   );
 
 -- name: supersession_overrides
 select memory_id, digest from supersession_overrides where org_id = %(org_id)s and memory_id = any (%(ids)s);
-
--- name: set_superseded_by
-update memories
-set superseded_by = change.superseded_by
-from unnest(%(successors_1)s::uuid[], %(successors_2)s::uuid[]) as change (id, superseded_by)
-where memories.org_id = %(org_id)s and memories.id = change.id;
 
 -- name: supersede_active
 update memories
@@ -252,10 +319,19 @@ set archived_at = null, superseded_by = null
 where org_id = %(org_id)s and id = %(memory_id)s and status <> 'active';
 
 -- name: add_override
+-- What superseded its successor does not supersede it either.
+with recursive successors (id, superseded_by, digest) as (
+  select memories.id, memories.superseded_by, memories.digest
+  from memories
+  where memories.org_id = %(org_id)s and memories.id = %(beside)s
+  union
+  select memories.id, memories.superseded_by, memories.digest
+  from successors
+  join memories on memories.org_id = %(org_id)s and memories.id = successors.superseded_by
+)
 insert into supersession_overrides (org_id, memory_id, digest)
-select %(org_id)s, %(memory_id)s, successor.digest
-from memories as successor
-where successor.org_id = %(org_id)s and successor.id = %(beside)s
+select distinct %(org_id)s::uuid, %(memory_id)s::uuid, successors.digest
+from successors
 on conflict (org_id, memory_id, digest) do nothing;
 
 -- name: remove_sources
@@ -291,7 +367,7 @@ returning id;
 
 -- name: memories_naming
 select
-  memories.id, memories.sensitivity, memories.audience, memories.asserted_by, memories.dedup_scope, memories.attribute,
+  memories.id, memories.sensitivity, memories.audience, memories.asserted_by, memories.dedup_scope,
   array(
     select memory_sources.message_id
     from memory_sources
@@ -325,8 +401,7 @@ where memories.org_id = %(org_id)s
   and successor.id = memories.superseded_by
   and successor.dedup_scope <> memories.dedup_scope
   and (
-    successor.attribute = memories.attribute
-    or successor.digest = memories.digest
+    successor.digest = memories.digest
     -- or the successor was extracted
     or (
       select coalesce(bool_and(memory_sources.extracted_by is not null), false)

@@ -238,17 +238,17 @@ order by sent_at, sequence, id;
 -- name: replies_around
 -- If a message has very many replies, no more than `limit` of them are read.
 -- Uses indexes: replies_to, replies_from
-select distinct edge.child_id, edge.parent_id, edge.method, edge.confidence
+select distinct edge.child_id, edge.parent_id, edge.method, edge.confidence, edge.answer_probability
 from unnest(%(ids)s::uuid[]) as message (id)
 cross join lateral (
   (
-    select child_id, parent_id, method, confidence
+    select child_id, parent_id, method, confidence, answer_probability
     from replies
     where org_id = %(org_id)s and child_id = message.id and parent_id is not null
   )
   union all
   (
-    select child_id, parent_id, method, confidence
+    select child_id, parent_id, method, confidence, answer_probability
     from replies
     where org_id = %(org_id)s and parent_id = message.id
     order by confidence desc, child_id, method

@@ -73,19 +73,19 @@ from context_window(
 -- read row by row through an index, whatever the planner believes about its size.
 -- Uses indexes: replies_from, replies_to
 with recursive up as (
-  select hit.id as member_id, edge.parent_id, edge.method, edge.confidence
+  select hit.id as member_id, edge.parent_id, edge.method, edge.confidence, edge.answer_probability
   from unnest(%(ids)s::uuid[]) as hit (id)
   left join lateral (
-    select above.parent_id, above.method, above.confidence
+    select above.parent_id, above.method, above.confidence, above.answer_probability
     from thread_edges as above
     where above.org_id = %(org_id)s and above.child_id = hit.id
     limit 1
   ) as edge on true
   union
-  select up.parent_id, edge.parent_id, edge.method, edge.confidence
+  select up.parent_id, edge.parent_id, edge.method, edge.confidence, edge.answer_probability
   from up
   left join lateral (
-    select above.parent_id, above.method, above.confidence
+    select above.parent_id, above.method, above.confidence, above.answer_probability
     from thread_edges as above
     where above.org_id = %(org_id)s and above.child_id = up.parent_id
     limit 1
@@ -95,26 +95,29 @@ with recursive up as (
 down as (
   -- The results are arrays, which the planner estimates as small. With rows, it would expect millions of results and
   -- spend more time on memory for them than the whole walk takes.
-  select known.member_id, known.parent_id, known.method, known.confidence
+  select known.member_id, known.parent_id, known.method, known.confidence, known.answer_probability
   from (
     select
       array_agg(up.member_id) as member_ids, array_agg(up.parent_id) as parent_ids,
-      array_agg(up.method) as methods, array_agg(up.confidence) as confidences
+      array_agg(up.method) as methods, array_agg(up.confidence) as confidences,
+      array_agg(up.answer_probability) as answer_probabilities
     from up
   ) as above
-  cross join lateral unnest(above.member_ids, above.parent_ids, above.methods, above.confidences)
-    as known (member_id, parent_id, method, confidence)
+  cross join lateral unnest(
+      above.member_ids, above.parent_ids, above.methods, above.confidences, above.answer_probabilities
+    ) as known (member_id, parent_id, method, confidence, answer_probability)
   union
-  select edge.child_id, down.member_id, edge.method, edge.confidence
+  select edge.child_id, down.member_id, edge.method, edge.confidence, edge.answer_probability
   from down
   cross join lateral (
-    select below.child_id, below.method, below.confidence
+    select below.child_id, below.method, below.confidence, below.answer_probability
     from thread_edges as below
     where below.org_id = %(org_id)s and below.parent_id = down.member_id
     offset 0
   ) as edge
 )
-select down.member_id, down.parent_id, down.method, down.confidence, place.sent_at, place.sequence
+select
+  down.member_id, down.parent_id, down.method, down.confidence, down.answer_probability, place.sent_at, place.sequence
 from down
 cross join lateral (
   select messages.sent_at, messages.sequence

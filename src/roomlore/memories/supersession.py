@@ -1,0 +1,134 @@
+"""Finds which memories supersede others: the message model compares new memories with nearby ones of the same scope.
+
+Both have the same subjects and the same audience, see `consolidation`. It does not matter which of the two was stored
+first: the later statement supersedes the earlier one.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from roomlore.db import memory_writes
+from roomlore.db.memory_writes import MemoryStatement
+from roomlore.db.queries import Connection
+from roomlore.domain.ids import MemoryId, OrgId
+from roomlore.domain.vectors import Vectors
+from roomlore.models.local_embedding import TextStates, bundled_embedder
+from roomlore.models.message_model import RELATIONS, StatementPair, bundled_model
+
+#: The most memories with which a new one is compared: by their words, and those nearest to it by the message model.
+_MOST_READ, _MOST_COMPARED = 24, 8
+#: The least similarity of two statements about the same thing.
+_LEAST_SIMILARITY = 0.3
+#: The least probability that a later statement replaces an earlier one. It is the same for repetitions: the later words
+#: stand for both.
+_LEAST_REPLACES, _LEAST_REPEATS = 0.6, 0.8
+_REPLACES, _CONTRADICTS, _REPEATS = (RELATIONS.index(name) for name in ("replaces", "contradicts", "repeats"))
+
+
+class RelationModel(Protocol):
+    """Says how statements relate; see `MessageModel`."""
+
+    def embed_with_states(self, texts: Sequence[str]) -> TextStates:
+        """Return the vectors of texts and the states of their tokens."""
+        ...
+
+    def relations(self, pairs: Sequence[StatementPair], states: Mapping[str, Vectors]) -> Any:
+        """Return for each pair the probabilities of `RELATIONS`."""
+        ...
+
+
+class BundledRelations:
+    """The models that are shipped. They are loaded at the first use."""
+
+    def embed_with_states(self, texts: Sequence[str]) -> TextStates:
+        """Return the vectors of texts and the states of their tokens."""
+        return bundled_embedder().embed_with_states(texts)
+
+    def relations(self, pairs: Sequence[StatementPair], states: Mapping[str, Vectors]) -> Any:
+        """Return for each pair the probabilities of `RELATIONS`."""
+        return bundled_model().relations(pairs, states=states)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two memories of the same scope."""
+
+    earlier: MemoryStatement
+    later: MemoryStatement
+
+
+async def comparisons(
+    conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]
+) -> Sequence[Sequence[Comparison]]:
+    """Return for each memory the pairs with others that it may supersede or that may supersede it."""
+    near = await memory_writes.near_memories(conn, org_id, memory_ids, most=_MOST_READ)
+    told = await memory_writes.statements(conn, org_id, {one for pair in near for one in pair})
+    found: dict[MemoryId, list[Comparison]] = {}
+    for memory_id, other_id in near:
+        pair = sorted((told[memory_id], told[other_id]), key=lambda one: one.position)
+        found.setdefault(memory_id, []).append(Comparison(earlier=pair[0], later=pair[1]))
+    return list(found.values())
+
+
+def superseding(
+    compared: Sequence[Sequence[Comparison]], model: RelationModel
+) -> list[tuple[MemoryId, MemoryId]]:
+    """Return which memory is superseded by which, in the order of the later ones."""
+    found: dict[tuple[MemoryId, MemoryId], Comparison] = {}
+    for each in compared:
+        texts = list(dict.fromkeys(one.words for pair in each for one in (pair.earlier, pair.later)))
+        embedded = model.embed_with_states(texts)
+        nearest = _nearest(each, dict(zip(texts, embedded.vectors, strict=True)))
+        pairs = [_statements(pair) for pair in nearest]
+        states = dict(zip(texts, embedded.states, strict=True))
+        shares = model.relations(pairs, states) if pairs else ()
+        for pair, share in zip(nearest, shares, strict=True):
+            if _supersedes(pair, share):
+                found[pair.earlier.id, pair.later.id] = pair
+    ordered = sorted(found.values(), key=lambda pair: (pair.later.position, pair.earlier.position))
+    return [(pair.earlier.id, pair.later.id) for pair in ordered]
+
+
+def _nearest(pairs: Sequence[Comparison], vectors: Mapping[str, Any]) -> list[Comparison]:
+    def similarity(pair: Comparison) -> float:
+        return float(np.dot(vectors[pair.earlier.words], vectors[pair.later.words]))
+
+    ranked = sorted(((similarity(pair), pair) for pair in pairs), key=lambda each: -each[0])
+    return [pair for share, pair in ranked[:_MOST_COMPARED] if share >= _LEAST_SIMILARITY]
+
+
+def _statements(pair: Comparison) -> StatementPair:
+    return StatementPair(
+        earlier=pair.earlier.words, later=pair.later.words, same_author=_have_same_author(pair)
+    )
+
+
+def _have_same_author(pair: Comparison) -> bool:
+    return not set(pair.earlier.author_ids).isdisjoint(pair.later.author_ids)
+
+
+def _supersedes(pair: Comparison, share: Any) -> bool:
+    """Return whether the later statement supersedes the earlier one.
+
+    It needs at least the same standing. If somebody else only contradicts, both stand; if the person concerned does, the
+    other statement does not.
+    """
+    if pair.later.standing < pair.earlier.standing:
+        return False
+    knows_better = _have_same_author(pair) or pair.later.standing > pair.earlier.standing
+    changed = share[_REPLACES] + (share[_CONTRADICTS] if knows_better else 0)
+    return bool(changed >= _LEAST_REPLACES or share[_REPEATS] >= _LEAST_REPEATS)
+
+
+async def supersede(conn: Connection, org_id: OrgId, pairs: Sequence[tuple[MemoryId, MemoryId]]) -> None:
+    """Supersede the first memory of each pair by the second, if both still have the same scope.
+
+    What a person archived, keeps side by side or superseded stays so.
+    """
+    if pairs:
+        await memory_writes.lock(conn, org_id)
+    for old_id, new_id in pairs:
+        await memory_writes.supersede_in_scope(conn, org_id, old_id, by=new_id)
