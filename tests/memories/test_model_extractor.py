@@ -72,7 +72,7 @@ class Scripted:
             (word for word in text.split() if word.endswith(":") and word[:-1].islower()), "chatter:"
         )
         wish = label == "wish:"
-        names = {"fact": "person_fact"}
+        names = {"fact": "person_fact", "link": "resource"}
         acts = [] if wish else [names.get(one, one) for one in label[:-1].split("+")]
         keep = 0.5 if acts in (["chatter"], ["question"], ["thanks"]) else 2.0
         return MessageReading(
@@ -164,6 +164,16 @@ def test_a_privacy_request_and_what_it_is_about_give_nothing():
     assert contents(
         ("Ana", "fact: one"), ("Ana", "fact: two"), ("Bo", "haha"), ("Ana", "wish: forget that")
     ) == ["Ana: \u201cfact: one\u201d"]
+
+
+def test_a_bare_link_is_quoted_with_what_its_author_says_next_to_it_or_what_it_answers():
+    link, quoted = "link: https://example.org/a", "\u201clink: https://example.org/a\u201d"
+    slides = ("Ana", "the slides of today")
+    for lines in ((slides, ("Ana", link)), (("Ana", link), slides), (slides, ("Bo", "haha"), ("Ana", link))):
+        answers = {3: 1} if len(lines) == 3 else None
+        assert contents(*lines, answers=answers) == [f"Ana: \u201cthe slides of today\u201d Ana: {quoted}"]
+    assert contents(("Bo", "the slides of today"), ("Ana", link)) == []
+    assert contents(("Ana", f"{link} has the slides")) == [f"Ana: {quoted[:-1]} has the slides\u201d"]
 
 
 # Answers

@@ -1,7 +1,6 @@
 """Requests hide nothing by surprise: what is heard with doubt waits, operators see what is withheld, one mode an org."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import psycopg

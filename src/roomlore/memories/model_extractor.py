@@ -86,6 +86,9 @@ _SHORTEST_NAME = 3
 #: Older messages are no context, unless they are answered.
 _CONTEXT_AGE = timedelta(hours=2)
 _LETTER = lazy_pattern(r"\w")
+_LINK = lazy_pattern(r"https?://\S+", re.IGNORECASE)
+#: A link needs at least so many letters beside it, or it is quoted with what its author said before or after it.
+_LEAST_DESCRIPTION = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +104,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A statement that may become a claim, with the message that it answers or corrects."""
+    """A statement that may become a claim, with the message that it answers, corrects or illustrates."""
 
     statement: Statement
     kind: MemoryKind
@@ -292,7 +295,8 @@ class _Conversation:
     def chosen(self) -> list[_Candidate]:
         """Return the statements that become claims, in order."""
         found = [found for one in _best(self.statements) if (found := _candidate(one))]
-        found = self._without_hearsay(self._with_corrected(self._with_questions(found)))
+        found = self._with_descriptions(self._with_corrected(self._with_questions(found)))
+        found = self._without_hearsay(found)
         most = max(_ALWAYS, round(len(self.said) * _SHARE))
         best = sorted(found, key=lambda one: -one.statement.reading.keep)[:most]
         return sorted(best, key=lambda one: one.statement.place)
@@ -402,6 +406,28 @@ class _Conversation:
         )
         return next(changed, None)
 
+    def _with_descriptions(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+        """Return the candidates, bare links with what is said of them. A link without a description is left out."""
+        found = [
+            replace(one, before=self._description_of(one.statement)) if self._is_bare_link(one) else one
+            for one in candidates
+        ]
+        return [one for one in found if one.before is not None or not self._is_bare_link(one)]
+
+    def _is_bare_link(self, one: _Candidate) -> bool:
+        return one.kind == "resource" and _is_bare(self._words(one.statement))
+
+    def _description_of(self, link: Statement) -> int | None:
+        """Return the message that a link belongs to: the one it answers, or the author's one next to it."""
+        places = dict.fromkeys(one.place for one in self.statements if one.place != link.place)
+        return next((place for place in places if self._describes(place, link.place)), None)
+
+    def _describes(self, place: int, link_place: int) -> bool:
+        other, link = self.said[place], self.said[link_place]
+        is_next = abs(place - link_place) == 1 and abs(other.sent_at - link.sent_at) <= _CONTEXT_AGE
+        belongs = other.message_id == link.answers or (is_next and other.author_id == link.author_id)
+        return belongs and not _is_bare(other.body)
+
     def _without_hearsay(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         """Return the candidates without hearsay.
 
@@ -493,6 +519,11 @@ class _Conversation:
 
     def _words(self, one: Statement) -> str:
         return self.said[one.place].body[one.start : one.end]
+
+
+def _is_bare(words: str) -> bool:
+    """Return whether words are hardly more than links."""
+    return len(_LETTER.findall(_LINK.sub("", words))) < _LEAST_DESCRIPTION
 
 
 def _whole(message: SourceText) -> Quote:
