@@ -332,7 +332,7 @@ async def test_an_answer_that_was_found_comes_with_its_question_and_says_how_sur
     ("opening", "edge"),
     [
         (QUESTION, {"confidence": 0.55}),
-        (QUESTION, {"method": "inferred", "confidence": 1.0, "answers": 0.01}),
+        (QUESTION, {"method": "inferred", "confidence": 1.0, "answers": 0.09}),
         ("here is the lantern", {"confidence": 1.0, "answers": None}),
     ],
 )
@@ -347,13 +347,13 @@ async def test_inferred_reply_joins_no_thread_unless_it_probably_answers_a_quest
 @pytest.mark.parametrize("method", ["mention", "inferred"])
 async def test_inferred_answer_to_a_question_is_in_its_thread(app, admin, method):
     await tell(app, message("1", QUESTION), message("3", ANSWER, author=BO))
-    await find(admin, app, "3", "1", method=method, confidence=0.6, answers=0.02)
+    await find(admin, app, "3", "1", method=method, confidence=0.6, answers=0.1)
     assert await found_for(app, "lantern stairs") == [["1", "3"]]
 
 
 async def test_the_database_and_the_program_agree_which_replies_are_answers(admin):
     for confidence in (0.59, 0.6, 1.0):
-        for answers in (None, 0.0, 0.019, 0.02, 1.0):
+        for answers in (None, 0.0, 0.0999, 0.1, 1.0):
             [(stored,)] = await (
                 await admin.execute("select roomlore.is_answer(%s::real, %s::real)", (confidence, answers))
             ).fetchall()

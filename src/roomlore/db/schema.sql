@@ -1209,7 +1209,7 @@ grant select on answers to roomlore_app;
 -- and may answer it. `Reply.is_answer` is the same rule.
 create function is_answer(confidence real, answer_probability real) returns boolean
   language sql immutable parallel safe
-return confidence >= real '0.6' and coalesce(answer_probability >= real '0.02', false);
+return confidence >= real '0.6' and coalesce(answer_probability >= real '0.1', false);
 
 -- The parent of a message in its thread, as far as the reader may see both: the platform's parent, else the root of
 -- its thread, else the question that it probably answers. Other inferred replies do not count, or a whole afternoon would

@@ -82,7 +82,7 @@ RIGHTS: Mapping[Role, frozenset[Right]] = {
 ReplyMethod = Literal["explicit", "thread", "mention", "inferred"]
 #: The lowest confidence of an inferred reply, and the lowest probability that it answers, with which it belongs to the
 #: exchange of a question (docs/decisions/which-replies-form-a-thread.md).
-ANSWER_CONFIDENCE, LOWEST_ANSWER = 0.6, 0.02
+ANSWER_CONFIDENCE, LOWEST_ANSWER = 0.6, 0.1
 MemoryKind = Literal[
     "decision",
     "announcement",

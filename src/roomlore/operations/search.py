@@ -5,7 +5,8 @@ Some modules are needed only for answers or for indexes. They are imported late,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -247,10 +248,17 @@ class SearchService:
         _check_result_limit(limit)
         prepared = await self._prepare(viewer, question, filters)
         prepared = await self._with_candidates(viewer, prepared, destination, limit=limit)
+        asking = None
+        if filters.answered is False:
+            asking = await self._asking_ids(viewer, prepared, destination)
         async with self._restricted_read(viewer, destination.audit_action("search"), prepared) as reading:
             conn, plan = reading.conn, await self._plan(reading.conn, viewer, prepared, destination)
-            found = await _find_threads(conn, plan, limit=plan.candidate_limit(limit))
-            hits = ((plan.only_questions and _question_hits(found.hits)) or found.hits)[:limit]
+            wanted = plan.candidate_limit(limit) if asking is None else MIN_CANDIDATES
+            found = await _find_threads(conn, plan, limit=wanted)
+            if asking is None:
+                hits = ((plan.only_questions and _question_hits(found.hits)) or found.hits)[:limit]
+            else:
+                hits = _hits_by(found.hits, asking)[:limit]
             shown = message_ids_of_hits(hits)
             reading.record_shown([*plan.named_ids, *shown])
 
@@ -258,6 +266,10 @@ class SearchService:
                 return message_ids_of_hits((await _find_threads(conn, plan, limit=limit)).hits)
 
             hidden = await hidden_message_ids(conn, viewer, search_again, shown=shown)
+        if plan.question is not None and asking is None and not plan.only_questions:
+            from roomlore.search.repeated_questions import rank_repetitions_last
+
+            hits = await asyncio.to_thread(rank_repetitions_last, plan.question.text, hits)
         restrictions = await operator_restrictions(
             self.access, viewer, hidden, destination=plan.viewer.destination
         )
@@ -313,6 +325,7 @@ class SearchService:
             reading.record_shown([*plan.named_ids, *message_ids_of_hits(answer.hits), *memory_ids])
             hidden = await hidden_message_ids(conn, viewer, search_again, shown=source_ids_of_answer(answer))
         if result is not None:
+            result = await _without_repetitions(result)
             answer = await writer.finish(plan.viewer, result, search_filter=plan.search_filter, quote=quote)
         answer = _with_remark(answer, plan.interpretation)
         restrictions = await operator_restrictions(
@@ -339,6 +352,19 @@ class SearchService:
             hits = _question_hits(found.hits)[:limit]
             reading.record_shown([*plan.named_ids, *message_ids_of_hits(hits)])
         return SearchResult(hits=hits, degraded=prepared.degraded, postable=destination.postable)
+
+    async def _asking_ids(
+        self, viewer: Viewer, prepared: _PreparedQuestion, destination: Destination
+    ) -> set[MessageId]:
+        """Return which of the messages that a search finds ask something. No connection is held while the model reads."""
+        from roomlore.search.repeated_questions import asking_ids
+
+        await self.access.check_viewer(viewer, destination.audit_action("search"))
+        async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:
+            plan = await self._plan(conn, viewer, prepared, destination)
+            found = await _find_threads(conn, plan, limit=MIN_CANDIDATES)
+        matching = [one for hit in found.hits for one in hit.messages if one.id in hit.why]
+        return await asyncio.to_thread(asking_ids, matching)
 
     def _restricted_read(
         self, viewer: Viewer, action: str, prepared: _PreparedQuestion
@@ -539,9 +565,23 @@ def _interpretation(authors: _AuthorFilter, times: TimeRange | None, words: str)
 
 def _question_hits(hits: Iterable[Hit]) -> list[Hit]:
     """Return the hits that ask something. Only their questions count as reasons."""
+    found = list(hits)
+    return _hits_by(found, {one.id for hit in found for one in hit.messages if is_question(one.body)})
+
+
+def _hits_by(hits: Iterable[Hit], message_ids: Container[MessageId]) -> list[Hit]:
+    """Return the hits in which one of these messages matched. Only these count as reasons."""
     found: list[Hit] = []
     for hit in hits:
-        questions = {message.id for message in hit.messages if is_question(message.body)}
-        why = {key: reason for key, reason in hit.why.items() if key in questions}
+        why = {key: reason for key, reason in hit.why.items() if key in message_ids}
         found += [replace(hit, why=why)] if why else []
     return found
+
+
+async def _without_repetitions(result: fallback_chain.FallbackResult) -> fallback_chain.FallbackResult:
+    """Return a result without quotes that only repeat the question; it no longer answers if nothing else is quoted."""
+    if not result.quotes:
+        return result
+    from roomlore.search.repeated_questions import without_repetitions
+
+    return result.with_quotes(await asyncio.to_thread(without_repetitions, result.question, result.quotes))

@@ -51,6 +51,13 @@ class FallbackResult:
         """Whether a stage answers."""
         return self.stage != "none"
 
+    def with_quotes(self, quotes: Sequence[Quote]) -> "FallbackResult":
+        """Return the result with some of its quotes. Without any, the stage of messages does not answer."""
+        if quotes or self.memories or self.lines:
+            return replace(self, quotes=quotes)
+        last: StageTrace = replace(self.trace[-1], outcome="below_threshold")
+        return replace(self, stage="none", quotes=(), trace=[*self.trace[:-1], last])
+
     def answer(self) -> Answer:
         """Return the answer as quotations, or the reason why it is not known."""
         text = quoted_text(self.quotes, memories=self.memories, lines=self.lines)

@@ -50,7 +50,8 @@ def _best_quote(hit: Hit) -> Quote | None:
 def _to_quote(hit: Hit, message: Message) -> Quote:
     """Return a quote of a message. If the message is a question or the root, its answers are quoted, too."""
     answers: list[Message] = []
-    if ends_in_question_mark(message.body) or message.id == hit.root.id:
+    is_asking = any(edge.parent_id == message.id and edge.is_answer for edge in hit.replies)
+    if is_asking or ends_in_question_mark(message.body) or message.id == hit.root.id:
         by_id = {other.id: other for other in hit.messages}
         found = (by_id[key] for key in answers_lookup(hit.replies)(message.id))
         answers = [answer for answer in found if _is_quotable(answer)][:MAX_ANSWERS]
