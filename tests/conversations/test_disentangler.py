@@ -11,6 +11,7 @@ from roomlore.conversations.conversation_model import LOOKAHEAD
 from roomlore.conversations.disentangler import (
     LONGEST_SILENCE,
     SHORTEST_SILENCE,
+    AssignedParent,
     Assignment,
     NewMessage,
     PastMessage,
@@ -163,8 +164,58 @@ def test_a_stated_parent_before_the_window_decides():
     found = disentangle([], aloud([old, *between, late]))
     assert found[-1].conversation_id == found[0].conversation_id
     elsewhere = ConversationId(UUID(int=5))
-    [alone] = disentangle([], aloud([late]), distant={message_id("old"): elsewhere})
+    distant = {message_id("old"): AssignedParent(conversation_id=elsewhere, sent_at=old.sent_at)}
+    [alone] = disentangle([], aloud([late]), distant=distant)
     assert (alone.conversation_id, alone.split_reason) == (elsewhere, None)
+
+
+@pytest.mark.parametrize("place", range(len(ONE_TALK) + 1))
+def test_a_conversation_ends_at_a_border(place: int):
+    messages = told(*ONE_TALK)
+    before, after = messages[:place], messages[place:]
+    border = after[0].sent_at if after else before[-1].sent_at + timedelta(seconds=1)
+    found = disentangle([], aloud(messages), borders=[border])
+    assert found[:place] == disentangle([], aloud(before))
+    ids = [one.conversation_id for one in found]
+    assert not set(ids[:place]) & set(ids[place:])
+    assert disentangle(past_of(found[:place], before), aloud(after), borders=[border]) == found[place:]
+
+
+def test_a_restart_behind_a_border_changes_nothing():
+    messages = told(*LUNCH_AND_BUILD, *NEW_SUBJECT)
+    borders = [messages[3].sent_at, messages[5].sent_at]
+    whole = disentangle([], aloud(messages), borders=borders)
+    for cut in range(1, len(messages)):
+        before = past_of(whole[:cut], messages[:cut])
+        assert disentangle(before, aloud(messages[cut:]), borders=borders) == whole[cut:]
+
+
+def test_replies_across_a_border_to_the_same_message_are_a_conversation_of_their_own():
+    lines = [
+        said("a", body="lunch?"),
+        said("b", 1, by="bo", body="yes, at noon", answers="a"),
+        said("c", 3, by="cy", body="for lunch I bring soup", answers="a"),
+        said("d", 4, by="dee", body="the build is red again"),
+        said("e", 5, by="bo", body="soup, thank you", answers="a"),
+        said("f", 6, by="cy", body="you are welcome", answers="e"),
+    ]
+    border = START + timedelta(minutes=2)
+    found = disentangle([], aloud(lines), borders=[border])
+    assert [grouped(found)[place] for place in (0, 1, 2, 4, 5)] == [0, 0, 1, 1, 1]
+    assert [one.split_reason for one in found[:3]] == ["first", None, "topic"]
+    assert [(one.parent_id, one.method) for one in found[2:5:2]] == [(message_id("a"), "explicit")] * 2
+    whole = AssignedParent(conversation_id=found[0].conversation_id, sent_at=START)
+    for cut in (2, 3, 4):
+        before = past_of(found[2:cut], lines[2:cut])
+        distant = {message_id("a"): whole}
+        again = disentangle(before, aloud(lines[cut:]), distant=distant, borders=[border])
+        assert [one.conversation_id for one in again] == [one.conversation_id for one in found[cut:]]
+
+
+def test_a_whisper_goes_on_across_a_border():
+    mine = whispered("ana bo")
+    pair = [NewMessage(message=said(f"{n}", n), audience=mine) for n in range(2)]
+    assert grouped(disentangle([], pair, borders=[START + timedelta(seconds=1)])) == [0, 0]
 
 
 def test_a_manual_assignment_stays_and_its_replies_follow():

@@ -5,15 +5,15 @@ import itertools
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from ingest.stories import MISSING, at, author, message, room
-from jobs.rooms import busy_room, disentangled
+from jobs.rooms import PEOPLE, busy_room, disentangled
 from roomlore.conversations.window import WINDOW
 from roomlore.db import disentanglement
-from roomlore.domain.incoming import IncomingMessage
+from roomlore.domain.incoming import IncomingMembership, IncomingMessage
 from roomlore.jobs import runner
 from roomlore.jobs.disentanglement import DisentanglementWorker
 from roomlore.operations import App
@@ -68,6 +68,40 @@ async def test_a_room_comes_out_the_same_in_whatever_order_it_came_in(open_app, 
     mixed = chance.sample(said, len(said))
     await come_in(shuffled, cut(chance, mixed, 5), portion=7)
     assert await disentangled(admin, shuffled) == await disentangled(admin, once)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_room_comes_out_the_same_whenever_it_becomes_known_who_left(open_app, admin, seed: int):
+    chance = random.Random(200 + seed)
+    said = busy_room(60 + seed, 60)
+    leaving = [
+        IncomingMembership(author=author(f"guest{n}"), joined_at=at(0), left_at=chance.choice(said).sent_at)
+        for n in range(3)
+    ]
+    staying = [IncomingMembership(author=author(name), joined_at=at(0)) for name in PEOPLE]
+    known = room(visibility="members", members=(*staying, *leaving))
+    unknown = room(visibility="members", members=())
+    once, later = await open_app("once"), await open_app("later")
+    await come_in(once, [[replace(one, room=known) for one in said]])
+    parts = cut(chance, chance.sample(said, len(said)), 5)
+    await come_in(later, [[replace(one, room=unknown) for one in part] for part in parts], portion=7)
+    await come_in(later, [[replace(one, room=known) for one in said[:1]]], portion=7)
+    assert await disentangled(admin, later) == await disentangled(admin, once)
+    ends = [one.left_at for one in leaving]
+    for first, last in await spans(admin, later):
+        assert not any(first < end <= last for end in ends)
+
+
+async def spans(admin, app: App) -> list[tuple[datetime, datetime]]:
+    """Return the first and the last time of each conversation that everybody in the room hears."""
+    rows = await admin.execute(
+        "select min(sent_at), max(sent_at) from conversation_messages"
+        " join messages on messages.org_id = conversation_messages.org_id and messages.id = message_id"
+        " where conversation_messages.org_id = %s and kind = 'message' group by conversation_id",
+        [app.org_id],
+    )
+    return await rows.fetchall()
 
 
 @pytest.mark.slow
@@ -301,6 +335,28 @@ async def test_after_a_person_is_erased_a_room_is_as_if_it_had_been_gone_through
     await after.erasure.person(whom)
     await disentangle(after)
     assert await disentangled(admin, before) == await disentangled(admin, after)
+
+
+@pytest.mark.slow
+async def test_who_is_erased_had_not_left(open_app, admin):
+    guest = IncomingMembership(author=author("guest"), joined_at=at(0), left_at=at(2.5))
+    staying = [IncomingMembership(author=author(name), joined_at=at(0)) for name in PEOPLE]
+    where = room(visibility="members", members=(*staying, guest))
+    said = [
+        message("0", "hi, did the new printer arrive?", room=where),
+        message("2", "yes, it is in the box next to the copier", author=author("bo"), room=where),
+        message("3", "great, is it already connected to the network?", room=where, reply_to="2"),
+        message("5", "not yet, IT comes this afternoon", author=author("bo"), room=where),
+    ]
+    before, after = await open_app("before"), await open_app("after")
+    await come_in(before, [said])
+    assert len(set((await conversation_messages(admin, before)).values())) == 2
+    await after.ingest_batch(said)
+    for app in (before, after):
+        await app.erasure.person("guest")
+        await disentangle(app)
+    assert await disentangled(admin, before) == await disentangled(admin, after)
+    assert len(set((await conversation_messages(admin, before)).values())) == 1
 
 
 @pytest.mark.slow

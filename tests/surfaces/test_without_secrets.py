@@ -17,7 +17,7 @@ from uuid import UUID
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from ingest.stories import APART, at, author, room
+from ingest.stories import at, author, room
 from operations.village import ANA, ATTIC, BO, CY, DEE, EVE, EVERYWHERE, PIP, SQUARE, STORY, say
 from roomlore.cli.output import plain
 from roomlore.db.cluster import Cluster
@@ -55,7 +55,7 @@ MORE = [
     say(18, PIP, SQUARE, body=f"{EVERYWHERE} the ferry is late", reply_to="m16"),
     replace(say(31, GUS, LOFT, body=f"{EVERYWHERE} I live in Faro."), sent_at=at(18.5)),
     replace(say(32, BO, LOFT, body=f"{EVERYWHERE} so the ferry is yours", reply_to="m31"), sent_at=at(18.6)),
-    replace(say(33, BO, LOFT, body=f"{EVERYWHERE} Gus left by ferry"), sent_at=at(19 + APART)),
+    replace(say(33, BO, LOFT, body=f"{EVERYWHERE} Gus left by ferry"), sent_at=at(900)),
 ]
 #: Several things said at one time, hidden ones before, between and after.
 AT_ONCE = [

@@ -5,8 +5,10 @@ still differs between the two is there because of what is hidden.
 """
 
 import asyncio
+import importlib
 import io
 import os
+import pkgutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
@@ -23,6 +25,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+import roomlore
 from ingest.stories import APART, at
 from roomlore.cli import main
 from roomlore.db.cluster import Cluster
@@ -123,6 +126,7 @@ def _stopped(fate: Fate) -> type:
 def fated() -> Generator[Fate]:
     """Give what everything random and of the moment in Roomlore is drawn from, until the block ends."""
     fate = Fate()
+    _load_all()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ids, "os", SimpleNamespace(urandom=fate.bytes))
         patch.setattr(ids, "time", SimpleNamespace(time_ns=lambda: int(fate.now.timestamp()) * 10**9))
@@ -136,6 +140,17 @@ def fated() -> Generator[Fate]:
         for place, of in _named(fate).items():
             _name(patch, place, of)
         yield fate
+
+
+def _load_all() -> None:
+    """Import every module of Roomlore.
+
+    A module that is imported later has the real clock. By that clock, a drain drops all changes because they are old, and
+    who waits for one in the stream of events waits forever.
+    """
+    for module in pkgutil.walk_packages(roomlore.__path__, "roomlore."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
 
 
 def _named(fate: Fate) -> dict[str, Callable[[Any], dict[str, Any]]]:

@@ -50,6 +50,10 @@ class Step:
     known: int | None = None
     #: How many messages back the message is whose label this one has in any case, if there is one.
     follows_offset: int | None = None
+    #: Whether the message starts a conversation in any case.
+    is_start: bool = False
+    #: How many messages lie between the last border and the message. It continues no conversation from before the border.
+    since_border: int = WINDOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,8 @@ def settle(
 ) -> list[Settled]:
     """Return the decisions for the first `count` messages, each after a look at the next LOOKAHEAD - 1 messages.
 
+    Messages behind a border are not looked at.
+
     Args:
         model: Scores the options.
         labels: Of all known messages before, in order.
@@ -107,9 +113,14 @@ def settle(
     known = list(labels)
     found: list[Settled] = []
     for place in range(count):
-        found.append(_settle_first(model, known, steps[place : place + LOOKAHEAD]))
+        found.append(_settle_first(model, known, _until_border(steps[place : place + LOOKAHEAD])))
         known.append(found[-1].label)
     return found
+
+
+def _until_border(steps: Sequence[Step]) -> Sequence[Step]:
+    """Return the first of some messages and those that no border separates from it."""
+    return [step for place, step in enumerate(steps) if step.since_border >= place]
 
 
 def _settle_first(model: ConversationModel, known: Sequence[int], steps: Sequence[Step]) -> Settled:
@@ -133,6 +144,8 @@ def _settle_first(model: ConversationModel, known: Sequence[int], steps: Sequenc
 
 def _known_label(step: Step, beam: Places, known: Sequence[int], place: int) -> Places | None:
     """Return the label of a message in each hypothesis; None if it is to be decided."""
+    if step.is_start:
+        return np.full(len(beam), step.number)
     if step.known is not None:
         return np.full(len(beam), step.known)
     if step.follows_offset is None:
@@ -147,7 +160,7 @@ def _extended(
 ) -> tuple[Places, Array, Places]:
     """Return the best hypotheses with one more message: their labels, log probabilities and origins."""
     candidates = candidates_of(beam)
-    candidates[~_are_recent(step.arrival, beam, candidates)] = NO_LABEL
+    candidates[~_are_open(step, beam, candidates)] = NO_LABEL
     pairs, own = features_of(step.arrival, beam, candidates)
     worth = model.log_probabilities(pairs, own, candidates) + chances[:, None]
     options = np.concatenate([candidates, np.full((len(beam), 1), step.number)], axis=1)
@@ -160,10 +173,18 @@ def _extended(
     return _with_label(beam[origins], options[origins, chosen]), values[kept], origins
 
 
-def _are_recent(seen: Arrival, beam: Places, candidates: Places) -> npt.NDArray[np.bool_]:
-    """Return (hypotheses, CANDIDATES): whether a message of each candidate is at most LONGEST_PAUSE old."""
-    recent = beam[:, seen.times >= seen.time - LONGEST_PAUSE]
-    return (candidates[:, :, None] == recent[:, None, :]).any(axis=2)
+def _are_open(step: Step, beam: Places, candidates: Places) -> npt.NDArray[np.bool_]:
+    """Return (hypotheses, CANDIDATES): whether the message may continue each candidate.
+
+    A message of the candidate is at most LONGEST_PAUSE old, and none lies before the last border.
+    """
+    times = step.arrival.times
+    recent = _have_any(candidates, beam[:, times >= step.arrival.time - LONGEST_PAUSE])
+    return recent & ~_have_any(candidates, beam[:, : max(WINDOW - step.since_border, 0)])
+
+
+def _have_any(candidates: Places, labels: Places) -> npt.NDArray[np.bool_]:
+    return (candidates[:, :, None] == labels[:, None, :]).any(axis=2)
 
 
 def _with_label(beam: Places, labels: Places) -> Places:

@@ -7,15 +7,20 @@ known: manual assignments are never changed, and a message is in the conversatio
 Whispers are never in a conversation with open messages or with whispers to others, so each conversation has one audience.
 A whisper continues the last conversation of its audience until a long silence.
 
+A conversation ends at a border: the time when a membership in a room for members ended. Otherwise those who left would see
+that it went on. No decision looks across a border. A stated reply across a border starts a conversation, which the next
+replies to the same message continue. Whispers have no borders, because who left reads those addressed to them.
+
 The result for a message depends only on the WINDOW messages (and recent whispers) before it, on the message itself, and
 on the LOOKAHEAD - 1 messages after it. So it is the same after a restart, and in batches of any size.
 """
 
 import itertools
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from statistics import median
 from uuid import uuid5
 
@@ -72,6 +77,14 @@ class NewMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedParent:
+    """The conversation and the time of a message that others reply to."""
+
+    conversation_id: ConversationId
+    sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """The parent and the conversation of a message."""
 
@@ -99,7 +112,8 @@ def disentangle(
     new: Sequence[NewMessage],
     following: Sequence[NewMessage] = (),
     *,
-    distant: Mapping[MessageId, ConversationId] | None = None,
+    distant: Mapping[MessageId, AssignedParent] | None = None,
+    borders: Sequence[datetime] = (),
 ) -> list[Assignment]:
     """Return the assignments of the new messages of a room, in order.
 
@@ -107,11 +121,14 @@ def disentangle(
         past: The messages before them, in order: at least WINDOW open messages, and the whispers within WHISPER_SILENCE.
         new: The messages to assign, in order.
         following: The next LOOKAHEAD - 1 open messages, which are only looked at.
-        distant: The conversations of parents that are not among these messages.
+        distant: The parents that are not among these messages.
+        borders: When memberships ended, in order. A message of that time lies behind the border.
     """
-    standing = dict(distant or {}) | {one.message.id: one.conversation_id for one in past}
+    standing = dict(distant or {}) | {
+        one.message.id: _assigned(one.message, one.conversation_id) for one in past
+    }
     open_count = sum(one.audience is None for one in new)
-    drafts = _OpenMessages(past, [*new, *following], standing).drafts(open_count)
+    drafts = _OpenMessages(past, [*new, *following], standing, borders).drafts(open_count)
     streams = _Streams()
     for one in past:
         streams.add(one.message, one.audience, one.conversation_id)
@@ -120,7 +137,7 @@ def disentangle(
         said, stream = one.message, streams.at(one.message, one.audience)
         draft = drafts[said.id] if one.audience is None else _whispered(one, stream, standing)
         split_reason = stream.start_reason(said) if draft.is_start else None
-        standing[said.id] = draft.conversation_id
+        standing[said.id] = _assigned(said, draft.conversation_id)
         streams.add(said, one.audience, draft.conversation_id)
         found.append(
             Assignment(
@@ -135,6 +152,10 @@ def disentangle(
             )
         )
     return found
+
+
+def _assigned(said: ConversationMessage, conversation_id: ConversationId) -> AssignedParent:
+    return AssignedParent(conversation_id=conversation_id, sent_at=said.sent_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +189,8 @@ class _OpenMessages:
         self,
         past: Sequence[PastMessage],
         new: Sequence[NewMessage],
-        standing: Mapping[MessageId, ConversationId],
+        standing: Mapping[MessageId, AssignedParent],
+        borders: Sequence[datetime],
     ) -> None:
         self._past = [one for one in past if one.audience is None]
         self._new = [one for one in new if one.audience is None]
@@ -176,6 +198,9 @@ class _OpenMessages:
         self._labels = _Labels()
         self._messages = [one.message for one in (*self._past, *self._new)]
         self._places = {message.id: place for place, message in enumerate(self._messages)}
+        self._borders = borders
+        #: How many borders lie before each message.
+        self._sections = [bisect_right(borders, message.sent_at) for message in self._messages]
 
     def drafts(self, count: int) -> dict[MessageId, _Draft]:
         """Return the results of the first `count` new messages; the others are only looked at."""
@@ -201,19 +226,31 @@ class _OpenMessages:
         return found
 
     def _step(self, one: NewMessage, place: int, evidence: ReplyEvidence, texts: ProjectedTexts) -> Step:
-        link, known = evidence.link, one.pinned_id
-        follows_offset = None
-        if known is None and link.parent_id is not None and link.method in STATED:
-            if (parent := self._places.get(link.parent_id, place)) < place:
-                follows_offset = place - parent
-            else:
-                known = self._standing.get(link.parent_id)
-        return Step(
+        step = Step(
             arrival=arrival(evidence, texts.relations(place, evidence.seen.count)),
             number=self._labels.number(conversation_id_for(one.message.id)),
-            known=None if known is None else self._labels.number(known),
-            follows_offset=follows_offset,
+            known=None if one.pinned_id is None else self._labels.number(one.pinned_id),
+            since_border=place - bisect_left(self._sections, self._sections[place]),
         )
+        parent_id = evidence.link.parent_id
+        if step.known is not None or parent_id is None or evidence.link.method not in STATED:
+            return step
+        return self._stated_step(step, place, parent_id)
+
+    def _stated_step(self, step: Step, place: int, parent_id: MessageId) -> Step:
+        """Return a message in the conversation of its stated parent, if no border lies between them."""
+        parent = self._places.get(parent_id, place)
+        if parent < place and place - parent <= step.since_border:
+            return replace(step, follows_offset=place - parent)
+        standing = self._standing.get(parent_id)
+        if parent >= place and standing is None:
+            return step
+        if standing is not None and bisect_right(self._borders, standing.sent_at) == self._sections[place]:
+            return replace(step, known=self._labels.number(standing.conversation_id))
+        for back in range(1, min(step.since_border, WINDOW) + 1):
+            if (link := stated_link(self._messages[place - back])) and link.parent_id == parent_id:
+                return replace(step, follows_offset=back)
+        return replace(step, is_start=True)
 
     def _draft(self, place: int, link: ReplyLink, *, step: Step, settled: Settled, before: Places) -> _Draft:
         """Return the result of a message; `before` holds the labels of the window before it."""
@@ -325,13 +362,13 @@ class _Streams:
         self._open_count += audience is None
 
 
-def _whispered(one: NewMessage, stream: _Stream, standing: Mapping[MessageId, ConversationId]) -> _Draft:
+def _whispered(one: NewMessage, stream: _Stream, standing: Mapping[MessageId, AssignedParent]) -> _Draft:
     """Return the result of a whisper. Replies are not inferred among few people."""
     link = stated_link(one.message) or ReplyLink(
         id=one.message.id, parent_id=None, method=None, confidence=0.0
     )
     stated = standing.get(link.parent_id) if link.parent_id else None
-    known = one.pinned_id or stated or stream.last(one.message)
+    known = one.pinned_id or (stated and stated.conversation_id) or stream.last(one.message)
     return _Draft(
         link=link, conversation_id=known or conversation_id_for(one.message.id), is_start=known is None
     )

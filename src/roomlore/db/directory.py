@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from roomlore.db import projections
+from roomlore.db import disentanglement, projections
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind, Visibility
@@ -78,6 +78,16 @@ class ExternalAccount:
     participant_id: ParticipantId
     #: Whether a bridge posts for an account of another platform.
     bridged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedMembership:
+    """A membership that began, ended or is gone."""
+
+    room_id: RoomId
+    participant_id: ParticipantId
+    #: When it ended; None if it goes on or is gone.
+    left_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +311,22 @@ async def close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClos
     A room that an operator opened stays open. It is closed only if it is direct, or if a record has described it as
     open since the operator opened it.
     """
-    await projections.enqueue_nodes(conn, org_id, await _close_rooms(conn, org_id, closed))
+    await note_closed(conn, org_id, await _close_rooms(conn, org_id, closed))
+
+
+async def note_closed(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> None:
+    """Enqueue the work that follows from the closing of rooms."""
+    await projections.enqueue_nodes(conn, org_id, room_ids)
+    ends = await ends_in(conn, org_id, room_ids) if room_ids else []
+    await disentanglement.end_conversations(conn, org_id, ends)
+
+
+@QUERIES.query
+async def ends_in(
+    conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]
+) -> list[tuple[RoomId, datetime]]:
+    """Return when memberships in rooms ended."""
+    ...
 
 
 @QUERIES.query
@@ -310,13 +335,20 @@ async def _close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClo
 
 async def add_stated_memberships(conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]) -> None:
     """Add memberships that the platform states. They replace implied memberships."""
-    await projections.enqueue_nodes(conn, org_id, await _add_stated_memberships(conn, org_id, stated))
+    await note_changed(conn, org_id, await _add_stated_memberships(conn, org_id, stated))
+
+
+async def note_changed(conn: Connection, org_id: OrgId, changed: Sequence[ChangedMembership]) -> None:
+    """Enqueue the work that follows from changed memberships."""
+    await projections.enqueue_nodes(conn, org_id, {one.participant_id for one in changed})
+    ends = {(one.room_id, one.left_at) for one in changed if one.left_at is not None}
+    await disentanglement.end_conversations(conn, org_id, ends)
 
 
 @QUERIES.query
 async def _add_stated_memberships(
     conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]
-) -> set[ParticipantId]: ...
+) -> list[ChangedMembership]: ...
 
 
 @QUERIES.query
@@ -342,7 +374,7 @@ async def end_memberships(
     listed: Sequence[tuple[RoomId, ParticipantId]],
 ) -> None:
     """End the stated memberships of participants who are missing from a complete member list."""
-    await projections.enqueue_nodes(conn, org_id, await _end_memberships(conn, org_id, lists, listed))
+    await note_changed(conn, org_id, await _end_memberships(conn, org_id, lists, listed))
 
 
 @QUERIES.query
@@ -351,7 +383,7 @@ async def _end_memberships(
     org_id: OrgId,
     lists: Sequence[MemberListTime],
     listed: Sequence[tuple[RoomId, ParticipantId]],
-) -> set[ParticipantId]: ...
+) -> list[ChangedMembership]: ...
 
 
 @QUERIES.query

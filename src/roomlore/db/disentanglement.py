@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
-from roomlore.db import agents, extraction_state, outbox, projections
+from roomlore.db import agents, extraction_state, outbox, projections, work_queue
 from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Reply, ReplyMethod, Sensitivity, SplitReason
@@ -142,6 +142,46 @@ async def mark_unassigned_dirty(conn: Connection, org_id: OrgId) -> RowCount:
     ...
 
 
+async def end_conversations(
+    conn: Connection, org_id: OrgId, ends: Collection[tuple[RoomId, datetime]]
+) -> None:
+    """End the conversations of rooms at these times, when memberships ended, unless everybody may read the room.
+
+    Messages that a person moved across such a time are assigned again.
+    """
+    if ends and await mark_ended_dirty(conn, org_id, ends):
+        await unpin_after_ends(conn, org_id, ends)
+        await work_queue.wake(conn, "disentangle")
+
+
+@QUERIES.query
+async def mark_ended_dirty(
+    conn: Connection, org_id: OrgId, ends: Collection[tuple[RoomId, datetime]]
+) -> RowCount:
+    """Mark closed rooms as dirty from the first of their times on, when memberships ended; return the number of rooms."""
+    ...
+
+
+@QUERIES.query
+async def unpin_after_ends(
+    conn: Connection, org_id: OrgId, ends: Collection[tuple[RoomId, datetime]]
+) -> RowCount:
+    """Make manual assignments across these times automatic; return the number of messages."""
+    ...
+
+
+@QUERIES.query
+async def membership_ends(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[datetime]:
+    """Return when memberships in a room ended, in order; nothing if everybody may read the room."""
+    ...
+
+
+@QUERIES.query
+async def cross_ends(conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]) -> bool:
+    """Return whether a membership in the room ended during one of these conversations."""
+    ...
+
+
 @QUERIES.query
 async def lease_range(conn: Connection, org_id: OrgId, room_id: RoomId) -> LeasedRange | None:
     """Lease the dirty range of a room, joined with an unfinished range of the previous lease; None if there is none."""
@@ -232,8 +272,8 @@ async def _room_messages(
 @QUERIES.query
 async def assignments_of(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
-) -> dict[MessageId, ConversationId]:
-    """Return the conversations of messages."""
+) -> list[tuple[MessageId, ConversationId, datetime]]:
+    """Return messages with their conversations and times."""
     ...
 
 

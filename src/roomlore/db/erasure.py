@@ -353,10 +353,13 @@ async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence
     """Remove participants who have no messages, and everything else of theirs.
 
     Whispers to them are disentangled again, because their audience is smaller now. It may now be the audience of other
-    whispers, too.
+    whispers, too. So are the messages after the ends of their memberships, which end no conversation any more.
     """
     whispers = await _whispers_to(conn, org_id, participant_ids)
     await _disentangle_again(conn, org_id, whispers)
+    ends = await _ends_of(conn, org_id, participant_ids)
+    if ends and await disentanglement.mark_ended_dirty(conn, org_id, ends):
+        await work_queue.wake(conn, "disentangle")
     await enqueue(conn, org_id, whispers)
     await enqueue_naming(conn, org_id, participant_ids)
     await privacy_requests.remove_participants(conn, org_id, participant_ids)
@@ -367,6 +370,12 @@ async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence
 async def _whispers_to(
     conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
 ) -> list[MessageId]: ...
+
+
+@QUERIES.query
+async def _ends_of(
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
+) -> list[tuple[RoomId, datetime]]: ...
 
 
 @QUERIES.query

@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from roomlore.db import projections
+from roomlore.db import directory, projections
+from roomlore.db.directory import ChangedMembership
 from roomlore.db.erasure_guard import RoomName, digest_of
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId
@@ -70,7 +71,10 @@ async def set_visibility(
 ) -> None:
     """Set who may read rooms."""
     changed = await change_visibility(conn, org_id, room_ids, visibility)
-    await projections.enqueue_nodes(conn, org_id, changed)
+    if visibility == "members":
+        await directory.note_closed(conn, org_id, changed)
+    else:
+        await projections.enqueue_nodes(conn, org_id, changed)
 
 
 @QUERIES.query
@@ -132,7 +136,7 @@ async def remove_member(
 ) -> bool:
     """End the memberships of a person's accounts; return whether there were any."""
     ended = await end_membership(conn, org_id, room_id, accounts, at=at)
-    await projections.enqueue_nodes(conn, org_id, ended)
+    await directory.note_changed(conn, org_id, ended)
     return bool(ended)
 
 
@@ -144,8 +148,8 @@ async def end_membership(
     participant_ids: Collection[ParticipantId],
     *,
     at: datetime,
-) -> set[ParticipantId]:
-    """End the memberships of accounts; return the accounts that had a membership."""
+) -> list[ChangedMembership]:
+    """End the memberships of accounts; return these memberships."""
     ...
 
 

@@ -18,6 +18,7 @@ from roomlore.conversations import answer_probabilities, reply_model
 from roomlore.conversations.conversation_model import LOOKAHEAD
 from roomlore.conversations.disentangler import (
     WHISPER_SILENCE,
+    AssignedParent,
     Assignment,
     NewMessage,
     PastMessage,
@@ -69,9 +70,11 @@ class RoomChunk:
     messages: Sequence[RoomMessage]
     #: The next LOOKAHEAD - 1 open messages; empty if the chunk reaches the end of the room.
     following: Sequence[RoomMessage]
-    #: The conversations of those parents that are not among these messages.
-    conversations: Mapping[MessageId, ConversationId]
+    #: Those parents that are not among these messages.
+    distant: Mapping[MessageId, AssignedParent]
     has_more: bool
+    #: When memberships in the room ended, in order, if only members may read it.
+    borders: Sequence[datetime] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,13 +152,17 @@ async def _load_chunk(
     )
     read = (*earlier, *messages, *following)
     distant = {one.stated_parent for one in read if one.stated_parent is not None} - {one.id for one in read}
-    assignments = await disentanglement.assignments_of(conn, org_id, distant) if distant else {}
+    assigned = await disentanglement.assignments_of(conn, org_id, distant) if distant else []
     return RoomChunk(
         past=earlier[:begin],
         messages=[*earlier[begin:], *messages],
         following=following,
-        conversations=assignments,
+        distant={
+            parent_id: AssignedParent(conversation_id=conversation_id, sent_at=sent_at)
+            for parent_id, conversation_id, sent_at in assigned
+        },
         has_more=has_more,
+        borders=await disentanglement.membership_ends(conn, org_id, room_id),
     )
 
 
@@ -182,7 +189,8 @@ def disentangle_chunk(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
         _past_messages(chunk.past),
         [_new_message(one) for one in chunk.messages],
         [_new_message(one) for one in chunk.following],
-        distant=chunk.conversations,
+        distant=chunk.distant,
+        borders=chunk.borders,
     )
     assignments = _with_answers([*chunk.past, *chunk.messages], assignments)
     for message, assignment in zip(chunk.messages, assignments, strict=True):

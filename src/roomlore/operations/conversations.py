@@ -35,6 +35,7 @@ LONGEST_LABEL = 100
 MOST_NAMED = 200
 SENSITIVITIES = get_args(Sensitivity)
 CHANGED = "was changed meanwhile; look at it and try again"
+ENDED = "ended when somebody left the room; what was said before and after that stays apart"
 SPOKEN = frozenset({"message", "whisper"})
 
 #: The maximum length of a label before it is cleaned. Cleaning makes it shorter.
@@ -125,7 +126,7 @@ class Conversations:
 
         Raises:
             BadInput: the conversation is in another room or has another audience, or the message cannot be in a
-                conversation (a notice, injected, erased or not assigned yet).
+                conversation (a notice, injected, erased or not assigned yet), or somebody left the room in between.
         """
         async with self._resolving("move message") as conn:
             target = await self._resolve(conn, to)
@@ -160,7 +161,8 @@ class Conversations:
 
         Raises:
             BadInput: the messages are in several rooms or have several audiences, one cannot be in a conversation (a
-                notice, injected, erased or not assigned yet), or the label is too long.
+                notice, injected, erased or not assigned yet), somebody left the room in between, or the label is too
+                long.
         """
         name, new_id = _clean_label(label), ConversationId(uuid7())
         if not 1 <= len(messages) <= MOST_NAMED:
@@ -191,7 +193,7 @@ class Conversations:
         The other conversation is then gone.
 
         Raises:
-            BadInput: both are the same, or they differ in room or audience.
+            BadInput: both are the same, they differ in room or audience, or somebody left the room in between.
         """
         async with self._resolving("merge conversations") as conn:
             target, source = await self._resolve(conn, conversation), await self._resolve(conn, other)
@@ -394,6 +396,8 @@ class Conversations:
             await conversations.inherit_sensitivity(conn, org_id, result, others=others)
             await conversations.clear_labels(conn, org_id, others)
             await disentanglement.refresh(conn, org_id, touched, changed=touched)
+            if others and await disentanglement.cross_ends(conn, org_id, [result]):
+                raise BadInput("conversation", ENDED)
             await self._update_labels(conn, touched)
             conversation = await self._visible_result(conn, result, scope)
             await work_queue.wake(conn, "disentangle")

@@ -175,6 +175,11 @@ where rooms.org_id = %(org_id)s
   )
 returning rooms.id;
 
+-- name: ends_in
+select room_id, left_at
+from memberships
+where org_id = %(org_id)s and room_id = any (%(room_ids)s) and left_at < 'infinity';
+
 -- name: add_stated_memberships
 with stated as (
   select room_id, participant_id, coalesce(joined_at, '-infinity') as joined_at, left_at
@@ -198,7 +203,7 @@ implied as (
         and same.participant_id = memberships.participant_id
         and same.joined_at = memberships.joined_at
     )
-  returning memberships.participant_id
+  returning memberships.room_id, memberships.participant_id
 ),
 told as (
   insert into memberships (org_id, room_id, participant_id, joined_at, left_at)
@@ -208,11 +213,11 @@ told as (
   set left_at = least(memberships.left_at, excluded.left_at), implied = false
   where memberships.implied
     or memberships.left_at is distinct from least(memberships.left_at, excluded.left_at)
-  returning participant_id
+  returning room_id, participant_id, left_at
 )
-select participant_id from implied
+select room_id, participant_id, null::timestamptz as left_at from implied
 union
-select participant_id from told;
+select room_id, participant_id, left_at from told;
 
 -- name: member_list_times
 select id, member_list_at
@@ -244,7 +249,7 @@ where memberships.org_id = %(org_id)s
   and (memberships.room_id, memberships.participant_id) not in (
     select * from unnest(%(listed_1)s::uuid[], %(listed_2)s::uuid[])
   )
-returning memberships.participant_id;
+returning memberships.room_id, memberships.participant_id, nullif(memberships.left_at, 'infinity') as left_at;
 
 -- name: add_implied_memberships
 with spoke as (

@@ -51,6 +51,83 @@ set
   failures = 0, error = null, dead_lettered_at = null,
   since = least(work_queue.since, excluded.since), until = greatest(work_queue.until, excluded.until);
 
+-- name: mark_ended_dirty
+-- A dry run marks nothing, as above.
+insert into work_queue (org_id, queue, subject_id, since, until)
+select rooms.org_id, 'disentangle', rooms.id, min(ended.left_at), greatest(min(ended.left_at), max(latest.sent_at))
+from unnest(%(ends_1)s::uuid[], %(ends_2)s::timestamptz[]) as ended (room_id, left_at)
+join rooms on rooms.org_id = %(org_id)s and rooms.id = ended.room_id and rooms.visibility = 'members'
+left join lateral (
+  select messages.sent_at
+  from messages
+  where messages.org_id = rooms.org_id and messages.room_id = rooms.id
+  order by messages.sent_at desc
+  limit 1
+) as latest on true
+where current_setting('roomlore.dry_run', true) is distinct from 'on'
+group by rooms.org_id, rooms.id
+order by rooms.id
+on conflict (org_id, queue, subject_id) do update
+set
+  version = work_queue.version + 1,
+  -- a leased range keeps its due time: the worker with the lease reads the room again anyway
+  due_at = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then now() else work_queue.due_at end,
+  attempts = case when work_queue.leased_since is null or work_queue.dead_lettered_at is not null then 0 else work_queue.attempts end,
+  failures = 0, error = null, dead_lettered_at = null,
+  since = least(work_queue.since, excluded.since), until = greatest(work_queue.until, excluded.until);
+
+-- name: unpin_after_ends
+-- Uses indexes: conversations_of_room, conversation_messages_in
+update conversation_messages
+set is_manual = false
+from unnest(%(ends_1)s::uuid[], %(ends_2)s::timestamptz[]) as ended (room_id, left_at)
+join rooms on rooms.org_id = %(org_id)s and rooms.id = ended.room_id and rooms.visibility = 'members'
+join conversations
+  on conversations.org_id = rooms.org_id
+  and conversations.room_id = rooms.id
+  and conversations.opened_at < ended.left_at
+  and conversations.last_at >= ended.left_at
+cross join messages
+where conversation_messages.org_id = %(org_id)s
+  and conversation_messages.conversation_id = conversations.id
+  and conversation_messages.is_manual
+  and messages.org_id = %(org_id)s
+  and messages.id = conversation_messages.message_id
+  and messages.sent_at >= ended.left_at
+  and messages.kind = 'message';
+
+-- name: membership_ends
+select distinct memberships.left_at
+from memberships
+join rooms on rooms.org_id = memberships.org_id and rooms.id = memberships.room_id
+where memberships.org_id = %(org_id)s
+  and memberships.room_id = %(room_id)s
+  and memberships.left_at < 'infinity'
+  and rooms.visibility = 'members'
+order by memberships.left_at;
+
+-- name: cross_ends
+select exists (
+  select 1
+  from conversations
+  join rooms on rooms.org_id = conversations.org_id and rooms.id = conversations.room_id and rooms.visibility = 'members'
+  join memberships
+    on memberships.org_id = rooms.org_id
+    and memberships.room_id = rooms.id
+    and memberships.left_at > conversations.opened_at
+    and memberships.left_at <= conversations.last_at
+  where conversations.org_id = %(org_id)s
+    and conversations.id = any (%(conversation_ids)s)
+    and not exists (
+      select 1
+      from conversation_messages
+      join messages on messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
+      where conversation_messages.org_id = conversations.org_id
+        and conversation_messages.conversation_id = conversations.id
+        and messages.kind = 'whisper'
+    )
+);
+
 -- name: mark_unassigned_dirty
 insert into work_queue (org_id, queue, subject_id, since, until)
 select messages.org_id, 'disentangle', messages.room_id, min(messages.sent_at), max(messages.sent_at)
@@ -192,9 +269,10 @@ where said.org_id = %(org_id)s and said.id = any (%(message_ids)s)
 order by said.sent_at, said.sequence, said.id;
 
 -- name: assignments_of
-select message_id, conversation_id
+select conversation_messages.message_id, conversation_messages.conversation_id, messages.sent_at
 from conversation_messages
-where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+join messages on messages.org_id = conversation_messages.org_id and messages.id = conversation_messages.message_id
+where conversation_messages.org_id = %(org_id)s and conversation_messages.message_id = any (%(message_ids)s);
 
 -- name: drop_inferred
 delete from replies
@@ -254,6 +332,7 @@ set
   linked_offset = excluded.linked_offset;
 
 -- name: assign_replies
+-- Not across the end of a membership: a conversation ends there.
 with recursive below as (
   select conversation_messages.message_id, conversation_messages.conversation_id
   from conversation_messages
@@ -279,6 +358,18 @@ with recursive below as (
         where answers.org_id = %(org_id)s
           and answers.child_id = replies.child_id
           and answers.parent_id = replies.parent_id
+      )
+      and not exists (
+        select 1
+        from messages as parent
+        join messages as reply on reply.org_id = parent.org_id and reply.id = replies.child_id and reply.kind = 'message'
+        join rooms on rooms.org_id = parent.org_id and rooms.id = parent.room_id and rooms.visibility = 'members'
+        join memberships
+          on memberships.org_id = rooms.org_id
+          and memberships.room_id = rooms.id
+          and memberships.left_at > least(parent.sent_at, reply.sent_at)
+          and memberships.left_at <= greatest(parent.sent_at, reply.sent_at)
+        where parent.org_id = %(org_id)s and parent.id = replies.parent_id
       )
     offset 0
   ) as child

@@ -227,6 +227,11 @@ select message_id
 from message_audience
 where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
 
+-- name: ends_of
+select room_id, left_at
+from memberships
+where org_id = %(org_id)s and participant_id = any (%(participant_ids)s) and left_at < 'infinity';
+
 -- name: drop_interactions
 delete from interactions where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
 

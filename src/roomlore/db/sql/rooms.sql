@@ -64,7 +64,7 @@ where org_id = %(org_id)s
   and room_id = %(room_id)s
   and participant_id = any (%(participant_ids)s::uuid[])
   and (left_at is null or left_at > %(at)s)
-returning participant_id;
+returning room_id, participant_id, nullif(left_at, 'infinity') as left_at;
 
 -- name: memories_asserted_in
 select id from memories where org_id = %(org_id)s and asserted_in = %(room_id)s;
