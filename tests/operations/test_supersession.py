@@ -73,7 +73,7 @@ async def test_a_memory_answers_where_nothing_said_does_and_leads_to_its_sources
 
 async def test_a_memory_never_hides_what_was_said_and_fits_better(told):
     memory = await told.memories.remember("The quincunx skipper prefers some drink.", sources=["a"])
-    said = "which drink does the quincunx skipper prefer: the quincunx skipper prefers tea"
+    said = "the drink that the quincunx skipper does prefer: the quincunx skipper prefers tea"
     await tell(told, message("x", said, author=BO, sent_at=at(9)))
 
     answer = await asked(told)
