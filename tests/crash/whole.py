@@ -180,8 +180,16 @@ async def whole(admin: psycopg.AsyncConnection, org_id: UUID) -> dict[str, list[
             rows = await _rows(
                 admin, f"select to_jsonb(t) from {table} as t where org_id = %(org_id)s", org_id
             )
-            found[table] = sorted(json.dumps(_named(row, names), sort_keys=True) for (row,) in rows)
+            found[table] = sorted(
+                json.dumps(_named(_without_shares(table, row), names), sort_keys=True) for (row,) in rows
+            )
     return found
+
+
+def _without_shares(table: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row without what the message model computes of a memory: it depends on what stood before the words then."""
+    left_out = {"confidence", "importance"} if table == "memories" else set[str]()
+    return {key: value for key, value in row.items() if key not in left_out}
 
 
 def unlike(found: Mapping[str, list[str]], wanted: Mapping[str, list[str]]) -> dict[str, Any]:

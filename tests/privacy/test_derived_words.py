@@ -156,7 +156,7 @@ def test_a_word_may_be_a_name_with_an_ending_or_in_part(word, form):
 async def test_no_memory_is_drawn_again_that_says_an_erased_name(app: App):
     await tell(app)
     lines = [
-        message("7", "We decided that Zebulon will host the wiki.", author=BO, room=OPEN),
+        message("7", "Decision: Zebulon hosts the wiki from Monday on.", author=BO, room=OPEN),
         message("8", "We decided that the wiki moves on Friday.", author=ANA, room=OPEN),
     ]
     await app.ingest_batch(lines)

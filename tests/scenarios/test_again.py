@@ -25,6 +25,7 @@ from roomlore.jobs import expiry, runner
 from roomlore.jobs.disentanglement import DisentanglementWorker
 from roomlore.jobs.embedding import EmbeddingWorker
 from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
+from roomlore.jobs.privacy_requests import PrivacyRequestWorker
 from roomlore.jobs.titles import TitleWorker
 from roomlore.models.fake import FakeEmbedder
 from roomlore.models.http_models import open_language_model
@@ -184,6 +185,7 @@ class Workshop:
         small = open_language_model(self.server.url, "small", seconds=120.0, tokens=500)
         await expiry.expire_everywhere(db, now=self.clock, only_org=org_id)
         await runner.drain(DisentanglementWorker(db=db), only_org=org_id)
+        await runner.drain(PrivacyRequestWorker(db=db), only_org=org_id)
         rules = extraction_worker(db)
         while await rules.next(org_id, now=self.clock) is not None:
             continue

@@ -275,7 +275,7 @@ async def test_e9_without_its_language_model_the_rules_go_on_and_the_backlog_is_
     app = replace(house, settings=replace(house.settings, language_model=nowhere))
     await app.ingest_batch([said("n1", INES, "I prefer porcelain over stoneware."), said("n2", MARA, "ok")])
     done = await app.extraction.extract("studio")
-    assert "Ines prefers porcelain over stoneware." in await contents(app)
+    assert "Ines: \u201cI prefer porcelain over stoneware.\u201d" in await contents(app)
     assert (done.llm_extracted, done.llm_failed > 0) == (0, True)
     assert (await app.monitoring.statistics()).llm_calls.waiting > 0
     answer = await app.ask(

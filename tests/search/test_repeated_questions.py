@@ -1,6 +1,5 @@
 """What only repeats the question ranks below what may answer it, and a known answer is quoted with its question."""
 
-from roomlore.search.query_parser import Filters
 from search.telling import BO, CY, all_ids, find, message, room, tell, words
 
 ASKED = "how do I download a video from youtube?"
@@ -33,16 +32,3 @@ async def test_a_question_nobody_answered_is_no_answer(app):
     assert not answer.is_answered
     assert answer.hits == []
     assert answer.trace[-1].outcome == "below_threshold"
-
-
-async def test_unanswered_lists_questions_and_no_thanks(app, admin):
-    await tell(
-        app,
-        message("1", "which lantern is broken?"),
-        message("2", "thanks for the lantern", author=BO),
-        message("3", "where did you put the other lantern?", author=CY),
-        message("4", "in the lantern cupboard", author=BO),
-    )
-    await find(admin, app, "4", "3")
-    found = (await app.search(app.operator, "lantern", filters=Filters(answered=False))).hits
-    assert [hit.best.external_id for hit in found] == ["1"]

@@ -177,7 +177,7 @@ def test_memories_are_extracted_on_demand_and_once(village: CommandLine) -> None
     assert first["messages"] == again["messages"] == 5
     assert (again["added"], again["released"]) == (0, 0)
     assert "0 memories added, 0 removed" in village.text("extract", "message:6")
-    assert "cy lives in Porto." in {one["content"] for one in village.json("memories")}
+    assert "cy: \u201cI live in Porto.\u201d" in {one["content"] for one in village.json("memories")}
     assert village.json("conversation", "close", "message:6")["is_open"] is False
 
 
@@ -263,7 +263,8 @@ def test_stats_show_each_room_and_what_is_pending(talks: CommandLine) -> None:
     for queue in ("qdrant", "privacy_requests"):
         talks.execute(
             "insert into work_queue (org_id, queue, subject_id, dead_lettered_at) select org_id, %(queue)s, id,"
-            " case when external_id = '1' and %(queue)s = 'privacy_requests' then now() end from messages where org_id = (org)",
+            " case when external_id = '1' and %(queue)s = 'privacy_requests' then now() end from messages where org_id = (org)"
+            " on conflict (org_id, queue, subject_id) do update set dead_lettered_at = excluded.dead_lettered_at",
             queue=queue,
         )
     talks.json("search", "ferry", "--room", "general")

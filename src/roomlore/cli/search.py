@@ -130,9 +130,7 @@ def filter_options(command: Decorated) -> Decorated:
             help="Only in this conversation: an id, or message:ID for the conversation of a message.",
         ),
         click.option(
-            "--answered/--unanswered",
-            default=None,
-            help="Only messages with replies, or only questions without. [all]",
+            "--answered/--unanswered", default=None, help="Only messages with replies, or without. [both]"
         ),
         click.option(
             "--literal",

@@ -6,7 +6,7 @@ Some modules are needed only for answers or for indexes. They are imported late,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -248,17 +248,10 @@ class SearchService:
         _check_result_limit(limit)
         prepared = await self._prepare(viewer, question, filters)
         prepared = await self._with_candidates(viewer, prepared, destination, limit=limit)
-        asking = None
-        if filters.answered is False:
-            asking = await self._asking_ids(viewer, prepared, destination)
         async with self._restricted_read(viewer, destination.audit_action("search"), prepared) as reading:
             conn, plan = reading.conn, await self._plan(reading.conn, viewer, prepared, destination)
-            wanted = plan.candidate_limit(limit) if asking is None else MIN_CANDIDATES
-            found = await _find_threads(conn, plan, limit=wanted)
-            if asking is None:
-                hits = ((plan.only_questions and _question_hits(found.hits)) or found.hits)[:limit]
-            else:
-                hits = _hits_by(found.hits, asking)[:limit]
+            found = await _find_threads(conn, plan, limit=plan.candidate_limit(limit))
+            hits = ((plan.only_questions and _question_hits(found.hits)) or found.hits)[:limit]
             shown = message_ids_of_hits(hits)
             reading.record_shown([*plan.named_ids, *shown])
 
@@ -266,7 +259,7 @@ class SearchService:
                 return message_ids_of_hits((await _find_threads(conn, plan, limit=limit)).hits)
 
             hidden = await hidden_message_ids(conn, viewer, search_again, shown=shown)
-        if plan.question is not None and asking is None and not plan.only_questions:
+        if plan.question is not None and not plan.only_questions:
             from roomlore.search.repeated_questions import rank_repetitions_last
 
             hits = await asyncio.to_thread(rank_repetitions_last, plan.question.text, hits)
@@ -352,19 +345,6 @@ class SearchService:
             hits = _question_hits(found.hits)[:limit]
             reading.record_shown([*plan.named_ids, *message_ids_of_hits(hits)])
         return SearchResult(hits=hits, degraded=prepared.degraded, postable=destination.postable)
-
-    async def _asking_ids(
-        self, viewer: Viewer, prepared: _PreparedQuestion, destination: Destination
-    ) -> set[MessageId]:
-        """Return which of the messages that a search finds ask something. No connection is held while the model reads."""
-        from roomlore.search.repeated_questions import asking_ids
-
-        await self.access.check_viewer(viewer, destination.audit_action("search"))
-        async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:
-            plan = await self._plan(conn, viewer, prepared, destination)
-            found = await _find_threads(conn, plan, limit=MIN_CANDIDATES)
-        matching = [one for hit in found.hits for one in hit.messages if one.id in hit.why]
-        return await asyncio.to_thread(asking_ids, matching)
 
     def _restricted_read(
         self, viewer: Viewer, action: str, prepared: _PreparedQuestion
@@ -565,15 +545,10 @@ def _interpretation(authors: _AuthorFilter, times: TimeRange | None, words: str)
 
 def _question_hits(hits: Iterable[Hit]) -> list[Hit]:
     """Return the hits that ask something. Only their questions count as reasons."""
-    found = list(hits)
-    return _hits_by(found, {one.id for hit in found for one in hit.messages if is_question(one.body)})
-
-
-def _hits_by(hits: Iterable[Hit], message_ids: Container[MessageId]) -> list[Hit]:
-    """Return the hits in which one of these messages matched. Only these count as reasons."""
     found: list[Hit] = []
     for hit in hits:
-        why = {key: reason for key, reason in hit.why.items() if key in message_ids}
+        questions = {message.id for message in hit.messages if is_question(message.body)}
+        why = {key: reason for key, reason in hit.why.items() if key in questions}
         found += [replace(hit, why=why)] if why else []
     return found
 

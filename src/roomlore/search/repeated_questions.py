@@ -61,15 +61,6 @@ def without_repetitions(question: str, quotes: Sequence[Quote]) -> list[Quote]:
     return [quote for quote in quotes if quote.answers or quote.message.id not in repeating]
 
 
-def asking_ids(messages: Sequence[Message]) -> set[MessageId]:
-    """Return the messages that ask something, as the message model reads them; all of them without the model."""
-    try:
-        read = bundled_model().read([MessageInContext(text=one.body) for one in messages]) if messages else []
-    except ModelUnavailable:
-        return {one.id for one in messages}
-    return {one.id for one, reading in zip(messages, read, strict=True) if reading.acts["question"] >= ASKS}
-
-
 def _is_answered(hit: Hit) -> bool:
     return any(edge.parent_id == hit.best.id for edge in hit.replies)
 

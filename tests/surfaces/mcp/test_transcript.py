@@ -155,7 +155,7 @@ async def test_an_attack_stays_behind_its_label_everywhere(app: App) -> None:
             "ask": {"question": "flour"},
             "memory_search": {"question": "flour"},
             "memory_provenance": {"memory": str(kept.id)},
-            "room_digest": {"room": "hall"},
+            "room_digest": {"room": "hall", "since": "2000-01-01T00:00:00Z"},
         }
         results: list[Any] = [await client.call_tool(name, with_) for name, with_ in tools.items()]
         texts = [one.structured_content["text"] for one in results]
