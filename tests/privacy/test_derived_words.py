@@ -157,7 +157,7 @@ async def test_no_memory_is_drawn_again_that_says_an_erased_name(app: App):
     await tell(app)
     lines = [
         message("7", "Decision: Zebulon hosts the wiki from Monday on.", author=BO, room=OPEN),
-        message("8", "We decided that the wiki moves on Friday.", author=ANA, room=OPEN),
+        message("8", "Decision: the wiki moves to the new server on Friday.", author=ANA, room=OPEN),
     ]
     await app.ingest_batch(lines)
     await app.drain()
@@ -167,7 +167,7 @@ async def test_no_memory_is_drawn_again_that_says_an_erased_name(app: App):
 
     await app.erasure.person("u-zeb")
     # Gone through anew, and said once more by others.
-    await app.ingest(message("9", "We decided that Quist keeps the boat.", author=BO, room=OPEN))
+    await app.ingest(message("9", "Decision: Quist keeps the boat until the summer.", author=BO, room=OPEN))
     await app.drain()
     await app.extraction.extract()
     after = [(one.title, one.content, one.tags) for one in await app.memories.all(app.operator)]
