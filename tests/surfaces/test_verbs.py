@@ -177,7 +177,9 @@ def test_memories_are_extracted_on_demand_and_once(village: CommandLine) -> None
     assert first["messages"] == again["messages"] == 5
     assert (again["added"], again["released"]) == (0, 0)
     assert "0 memories added, 0 removed" in village.text("extract", "message:6")
-    assert "cy: \u201cI live in Porto, above the bakery.\u201d" in {one["content"] for one in village.json("memories")}
+    assert "cy: \u201cI live in Porto, above the bakery.\u201d" in {
+        one["content"] for one in village.json("memories")
+    }
     assert village.json("conversation", "close", "message:6")["is_open"] is False
 
 
