@@ -1,4 +1,4 @@
-"""What a statement is said to repeat or to replace counts only where that is of the same people and kind."""
+"""A claim can repeat or replace only a memory of the same people and the same kind."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whoever left a room for members sees the same conversations whether or not anything was said since."""
+"""Messages sent after somebody left a closed room do not change the conversations that this person sees."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

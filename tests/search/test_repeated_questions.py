@@ -1,4 +1,4 @@
-"""What only repeats the question ranks below what may answer it, and a known answer is quoted with its question."""
+"""A message that only repeats the question ranks below possible answers. A question is quoted with its known answer."""
 
 from search.telling import BO, CY, all_ids, find, message, room, tell, words
 

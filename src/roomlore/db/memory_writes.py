@@ -100,7 +100,7 @@ class ScopedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryStatement:
-    """What a memory states, and who states it when."""
+    """The words of a memory, with their authors and their time."""
 
     id: MemoryId
     #: The quoted words, in the order of their messages.

@@ -1,54 +1,29 @@
-"""Detects what only repeats a question, so that it ranks below what may answer it.
+"""Detects messages that only repeat a question. They rank below messages that may answer it.
 
 The message model and the bundled embedding model read the first few messages, outside any database connection.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from roomlore.domain.errors import ModelUnavailable, TextRefused
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Message
-from roomlore.models.local_embedding import LocalEmbedder, bundled_embedder
-from roomlore.models.message_model import MessageInContext, MessageModel, bundled_model
+from roomlore.models.local_embedding import bundled_embedder
+from roomlore.models.message_model import MessageInContext, bundled_model
 from roomlore.search.quotes import Quote
 from roomlore.search.records import Hit
 
-#: The number of threads whose best message is read.
-THREADS_READ = 5
+#: The number of hits whose best message is read.
+HITS_READ = 5
 #: The cosine from which on two questions ask the same (docs/decisions/search-returns-threads.md).
 SAME_QUESTION = 0.82
 #: The probability of the act from which on a text asks.
-ASKS = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepetitionReader:
-    """Reads which messages only repeat a question."""
-
-    embedder: LocalEmbedder
-    model: MessageModel
-
-    def repeating(self, question: str, messages: Sequence[Message]) -> set[MessageId]:
-        """Return the messages that ask the same as a question; empty if it asks nothing."""
-        said = [message for message in messages if message.body.strip()]
-        if not said:
-            return set()
-        vectors = self.embedder.embed([question, *(message.body for message in said)])
-        same = vectors[1:] @ vectors[0] >= SAME_QUESTION
-        near = [message for message, is_same in zip(said, same, strict=True) if is_same]
-        if not near:
-            return set()
-        read = self.model.read(
-            [MessageInContext(text=text) for text in (question, *(one.body for one in near))]
-        )
-        asks = [one.acts["question"] >= ASKS for one in read]
-        return {one.id for one, is_asking in zip(near, asks[1:], strict=True) if asks[0] and is_asking}
+QUESTION_THRESHOLD = 0.5
 
 
 def rank_repetitions_last(question: str, hits: Sequence[Hit]) -> list[Hit]:
-    """Return hits with those that only repeat the question after the others among the first ones."""
-    first, rest = hits[:THREADS_READ], hits[THREADS_READ:]
+    """Return the hits. Among the first ones, those that only repeat the question come last."""
+    first, rest = hits[:HITS_READ], hits[HITS_READ:]
     unanswered = {hit.best.id: hit.best for hit in first if not _is_answered(hit)}
     repeating = _repeating(question, list(unanswered.values()))
     return [*sorted(first, key=lambda hit: hit.best.id in repeating), *rest]
@@ -65,12 +40,25 @@ def _is_answered(hit: Hit) -> bool:
     return any(edge.parent_id == hit.best.id for edge in hit.replies)
 
 
-def _repeating(question: str, messages: Sequence[Message]) -> Collection[MessageId]:
-    if not messages:
-        return ()
+def _repeating(question: str, messages: Sequence[Message]) -> set[MessageId]:
+    """Return the messages that ask the same as a question; empty if it asks nothing, or without the models."""
+    said = [message for message in messages if message.body.strip()]
     try:
-        return RepetitionReader(embedder=bundled_embedder(), model=bundled_model()).repeating(
-            question, messages
-        )
+        near = _similar(question, said) if said else []
+        return _asking(question, near) if near else set()
     except (ModelUnavailable, TextRefused):
-        return ()
+        return set()
+
+
+def _similar(question: str, messages: Sequence[Message]) -> list[Message]:
+    vectors = bundled_embedder().embed([question, *(message.body for message in messages)])
+    same = vectors[1:] @ vectors[0] >= SAME_QUESTION
+    return [message for message, is_same in zip(messages, same, strict=True) if is_same]
+
+
+def _asking(question: str, messages: Sequence[Message]) -> set[MessageId]:
+    """Return the messages that ask something; empty if the question asks nothing."""
+    texts = [question, *(message.body for message in messages)]
+    read = bundled_model().read([MessageInContext(text=text) for text in texts])
+    asks = [one.acts["question"] >= QUESTION_THRESHOLD for one in read]
+    return {one.id for one, is_asking in zip(messages, asks[1:], strict=True) if asks[0] and is_asking}

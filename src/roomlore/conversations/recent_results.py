@@ -1,0 +1,47 @@
+"""Keeps the latest results that were computed from texts, without the texts."""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+#: One text, or several that are read together.
+Texts = tuple[str, ...]
+
+
+class RecentResults(Generic[Result]):
+    """Computes a result for each item, and keeps the latest ones. Threads may share it."""
+
+    def __init__(self, compute: Callable[[list[Texts]], Iterable[Result]], *, kept: int) -> None:
+        """Use a computation that returns one result per item, in order."""
+        self._compute = compute
+        self._kept = kept
+        self._known: OrderedDict[bytes, Result] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, items: Sequence[Texts]) -> list[Result]:
+        """Return the result for each item, in order."""
+        keys = [_digest(item) for item in items]
+        with self._lock:
+            found = {key: self._known[key] for key in keys if key in self._known}
+        missing = {key: item for key, item in zip(keys, items, strict=True) if key not in found}
+        if missing:
+            found |= zip(missing, self._compute(list(missing.values())), strict=True)
+        with self._lock:
+            for key in dict.fromkeys(keys):
+                self._known[key] = found[key]
+                self._known.move_to_end(key)
+            while len(self._known) > self._kept:
+                self._known.popitem(last=False)
+        return [found[key] for key in keys]
+
+
+def _digest(texts: Texts) -> bytes:
+    """Return a digest, so that no text of an erased message stays in memory."""
+    made = hashlib.blake2b(digest_size=16)
+    for text in texts:
+        content = text.encode("utf-8", "surrogatepass")
+        made.update(len(content).to_bytes(8, "big") + content)
+    return made.digest()
