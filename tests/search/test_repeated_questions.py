@@ -32,3 +32,14 @@ async def test_a_question_nobody_answered_is_no_answer(app):
     assert not answer.is_answered
     assert answer.hits == []
     assert answer.trace[-1].outcome == "below_threshold"
+
+
+async def test_a_memory_answers_if_only_a_repeated_question_outweighed_it(app):
+    await tell(app, message("1", AGAIN))
+    await app.memories.remember("Bo downloads a video from youtube with a tool.")
+    answer = await app.ask(app.operator, ASKED)
+    assert (answer.stage, answer.hits) == ("memories", [])
+    assert {step.stage: step.outcome for step in answer.trace} == {
+        "memories": "answered",
+        "history": "below_threshold",
+    }

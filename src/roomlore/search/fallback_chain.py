@@ -52,11 +52,16 @@ class FallbackResult:
         return self.stage != "none"
 
     def with_quotes(self, quotes: Sequence[Quote]) -> "FallbackResult":
-        """Return the result with some of its quotes. Without any, the stage of messages does not answer."""
-        if quotes or self.memories or self.lines:
+        """Return the result with some of its quotes. Without any, memories that they outweighed answer, or nothing."""
+        if quotes:
             return replace(self, quotes=quotes)
-        last: StageTrace = replace(self.trace[-1], outcome="below_threshold")
-        return replace(self, stage="none", quotes=(), trace=[*self.trace[:-1], last])
+        *before, last = self.trace
+        if self.memories:
+            before = [
+                replace(step, outcome="answered") if step.stage == "memories" else step for step in before
+            ]
+        trace = [*before, replace(last, outcome="below_threshold")]
+        return replace(self, stage="memories" if self.memories else "none", quotes=(), trace=trace)
 
     def answer(self) -> Answer:
         """Return the answer as quotations, or the reason why it is not known."""
