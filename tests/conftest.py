@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 from weakref import WeakSet
 
+import httpx._transports.default as transports_of_qdrant
 import httpx2._transports.default as transports
 import psycopg
 import psycopg.rows
@@ -44,7 +45,8 @@ settings.register_profile("first failure", settings(deadline=None, phases=[Phase
 settings.load_profile("unhurried")
 
 # Every client would read all certificates of the system, which takes longer than most requests.
-transports.create_ssl_context = cache(transports.create_ssl_context)
+for module in (transports, transports_of_qdrant):
+    module.create_ssl_context = cache(module.create_ssl_context)
 
 #: What the test that runs has begun.
 TASKS: ContextVar[WeakSet[asyncio.Task[Any]] | None] = ContextVar("TASKS", default=None)

@@ -5,12 +5,11 @@ It plans as any server does: a plan for any org locks the vectors of all, and te
 
 from collections.abc import AsyncGenerator, Generator
 
-import psycopg
 import pytest
 
 from conftest import Superuser, fast_cluster, opened_pool
 from roomlore.db.cluster import Cluster
-from roomlore.db.database import Pool
+from roomlore.db.database import Database, Pool
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +31,8 @@ async def superuser(cluster: Cluster) -> AsyncGenerator[Superuser]:
     await user.close()
 
 
-@pytest.fixture(autouse=True)
-def _empty(cluster: Cluster) -> Generator[None]:
+@pytest.fixture
+async def db(db: Database, superuser: Superuser) -> AsyncGenerator[Database]:
     """Leave no messages to the next test, whose worker would embed them."""
-    yield
-    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
-        conn.execute("truncate roomlore.orgs, roomlore.work_queue cascade")
+    yield db
+    await (await superuser.connection()).execute("truncate roomlore.orgs, roomlore.work_queue cascade")

@@ -1,6 +1,6 @@
 """Statements as extractors hand them on, written by the names of their authors and the ids of their messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -12,9 +12,9 @@ from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.queries import Connection
 from roomlore.domain.ids import MemoryId, uuid7
 from roomlore.domain.records import MemorySource
+from roomlore.domain.vectors import Vectors
 from roomlore.memories.consolidation import UpsertResult, upsert
 from roomlore.memories.supersession import comparisons, supersede, superseding
-from roomlore.models.local_embedding import TextStates
 from roomlore.models.message_model import RELATIONS, StatementPair
 from roomlore.operations import App
 from roomlore.search import lookup
@@ -59,11 +59,10 @@ async def kept(
 class OneHome:
     """Says that a home replaces another home, and that all else is separate."""
 
-    def embed_with_states(self, texts: Sequence[str]) -> TextStates:
-        vectors = np.ones((len(texts), 1), np.float32)
-        return TextStates(vectors=vectors, states=[vectors] * len(texts))
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return np.ones((len(texts), 1), np.float32)
 
-    def relations(self, pairs: Sequence[StatementPair], _: Mapping[str, object]) -> object:
+    def relations(self, pairs: Sequence[StatementPair]) -> object:
         homes = [" lives in " in pair.earlier and " lives in " in pair.later for pair in pairs]
         return np.array(
             [[name == ("replaces" if both else "separate") for name in RELATIONS] for both in homes]

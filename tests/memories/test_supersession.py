@@ -1,6 +1,6 @@
 """Which of two statements supersedes the other, whatever the message model says of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 from uuid import UUID
@@ -10,9 +10,9 @@ import pytest
 
 from roomlore.db.memory_writes import MemoryStatement
 from roomlore.domain.records import MemoryKind
+from roomlore.domain.vectors import Vectors
 from roomlore.memories.kinds import DEFAULT_IMPORTANCE
 from roomlore.memories.supersession import BundledRelations, Comparison, superseding
-from roomlore.models.local_embedding import TextStates
 from roomlore.models.message_model import RELATIONS, StatementPair
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -26,13 +26,13 @@ class Scripted:
         self.row = [float(name == relation) for name in RELATIONS]
         self.read: list[StatementPair] = []
 
-    def embed_with_states(self, texts: Sequence[str]) -> TextStates:
+    def embed(self, texts: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(texts), 256), np.float32)
         for row, text in enumerate(texts):
             vectors[row, ord(text[0]) % 256] = 1
-        return TextStates(vectors=vectors, states=[vectors] * len(texts))
+        return vectors
 
-    def relations(self, pairs: Sequence[StatementPair], _: Mapping[str, object]) -> object:
+    def relations(self, pairs: Sequence[StatementPair]) -> object:
         self.read += pairs
         return np.array([self.row] * len(pairs))
 

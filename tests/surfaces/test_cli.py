@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from roomlore import operations as composition
-from roomlore.db.cluster import cluster_status, start_cluster
+from roomlore.cli import demo as demo_command
+from roomlore.db.cluster import Cluster, cluster_status, start_cluster
 from roomlore.settings import Settings
-from surfaces.commandline import Done, process, refused, roomlore
+from surfaces.commandline import CommandLine, Done, process, refused, roomlore
 
 TRACEBACK = "Traceback"
+STORY = Path(demo_command.__file__).with_name("demo.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +34,19 @@ def data(tmp_path_factory):
     asyncio.run(server.close())
 
 
+@pytest.fixture(scope="module")
+def island(cluster: Cluster) -> CommandLine:
+    """The messages of the demo, on the server of the session."""
+    command_line = CommandLine(cluster=cluster)
+    assert command_line.json("import", STORY, "--no-embed")["skipped"] == {}
+    return command_line
+
+
 def demo(data: Path, *words) -> Done:
     return roomlore("--data", data, "--org", "demo", *words)
 
 
-def answer(data: Path, *words):
-    """Return the JSON document that a command prints."""
-    done = demo(data, "--json", *words)
-    assert done.code == 0, done.err
-    return json.loads(done.out)
-
-
+@pytest.mark.slow
 def test_the_demo_prints_what_the_readme_says(data):
     """Line by line; an ellipsis stands for omitted lines, and the time may differ."""
     page = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -68,8 +72,8 @@ def test_a_second_demo_adds_nothing(data):
     assert "41,500" not in told["only_for_members"]["hal"]
 
 
-def test_a_context_cites_every_line(data):
-    context = answer(data, "--as", "almanac", "context", "harbour", "--explain")
+def test_a_context_cites_every_line(island):
+    context = island.json("--as", "almanac", "context", "harbour", "--explain")
     labels = [
         line.split()[0].removeprefix("#") for line in context["text"].splitlines() if line.startswith("#m")
     ]
@@ -87,17 +91,17 @@ def test_only_members_get_answers_from_a_closed_room(data):
         assert "41,500" not in demo(data, "--as", outsider, "search", question).out
 
 
-def test_global_options_go_before_the_verb_or_after_it(data):
-    before = demo(data, "--json", "--as", "hal", "rooms").out
-    after = roomlore("rooms", "--org", "demo", "--as", "hal", "--json", "--data", data).out
+def test_global_options_go_before_the_verb_or_after_it(island):
+    before = island("--json", "--as", "hal", "rooms").out
+    after = roomlore("rooms", "--as", "hal", "--json", *island.options).out
     assert before == after
     assert "hiring" not in {room["name"] for room in json.loads(after)}
-    assert json.loads(roomlore("--text", "keys", "list", "--json", "--org", "demo", "--data", data).out) == []
+    assert json.loads(roomlore("--text", "keys", "list", "--json", *island.options).out) == []
 
 
-def test_a_hidden_room_and_a_missing_one_get_the_same_answer(data):
-    hidden = demo(data, "--as", "hal", "messages", "hiring")
-    missing = demo(data, "--as", "hal", "messages", "nosuch")
+def test_a_hidden_room_and_a_missing_one_get_the_same_answer(island):
+    hidden = island("--as", "hal", "messages", "hiring")
+    missing = island("--as", "hal", "messages", "nosuch")
     refused(hidden, 1, "no room 'hiring'")
     assert hidden.err.replace("hiring", "nosuch") == missing.err
 
@@ -128,8 +132,8 @@ def test_quiet_prints_no_notes(data):
         (["search", "--limit", "0", "x"], 2, "0 is not in the range"),
     ],
 )
-def test_a_mistake_is_one_readable_line(data, words, code, reason):
-    done = demo(data, *words)
+def test_a_mistake_is_one_readable_line(island, words, code, reason):
+    done = island(*words)
     refused(done, code, reason)
     assert "100%" not in done.out + done.err
     assert "s3cret" not in done.out + done.err
@@ -275,6 +279,7 @@ def test_doctor_checks_everything_and_stops_the_server(tmp_path):
     assert "was not running" in stopped.err
 
 
+@pytest.mark.slow
 def test_a_server_in_use_is_stopped_only_by_force(data):
     refused(roomlore("--data", data, "doctor", "--stop"), 1, "use")
 

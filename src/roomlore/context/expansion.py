@@ -112,9 +112,9 @@ class Neighbourhood:
         return self._messages[key]
 
     async def fetch_near(self) -> list[Message]:
-        """Fetch the messages just before the trigger, newest first, and the replies around them.
+        """Fetch the messages just before the trigger, newest first, and the messages that replies connect to them.
 
-        A source may return fewer than requested, so it is asked until there are `min_recent` messages.
+        A source may return fewer than requested, so it is asked again until there are `min_recent` messages.
         """
         limits = self._limits
         near: list[Message] = []

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from roomlore.conversations.recent_results import RecentResults, Texts
 from roomlore.domain.vectors import Vectors
 from roomlore.models.local_embedding import bundled_embedder
+from roomlore.models.recent_results import RecentResults
 
 #: The number of vectors that are kept: 12 MB.
 KEPT = 8_192
@@ -26,15 +26,11 @@ class TextVectors:
     """Embeds texts and keeps the latest vectors, because each message is compared with the 100 messages after it."""
 
     def __init__(self, embedder: TextEmbedder, *, kept: int = KEPT) -> None:
-        self._embedder = embedder
-        self._results = RecentResults[Vectors](self._embed, kept=kept)
+        self._results = RecentResults[str, Vectors](embedder.embed, texts=lambda text: [text], kept=kept)
 
     def of(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector per text, in order."""
-        return np.stack(self._results.of([(text,) for text in texts]))
-
-    def _embed(self, items: list[Texts]) -> Vectors:
-        return self._embedder.embed([text for (text,) in items])
+        return np.stack(self._results.of(texts))
 
 
 @lru_cache(maxsize=1)

@@ -140,7 +140,7 @@ async def revoke_triggered_by(conn: Connection, org_id: OrgId, ids: Collection[M
 async def forget_memories(
     conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]
 ) -> set[MessageId]:
-    """Delete the injections of memories; return the injected messages."""
+    """Delete the injections of memories; return the messages that contain them."""
     ...
 
 
@@ -148,7 +148,7 @@ async def forget_memories(
 async def forget_agents(
     conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId]
 ) -> set[MessageId]:
-    """Delete the injections for agents; return the injected messages."""
+    """Delete the injections for agents; return the messages that contain them."""
     ...
 
 
@@ -156,7 +156,7 @@ async def forget_agents(
 async def forget_messages(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> set[MessageId]:
-    """Delete the injections that these messages triggered or carry; return the injected messages."""
+    """Delete the injections that these messages triggered or contain; return the messages that contain them."""
     ...
 
 

@@ -169,7 +169,7 @@ async def is_sensitive(conn: Connection, org_id: OrgId, ids: Collection[MessageI
 
 
 async def find_inactive_match(conn: Connection, org_id: OrgId, place: DedupKey) -> MatchingMemory | None:
-    """Return the inactive memory with the text of a claim, or what another extractor found in the same words."""
+    """Return an inactive memory that has the text of a claim, or that another extractor made from the same words."""
     draft = place.draft
     if not draft.sources:
         return None
@@ -329,9 +329,9 @@ async def supersede_scoped(conn: Connection, org_id: OrgId, old_id: MemoryId, *,
 async def supersession_overrides(
     conn: Connection, org_id: OrgId, ids: Collection[MemoryId]
 ) -> set[tuple[MemoryId, str]]:
-    """Return which memories a person keeps beside others.
+    """Return the pairs of memories of which somebody decided that neither supersedes the other.
 
-    Each pair is a memory and the digest of the other memory's text.
+    Each pair is the id of one memory and the digest of the other memory's text.
     """
     ...
 
@@ -409,7 +409,7 @@ async def remove_sources(
     extractor: str,
     kept: Collection[tuple[MemoryId, MessageId]],
 ) -> set[MemoryId]:
-    """Remove the sources of an extractor in messages, except `kept`; return the memories that lost a source."""
+    """Remove the sources that an extractor recorded in these messages, except `kept`; return the memories that lost one."""
     ...
 
 

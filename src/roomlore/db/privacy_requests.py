@@ -309,7 +309,7 @@ async def drop_restrictions(conn: Connection, org_id: OrgId, ids: Collection[Mes
 
 @QUERIES.query
 async def leave_tombstones(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> RowCount:
-    """Remove the content of requests to forget that restrict other messages."""
+    """Remove the text of each request to forget, but keep the request, if it restricts other messages."""
     ...
 
 

@@ -155,7 +155,7 @@ async def projection_backlogs(conn: Connection, org_id: OrgId) -> list[Projectio
 
 @QUERIES.query
 async def rebuild_backlogs(conn: Connection, org_id: OrgId) -> dict[Target, int | None]:
-    """Return how much is still to be written to indexes that are being built; None until all of it is enqueued."""
+    """Return how much is still to be written to each index that is being built; None while the work is still being enqueued."""
     ...
 
 

@@ -199,8 +199,8 @@ async def drop_unneeded(
 ) -> int:
     """Delete the work and vectors of messages that need no vector; return how many vectors.
 
-    This covers one room that embeds threads, or all of these rooms. It covers all messages, or the given messages and
-    their replies.
+    Only rooms that embed whole threads are affected: the given room, or all such rooms. In them, all messages are
+    affected, or the given messages and their replies.
     """
     await drop_unneeded_work(conn, org_id, room_id, message_ids)
     return (await drop_unneeded_embeddings(conn, org_id, room_id, message_ids))[0]

@@ -112,7 +112,7 @@ class Projection(Protocol[Subject_contra]):
     async def stored_digests(self, index_name: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
         """Return the stored ids and digests after an id, in order.
 
-        The digest is empty if a subject is incomplete.
+        The digest is empty if the index holds only a part of the message or memory.
         """
         ...
 

@@ -198,7 +198,7 @@ def _is_degree(value: Any) -> bool:
 
 
 def _file_of(fields: Fields, key: str, size: str) -> dict[str, Any]:
-    """Return name, path and size. If the file was not exported, the path is a sentence in brackets."""
+    """Return name, path and size of a file. If it was not exported, Telegram writes a sentence in brackets for the path."""
     path = first_text(fields, key)
     missing = path.startswith("(")
     name = first_text(fields, "file_name") if key == "file" else ""

@@ -48,7 +48,7 @@ from roomlore.privacy.screening import NOTHING_SCREENED, Screened
 async def adopt_platform_ids(
     conn: Connection, org_id: OrgId, first: Mapping[tuple[RoomId, str], IncomingMessage], names: ResolvedNames
 ) -> None:
-    """Set the platform's ids on messages sent through Roomlore, if these records are the platform's copies of them."""
+    """Give messages that were sent through Roomlore the ids of the platform, if the first records are its copies of them."""
     said = await client_ids.unmatched(conn, org_id, first)
     if not said:
         return

@@ -14,7 +14,8 @@ from functools import partial
 
 from threadpoolctl import ThreadpoolController
 
-from roomlore.conversations import answer_probabilities, reply_model
+from roomlore.conversations import reply_model
+from roomlore.conversations.answer_probabilities import answer_probabilities
 from roomlore.conversations.conversation_model import LOOKAHEAD
 from roomlore.conversations.disentangler import (
     WHISPER_SILENCE,
@@ -48,6 +49,7 @@ from roomlore.domain.records import (
 )
 from roomlore.jobs.runner import QueueWorker
 from roomlore.jobs.scheduler import orgs
+from roomlore.models.message_model import bundled_model
 from roomlore.text.recognisers import asks_for_confidentiality
 
 #: Messages per chunk; large enough that reading the window before it costs little.
@@ -220,7 +222,8 @@ def _with_answers(read: Sequence[RoomMessage], assignments: Sequence[Assignment]
         asking = None if reply is None else by_id.get(reply.parent_id)
         if asking is not None and asking.author_id != said.author_id and now.confidence >= ANSWER_CONFIDENCE:
             answering[said.id] = (asking.body, said.body)
-    found = dict(zip(answering, answer_probabilities.load().of(list(answering.values())), strict=True))
+    read_pairs = answer_probabilities(bundled_model(), list(answering.values())) if answering else []
+    found = dict(zip(answering, read_pairs, strict=True))
     return [replace(now, answer_probability=found.get(now.message_id)) for now in assignments]
 
 

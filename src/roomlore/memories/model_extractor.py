@@ -302,7 +302,7 @@ class _Conversation:
         return sorted(best, key=lambda one: one.statement.place)
 
     def _with_questions(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        """Return the candidates, answers with their questions. An answer without a question is left out."""
+        """Return the candidates. Each answer comes with its question; an answer without a question is left out."""
         asked = [
             one
             for one in self.statements
@@ -356,9 +356,9 @@ class _Conversation:
         return list(best.values())
 
     def _with_corrected(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        """Return the candidates, corrections with what they correct.
+        """Return the candidates. Each correction comes with what it corrects.
 
-        What its own author corrects soon is left out. What somebody else corrects is contested.
+        A candidate that its author soon corrects is left out. One that somebody else corrects is contested.
         """
         corrections = {
             one.statement.place: place

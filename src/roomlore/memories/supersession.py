@@ -15,7 +15,7 @@ from roomlore.db.memory_writes import MemoryStatement
 from roomlore.db.queries import Connection
 from roomlore.domain.ids import MemoryId, OrgId
 from roomlore.domain.vectors import Vectors
-from roomlore.models.local_embedding import TextStates, bundled_embedder
+from roomlore.models.local_embedding import bundled_embedder
 from roomlore.models.message_model import RELATIONS, StatementPair, bundled_model
 
 #: The most memories with which a new one is compared: by their words, and those nearest to it by the message model.
@@ -31,11 +31,11 @@ _REPLACES, _CONTRADICTS, _REPEATS = (RELATIONS.index(name) for name in ("replace
 class RelationModel(Protocol):
     """Says how statements relate; see `MessageModel`."""
 
-    def embed_with_states(self, texts: Sequence[str]) -> TextStates:
-        """Return the vectors of texts and the states of their tokens."""
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one unit vector per text, in order."""
         ...
 
-    def relations(self, pairs: Sequence[StatementPair], states: Mapping[str, Vectors]) -> Any:
+    def relations(self, pairs: Sequence[StatementPair]) -> Any:
         """Return for each pair the probabilities of `RELATIONS`."""
         ...
 
@@ -43,13 +43,13 @@ class RelationModel(Protocol):
 class BundledRelations:
     """The models that are shipped. They are loaded at the first use."""
 
-    def embed_with_states(self, texts: Sequence[str]) -> TextStates:
-        """Return the vectors of texts and the states of their tokens."""
-        return bundled_embedder().embed_with_states(texts)
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one unit vector per text, in order; the states are kept for `relations`."""
+        return bundled_embedder().embed_with_states(texts).vectors
 
-    def relations(self, pairs: Sequence[StatementPair], states: Mapping[str, Vectors]) -> Any:
+    def relations(self, pairs: Sequence[StatementPair]) -> Any:
         """Return for each pair the probabilities of `RELATIONS`."""
-        return bundled_model().relations(pairs, states=states)
+        return bundled_model().relations(pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +80,9 @@ def superseding(
     found: dict[tuple[MemoryId, MemoryId], Comparison] = {}
     for each in compared:
         texts = list(dict.fromkeys(one.words for pair in each for one in (pair.earlier, pair.later)))
-        embedded = model.embed_with_states(texts)
-        nearest = _nearest(each, dict(zip(texts, embedded.vectors, strict=True)))
+        nearest = _nearest(each, dict(zip(texts, model.embed(texts), strict=True)))
         pairs = [_statements(pair) for pair in nearest]
-        states = dict(zip(texts, embedded.states, strict=True))
-        shares = model.relations(pairs, states) if pairs else ()
+        shares = model.relations(pairs) if pairs else ()
         for pair, share in zip(nearest, shares, strict=True):
             if _supersedes(pair, share):
                 found[pair.earlier.id, pair.later.id] = pair

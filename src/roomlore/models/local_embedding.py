@@ -22,6 +22,7 @@ import numpy as np
 from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.ports import TextEmbeddings
 from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
+from roomlore.models.recent_results import RecentResults
 
 #: The libraries have only partial types, so their objects are untyped here.
 Session = Any
@@ -60,6 +61,10 @@ _MOST_THREADS = 4
 
 #: The output of the third of the six layers of the bundled model.
 _STATES_OUTPUT = "layer_norm_6"
+#: The tokens of a text whose states are kept.
+STATE_TOKENS = 96
+#: The number of texts whose states are kept, because several workers read the same ones: about 15 MB, 75 at most.
+_TEXTS_KEPT = 512
 
 _KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _TOKEN_VECTORS_RANK = 3
@@ -86,7 +91,7 @@ class TextStates:
     """The vectors of texts, and what the lower layers made of each of their tokens."""
 
     vectors: Vectors
-    #: For each text one row per token, with the two marks.
+    #: For each text one row for each of its first `STATE_TOKENS` tokens, with the mark before them.
     states: list[Vectors]
 
 
@@ -108,6 +113,9 @@ class LocalEmbedder:
         self._threads = ThreadPoolExecutor(threads, "embed") if threads > 1 else None
         self._gives_tokens = files.has_token_vectors
         self._states = files.states
+        self._recent = RecentResults[str, tuple[Vectors, Vectors]](
+            self._vectors_and_states, texts=lambda text: [text], kept=_TEXTS_KEPT
+        )
         self._dimensions = self._run(self._tokenize([""]))[0][0].shape[1]
 
     @classmethod
@@ -175,7 +183,7 @@ class LocalEmbedder:
         return TextEmbeddings(vectors=vectors, tokens=tokens)
 
     def embed_with_states(self, texts: Sequence[str]) -> TextStates:
-        """Return the vectors of texts and the states that `MessageModel` reads, from one run of the model.
+        """Return the vectors of texts and the states that `MessageModel` reads; the latest are kept.
 
         Raises:
             ModelUnavailable: This is not the bundled model.
@@ -185,16 +193,19 @@ class LocalEmbedder:
                 f"the message model cannot read the states of {self._model_id}",
                 cure="load the default embedding model",
             )
-        vectors = np.empty((len(texts), self._dimensions), np.float32)
-        states = [np.empty((0, self._dimensions), np.float32)] * len(texts)
+        found = self._recent.of(texts)
+        vectors = np.array([vector for vector, _ in found], np.float32).reshape(len(texts), self._dimensions)
+        return TextStates(vectors=vectors, states=[states for _, states in found])
+
+    def _vectors_and_states(self, texts: Sequence[str]) -> list[tuple[Vectors, Vectors]]:
+        found: dict[int, tuple[Vectors, Vectors]] = {}
 
         def keep(rows: Sequence[int], hidden: Sequence[Vectors], lower: Sequence[Vectors]) -> None:
-            vectors[rows] = self._pooled(hidden)
-            for row, text in zip(rows, lower, strict=True):
-                states[row] = text.copy()
+            for row, vector, states in zip(rows, self._pooled(hidden), lower, strict=True):
+                found[row] = vector, states[:STATE_TOKENS].copy()
 
-        self._run_all(texts, keep, self._states)
-        return TextStates(vectors=vectors, states=states)
+        self._run_all(texts, keep, *filter(None, [self._states]))
+        return [found[row] for row in range(len(texts))]
 
     def _run_all(self, texts: Sequence[str], keep: _OnBatch, *more: str) -> None:
         """Pass the token vectors of every text, and more outputs, to `keep`; several threads call it, batch by batch."""

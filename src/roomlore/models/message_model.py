@@ -14,7 +14,8 @@ import numpy as np
 
 from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.vectors import Vectors
-from roomlore.models.local_embedding import LocalEmbedder, bundled_embedder, open_session
+from roomlore.models.local_embedding import STATE_TOKENS, LocalEmbedder, bundled_embedder, open_session
+from roomlore.models.recent_results import RecentResults
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -52,11 +53,13 @@ _VERSION = "1"
 _CURE = "reinstall roomlore"
 #: The maximum number of tokens, with padding, in one run.
 _BATCH_TOKENS = 512
+#: The number of texts and pairs whose outputs are kept, because several workers read the same ones: 2 MB.
+_KEPT = 16_384
 
 #: The most messages before a message that are read with it.
 CONTEXT = 2
 #: The most tokens of a text that is read, and of a message before it.
-TEXT_TOKENS, CONTEXT_TOKENS = 96, 32
+TEXT_TOKENS, CONTEXT_TOKENS = STATE_TOKENS, 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +133,9 @@ class MessageModel:
     def __init__(self, session: Any, embedder: LocalEmbedder) -> None:
         self._session = session
         self._embedder = embedder
+        self._recent = RecentResults[TextsTogether, Array](
+            self._outputs, texts=lambda item: (*item.texts, str(item.segments)), kept=_KEPT
+        )
         told = cast("dict[str, str]", session.get_modelmeta().custom_metadata_map)
         if told.get("version") != _VERSION:
             raise ModelUnavailable(f"{_FILE.name} is of another version than this program", cure=_CURE)
@@ -176,15 +182,8 @@ class MessageModel:
         """The probability from which on a message does each of `ACTS`."""
         return self._act_thresholds
 
-    def read(
-        self, messages: Sequence[MessageInContext], *, states: Mapping[str, Vectors] | None = None
-    ) -> list[MessageReading]:
-        """Return one reading per message, in order.
-
-        Args:
-            messages: Messages with what was said before them.
-            states: What `LocalEmbedder.embed_with_states` returned for texts that are embedded already.
-        """
+    def read(self, messages: Sequence[MessageInContext]) -> list[MessageReading]:
+        """Return one reading per message, in order."""
         items = [
             TextsTogether(
                 texts=(message.text, *(text for text, _ in message.before[:CONTEXT])),
@@ -192,7 +191,7 @@ class MessageModel:
             )
             for message in messages
         ]
-        acts, keep, intents, scopes, *_ = _parts(self.outputs(items, states=states))
+        acts, keep, intents, scopes, *_ = _parts(self.outputs(items))
         acts, keep, intents, scopes = _sigmoid(acts), _softmax(keep), _softmax(intents), _softmax(scopes)
         expected = keep @ np.arange(KEEP)
         return [
@@ -208,18 +207,14 @@ class MessageModel:
             for row in range(len(messages))
         ]
 
-    def answers(
-        self, pairs: Sequence[tuple[str, str]], *, states: Mapping[str, Vectors] | None = None
-    ) -> Array:
+    def answers(self, pairs: Sequence[tuple[str, str]]) -> Array:
         """Return for each pair of a question and a text the probability that the text answers it."""
         items = [
             TextsTogether(texts=(text, question), segments=(ANSWER, QUESTION)) for question, text in pairs
         ]
-        return _sigmoid(_parts(self.outputs(items, states=states))[5][:, 0])
+        return _sigmoid(_parts(self.outputs(items))[5][:, 0])
 
-    def relations(
-        self, pairs: Sequence[StatementPair], *, states: Mapping[str, Vectors] | None = None
-    ) -> Array:
+    def relations(self, pairs: Sequence[StatementPair]) -> Array:
         """Return for each pair the probabilities of `RELATIONS`: what the later text does to the earlier one."""
         items = [
             TextsTogether(
@@ -228,7 +223,7 @@ class MessageModel:
             )
             for pair in pairs
         ]
-        return _softmax(_parts(self.outputs(items, states=states))[4])
+        return _softmax(_parts(self.outputs(items))[4])
 
     def _does(self, acts: Mapping[str, float]) -> tuple[str, ...]:
         likely = [act for act in ACTS if acts[act] >= self._act_thresholds[act]]
@@ -239,14 +234,13 @@ class MessageModel:
             return None
         return INTENTS[int(np.delete(intents, _NO_REQUEST).argmax())]
 
-    def outputs(
-        self, items: Sequence[TextsTogether], *, states: Mapping[str, Vectors] | None = None
-    ) -> Array:
+    def outputs(self, items: Sequence[TextsTogether]) -> Array:
         """Return the outputs of the network as they are, one row per item."""
-        known = states or {}
-        missing = list(dict.fromkeys(text for item in items for text in item.texts if text not in known))
-        new = self._embedder.embed_with_states(missing).states if missing else []
-        found = {**known, **dict(zip(missing, new, strict=True))}
+        return np.array(self._recent.of(items), np.float32).reshape(len(items), OUTPUTS)
+
+    def _outputs(self, items: Sequence[TextsTogether]) -> Array:
+        texts = list(dict.fromkeys(text for item in items for text in item.texts))
+        found = dict(zip(texts, self._embedder.embed_with_states(texts).states, strict=True))
         outputs = np.empty((len(items), OUTPUTS), np.float32)
         parts = [
             [found[text][: item.limit(place)] for place, text in enumerate(item.texts)] for item in items
@@ -292,7 +286,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _parts(outputs: Array) -> list[Array]:
-    """Return the outputs for acts, keep, intents, scopes, relations and answers."""
+    """Return the six outputs: acts, worth of keeping, intents, scopes, relations and answers."""
     ends = np.cumsum([len(ACTS), KEEP, len(INTENTS), len(SCOPES), len(RELATIONS)])
     return np.split(outputs, ends, axis=1)
 

@@ -367,7 +367,7 @@ class App:
         return await self._history.rooms(viewer)
 
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
-        """Return the participants that the viewer knows, or the participants of one room, the most messages first."""
+        """Return the participants that the viewer knows, or the participants of one room, those with the most messages first."""
         return await self._history.participants(viewer, room=room)
 
     async def messages(

@@ -168,7 +168,7 @@ class CandidateSource:
         search_filters: Sequence[SearchFilter],
         limit: int,
     ) -> tuple[SearchQuery, Sequence[SearchDegradation]]:
-        """Return a question with the index's candidates for these filters, and what is unavailable.
+        """Add an index's candidates for these filters to a question. Return it, and what the index could not do.
 
         If the index holds vectors of another model, there are no dense candidates. If the index cannot apply the
         filter, there are no candidates at all.

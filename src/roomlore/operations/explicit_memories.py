@@ -56,10 +56,10 @@ class MemoryDetails(TypedDict, total=False):
         kind: Kind of the memory; a fact by default.
         title: A short title.
         importance: How important it is; the default depends on the kind.
-        confidence: How likely it is true; 1 by default.
-        sources: A source message: its id or external id. You must be able to read it; it decides who sees the memory.
-        audience: Who sees a memory without sources: `org`, the default for operators, or `self`, only you, which is
-            the only choice for others.
+        confidence: How likely it is that the claim is true; 1 by default.
+        sources: Source messages, by id or external id. You must be able to read them; they decide who sees the memory.
+        audience: Who sees a memory without sources: `self` (only you) or `org` (everybody). Only operators may choose `org`,
+            and it is their default.
         by: Who stated a memory without sources: a name, account or id. Only operators may name somebody else.
         occurred_at: When it was said or became true, with a time zone. By default the time of the first source, or now.
         metadata: More data to store with it: a JSON object.

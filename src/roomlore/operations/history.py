@@ -40,7 +40,7 @@ class History:
         return found
 
     async def participants(self, viewer: Viewer, *, room: str | None) -> list[Participant]:
-        """Return the participants, or the participants of one room, the most messages first."""
+        """Return the participants, or the participants of one room, those with the most messages first."""
         async with self.access.reading(viewer, "list participants") as reading:
             room_id = await lookup.room(reading.conn, self.access.org_id, room) if room else None
             people = await people_pages.list_people(reading.conn, viewer, PeopleFilter(room_id=room_id))

@@ -363,7 +363,7 @@ class PrivacyRequests:
 
 
 def _is_source_intact(row: RequestReview) -> bool:
-    """Return whether the source message still states the request. An erased source message counts as intact."""
+    """Return whether the source message still states the request. An erased message does not withdraw its request."""
     return row.spans is None or storage.is_unchanged(row.spans, row.body)
 
 

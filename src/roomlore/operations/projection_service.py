@@ -182,7 +182,7 @@ class Projections:
     async def drop(self, target: str) -> None:
         """Delete the indexes in a server.
 
-        If the settings do not name the server, the indexes stay in the server, unused.
+        If the settings do not name the server, Roomlore cannot reach it: it only stops using the indexes.
         """
         checked = _target(target)
         await self.access.audit_work("drop projection")

@@ -524,7 +524,7 @@ class _WindowReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RoomSpeakers:
-    """The authors of a room by account, in order of their first message, and the names of most of these authors."""
+    """The authors of a room by account, in order of their first message, and the names that the viewer may see."""
 
     authors: Sequence[SpeakerCount]
     #: Whether the counts include all messages of the authors.

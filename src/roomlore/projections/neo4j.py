@@ -301,7 +301,7 @@ async def write_nodes(work: "Transaction", index_name: str, nodes: Sequence[Node
 async def _changed_nodes(
     work: "Transaction", index_name: str, nodes: Sequence[Node]
 ) -> tuple[list[_PendingNode], list[str]]:
-    """Lock the index. Return the nodes to write, and the ids of nodes that only need the new version."""
+    """Lock the index. Return the nodes to write, and the ids of unchanged nodes that only get the new version number."""
     rows = await work.rows("lock_known", {"copy": index_name, "ids": [str(node.id) for node in nodes]})
     if not rows:
         raise server.IndexMissing("Neo4j")

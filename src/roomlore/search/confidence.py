@@ -65,9 +65,9 @@ def confidence(
     """Return the confidence that the answer is among the results, and the threshold for it.
 
     If token vectors were compared, the confidence sums five parts: the highest sum of similarity, coverage and rerank
-    score; the highest rerank score; the best relevance; the margin of the closest text; and the margin of people named
-    in the question. Otherwise it is computed from similarity and coverage, or from coverage alone if no message has a
-    vector.
+    score; the highest rerank score; the best relevance; how far the closest text is ahead of the others; and how far
+    texts by people named in the question are ahead of texts by others. Otherwise it is computed from similarity and
+    coverage, or from coverage alone if no message has a vector.
     """
     best = scored[:CANDIDATES_READ]
     if not best:

@@ -52,7 +52,10 @@ class FallbackResult:
         return self.stage != "none"
 
     def with_quotes(self, quotes: Sequence[Quote]) -> "FallbackResult":
-        """Return the result with some of its quotes. Without any, memories that they outweighed answer, or nothing."""
+        """Return the result with some of its quotes.
+
+        Without quotes, the memories answer that the quotes had displaced. Without such memories, there is no answer.
+        """
         if quotes:
             return replace(self, quotes=quotes)
         *before, last = self.trace

@@ -146,7 +146,7 @@ def key_of_request(request: Request) -> str | None:
     """Return the key in the header or a cookie.
 
     Raises:
-        BadInput: there are several keys; another site may have set one of them.
+        BadInput: there are several keys; another site might have set one of the cookies.
     """
     if len(request.headers.getlist("authorization")) > 1:
         raise BadInput("authorization", "is there more than once")

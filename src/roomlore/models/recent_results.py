@@ -6,24 +6,30 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
-#: One text, or several that are read together.
-Texts = tuple[str, ...]
 
 
-class RecentResults(Generic[Result]):
+class RecentResults(Generic[Item, Result]):
     """Computes a result for each item, and keeps the latest ones. Threads may share it."""
 
-    def __init__(self, compute: Callable[[list[Texts]], Iterable[Result]], *, kept: int) -> None:
-        """Use a computation that returns one result per item, in order."""
+    def __init__(
+        self,
+        compute: Callable[[list[Item]], Iterable[Result]],
+        *,
+        texts: Callable[[Item], Sequence[str]],
+        kept: int,
+    ) -> None:
+        """Use a computation that returns one result per item, in order; `texts` tells items apart."""
         self._compute = compute
+        self._texts = texts
         self._kept = kept
         self._known: OrderedDict[bytes, Result] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, items: Sequence[Texts]) -> list[Result]:
+    def of(self, items: Sequence[Item]) -> list[Result]:
         """Return the result for each item, in order."""
-        keys = [_digest(item) for item in items]
+        keys = [_digest(self._texts(item)) for item in items]
         with self._lock:
             found = {key: self._known[key] for key in keys if key in self._known}
         missing = {key: item for key, item in zip(keys, items, strict=True) if key not in found}
@@ -38,7 +44,7 @@ class RecentResults(Generic[Result]):
         return [found[key] for key in keys]
 
 
-def _digest(texts: Texts) -> bytes:
+def _digest(texts: Sequence[str]) -> bytes:
     """Return a digest, so that no text of an erased message stays in memory."""
     made = hashlib.blake2b(digest_size=16)
     for text in texts:
