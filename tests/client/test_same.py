@@ -104,6 +104,7 @@ async def test_an_operator_reads_as_others_the_same_way(both: Village, name) -> 
     assert {what: one for what, one in told.items() if one[0] != one[1]} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "given", "meant"),
     [

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ def test_only_messages_of_the_window_are_candidates():
     assert person("anna") not in linked.addressed_ids
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_the_window():
     linker = ReplyLinker()
     for number in range(20 * WINDOW):
@@ -87,6 +89,7 @@ def test_a_single_conversation_is_mostly_a_chain():
     assert sum(parent is None for parent in parents(*lines)) <= 4
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(rooms(), st.integers(0, 259))
 def test_linking_continues_the_same_after_a_restart(room: list[ConversationMessage], stop: int):
@@ -97,6 +100,7 @@ def test_linking_continues_the_same_after_a_restart(room: list[ConversationMessa
     assert [again.link(line) for line in room[stop:]] == whole[stop:]
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(rooms(longest=60))
 def test_parents_are_stated_or_earlier_and_never_change(room: list[ConversationMessage]):

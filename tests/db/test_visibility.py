@@ -46,7 +46,7 @@ from roomlore.search.query_parser import Filters
 ANA, BEN, CLEO, PIP, ZED = PEOPLE
 MANY = 1000
 generated = settings(
-    max_examples=3,
+    max_examples=2,
     deadline=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,  # each example makes an org of its own

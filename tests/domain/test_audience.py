@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def merged(one: ViewerFacts, other: ViewerFacts) -> ViewerFacts:
     )
 
 
+@pytest.mark.slow
 @given(message=messages, one=viewers(), other=viewers())
 def test_two_accounts_of_a_kind_see_what_either_may(message, one, other):
     other = replace(other, is_agent=one.is_agent)
@@ -83,6 +85,7 @@ def test_two_accounts_of_a_kind_see_what_either_may(message, one, other):
     )
 
 
+@pytest.mark.slow
 @given(message=messages, one=viewers(), other=viewers())
 def test_an_account_that_is_no_agents_closes_what_is_for_agents_and_nothing_else(message, one, other):
     either = can_see_message(message, one) or can_see_message(message, other)
@@ -92,6 +95,7 @@ def test_an_account_that_is_no_agents_closes_what_is_for_agents_and_nothing_else
     assert can_see_message(message, merged(one, other)) == either
 
 
+@pytest.mark.slow
 @given(sources=st.lists(messages, min_size=1, max_size=3), more=messages, viewer=viewers())
 def test_a_further_source_never_opens_a_memory_or_a_conversation(sources, more, viewer):
     for is_sensitive in (False, True):
@@ -105,6 +109,7 @@ def test_a_further_source_never_opens_a_memory_or_a_conversation(sources, more, 
         )
 
 
+@pytest.mark.slow
 @given(sources=st.lists(messages, min_size=1, max_size=3), viewer=viewers())
 def test_a_memory_is_seen_exactly_where_all_its_sources_are_and_a_sensitive_one_by_fewer(sources, viewer):
     memory = MemoryFacts(org_id=ORG, sources=sources, asserted_by=viewer.viewer.participant_id)
@@ -112,6 +117,7 @@ def test_a_memory_is_seen_exactly_where_all_its_sources_are_and_a_sensitive_one_
     assert can_see_memory(memory, viewer) or not can_see_memory(replace(memory, is_sensitive=True), viewer)
 
 
+@pytest.mark.slow
 @given(sources=st.lists(messages, min_size=1, max_size=3), later=messages, viewer=viewers())
 def test_a_superseded_memory_is_seen_exactly_where_it_and_what_took_its_place_would_be(
     sources, later, viewer
@@ -124,6 +130,7 @@ def test_a_superseded_memory_is_seen_exactly_where_it_and_what_took_its_place_wo
     assert can_see_memory(replace(old, superseded_by=last), ViewerFacts(viewer=Viewer.operator(ORG)))
 
 
+@pytest.mark.slow
 @given(viewer=viewers(), message=messages)
 def test_what_nothing_tells_the_audience_of_is_the_operators(viewer, message):
     operator = ViewerFacts(viewer=Viewer(org_id=ORG, participant_id=None))
@@ -146,6 +153,7 @@ def test_the_author_of_holes_is_nobody(message):
     assert not can_see_audit_line(ORG, nobody, org_id=ORG)
 
 
+@pytest.mark.slow
 @given(viewer=viewers(), message=messages, sources=st.lists(messages, max_size=2))
 def test_what_gives_a_memory_is_for_those_it_is_addressed_to_who_may_recall_that(viewer, message, sources):
     own_id = viewer.viewer.participant_id
@@ -159,6 +167,7 @@ def test_what_gives_a_memory_is_for_those_it_is_addressed_to_who_may_recall_that
     )
 
 
+@pytest.mark.slow
 @given(viewer=viewers(), sources=st.lists(messages, max_size=2), is_operator=st.booleans())
 def test_nobody_sees_anything_of_another_org(viewer, sources, is_operator):
     own_id = viewer.viewer.participant_id

@@ -3,6 +3,8 @@
 import json
 from datetime import UTC, datetime
 
+import pytest
+
 from evaluation.benchmark import BenchmarkRun
 from evaluation.datasets import read_gold, read_messages
 from evaluation.runner import TASKS, measure
@@ -30,6 +32,7 @@ def question(key: str, as_of: str | None) -> dict[str, object]:
     } | ({} if as_of is None else {"as_of_message_id": as_of})
 
 
+@pytest.mark.slow
 async def test_a_question_is_answered_by_what_might_be_shown_at_its_time(app, tmp_path):
     files = {
         "messages": [

@@ -99,6 +99,7 @@ def benchmark(app, folder: Path, task: str, **more) -> BenchmarkRun:
     return BenchmarkRun(app=app, messages=read_messages(folder), gold=gold, **more)
 
 
+@pytest.mark.slow
 async def test_search_is_measured_and_its_run_holds_what_was_scored(app, folder):
     outcome = await measure("retrieval", benchmark(app, folder, "retrieval"), now=NOW)
     assert outcome.report["questions"] == 3
@@ -109,6 +110,7 @@ async def test_search_is_measured_and_its_run_holds_what_was_scored(app, folder)
     assert all(0 <= line["score"] <= 1 for line in outcome.predictions)
 
 
+@pytest.mark.slow
 async def test_search_is_held_against_plain_methods_in_the_same_run(app, folder, tmp_path):
     lexical = replace(app, settings=replace(app.settings, model=tmp_path / "none"), _embedder=None)
     made = benchmark(app, folder, "retrieval", lexical_app=lexical, embedder=FakeEmbedder())
@@ -170,6 +172,7 @@ async def test_questions_are_asked_for_whoever_asks_and_it_is_told(app, folder):
     assert set(outcome.predictions[3]["ranked"]) <= {"m0", "m1", "m2"}
 
 
+@pytest.mark.slow
 async def test_questions_are_answered_too_where_that_is_wanted(app, folder):
     outcome = await measure(
         "retrieval", benchmark(app, folder, "retrieval", options=Options(answers=True)), now=NOW

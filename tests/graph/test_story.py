@@ -141,6 +141,7 @@ async def test_talks_count_only_replies_both_ends_of_which_are_seen(app: App, to
     assert await talks(app, told.truth.viewer("pip"), "ana") == [("Pip", 1, at(9)), ("Ben", 1, at(1))]
 
 
+@pytest.mark.slow
 async def test_accounts_of_one_person_are_asked_about_together(app: App, told: Facts):
     about = await app.graph.memories_about(app.operator, "cleo")
     assert [one.id for one in about.items] == [made_id("memory", 5), made_id("memory", 4)]

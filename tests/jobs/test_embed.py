@@ -109,6 +109,7 @@ async def test_draining_embeds_everything_once(app: App, admin):
     assert (await app.waiting()).waiting == 0
 
 
+@pytest.mark.slow
 async def test_notices_and_silence_get_no_vector(app: App, admin):
     await app.ingest_batch(
         [
@@ -135,6 +136,7 @@ async def test_an_edit_is_embedded_again(app: App, admin):
     assert after != before
 
 
+@pytest.mark.slow
 async def test_an_edit_that_leaves_nothing_drops_vector_and_work(app: App, admin):
     await app.ingest(message("1", "apples"))
     await app.drain()
@@ -143,6 +145,7 @@ async def test_an_edit_that_leaves_nothing_drops_vector_and_work(app: App, admin
     assert await embedded(admin, app) == {}
 
 
+@pytest.mark.slow
 async def test_a_redaction_drops_the_vector(app: App, admin):
     await app.ingest(message("1", "apples"))
     await app.drain()
@@ -383,6 +386,7 @@ async def test_cancelling_gives_everything_back_at_once(open_app: OpenApp, db: D
     assert rows == [(0, True)] * 20
 
 
+@pytest.mark.slow
 async def test_a_large_partition_gets_its_index_once_nothing_is_waiting(app: App, db: Database, admin):
     await app.ingest_batch([message(f"m{i}", body=f"word {i}") for i in range(30)])
     await runner.drain(EmbeddingWorker(db=db, embedder=FakeEmbedder(), min_index_size=20), policy=QUICK)

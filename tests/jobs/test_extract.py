@@ -155,6 +155,7 @@ async def test_one_that_still_goes_on_waits(app: App, admin):
     assert await known(admin, app) == [ANA_HOME]
 
 
+@pytest.mark.slow
 async def test_one_of_a_room_that_is_still_to_be_gone_through_waits(app: App):
     await hear(app, talk())
     await app.ingest_batch([says("3", "by the way", minute=0.2)])
@@ -163,6 +164,7 @@ async def test_one_of_a_room_that_is_still_to_be_gone_through_waits(app: App):
     assert await worker(app).next(app.org_id, now=LATER) is not None
 
 
+@pytest.mark.slow
 async def test_one_is_gone_through_once_for_each_state(app: App, admin):
     await hear(app, talk())
     extractor = scripted()
@@ -180,6 +182,7 @@ async def test_one_is_gone_through_once_for_each_state(app: App, admin):
     assert len(extractor.given) == 1
 
 
+@pytest.mark.slow
 async def test_going_through_all_of_it_again_changes_nothing(app: App, admin):
     await hear(app, [*talk(), *talk(EDITOR, "other", start=300), *talk(HOME, "third", start=600)])
     await draw(app)
@@ -236,6 +239,7 @@ async def test_what_is_whispered_is_drawn_from_by_itself_and_remembered_for_its_
     assert await read("cy") == ["Ana notes: aloud."]
 
 
+@pytest.mark.slow
 async def test_what_is_drawn_from_a_sensitive_conversation_is_sensitive(app: App, admin):
     await hear(app, [*talk("note: one"), says("3", "keep this between us", minute=0.2, reply_to="general-1")])
     await draw(app, scripted())
@@ -254,6 +258,7 @@ async def test_what_is_said_later_is_drawn_when_it_is_quiet_again(app: App, admi
     assert await known(admin, app) == ["Ana notes: one.", "Ana notes: two."]
 
 
+@pytest.mark.slow
 async def test_an_edit_lets_go_of_what_is_not_said_any_more(app: App, admin):
     await hear(app, talk("note: one"))
     await draw(app, scripted())
@@ -263,6 +268,7 @@ async def test_an_edit_lets_go_of_what_is_not_said_any_more(app: App, admin):
     assert await known(admin, app) == ["Ana notes: two."]
 
 
+@pytest.mark.slow
 async def test_an_edit_that_leaves_no_words_lets_go_of_what_they_said(app: App, admin):
     await hear(app, talk("note: one"))
     await draw(app, scripted())
@@ -271,6 +277,7 @@ async def test_an_edit_that_leaves_no_words_lets_go_of_what_they_said(app: App, 
     assert await known(admin, app) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["redact", "erase"])
 async def test_what_rests_on_a_removed_message_goes_at_once_and_is_not_drawn_again(app: App, admin, how):
     await hear(app, [*talk("note: one"), says("3", "note: two", minute=0.2, reply_to="general-1")])
@@ -347,6 +354,7 @@ async def test_marking_a_conversation_hides_what_was_drawn_from_it_at_once(app: 
     assert [one.content for one in await app.memories.all(cy)] == ["Ana notes: one."]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["said more", "edited", "redacted", "erased", "marked", "person"])
 async def test_what_changes_meanwhile_is_left_for_the_next_time(app: App, admin, what):
@@ -399,6 +407,7 @@ async def test_one_that_breaks_the_extractor_is_set_aside_and_the_rest_goes_on(a
     assert await known(admin, app) == ["Ana notes: cured.", "Ana notes: one."]
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_written_is_set_aside_alone(app: App, admin):
     class Crooked(Scripted):
         async def extract(self, said, people):
@@ -436,6 +445,7 @@ async def test_a_worker_that_dies_before_it_wrote_has_done_nothing(app: App, adm
     assert (await draw(app, scripted())).added == 1
 
 
+@pytest.mark.slow
 async def test_no_connection_is_held_while_statements_are_looked_for(app: App, admin):
     await hear(app, talk("note: one"))
     seen: list[tuple] = []
@@ -478,6 +488,7 @@ async def test_a_drain_draws_in_every_org_and_tells_how_much(open_app, admin):
     assert (await one.drain(every_org=True)).remembered == 0
 
 
+@pytest.mark.slow
 async def test_on_demand_it_does_not_wait_until_nobody_speaks_any_more(app: App, admin):
     now = datetime.now(UTC)
     fresh = [replace(one, sent_at=now + timedelta(seconds=n)) for n, one in enumerate(talk())]
@@ -492,6 +503,7 @@ async def test_on_demand_it_does_not_wait_until_nobody_speaks_any_more(app: App,
     assert (await app.extraction.extract("message:other-1")).added == 0
 
 
+@pytest.mark.slow
 async def test_how_far_it_has_come_is_told_for_each_room(app: App):
     await hear(app, [*talk(), *talk(EDITOR, "other", start=300)])
     await draw(app, batch=1, now=at(1))

@@ -302,6 +302,7 @@ DEEDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.__name__)
@@ -568,6 +569,7 @@ async def test_points_are_written_while_the_graph_is_away(app: App) -> None:
     await assert_same(app, graph, copy)
 
 
+@pytest.mark.slow
 async def test_an_older_reading_never_takes_the_place_of_a_newer_one(app: App) -> None:
     await app.ingest_batch([message("1", "hello")])
     await app.drain()

@@ -77,6 +77,7 @@ async def test_what_stands_is_shown_and_what_repeats_it_takes_its_place_undoably
     assert (await everything(admin, app))["memories"] == before["memories"]
 
 
+@pytest.mark.slow
 async def test_what_replaces_it_does_and_when_that_goes_the_older_stands_again(app: App, admin):
     label = await told_of_tea(app)
     await hear(app, later(said=(INSTEAD_SAID,)))
@@ -86,6 +87,7 @@ async def test_what_replaces_it_does_and_when_that_goes_the_older_stands_again(a
     assert await known(admin, app) == [TEA]
 
 
+@pytest.mark.slow
 async def test_nothing_newer_is_replaced(app: App, admin):
     await hear(app, later(said=(TEA_SAID,)))
     await read(app, answering(statement(TEA_SAID[:-1], "m1")))
@@ -95,6 +97,7 @@ async def test_nothing_newer_is_replaced(app: App, admin):
     assert len(await known(admin, app)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("label", ["k00000000", "k1", "", "m1", "*"])
 async def test_what_was_not_shown_is_neither(app: App, admin, label):
@@ -180,6 +183,7 @@ async def test_what_a_wish_covers_is_asserted_sensitive_or_put_aside_is_not_show
     assert not any(word in text for word in ("green tea", "black coffee", "raw milk", "warm cocoa"))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["redact", "erase", "edit", "person"])
 async def test_a_trace_goes_with_the_words_that_a_memory_in_it_rests_on(app: App, how):

@@ -33,6 +33,7 @@ async def read(app: App, answer: str) -> str:
     return await reader(app, Scripted(lambda _: answer)).next(app.org_id, now=LATER)
 
 
+@pytest.mark.slow
 async def test_a_wish_that_it_hears_is_proposed_and_hides_nothing_until_it_is_accepted(app: App, admin):
     await hear(app, slipped())
     home = statement("I live in Porto", "m1", kind="fact")
@@ -52,6 +53,7 @@ async def test_a_wish_that_it_hears_is_proposed_and_hides_nothing_until_it_is_ac
     assert {one.external_id for one in heard.covered_messages} == {"general-2", "s"}
 
 
+@pytest.mark.slow
 async def test_what_it_does_not_cover_is_remembered(app: App, admin):
     await hear(app, slipped())
     home = statement("I live in Porto", "m1", kind="fact")
@@ -109,6 +111,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", HOSTILE)
 async def test_instructions_in_messages_wish_nothing_in_somebody_else_s_name(app: App, admin, what):
@@ -125,6 +128,7 @@ async def test_instructions_in_messages_wish_nothing_in_somebody_else_s_name(app
     assert all(each["reason"] for each in one.results[:-1])
 
 
+@pytest.mark.slow
 async def test_a_wish_for_another_s_words_covers_only_those_of_whoever_voices_it(app: App, admin):
     said = [talk()[0], message("s", SLIP, author=author("bo"), sent_at=at(0.3), reply_to="general-1")]
     await hear(app, said)
@@ -135,6 +139,7 @@ async def test_a_wish_for_another_s_words_covers_only_those_of_whoever_voices_it
     assert await known(admin, app) == [HOME]
 
 
+@pytest.mark.slow
 async def test_a_wish_spoken_during_the_call_costs_the_answer_and_its_trace(app: App, admin):
     await hear(app, talk())
 
@@ -151,6 +156,7 @@ async def test_a_wish_spoken_during_the_call_costs_the_answer_and_its_trace(app:
     assert (await backlog(app)).next_try_at is None
 
 
+@pytest.mark.slow
 async def test_what_voices_a_wish_that_is_redacted_takes_it_along(app: App):
     await hear(app, slipped())
     assert await read(app, answering(wishes=[wish("m3")])) == "read"
@@ -167,6 +173,7 @@ async def test_a_message_that_is_edited_is_no_wish_any_more(app: App):
     assert await app.privacy_requests.all(app.operator) == []
 
 
+@pytest.mark.slow
 async def test_what_another_extractor_finds_of_what_it_covers_is_recalled_by_nobody(app: App, admin):
     said = [talk(said=("note: I prefer tea", "note: I live in Porto"))[n] for n in (0, 1)]
     await hear(app, [*said, *slipped()[2:]])

@@ -69,6 +69,7 @@ async def made(app: App, content: str = TEA, **details) -> Memory:
     return await app.memories.remember(content, sources=["1"], **details)
 
 
+@pytest.mark.slow
 async def test_a_memory_is_embedded_by_what_it_says_and_once(both: App, old: Moody, admin):
     old.seen.clear()
     await made(both, title="A drink", tags=["harbour"])
@@ -82,6 +83,7 @@ async def test_a_memory_is_embedded_by_what_it_says_and_once(both: App, old: Moo
     assert old.seen == [TEA]
 
 
+@pytest.mark.slow
 async def test_what_is_stated_again_asks_for_nothing(both: App, admin):
     await made(both)
     await both.drain()
@@ -90,6 +92,7 @@ async def test_what_is_stated_again_asks_for_nothing(both: App, admin):
     assert await remembered(admin, both) == {OLD: {TEA}}
 
 
+@pytest.mark.slow
 async def test_what_is_corrected_keeps_its_vector_as_history(both: App, admin):
     old = await made(both)
     await both.drain()
@@ -99,6 +102,7 @@ async def test_what_is_corrected_keeps_its_vector_as_history(both: App, admin):
     assert await remembered(admin, both) == {OLD: {TEA, COFFEE}}
 
 
+@pytest.mark.slow
 async def test_what_is_put_aside_loses_vector_and_work_and_gets_them_back(both: App, admin):
     known = await made(both)
     await both.drain()
@@ -116,6 +120,7 @@ async def test_what_is_put_aside_loses_vector_and_work_and_gets_them_back(both: 
     assert await remembered(admin, both) == {OLD: {TEA}}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["message", "redact", "range", "person"])
 async def test_an_erasure_leaves_neither_vector_nor_work(both: App, admin, how):
@@ -141,6 +146,7 @@ async def test_an_erasure_leaves_neither_vector_nor_work(both: App, admin, how):
         assert (removed["memories"], removed["memory embeddings"]) == (2, 1)
 
 
+@pytest.mark.slow
 async def test_whoever_erases_their_words_is_not_told_how_many_memories_had_vectors(both: App):
     await made(both)
     await both.drain()
@@ -149,6 +155,7 @@ async def test_whoever_erases_their_words_is_not_told_how_many_memories_had_vect
     assert {one.what for one in receipt.removed} == {"messages", "embeddings"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["erased", "put aside"])
 async def test_what_goes_while_its_vector_is_made_has_none(both: App, admin, how):
     known = await made(both)
@@ -160,6 +167,7 @@ async def test_what_goes_while_its_vector_is_made_has_none(both: App, admin, how
     assert (await remembered(admin, both), await waiting(admin, both)) == ({}, {})
 
 
+@pytest.mark.slow
 async def test_what_is_put_aside_and_restored_while_its_vector_is_made_gets_one_in_the_end(both: App, admin):
     known = await made(both)
 
@@ -172,6 +180,7 @@ async def test_what_is_put_aside_and_restored_while_its_vector_is_made_gets_one_
     assert await remembered(admin, both) == {OLD: {TEA}}
 
 
+@pytest.mark.slow
 async def test_what_lacks_a_vector_is_found_by_the_sweep(both: App, admin):
     await made(both)
     await both.drain()
@@ -180,6 +189,7 @@ async def test_what_lacks_a_vector_is_found_by_the_sweep(both: App, admin):
     assert await remembered(admin, both) == {OLD: {TEA}}
 
 
+@pytest.mark.slow
 async def test_a_switch_takes_memories_along(both: App, admin):
     await made(both)
     await both.drain()
@@ -197,6 +207,7 @@ async def test_a_switch_takes_memories_along(both: App, admin):
     assert await waiting(admin, both) == {}
 
 
+@pytest.mark.slow
 async def test_giving_a_switch_up_drops_the_vectors_of_memories_too(both: App, admin):
     await made(both)
     await both.drain()
@@ -224,6 +235,7 @@ async def test_a_memory_that_the_next_model_refuses_holds_up_nothing(both: App, 
     assert (await remembered(admin, both))[NEW] == {TEA}
 
 
+@pytest.mark.slow
 async def test_vectors_of_a_model_before_the_one_before_go_with_those_of_messages(both: App, old, new, admin):
     third = served(both, old, small=new, third=Moody(32))
     await made(third)

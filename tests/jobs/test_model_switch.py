@@ -78,6 +78,7 @@ async def test_a_switch_to_other_dimensions_embeds_everything_and_then_is_search
     assert (hits[0], degraded) == ("0", ())
 
 
+@pytest.mark.slow
 async def test_going_on_with_a_switch_by_hand_tells_how_far_it_has_come(both: App):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -108,6 +109,7 @@ async def test_nothing_to_embed_is_a_switch_at_once(both: App, admin):
     assert await states(admin, both) == {"current": SMALL, "previous": "default"}
 
 
+@pytest.mark.slow
 async def test_the_same_again_changes_nothing_and_another_one_is_refused(both: App, admin, old, new):
     third = served(both, old, small=new, third=Moody(32))
     await told(third)
@@ -120,6 +122,7 @@ async def test_the_same_again_changes_nothing_and_another_one_is_refused(both: A
     assert await states(admin, third) == {"current": "default", "next": SMALL}
 
 
+@pytest.mark.slow
 async def test_a_model_that_cannot_be_had_is_not_switched_to(app: App, admin, tmp_path):
     await told(app)
     app.settings = replace(app.settings, embeddings={"empty": tmp_path})
@@ -172,6 +175,7 @@ async def test_what_went_meanwhile_has_no_vector_of_either(both: App, admin):
     assert await vectors(admin, both) == {OLD: {"2"}, NEW: {"2"}}
 
 
+@pytest.mark.slow
 async def test_an_erasure_while_the_next_vector_is_made_leaves_none(both: App, admin, new: Moody):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -193,6 +197,7 @@ async def test_an_erasure_while_the_next_vector_is_made_leaves_none(both: App, a
     assert (await vectors(admin, both))[NEW] == {"1", "2", "3"}
 
 
+@pytest.mark.slow
 async def test_a_vector_of_a_model_that_was_given_up_meanwhile_is_not_written(both: App, admin):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -231,6 +236,7 @@ async def test_an_old_vector_that_comes_after_the_switch_is_left_out_and_made_an
     assert await waiting(admin, both) == {}
 
 
+@pytest.mark.slow
 async def test_back_while_it_is_filled_gives_it_up_and_drops_its_vectors(both: App, admin):
     await told(both)
     await both.embedding_versions.switch(SMALL)
@@ -466,6 +472,7 @@ async def test_one_worker_serves_orgs_by_different_models_and_waits_for_none(ope
     assert "7" in (await vectors(admin, second))[NEW]
 
 
+@pytest.mark.slow
 async def test_a_running_worker_takes_up_what_waited_for_a_model_once_it_is_back(both: App, admin, old):
     await told(both)
     old.is_away = True

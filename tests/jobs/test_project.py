@@ -163,6 +163,7 @@ async def test_what_a_slow_transaction_adds_that_never_heard_of_the_copy_is_in_i
     assert (await state(app)).next_index_name is None
 
 
+@pytest.mark.slow
 async def test_a_subject_that_changes_while_it_is_written_is_written_again_and_never_twice_at_once(
     app: App,
 ) -> None:
@@ -241,6 +242,7 @@ async def test_while_the_server_is_down_nothing_is_lost_or_blamed_on_what_was_to
     assert (await state(app)).failing_since is None
 
 
+@pytest.mark.slow
 async def test_a_server_that_lost_everything_is_filled_anew_even_while_a_copy_is_being_built(
     app: App,
 ) -> None:
@@ -279,6 +281,7 @@ async def test_what_is_erased_leaves_the_copy(app: App) -> None:
     assert people[0].id not in {point.author_id for point in shelf.held_copies[copy].values()}
 
 
+@pytest.mark.slow
 async def test_where_an_org_has_no_copies_nothing_is_asked_for(app: App) -> None:
     await told(app, 10)
 
@@ -287,6 +290,7 @@ async def test_where_an_org_has_no_copies_nothing_is_asked_for(app: App) -> None
         assert await projections.all_projections(conn, app.org_id) == []
 
 
+@pytest.mark.slow
 async def test_what_killed_its_workers_ten_times_leaves_the_copy_when_it_is_erased(
     app: App, admin: psycopg.AsyncConnection
 ) -> None:

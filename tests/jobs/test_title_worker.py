@@ -135,6 +135,7 @@ async def test_one_that_is_still_open_is_not_sent(app: App):
         assert await namer(app, language_model).next(app.org_id, now=now) == became
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [talk(count=2), [*talk(count=2), message("9", " ", sent_at=at(0.3))]])
 async def test_one_in_which_little_is_said_is_not_sent(app: App, said):
     await hear(app, said)
@@ -158,6 +159,7 @@ async def test_a_sensitive_one_is_never_sent(app: App):
     assert language_model.shown == []
 
 
+@pytest.mark.slow
 async def test_one_of_a_room_that_is_still_to_be_gone_through_is_not_sent(app: App):
     await hear(app, talk())
     # What makes it sensitive is stored, and not seen by whoever goes through the room.
@@ -206,6 +208,7 @@ async def test_a_title_is_read_by_those_who_read_the_conversation_and_nobody_els
 # Once for each state
 
 
+@pytest.mark.slow
 async def test_what_is_said_later_brings_the_words_back_until_it_is_quiet_again(app: App, admin):
     await hear(app, talk())
     before = await labels(admin, app)
@@ -221,6 +224,7 @@ async def test_what_is_said_later_brings_the_words_back_until_it_is_quiet_again(
     assert await labels(admin, app) == [("Toner and staples", "language model")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [json.dumps({"title": "Fresh toner"}), "no title"])
 async def test_going_through_a_room_again_changes_nothing_and_costs_no_call(app: App, admin, answer):
     await hear(app, talk())
@@ -238,6 +242,7 @@ async def test_going_through_a_room_again_changes_nothing_and_costs_no_call(app:
     assert len(language_model.shown) == 1
 
 
+@pytest.mark.slow
 async def test_a_changed_text_takes_the_title_away(app: App, admin):
     await hear(app, talk())
     await namer(app).next(app.org_id, now=LATER)
@@ -245,6 +250,7 @@ async def test_a_changed_text_takes_the_title_away(app: App, admin):
     assert [by for _, by in await labels(admin, app)] == ["words"]
 
 
+@pytest.mark.slow
 async def test_a_redacted_message_takes_the_title_away_at_once(app: App, admin):
     await hear(app, talk(count=5))
     await namer(app).next(app.org_id, now=LATER)
@@ -259,6 +265,7 @@ async def test_a_redacted_message_takes_the_title_away_at_once(app: App, admin):
     assert language_model.shown[0].count("cellar") == 1
 
 
+@pytest.mark.slow
 async def test_an_erased_person_is_in_no_title(app: App, admin):
     await hear(
         app,
@@ -275,6 +282,7 @@ async def test_an_erased_person_is_in_no_title(app: App, admin):
     assert "Toner for Mira" not in [label for label, _ in await labels(admin, app)]
 
 
+@pytest.mark.slow
 async def test_what_a_person_called_it_stays(app: App, admin):
     await hear(app, talk())
     [found] = await app.conversations.all(app.operator)
@@ -292,6 +300,7 @@ async def test_what_a_person_called_it_stays(app: App, admin):
     assert [by for _, by in await labels(admin, app)] == ["words"]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["said more", "redacted", "renamed", "marked", "erased"])
 async def test_what_changes_during_a_call_is_not_overwritten(app: App, admin, what):
@@ -360,6 +369,7 @@ async def test_no_calls_a_day_are_none(app: App):
     assert await namer(app, calls=0).next(app.org_id, now=LATER) == "nothing"
 
 
+@pytest.mark.slow
 async def test_each_org_has_its_own_calls(open_app):
     one, other = await open_app("one"), await open_app("other")
     for app in (one, other):
@@ -386,6 +396,7 @@ async def test_workers_side_by_side_make_one_call_at_a_time(app: App, server):
     assert len(server.asked) == 6
 
 
+@pytest.mark.slow
 async def test_what_another_worker_named_since_it_was_chosen_is_not_asked_again(app: App, monkeypatch):
     await hear(app, talk())
     language_model, reserve = Scripted(), calls.reserve
@@ -453,6 +464,7 @@ async def test_calls_that_are_not_answered_come_seldom_and_are_seen(app: App, ad
     assert (await backlog(app)).failures == 0
 
 
+@pytest.mark.slow
 async def test_one_that_breaks_the_server_does_not_keep_others_waiting(app: App):
     await hear(app, [*talk(), *talk("poison", start=300)])
     poison = LlmFailure(reason="the server answered 400")
@@ -503,6 +515,7 @@ FAILING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", HOSTILE)
 async def test_a_hostile_title_is_refused_and_the_words_stay(app: App, admin, server, what):
@@ -514,6 +527,7 @@ async def test_a_hostile_title_is_refused_and_the_words_stay(app: App, admin, se
     assert (await backlog(app)).failures == 0
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", FAILING)
 async def test_a_call_that_fails_costs_a_title_and_nothing_else(  # noqa: PLR0917  fixtures
@@ -632,6 +646,7 @@ async def test_an_outage_is_told_to_whoever_runs_it(app: App, monkeypatch):
         await namer(app, interval=0.01).run(asyncio.Event())
 
 
+@pytest.mark.slow
 async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(app: App):
     await app.ingest_batch([*talk(), message("x", "hm", room=room("hall"), sent_at=at(9))])
     await app.disentangle()
@@ -651,6 +666,7 @@ async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(a
     assert not any("out of toner again" in shown for shown in language_model.shown[1:])
 
 
+@pytest.mark.slow
 async def test_without_a_language_model_nothing_is_asked(app: App, admin, server):
     await app.ingest_batch(talk())
     await app.drain()

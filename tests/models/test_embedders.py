@@ -50,6 +50,7 @@ def tokens_of(embedder: Embedder, texts: list[str]) -> list[TokenVectors]:
     return list(found)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 def test_vectors_are_unit_rows_in_order_whatever_other_texts_there_are(embedder: Embedder):
     texts = CHAT + ODD_TEXTS
@@ -94,6 +95,7 @@ def test_several_threads_may_embed_at_once(embedder: Embedder):
             assert np.array_equal(vectors, expected)
 
 
+@pytest.mark.slow
 def test_every_token_is_a_row_of_bits_and_long_texts_have_no_more_than_128(giver: Embedder):
     assert giver.has_token_vectors
     assert tokens_of(giver, []) == []
@@ -104,6 +106,7 @@ def test_every_token_is_a_row_of_bits_and_long_texts_have_no_more_than_128(giver
     assert [len(each) for each in tokens_of(giver, ["", "Ana: ok", "why not"])][::2] == [0, 2]
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(max_size=80), min_size=1, max_size=8), data=st.data())
 def test_any_texts_in_any_company_give_the_same_tokens(giver: Embedder, texts, data):

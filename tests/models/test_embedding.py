@@ -95,6 +95,7 @@ def test_case_and_accents_are_ignored(local: LocalEmbedder):
     assert np.array_equal(plain, dressed)
 
 
+@pytest.mark.slow
 def test_texts_are_truncated_at_256_tokens(local: LocalEmbedder):
     base = ["river"] * 300
     late, early = base.copy(), base.copy()
@@ -195,6 +196,7 @@ def test_marks_have_no_token_vectors(local: LocalEmbedder):
 # A directory of one's own
 
 
+@pytest.mark.slow
 def test_an_export_has_no_token_vectors(export: Path, local: LocalEmbedder):
     embedder = LocalEmbedder.load(export)
     read = embedder.embed_with_tokens(TEXTS)
@@ -204,6 +206,7 @@ def test_an_export_has_no_token_vectors(export: Path, local: LocalEmbedder):
     assert np.array_equal(read.vectors, local.embed(TEXTS))
 
 
+@pytest.mark.slow
 def test_the_model_can_be_beside_the_tokenizer(export: Path):
     nested = LocalEmbedder.load(export).model_id
     (export / "onnx" / "model.onnx").rename(export / "model.onnx")
@@ -230,12 +233,14 @@ def test_the_longest_text_is_a_setting(export: Path):
     assert np.array_equal(whole, start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nonsense", [1, "long"])
 def test_an_invalid_longest_text_is_ignored(export: Path, local: LocalEmbedder, nonsense):
     configure(export, "sentence_bert_config.json", max_seq_length=nonsense)
     assert np.array_equal(LocalEmbedder.load(export).embed(TEXTS), local.embed(TEXTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"pooling_mode_cls_token": True}, {"pooling_mode": "cls"}])
 def test_cls_pooling_is_supported(export: Path, local: LocalEmbedder, settings):
     configure(export, "1_Pooling/config.json", **settings)

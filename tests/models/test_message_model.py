@@ -122,6 +122,7 @@ def test_plain_requests_are_found_and_plain_talk_is_not(model: MessageModel):
     assert not any(one.request for one in model.read([MessageInContext(text=text) for text in talk]))
 
 
+@pytest.mark.slow
 def test_requests_of_an_author_who_is_new_are_found(model: MessageModel):
     told = held("requests", 400)
     readings = model.read([in_context(one) for one in told])
@@ -134,6 +135,7 @@ def test_requests_of_an_author_who_is_new_are_found(model: MessageModel):
     assert 0 < sum(np.array(real)[certain]) >= 0.9 * sum(certain)
 
 
+@pytest.mark.slow
 def test_acts_of_an_author_who_is_new_are_found(model: MessageModel):
     told = held("acts", 80)
     readings = model.read([in_context(one) for one in told])
@@ -145,6 +147,7 @@ def test_acts_of_an_author_who_is_new_are_found(model: MessageModel):
     assert np.corrcoef([one.keep for one in readings], [one["keep"] for one in told])[0, 1] > 0.6
 
 
+@pytest.mark.slow
 def test_what_answers_and_what_replaces_is_found(model: MessageModel):
     answers = held("answers", 80)
     scores = model.answers([(one["question"], one["text"]) for one in answers])

@@ -73,6 +73,27 @@ async def test_what_a_viewer_may_not_read_is_not_told(app: App):
     assert told(found) == ({}, {})
 
 
+async def test_questions_without_an_answer_are_open(app: App):
+    await app.ingest_batch(
+        [
+            message("20", "who has the projector?", author=BO),
+            message("21", "it is in my drawer", author=ANA, reply_to="20"),
+            message("22", "when does the ferry leave?", author=BO),
+            message("29", "who buys the next boat?", author=CY, room=SIDE),
+        ]
+    )
+    await app.drain()
+    start = (await of(app, "bo")).since - timedelta(days=1)
+    found = await of(app, "ana", since=start)
+    assert [one.external_id for one in found.open_questions] == ["22"]
+    assert (await of(app, "ana", since=found.open_questions[0].sent_at + timedelta(1))).open_questions == []
+    key = await app.keys.create("member", name="ana's", participant="ana")
+    async with visiting(app, key.key) as visitor:
+        page = await visitor.page(f"/r/{found.room_id}/digest?since={start:%Y-%m-%d}")
+    assert "when does the ferry leave?" in page
+    assert "who has the projector?" not in page
+
+
 async def test_a_time_needs_a_zone(app: App):
     with pytest.raises(BadInput, match="time zone"):
         await of(app, "ana", since=(await of(app, "ana")).since.replace(tzinfo=None))

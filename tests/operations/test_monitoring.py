@@ -66,6 +66,7 @@ TOLD = (
 # What a room embeds
 
 
+@pytest.mark.slow
 async def test_a_room_of_exchanges_embeds_what_opens_one_and_back_again_everything(app: App, admin):
     await tell(app, *TOLD)
     assert await vectors(admin, app) == ["1", "2", "3", "4"]
@@ -105,6 +106,7 @@ async def test_an_answer_that_is_found_later_loses_its_vector_and_one_that_is_no
     assert await vectors(admin, app) == ["1", "2", "4"]
 
 
+@pytest.mark.slow
 async def test_what_answers_a_message_that_has_changed_is_settled_with_it(app: App, admin):
     await tell(app, *TOLD)
     await app.monitoring.set_embedding_policy("general", "thread")
@@ -114,6 +116,7 @@ async def test_what_answers_a_message_that_has_changed_is_settled_with_it(app: A
     assert await vectors(admin, app) == await wanted(admin, app) == ["1", "2", "4"]
 
 
+@pytest.mark.slow
 async def test_in_a_room_of_messages_nothing_is_settled(app: App, admin):
     await tell(app, *TOLD)
     await find(admin, app, "2", "1")
@@ -216,6 +219,7 @@ async def test_only_an_operator_says_what_a_room_embeds_and_the_log_has_it(app: 
 # Numbers
 
 
+@pytest.mark.slow
 async def test_numbers_tell_of_each_room_and_of_all_how_messages_stand_and_how_far_work_has_come(
     app: App,
 ):
@@ -345,6 +349,7 @@ async def test_each_room_tells_how_many_of_its_messages_wait_for_each_copy(app: 
     assert (await app.monitoring.statistics()).counts.projected[0].waiting == 0
 
 
+@pytest.mark.slow
 async def test_a_hole_that_is_still_to_go_from_a_copy_makes_no_message_less_written(app: App, shelf: Shelf):
     await tell(app, *TOLD)
     await app.projections.rebuild("qdrant")
@@ -365,6 +370,7 @@ async def test_a_hole_that_is_still_to_go_from_a_copy_makes_no_message_less_writ
     assert (projected.done, projected.waiting) == (3, 0)
 
 
+@pytest.mark.slow
 async def test_a_copy_that_is_being_built_tells_how_far_it_is(app: App, shelf: Shelf):
     await tell(app, *TOLD)
     worker = writer(app, shelf)
@@ -402,6 +408,7 @@ async def test_a_server_that_fails_is_seen_with_since_when_and_what_it_would_not
     assert (numbers.counts.projected[0].waiting, numbers.counts.projected[0].dead_lettered) == (0, 1)
 
 
+@pytest.mark.slow
 async def test_numbers_tell_of_the_models_by_which_is_searched_and_of_how_they_fail(app: App, admin):
     old, new = Moody(384), Moody()
     both = served(app, old, small=new)
@@ -439,6 +446,7 @@ async def test_a_default_that_nobody_chose_nor_loaded_here_is_known_by_the_vecto
     assert (current.total, current.done, current.waiting) == (4, 4, 0)
 
 
+@pytest.mark.slow
 async def test_a_switch_away_from_a_default_that_fails_keeps_what_it_was(app: App):
     old, new = Moody(384), Moody()
     both = served(app, old, small=new)

@@ -40,6 +40,7 @@ async def told(app: App) -> Projections:
     return app.projections
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shelf")
 async def test_a_rebuilt_copy_is_read_and_differs_in_nothing(app: App) -> None:
     projecting = await told(app)
@@ -76,6 +77,7 @@ async def test_a_difference_is_found_and_repaired(app: App, shelf: Shelf) -> Non
     assert on(shelf, copy) == await expected(app, "fake-hash-384")
 
 
+@pytest.mark.slow
 async def test_a_copy_that_was_wiped_is_told_of_and_built_anew(app: App, shelf: Shelf) -> None:
     projecting = await told(app)
     await projecting.rebuild("qdrant")
@@ -88,6 +90,7 @@ async def test_a_copy_that_was_wiped_is_told_of_and_built_anew(app: App, shelf: 
     assert (await projecting.diff("qdrant")).count == 0
 
 
+@pytest.mark.slow
 async def test_dropped_copies_are_gone_and_nothing_is_asked_for_any_more(app: App, shelf: Shelf) -> None:
     projecting = await told(app)
     await projecting.rebuild("qdrant")
@@ -101,6 +104,7 @@ async def test_dropped_copies_are_gone_and_nothing_is_asked_for_any_more(app: Ap
         await projecting.diff("qdrant")
 
 
+@pytest.mark.slow
 async def test_copies_dropped_while_they_are_rebuilt_are_not_found(
     app: App, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +122,7 @@ async def test_copies_dropped_while_they_are_rebuilt_are_not_found(
     assert shelf.held_copies == {}
 
 
+@pytest.mark.slow
 async def test_another_orgs_copies_stay(app: App, shelf: Shelf) -> None:
     shelf.held_copies["0190aaaabbbbccccddddeeeeffff0000-1"] = {}
     projecting = await told(app)
@@ -146,6 +151,7 @@ def naming_both(app: App) -> Settings:
     )
 
 
+@pytest.mark.slow
 async def test_a_graph_is_rebuilt_compared_repaired_and_dropped(app: App, both: tuple[Shelf, Graph]) -> None:
     _, graph = both
     projecting = await told(app)
@@ -207,6 +213,7 @@ def leads_to(node: Node, target_id: UUID) -> bool:
     return any(edge.target_id == target_id for edge in node.edges)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["qdrant", "neo4j"])
 async def test_a_repair_that_is_killed_before_anything_is_asked_for_takes_nothing_away(
@@ -346,6 +353,7 @@ async def test_a_server_nobody_configured_is_told_of(app: App) -> None:
         await app.projections.rebuild("excel")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shelf")
 async def test_a_copy_that_lags_or_lacks_something_is_not_asked(
     app: App, admin: psycopg.AsyncConnection

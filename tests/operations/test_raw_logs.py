@@ -120,6 +120,7 @@ async def test_a_question_for_what_some_said_is_not_looked_for_in_logs(told, log
 # Who may see it
 
 
+@pytest.mark.slow
 async def test_only_operators_see_what_is_not_mapped(told, logs):
     write(logs, "a.jsonl", logged(101))
     app = with_logs(told, logs)
@@ -141,6 +142,7 @@ async def test_a_mapped_file_is_for_those_who_may_read_its_room_at_that_time(tol
     assert (await asked(app)).is_answered
 
 
+@pytest.mark.slow
 async def test_a_file_mapped_to_an_open_room_is_for_everybody_and_its_whispers_are_not(told, logs):
     app = with_logs(told, logs, general="test/general")
     write(logs, "general.jsonl", logged(101))
@@ -314,6 +316,7 @@ async def whisper(app: App):
 
 
 # Of a room that was erased nothing stays to be found.
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.usefixtures("no_grace")
 @pytest.mark.parametrize("remove", [*(one for one in REMOVALS if one is not erase_room), whisper])
@@ -354,6 +357,7 @@ async def test_lines_that_are_stored_do_not_keep_others_from_being_found(told, l
     assert answer.trace[-1].candidates == 2
 
 
+@pytest.mark.slow
 async def test_what_was_removed_in_another_room_that_a_line_names_is_left_out(told, logs):
     red = closed("red", ANA, BO)
     await tell(told, message("s", SECRET, room=red, author=ANA, sent_at=at(5)))
@@ -365,6 +369,7 @@ async def test_what_was_removed_in_another_room_that_a_line_names_is_left_out(to
         assert not (await asked(app, name)).is_answered, name
 
 
+@pytest.mark.slow
 async def test_whoever_was_erased_is_not_mentioned_by_a_log_either(told, logs):
     write(
         logs,
@@ -379,6 +384,7 @@ async def test_whoever_was_erased_is_not_mentioned_by_a_log_either(told, logs):
     assert not (await asked(with_logs(told, logs))).is_answered
 
 
+@pytest.mark.slow
 async def test_what_others_said_elsewhere_and_later_stays_after_a_removal(told, logs):
     await tell(told, message("s", "good night", author=ANA, sent_at=at(5)))
     await told.erasure.message("s")
@@ -406,6 +412,7 @@ async def test_an_operator_is_told_how_many_lines_cannot_be_told_apart_and_nobod
 # What can be set
 
 
+@pytest.mark.slow
 async def test_what_is_to_be_forgotten_is_not_recalled_from_a_log_that_cannot_tell_it_apart(told, logs):
     write(logs, "a.jsonl", {key: value for key, value in logged(101).items() if key != "id"})
     app = with_logs(told, logs)

@@ -303,7 +303,7 @@ def test_working_through_everything_again_changes_nothing(lines: list[Line], wor
     first, second = workshop.run(twice(workshop, lines))
     assert unlike(first, second) == {}
     # The workshop does not read for privacy requests.
-    assert [row for row in second["work_queue"] if '"queue": "privacy_requests"' not in row] == []
+    assert [row for row in second["work_queue"] if '"queue": "read"' not in row] == []
     assert circles(second["memories"]) == []
 
 

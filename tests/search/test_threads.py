@@ -203,6 +203,7 @@ async def test_any_reply_graph_comes_back_as_a_partition_of_its_messages(edges, 
     assert {frozenset(one) for one in all_ids(found.hits)} == components(edges)
 
 
+@pytest.mark.slow
 async def test_messages_with_two_parents_each_do_not_multiply_the_ways_up(app):
     """There are as many paths as the square of the thirtieth Fibonacci number."""
     two = [
@@ -222,6 +223,7 @@ async def test_two_that_answer_each_other_are_one_exchange_which_the_earlier_ope
     assert hit.root.external_id == "0"
 
 
+@pytest.mark.slow
 async def test_a_message_under_two_parents_is_in_one_exchange_only(app):
     """A reply across threads: the stated reply counts, not the thread."""
     await tell(app, *graph([(None, None), (None, None), (0, 1), (None, 1)]))
@@ -229,6 +231,7 @@ async def test_a_message_under_two_parents_is_in_one_exchange_only(app):
     assert sorted(all_ids(found.hits)) == [["0", "2"], ["1", "3"]]
 
 
+@pytest.mark.slow
 async def test_path_follows_stated_replies_before_the_platform_thread(app, tmp_path):
     told = [message("0", "one"), message("1", "two"), message("2", "anchor", reply_to="0", thread_root="1")]
     await tell(app, *told, message("3", "three", thread_root="2"))
@@ -285,6 +288,7 @@ async def test_an_exchange_of_a_member_is_walked_within_time_in_a_database_never
     assert all(len(hit.messages) == 40 and hit.omitted == 0 for hit in found.hits)
 
 
+@pytest.mark.slow
 async def test_members_that_the_viewer_may_not_see_are_neither_shown_nor_counted(app):
     where = closed("cellar", BO)
     told: Sequence = [
@@ -327,6 +331,7 @@ async def test_an_answer_that_was_found_comes_with_its_question_and_says_how_sur
     assert (edge.method, edge.confidence) == ("mention", 0.875)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("opening", "edge"),
@@ -344,6 +349,7 @@ async def test_inferred_reply_joins_no_thread_unless_it_probably_answers_a_quest
     assert sorted(await found_for(app, "lantern stairs")) == [["1"], ["3"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["mention", "inferred"])
 async def test_inferred_answer_to_a_question_is_in_its_thread(app, admin, method):
     await tell(app, message("1", QUESTION), message("3", ANSWER, author=BO))
@@ -367,6 +373,7 @@ async def test_the_database_and_the_program_agree_which_replies_are_answers(admi
             assert stored == edge.is_answer
 
 
+@pytest.mark.slow
 async def test_stated_reply_wins_over_an_inferred_one(app, admin):
     told = [
         message("1", QUESTION),
@@ -378,6 +385,7 @@ async def test_stated_reply_wins_over_an_inferred_one(app, admin):
     assert sorted(await found_for(app)) == [["1"], ["2", "3"]]
 
 
+@pytest.mark.slow
 async def test_an_afternoon_of_finds_does_not_become_one_exchange(app, admin):
     told = [message(str(number), f"Ana, lantern {number}", author=BO) for number in range(30)]
     await tell(app, *told)

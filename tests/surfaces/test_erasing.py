@@ -37,6 +37,7 @@ def counts(receipt: dict) -> dict[str, int]:
     return {one["what"]: one["count"] for one in receipt["removed"]}
 
 
+@pytest.mark.slow
 def test_a_message_is_redacted(org: CommandLine) -> None:
     dry = org.json("redact", "0", "--room", "general", "--dry-run")
     assert dry["is_dry_run"]
@@ -48,6 +49,7 @@ def test_a_message_is_redacted(org: CommandLine) -> None:
     assert "[message removed]" in org.text("messages", "general")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("words", "left"),
@@ -119,6 +121,7 @@ def test_a_refused_command_removes_nothing(org: CommandLine, words: str, code: i
     assert org.bodies() == BODIES
 
 
+@pytest.mark.slow
 def test_a_member_erases_own_messages(org: CommandLine) -> None:
     assert org.json("--as", "bo", "erase", "message", "1", "--yes")["is_clean"]
     assert len(org.json("--as", "bo", "receipts")) == 1
@@ -142,6 +145,7 @@ def test_a_receipt_is_shown_and_verified_again(org: CommandLine) -> None:
     assert all(f"{check['what']} 0" in verified for check in again["checks"])
 
 
+@pytest.mark.slow
 def test_a_verification_that_finds_something_ends_in_an_error(org: CommandLine) -> None:
     receipt = org.json("erase", "message", "1", "--yes")
     org.execute(
@@ -176,6 +180,7 @@ def test_a_receipt_says_what_an_index_still_holds(org: CommandLine) -> None:
 # Retention
 
 
+@pytest.mark.slow
 def test_a_room_keeps_its_messages_for_a_time(org: CommandLine) -> None:
     kept = org.json("retention", "general", "90d", "--yes")
     assert (kept["retention_period"], kept["messages"]) == (90 * 86400, 4)
@@ -231,6 +236,7 @@ def test_a_running_worker_reports_expired_messages(org: CommandLine) -> None:
 # On a terminal
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("answer", ["n", "y"])
 @pytest.mark.parametrize(
@@ -256,6 +262,7 @@ def test_a_question_shows_what_is_removed(
         assert org.json("rooms")[0]["retention_period"] == (30 * 86400 if answer == "y" else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "fields"), [("message 1", ["room_id", "message_id"]), ("person mira", ["participant_ids"])]
 )
@@ -267,6 +274,7 @@ def test_a_question_names_the_ids(org: CommandLine, words: str, fields: list[str
             assert value in shown
 
 
+@pytest.mark.slow
 def test_what_was_shown_is_erased_even_if_the_name_means_somebody_else_by_then(org: CommandLine) -> None:
     def rename() -> None:
         for old, new in (("mira", "old"), ("cy", "mira")):

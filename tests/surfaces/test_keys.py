@@ -48,6 +48,7 @@ def test_a_new_key_is_alone_on_standard_output_and_acts_as_its_participant(villa
     assert newest["viewer_id"] == village.json("people", "helper")[0]["participant_id"]
 
 
+@pytest.mark.slow
 def test_keys_are_listed_without_secrets_and_revoked(village: CommandLine) -> None:
     made = village.json("keys", "create", "--role", "operator", "--name", "bridge", "--valid-for", "12h")
     span = datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])
@@ -64,6 +65,7 @@ def test_keys_are_listed_without_secrets_and_revoked(village: CommandLine) -> No
     assert "revoked 20" in village.text("keys", "list")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -89,6 +91,7 @@ def test_a_members_key_changes_nothing_and_acts_as_nobody_else(
     assert key not in done.err
 
 
+@pytest.mark.slow
 def test_a_key_works_with_its_own_org_only(village: CommandLine, key: str) -> None:
     assert with_key(village, key, "--org", village.org, "rooms").code == 0
     for org in ("default", "nosuch"):
@@ -114,6 +117,7 @@ def test_the_audit_log_shows_who_read_what(village: CommandLine, key: str) -> No
     assert "read room" in village.text("audit-log")
 
 
+@pytest.mark.slow
 def test_two_accounts_are_merged_and_split(village: CommandLine) -> None:
     count = len(village.json("people"))
     merged = village.json("merge", "mira", "mira_home")

@@ -262,10 +262,10 @@ def test_stats_show_each_room_and_what_is_pending(talks: CommandLine) -> None:
         "insert into projections (org_id, target, index_name, failing_since, error)"
         " values ((org), 'qdrant', 'a', '2026-01-01 10:00Z', 'Qdrant cannot be reached')"
     )
-    for queue in ("qdrant", "privacy_requests"):
+    for queue in ("qdrant", "read"):
         talks.execute(
             "insert into work_queue (org_id, queue, subject_id, dead_lettered_at) select org_id, %(queue)s, id,"
-            " case when external_id = '1' and %(queue)s = 'privacy_requests' then now() end from messages where org_id = (org)"
+            " case when external_id = '1' and %(queue)s = 'read' then now() end from messages where org_id = (org)"
             " on conflict (org_id, queue, subject_id) do update set dead_lettered_at = excluded.dead_lettered_at",
             queue=queue,
         )

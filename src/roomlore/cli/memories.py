@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from roomlore.cli.derived import DerivedCommand, OperationCommand, given_arguments
-from roomlore.cli.output import Output, message_line, minute
+from roomlore.cli.output import Output, dated, message_line, minute
 from roomlore.cli.param_types import SpanType
 from roomlore.cli.session import Session, with_app
 from roomlore.db.llm_calls import LlmCall
@@ -65,7 +65,7 @@ def memories(session: Session, *, history: bool, age: timedelta | None, **option
 def digest(output: Output, found: Digest) -> None:
     """Show what a room learned since you last wrote there.
 
-    Memories are listed by kind and by person. --since begins at another time.
+    Memories are listed by kind and by person, then questions that nobody answered. --since begins at another time.
     """
     output.text(f"{safe_name(found.room_name)}, since {found.since:%Y-%m-%d %H:%M}", style="bold")
     for section in found.sections:
@@ -74,7 +74,11 @@ def digest(output: Output, found: Digest) -> None:
     for person in found.people:
         output.text(f"about {safe_name(person.name)}", style="bold")
         show_memories(output, person.memories)
-    if not found.sections and not found.people:
+    if found.open_questions:
+        output.text("open questions", style="bold")
+        for line in dated(found.open_questions):
+            output.text(f"  {line}")
+    if not found.sections and not found.people and not found.open_questions:
         output.text("nothing new")
     if found.is_truncated:
         output.text("There are older memories, too; raise --limit or use --since.", style="dim")

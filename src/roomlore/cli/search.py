@@ -130,7 +130,9 @@ def filter_options(command: Decorated) -> Decorated:
             help="Only in this conversation: an id, or message:ID for the conversation of a message.",
         ),
         click.option(
-            "--answered/--unanswered", default=None, help="Only messages with replies, or without. [both]"
+            "--answered/--unanswered",
+            default=None,
+            help="Only messages with replies, or questions without. [all]",
         ),
         click.option(
             "--literal",

@@ -278,6 +278,14 @@ async def redact(
 
 
 @QUERIES.query
+async def mark_questions(
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, asking: Sequence[MessageId]
+) -> None:
+    """Store for each of these messages whether it asks something."""
+    ...
+
+
+@QUERIES.query
 async def drop_revisions(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> RowCount:
     """Delete the earlier texts of messages; return how many."""
     ...

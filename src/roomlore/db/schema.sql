@@ -332,11 +332,13 @@ create table messages (
   erased_at timestamptz,
   -- injected for its recipients alone, not for every agent in the room
   is_directed boolean not null default false,
+  -- whether the message model reads a question in it; false until it is read
+  asks boolean not null default false,
   primary key (org_id, id),
   unique (org_id, room_id, external_id),
   foreign key (org_id, room_id) references rooms (org_id, id),
   foreign key (org_id, author_id) references participants (org_id, id),
-  check (redacted_at is null or body = ''),
+  check (redacted_at is null or body = '' and not asks),
   check ((stated_id is null) = (stated_by is null)),
   check (erased_at is null or (redacted_at is not null and author_id = org_id and author_name = '')),
   check (not is_directed or kind = 'context_injection')
@@ -2312,7 +2314,7 @@ create type search_filter as (
   authors uuid[],
   author_kinds text[],
   conversations uuid[],
-  -- true: only messages with a reply; false: only those without
+  -- true: only messages with a reply; false: only questions without one
   is_answered boolean,
   since timestamptz,
   until timestamptz,
@@ -2423,7 +2425,7 @@ declare
     and (
       (filters).is_answered is null
       -- as `thread_edges` has it: of what a message answers, only what the viewer may read counts
-      or (filters).is_answered = exists (
+      or ((filters).is_answered or said.asks) and (filters).is_answered = exists (
         select 1
         from replies as edge
         join recallable_messages as answer on answer.id = edge.child_id
@@ -3309,7 +3311,7 @@ create table work_queue (
   -- no reference to orgs: the subject has one
   org_id uuid not null,
   queue text not null check (
-    queue in ('embed', 'disentangle', 'interactions', 'inject', 'qdrant', 'neo4j', 'reembed', 'privacy_requests')
+    queue in ('embed', 'disentangle', 'interactions', 'inject', 'qdrant', 'neo4j', 'reembed', 'read')
   ),
   subject_id uuid not null,
   -- increases with each change of the subject: a result for an older version is discarded

@@ -33,7 +33,7 @@ class SearchFilter:
     author_ids: Sequence[ParticipantId] | None = None
     author_kinds: Sequence[ParticipantKind] | None = None
     conversation_ids: Sequence[ConversationId] | None = None
-    #: True: only messages with a visible reply. False: only messages without a visible reply.
+    #: True: only messages with a visible reply. False: only questions without a visible reply.
     answered: bool | None = None
     since: datetime | None = None
     until: datetime | None = None

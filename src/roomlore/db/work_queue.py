@@ -15,9 +15,7 @@ from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 QUERIES = Queries("work_queue")
 
-QueueName = Literal[
-    "embed", "disentangle", "interactions", "inject", "qdrant", "neo4j", "reembed", "privacy_requests"
-]
+QueueName = Literal["embed", "disentangle", "interactions", "inject", "qdrant", "neo4j", "reembed", "read"]
 QUEUE_NAMES: tuple[QueueName, ...] = get_args(QueueName)
 #: `message`: each message has a vector. `thread`: the root of a thread has one vector for the whole thread.
 EmbeddingPolicy = Literal["message", "thread"]

@@ -356,7 +356,7 @@ async def _enqueue_revised(
     # Tasks come first, then vectors: a worker that is writing a vector holds the row of its task.
     silent = [message_id for message_id, message in revised if not needs_embedding(message)]
     to_embed = [message_id for message_id, message in revised if needs_embedding(message)]
-    for queue in ("embed", "privacy_requests"):
+    for queue in ("embed", "read"):
         if silent:
             await work_queue.drop(conn, org_id, queue, silent)
         if to_embed:

@@ -354,16 +354,19 @@ async def room_digest(
     limit: Limit = 50,
     budget: Budget = DEFAULT_BUDGET,
 ) -> QuotedResult:
-    """What a room learned since you last wrote there: decisions, promises, lessons, and facts about people.
+    """What a room learned since you last wrote there: decisions, promises, facts about people, and open questions.
 
     Args:
-        since: Only what became true at this time or later.
+        since: Only memories and questions from this time on.
     """
     found = await app.memories.digest(app.access.principal, room, since=since, limit=limit)
     transcript = Transcript(budget=budget)
     personal = {memory.id: memory for person in found.people for memory in person.memories}
     for memory in (*(one for section in found.sections for one in section.memories), *personal.values()):
         transcript.memory(memory)
+    if found.open_questions:
+        transcript.section("Open questions")
+        transcript.messages(found.open_questions)
     return quoted(transcript, nothing=f"Nothing new since {found.since:%Y-%m-%d %H:%M} UTC.")
 
 

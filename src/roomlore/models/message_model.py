@@ -101,6 +101,11 @@ class MessageReading:
     #: Whether it is so likely a request that hardly one in 20,000 ordinary messages would pass for one.
     is_certain_request: bool
 
+    @property
+    def asks(self) -> bool:
+        """Whether the message asks something."""
+        return "question" in self.does
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPair:

@@ -1,4 +1,4 @@
-"""What a room learned within a time: by kind, and by person."""
+"""What a room learned within a time: by kind, by person, and the questions that nobody answered."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from roomlore.domain.ids import ParticipantId, RoomId
-from roomlore.domain.records import Memory, MemoryKind
+from roomlore.domain.records import Memory, MemoryKind, Message
 from roomlore.memories.kinds import DEFAULT_IMPORTANCE
 
 #: How many days before today a digest begins for somebody who never wrote in the room.
 DEFAULT_DAYS = 7
 #: The kinds that are about people. They are listed by person.
 PERSONAL_KINDS: frozenset[MemoryKind] = frozenset({"preference", "fact"})
+#: The maximum number of open questions, and of characters of each.
+MOST_OPEN_QUESTIONS, LONGEST_QUESTION = 20, 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,8 @@ class Digest:
     sections: Sequence[DigestSection]
     #: Whoever the room learned most about comes first.
     people: Sequence[PersonDigest]
+    #: The newest questions without a visible answer, oldest first. A worker must have read them.
+    open_questions: Sequence[Message]
     #: Whether there are more memories than the limit. The oldest ones are left out.
     is_truncated: bool
 

@@ -21,7 +21,7 @@ from roomlore.jobs.embedding import EmbeddingVersionWorker
 from roomlore.jobs.extraction import ExtractionWorker
 from roomlore.jobs.llm_client import LanguageModelWorker
 from roomlore.jobs.llm_extraction import ExtractionRun, LanguageModelExtractionWorker
-from roomlore.jobs.privacy_requests import PrivacyRequestWorker
+from roomlore.jobs.message_reading import MessageReader
 from roomlore.jobs.scheduler import HeartbeatTask
 from roomlore.jobs.titles import TitleWorker
 from roomlore.memories.model_extractor import ModelExtractor
@@ -102,7 +102,7 @@ class Jobs:
         embedder, reembedder = self._embedding("embed"), self._embedding("reembed")
         gone = await expiry.expire_everywhere(db, now=datetime.now(UTC), only_org=only_org)
         # Privacy requests come first, because no memory may be extracted from them.
-        requests = await runner.drain(PrivacyRequestWorker(db=db), only_org=only_org)
+        requests = await runner.drain(MessageReader(db=db), only_org=only_org)
         rooms = await self._disentangle(disentangled, only_org)
         extracted = await extraction_worker(self.access.db).drain(only_org)
         # Interactions come before injections: a new memory may be injected at once.
@@ -152,7 +152,7 @@ class Jobs:
         await self.access.audit_work("work", every_org=True)
         db, reembedder = self.access.db, self._embedding("reembed")
         workers = [
-            PrivacyRequestWorker(db=db),
+            MessageReader(db=db),
             DisentanglementWorker(db=db),
             InteractionWorker(db=db),
             InjectionWorker(db=db),

@@ -20,6 +20,7 @@ from roomlore.db.memories import MemoryCursor, MemoryFilter
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.people_pages import MemoryOrigin, MemoryReader
 from roomlore.db.queries import Connection
+from roomlore.db.search import SearchFilter, newest_messages
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.paging import TRUNCATION_MARK
@@ -37,7 +38,14 @@ from roomlore.domain.records import (
 )
 from roomlore.operations import explicit_memories
 from roomlore.operations.access import Access, check_limit
-from roomlore.operations.digest import Digest, default_start, people_of, sections_of
+from roomlore.operations.digest import (
+    LONGEST_QUESTION,
+    MOST_OPEN_QUESTIONS,
+    Digest,
+    default_start,
+    people_of,
+    sections_of,
+)
 from roomlore.operations.explicit_memories import Content, MemoryDetails
 from roomlore.operations.registry import Limit, check_zone, operation
 from roomlore.operations.search import SearchedText, check_question
@@ -185,14 +193,14 @@ class Memories:
     async def digest(
         self, viewer: Viewer, room: str, *, since: datetime | None = None, limit: Limit = 200
     ) -> Digest:
-        """Return what a room learned: decisions, promises, lessons and so on, and what it learned about each person.
+        """Return what a room learned: decisions, promises, lessons and so on, about whom, and which questions are open.
 
-        Only active memories with a source in the room are in a digest, and only those that the viewer may see.
+        Only active memories with a source in the room are in a digest, and only what the viewer may see.
 
         Args:
             viewer: Who asks.
             room: The name or id of the room.
-            since: Only memories that became true at this time or later; it has a time zone. Default: since the viewer's
+            since: Only memories and questions from this time on; it has a time zone. Default: since the viewer's
                 last message in the room, or the last seven days and today if there is none.
             limit: The maximum number of memories, the newest.
         """
@@ -206,13 +214,15 @@ class Memories:
             wanted = MemoryFilter(room_ids=[room_id], since=since)
             found = await memories.newest(conn, org_id, wanted, limit=limit + 1)
             shown = found[:limit]
-            reading.record_shown([room_id, *(memory.id for memory in shown)])
+            questions = await _open_questions(conn, org_id, room_id, since)
+            reading.record_shown([room_id, *(one.id for one in (*shown, *questions))])
             return Digest(
                 room_id=room_id,
                 room_name=(await directory.room_names(conn, org_id, [room_id]))[room_id].name,
                 since=since,
                 sections=sections_of(shown),
                 people=people_of(shown),
+                open_questions=questions,
                 is_truncated=len(found) > limit,
             )
 
@@ -325,6 +335,12 @@ def _correction(old: Memory, content: str, caller: ParticipantId | None) -> Memo
         metadata=old.metadata,
         task_id=old.task_id,
     )
+
+
+async def _open_questions(conn: Connection, org_id: OrgId, room_id: RoomId, since: datetime) -> list[Message]:
+    unanswered = SearchFilter(room_ids=[room_id], since=since, answered=False)
+    ids = await newest_messages(conn, org_id, unanswered, limit=MOST_OPEN_QUESTIONS)
+    return await messages.messages_by_id(conn, org_id, ids, most=LONGEST_QUESTION)
 
 
 async def _resolve_filter(conn: Connection, org_id: OrgId, options: MemoryOptions) -> MemoryFilter:

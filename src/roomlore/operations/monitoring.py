@@ -264,8 +264,8 @@ def _counts(rooms: Sequence[_RoomData], targets: Sequence[ProjectionStatus]) -> 
     in_threads = sum(room.extrapolated(room.sample.in_threads) for room in rooms)
     threads = sum(room.extrapolated(room.sample.threads) for room in rooms)
     extracted = [room.extracted for room in rooms if room.extracted is not None]
-    listening = _coverage(_backlogs(rooms, "privacy_requests"), done=0)
-    listened = messages - listening.waiting - listening.dead_lettered
+    to_read = _coverage(_backlogs(rooms, "read"), done=0)
+    read = messages - to_read.waiting - to_read.dead_lettered
     return RoomCounts(
         messages=messages,
         sampled=sum(room.sample.sampled for room in rooms),
@@ -279,7 +279,7 @@ def _counts(rooms: Sequence[_RoomData], targets: Sequence[ProjectionStatus]) -> 
             _backlogs(rooms, "disentangle"), done=sum(room.disentangled for room in rooms)
         ),
         extracted=_coverage(extracted, done=sum(progress.done for progress in extracted)),
-        privacy_checked=replace(listening, done=listened),
+        privacy_checked=replace(to_read, done=read),
         projected=[_projection_coverage(rooms, messages, target) for target in targets],
     )
 

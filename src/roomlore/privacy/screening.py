@@ -52,7 +52,7 @@ async def request_messages(
     results = await screen(bodies.values(), known)
     timed_out = [key for key, body in bodies.items() if results[body] is None]
     if timed_out:
-        await work_queue.enqueue(conn, org_id, "privacy_requests", timed_out)
+        await work_queue.enqueue(conn, org_id, "read", timed_out)
     return [key for key, body in bodies.items() if results[body]]
 
 

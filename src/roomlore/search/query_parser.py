@@ -38,7 +38,7 @@ class Filters:
     until: TimeLike | None = None
     #: An id or its beginning, or `message:` with an id or external id of a message in the conversation.
     conversation: str | None = None
-    #: True: only messages with a visible answer. False: only messages without a visible answer.
+    #: True: only messages with a visible answer. False: only questions without a visible answer.
     answered: bool | None = None
     #: Whether to search for the question as it is, without reading filters from it.
     literal: bool = False

@@ -247,6 +247,7 @@ async def test_a_change_that_cannot_be_seen_yet_is_not_taken_for_done(status):
             await points.drop(COPY, [some_id(1)])
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("answer", ANSWERS)

@@ -14,6 +14,7 @@ from roomlore.projections.qdrant import PREFIX, open_qdrant
 TITLE = "qdrant - vector search engine"
 
 
+@pytest.mark.slow
 async def test_a_collection_without_its_indexes_gets_them(points, name):
     from roomlore.projections.qdrant_connection import INDEXES  # noqa: PLC0415  needs the extra
 
@@ -31,6 +32,7 @@ async def test_many_may_prepare_the_same_copy_at_once(points, name):
     assert await digests(points, name) == told([point(1)])
 
 
+@pytest.mark.slow
 async def test_the_collections_of_others_are_nobodys_copies(points, copy):
     theirs = f"theirs-{copy}"
     await points._wire.create(theirs, dimensions=3)

@@ -113,6 +113,7 @@ async def test_search_finds_exactly_the_visible_messages(points, copy, *, said, 
     assert result <= {one.id for one in said if the_database_shows(one, sight)}
 
 
+@pytest.mark.slow
 async def test_viewer_without_rooms_finds_nothing(points, copy):
     await points.put(copy, [point(1, lexemes={"toner": 1})])
     assert await found(points, copy, EVERYTHING) == {some_id(1)}
@@ -120,12 +121,14 @@ async def test_viewer_without_rooms_finds_nothing(points, copy):
     assert await found(points, copy, VisibilityFilter(is_agent=True)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["room_ids", "author_ids", "author_kinds", "conversation_ids"])
 async def test_an_empty_list_is_nowhere_even_for_the_operator(points, copy, field):
     await points.put(copy, [point(1, lexemes={"toner": 1}, conversation_id=some_id(30))])
     assert await found(points, copy, EVERYTHING, QueryFilter(**{field: []})) == set()
 
 
+@pytest.mark.slow
 async def test_a_whisper_without_addressees_is_for_its_author_alone(points, copy):
     whisper = point(1, kind="whisper", room_id=ROOM, author_id=ANA, lexemes={"toner": 1})
     await points.put(copy, [whisper, replace(whisper, id=some_id(2), audience=[])])
@@ -136,6 +139,7 @@ async def test_a_whisper_without_addressees_is_for_its_author_alone(points, copy
     assert await found(points, copy, VisibilityFilter(own_ids=[ANA])) == {some_id(1), some_id(2)}
 
 
+@pytest.mark.slow
 async def test_point_without_an_audience_kind_is_for_its_author(points, copy):
     from qdrant_client.models import PointStruct, SparseVector  # noqa: PLC0415  needs the extra
 
@@ -158,11 +162,13 @@ async def test_point_without_an_audience_kind_is_for_its_author(points, copy):
     assert await found(points, copy, VisibilityFilter(own_ids=[ANA])) == {some_id(1), some_id(2)}
 
 
+@pytest.mark.slow
 async def test_audience_of_an_ordinary_message_grants_nothing(points, copy):
     await points.put(copy, [point(1, room_id=ROOM, audience=[BEA], lexemes={"toner": 1})])
     assert await found(points, copy, VisibilityFilter(own_ids=[BEA], open_room_ids=[ROOM])) == set()
 
 
+@pytest.mark.slow
 async def test_a_stay_begins_and_ends_to_the_microsecond(points, copy):
     tick = timedelta(microseconds=1)
     moments = [at(0) - tick, at(0), at(0) + tick, at(9) - tick, at(9)]
@@ -183,6 +189,7 @@ async def test_a_stay_begins_and_ends_to_the_microsecond(points, copy):
         }
 
 
+@pytest.mark.slow
 async def test_a_stay_in_one_room_is_none_in_another(points, copy):
     await points.put(copy, [point(1, room_id=OTHER_ROOM, lexemes={"toner": 1})])
     stays = [
@@ -192,6 +199,7 @@ async def test_a_stay_in_one_room_is_none_in_another(points, copy):
     assert await found(points, copy, VisibilityFilter(stays=stays)) == set()
 
 
+@pytest.mark.slow
 async def test_extreme_times_can_be_stored_and_filtered(points, copy):
     first, last = datetime(1, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     said = [
@@ -204,6 +212,7 @@ async def test_extreme_times_can_be_stored_and_filtered(points, copy):
     assert await found(points, copy, EVERYTHING, QueryFilter(since=last)) == {some_id(2)}
 
 
+@pytest.mark.slow
 async def test_filter_with_thousands_of_rooms_works(points, copy):
     many = [some_id(5000 + number) for number in range(4000)]
     said = [point(number, room_id=many[number], lexemes={"toner": 1}) for number in (1, 1999, 3000, 3999)]

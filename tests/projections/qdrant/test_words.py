@@ -16,6 +16,7 @@ async def worded(points, copy, *words, wanted=20):
     return [one.message_id for one in await points.search_lexical(copy, words, wanted=wanted, **ALL)]
 
 
+@pytest.mark.slow
 async def test_the_nearest_comes_first_with_its_cosine(points, copy):
     said = [
         point(1, vector=facing(1, 1, 0, 0)),
@@ -56,6 +57,7 @@ async def test_messages_without_shared_words_are_not_found(points, copy):
     assert await worded(points, copy, "toner", "toner") == [some_id(1)]
 
 
+@pytest.mark.slow
 async def test_words_of_any_script_are_found(points, copy):
     words = ["тонер", "碳粉", "tónér", "🖨", "nul\0", "half\ud83d"]
     await points.put(copy, [point(number, lexemes={word: 1}) for number, word in enumerate(words, start=1)])

@@ -26,18 +26,21 @@ from roomlore.projections import qdrant
 TOGETHER = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 async def test_put_stores_the_digest(points, copy):
     said = [point(1), point(2, audience=[some_id(3)], kind="whisper"), point(3, vector=None, lexemes={})]
     await points.put(copy, said)
     assert await digests(points, copy) == told(said)
 
 
+@pytest.mark.slow
 async def test_same_version_does_not_replace(points, copy):
     await points.put(copy, [point(1, version=3)])
     await points.put(copy, [point(1, version=3, author_name="Bea")])
     assert await digests(points, copy) == told([point(1, version=3)])
 
 
+@pytest.mark.slow
 async def test_a_newer_version_takes_the_place_of_an_older_one_with_all_it_had(points, copy):
     await points.put(copy, [point(1, audience=[some_id(3)], lexemes={"toner": 1})])
     newer = point(1, version=2, vector=None)
@@ -48,6 +51,7 @@ async def test_a_newer_version_takes_the_place_of_an_older_one_with_all_it_had(p
     assert await points.search_lexical(copy, ["toner"], **everything) == []
 
 
+@pytest.mark.slow
 async def test_put_compares_versions_within_one_call(points, copy):
     old, new = point(1, version=5, author_name="old"), point(1, version=8, author_name="new")
     await points.put(copy, [point(2, version=6), point(3, version=2)])
@@ -56,6 +60,7 @@ async def test_put_compares_versions_within_one_call(points, copy):
     assert await digests(points, copy) == told([new, point(2, version=6), fresh])
 
 
+@pytest.mark.slow
 async def test_more_than_a_batch_is_held_in_the_order_of_ids_page_by_page(points, copy):
     said = [point(number, version=1 + number % 3) for number in range(1, 2 * qdrant.BATCH + 20)]
     await points.put(copy, said)
@@ -68,6 +73,7 @@ async def test_more_than_a_batch_is_held_in_the_order_of_ids_page_by_page(points
     assert await digests(points, copy) == told(said)
 
 
+@pytest.mark.slow
 async def test_a_request_is_no_larger_than_servers_take(points, copy, monkeypatch):
     monkeypatch.setattr(qdrant, "BATCH_BYTES", 3000)
     said = [point(number) for number in range(1, 20)]
@@ -76,6 +82,7 @@ async def test_a_request_is_no_larger_than_servers_take(points, copy, monkeypatc
     assert len(list(qdrant._batches(said))) == 7
 
 
+@pytest.mark.slow
 async def test_drop_removes_points_and_ignores_unknown_ids(points, copy):
     await points.put(copy, [point(1), point(2)])
     await points.drop(copy, [some_id(1), some_id(9)])
@@ -83,6 +90,7 @@ async def test_drop_removes_points_and_ignores_unknown_ids(points, copy):
     assert await digests(points, copy) == told([point(2)])
 
 
+@pytest.mark.slow
 async def test_dropped_point_can_be_written_again(points, copy):
     await points.put(copy, [point(1, version=4)])
     await points.drop(copy, [some_id(1)])
@@ -90,6 +98,7 @@ async def test_dropped_point_can_be_written_again(points, copy):
     assert await digests(points, copy) == told([point(1)])
 
 
+@pytest.mark.slow
 async def test_invalidated_point_stays_until_any_version_replaces_it(points, copy):
     everything = {"sight": EVERYTHING, "query_filter": EVERYWHERE, "wanted": 9}
     said = [point(1, version=7, author_name="Bea"), point(2, version=7)]
@@ -107,6 +116,7 @@ async def test_invalidated_point_stays_until_any_version_replaces_it(points, cop
     assert await digests(points, copy) == told([older[0], said[1]])
 
 
+@pytest.mark.slow
 async def test_more_than_a_batch_is_distrusted(points, copy):
     numbers = range(1, qdrant.BATCH + 20)
     await points.put(copy, [point(number, version=2) for number in numbers])
@@ -116,12 +126,14 @@ async def test_more_than_a_batch_is_distrusted(points, copy):
     assert await digests(points, copy) == told(anew)
 
 
+@pytest.mark.slow
 async def test_putting_nothing_changes_nothing(points, copy):
     await points.put(copy, [])
     assert await digests(points, copy) == {}
     assert await points.stored_digests(copy, after=None, limit=0) == []
 
 
+@pytest.mark.slow
 async def test_the_last_of_all_ids_is_held_and_nothing_is_behind_it(points, copy):
     last = replace(point(1), id=qdrant._LAST_ID)
     await points.put(copy, [last])
@@ -129,12 +141,14 @@ async def test_the_last_of_all_ids_is_held_and_nothing_is_behind_it(points, copy
     assert await points.stored_digests(copy, after=qdrant._LAST_ID, limit=5) == []
 
 
+@pytest.mark.slow
 async def test_preparing_again_leaves_a_copy_as_it_is(points, copy):
     await points.put(copy, [point(1)])
     await points.prepare(copy, dimensions=DIMENSIONS)
     assert await digests(points, copy) == told([point(1)])
 
 
+@pytest.mark.slow
 async def test_a_copy_for_other_vectors_is_to_be_rebuilt(points, copy):
     with pytest.raises(BackendUnavailable, match="4 numbers, and ours have 5; run: roomlore index rebuild"):
         await points.prepare(copy, dimensions=DIMENSIONS + 1)
@@ -144,6 +158,7 @@ async def test_a_copy_for_other_vectors_is_to_be_rebuilt(points, copy):
         await points.search_dense(copy, facing(1, 0), sight=EVERYTHING, query_filter=EVERYWHERE, wanted=1)
 
 
+@pytest.mark.slow
 async def test_copies_are_named_as_they_were_prepared_and_gone_when_removed(points, copy, other):
     await points.prepare(other, dimensions=7)
     assert {copy, other} <= set(await points.index_names())
@@ -153,6 +168,7 @@ async def test_copies_are_named_as_they_were_prepared_and_gone_when_removed(poin
     assert other not in await points.index_names()
 
 
+@pytest.mark.slow
 async def test_two_copies_know_nothing_of_each_other(points, copy, other):
     await points.prepare(other, dimensions=DIMENSIONS)
     await points.put(copy, [point(1)])
@@ -176,6 +192,7 @@ async def test_every_call_reports_a_missing_index(points):
             await call
 
 
+@pytest.mark.slow
 async def test_refused_points_are_named_and_the_rest_is_written(points, copy):
     said = [point(number) for number in range(1, 60)]
     short, endless = point(70, vector=facing(1, 0)), point(71, vector=np.full(4, np.inf, np.float32))
@@ -188,6 +205,7 @@ async def test_refused_points_are_named_and_the_rest_is_written(points, copy):
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.slow
 async def test_many_that_are_never_taken_do_not_fill_the_log(points, copy):
     with pytest.raises(BadInput, match="and 20 more"):
         await points.put(copy, [point(one, vector=np.full(4, np.nan, np.float32)) for one in range(1, 31)])
@@ -205,6 +223,7 @@ def test_payload_contains_no_text():
     assert stored["audience_kind"] == "room"
 
 
+@pytest.mark.slow
 async def test_a_filter_of_somebodys_own_finds_who_is_a_bot(points, copy, server):
     await points.put(copy, [point(1, author_kind="agent"), point(2, author_kind="human")])
     url, key = server
@@ -233,6 +252,7 @@ writings = st.lists(st.tuples(st.integers(1, 3), versions), max_size=4)
 steps = st.lists(writings | st.lists(st.integers(1, 3), min_size=1, max_size=2).map(tuple), max_size=6)
 
 
+@pytest.mark.slow
 @TOGETHER
 @given(steps=steps)
 async def test_newest_version_wins_in_any_order(points, copy, steps):

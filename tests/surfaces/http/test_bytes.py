@@ -96,6 +96,7 @@ async def test_an_app_is_walked_by_what_it_gave_last(
     assert found == [f"{where}-{number}" for number in range(len(sizes))]
 
 
+@pytest.mark.slow
 async def test_an_answer_of_large_messages_has_the_size_that_is_stated(served: Served) -> None:
     where = await said_of(served, [LARGE] * 12)
     answer = await served.operator("GET", f"/v1/rooms/{where}/messages?limit=1000")
@@ -120,6 +121,7 @@ async def test_what_a_message_is_told_with_counts_too(served: Served) -> None:
     assert page["next"] is not None
 
 
+@pytest.mark.slow
 async def test_a_conversation_is_read_page_by_page(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     where = await said_of(served, [900, 10, 1_500, 800, 2_500, 10, 10], answers=True)
     await served.app.disentangle()
@@ -154,6 +156,7 @@ async def test_an_exchange_that_no_answer_holds_is_shortened_and_says_so(
     assert {one["body"] for one in told["messages"]} == {"é" * TRUNCATED_LENGTH + TRUNCATION_MARK}
 
 
+@pytest.mark.slow
 async def test_a_search_tells_the_beginnings_of_what_an_answer_does_not_hold(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

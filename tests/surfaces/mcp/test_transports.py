@@ -53,6 +53,7 @@ def words(result: Any) -> set[str]:
 # Over HTTP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_over_http_a_key_reads_as_its_participant(people: App, key_of: KeyOf, mode: str) -> None:
     async with listening(people) as url, over_http(url, await key_of("bo"), mode=mode) as client:
@@ -148,6 +149,7 @@ async def test_over_http_tools_that_write_need_the_server_and_the_key(people: Ap
             assert [tool.name for tool in (await client.list_tools()).tools] == [*TOOLS, *expected]
 
 
+@pytest.mark.slow
 async def test_malformed_requests_are_refused(people: App, key_of: KeyOf) -> None:
     key = {"authorization": f"Bearer {await key_of('bo')}"}
     good = key | JSON

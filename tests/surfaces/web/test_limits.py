@@ -67,6 +67,7 @@ async def test_a_link_on_another_site_leads_here_but_has_nothing_asked(
         assert (await one.get("/", headers=NAVIGATED)).status_code == 200
 
 
+@pytest.mark.slow
 async def test_our_own_pages_and_whoever_types_an_address_are_served(app: App) -> None:
     async with visiting(await village(app)) as one:
         for where in ("same-origin", "none"):
@@ -95,6 +96,7 @@ async def test_following_a_link_erases_nothing_not_even_to_take_it_back(
         assert unsigned.status_code == 403
 
 
+@pytest.mark.slow
 async def test_whoever_looks_what_would_go_keeps_nobody_from_saying_something(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,7 +156,7 @@ update messages
 set
   author_id = org_id, author_name = '', author_kind = 'system', body = '', edited_at = null,
   redacted_at = coalesce(redacted_at, %(at)s), erased_at = %(at)s, mentions = null, attachments = null,
-  reactions = null, metadata = null, raw = null
+  reactions = null, metadata = null, raw = null, asks = false
 where org_id = %(org_id)s and id = any (%(message_ids)s) and erased_at is null;
 
 -- name: detach_replies

@@ -65,6 +65,8 @@ join messages
 update messages
 set
   body = newer.body,
+  -- a new text is read again
+  asks = messages.asks and messages.body = newer.body,
   edited_at = newer.written_at,
   attachments = newer.attachments::jsonb,
   mentions = newer.mentions::jsonb,
@@ -96,8 +98,16 @@ on conflict (org_id, message_id, written_at) do nothing;
 update messages
 set
   body = '', redacted_at = %(redacted_at)s, edited_at = null, mentions = null, attachments = null, reactions = null,
-  metadata = null, raw = null
+  metadata = null, raw = null, asks = false
 where org_id = %(org_id)s and id = any (%(ids)s) and redacted_at is null;
+
+-- name: mark_questions
+update messages
+set asks = id = any (%(asking)s)
+where org_id = %(org_id)s
+  and id = any (%(ids)s)
+  and redacted_at is null
+  and asks <> (id = any (%(asking)s));
 
 -- name: drop_revisions
 delete from message_revisions where org_id = %(org_id)s and message_id = any (%(ids)s);

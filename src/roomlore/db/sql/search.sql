@@ -185,7 +185,7 @@ cross join lateral (
     )
     and (
       filters.is_answered is null
-      or filters.is_answered = (
+      or (filters.is_answered or messages.asks) and filters.is_answered = (
         (
           select answer.id
           from thread_edges as edge
@@ -234,7 +234,7 @@ cross join lateral (
     )
     and (
       filters.is_answered is null
-      or filters.is_answered = (
+      or (filters.is_answered or messages.asks) and filters.is_answered = (
         (
           select answer.id
           from thread_edges as edge

@@ -44,7 +44,7 @@ select count(*) as count, reembed(array_agg(subject_id)) as of_next from enqueue
 -- name: enqueue_added_messages
 with to_read as (
   insert into work_queue (org_id, queue, subject_id)
-  select %(org_id)s, 'privacy_requests', id from pg_temp.incoming where to_embed
+  select %(org_id)s, 'read', id from pg_temp.incoming where to_embed
 ),
 enqueued as (
   insert into work_queue (org_id, queue, subject_id)

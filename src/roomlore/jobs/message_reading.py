@@ -1,4 +1,4 @@
-"""Reads new and edited messages for privacy requests that rules do not detect.
+"""Reads new and edited messages with the message model: which ask something, and which are privacy requests.
 
 Rules detect plain English requests while a message is stored. The message model reads every message afterwards, in
 any language that the embedding model knows. Messages whose detection by rules timed out are tried again here. A request
@@ -7,12 +7,13 @@ that is detected late takes effect from the position of its message.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 from roomlore.db import directory, erasure_guard, privacy_requests, work_queue
+from roomlore.db import messages as message_store
 from roomlore.db.database import Database
 from roomlore.db.privacy_requests import RoomMessage, TextBefore
 from roomlore.db.queries import Connection
@@ -42,13 +43,15 @@ class _ReadMessages:
     messages: Sequence[RoomMessage]
     #: Whether rules may detect a request in each text.
     screened: Screened
-    #: The messages that the model takes for requests.
-    readings: Mapping[MessageId, MessageReading]
+    #: What the model reads in the messages that it takes for requests; None if requests are off.
+    requests: Mapping[MessageId, MessageReading] | None
+    #: The messages that ask something.
+    questions: Collection[MessageId]
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is a request."""
-        return not self.readings and not any(self.screened.values())
+        """Whether nothing is a request or a question."""
+        return not self.requests and not self.questions and not any(self.screened.values())
 
     @property
     def room_ids(self) -> set[RoomId]:
@@ -57,15 +60,15 @@ class _ReadMessages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivacyRequestWorker(QueueWorker):
-    """Detects privacy requests in queued messages."""
+class MessageReader(QueueWorker):
+    """Reads queued messages; stores which ask something, and the privacy requests among them."""
 
-    queue: QueueName = "privacy_requests"
+    queue: QueueName = "read"
     batch: int = 64
     now: Callable[[], datetime] = utc_now
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Detect and store the requests in these messages. Raises DetectionTookTooLong or ModelUnavailable."""
+        """Read these messages. Raises DetectionTookTooLong or ModelUnavailable."""
         read = await _read(self.db, org_id, [task.subject_id for task in tasks])
         await self.db.change(org_id, partial(self._store, org_id=org_id, tasks=tasks, read=read))
         return len(tasks)
@@ -80,12 +83,17 @@ class PrivacyRequestWorker(QueueWorker):
         await directory.lock_rooms(conn, read.room_ids)
         current = await work_queue.finish(conn, org_id, self.queue, tasks)
         messages = [message for message in read.messages if message.id in current]
+        await message_store.mark_questions(
+            conn, org_id, [message.id for message in messages], asking=list(read.questions)
+        )
+        if read.requests is None:
+            return
         bodies = {message.id: message.body for message in messages if read.screened[message.body]}
         if bodies:
             await enforcement.apply(
                 conn, org_id, bodies, rooms=read.room_ids, at=self.now(), screened=read.screened
             )
-        for room_id, found in (await _requests(conn, org_id, messages, read.readings)).items():
+        for room_id, found in (await _requests(conn, org_id, messages, read.requests)).items():
             await enforcement.add_detected(
                 conn,
                 org_id,
@@ -98,18 +106,27 @@ class PrivacyRequestWorker(QueueWorker):
 
 async def _read(db: Database, org_id: OrgId, ids: Sequence[MessageId]) -> _ReadMessages:
     async with db.read_transaction(Viewer.operator(org_id)) as conn:
-        if await privacy_requests.mode(conn, org_id) == "off":
-            return _ReadMessages(messages=(), screened={}, readings={})
+        is_on = await privacy_requests.mode(conn, org_id) != "off"
         messages = await privacy_requests.messages_by_id(conn, org_id, ids)
         before = await privacy_requests.texts_before(conn, org_id, ids, most=message_model.CONTEXT)
-    screened = await screen(message.body for message in messages)
+    screened = await screen(message.body for message in messages if is_on)
     if None in screened.values():
         raise DetectionTookTooLong
-    readings = await asyncio.to_thread(_readings, messages, before)
-    return _ReadMessages(messages=messages, screened=screened, readings=readings)
+    requests = await asyncio.to_thread(_likely_requests, messages, before) if is_on else None
+    questions = await asyncio.to_thread(_questions, messages)
+    return _ReadMessages(messages=messages, screened=screened, requests=requests, questions=questions)
 
 
-def _readings(
+def _questions(messages: Sequence[RoomMessage]) -> set[MessageId]:
+    """Return the messages that ask something.
+
+    Each is read alone: whoever sees that it is a question may not see the messages before it.
+    """
+    found = message_model.bundled_model().read([MessageInContext(text=message.body) for message in messages])
+    return {message.id for message, reading in zip(messages, found, strict=True) if reading.asks}
+
+
+def _likely_requests(
     messages: Sequence[RoomMessage], before: Sequence[TextBefore]
 ) -> dict[MessageId, MessageReading]:
     """Return what the model reads in the messages that it takes for requests."""

@@ -1,17 +1,17 @@
-"""What could not be listened to in time is kept, tried again by the worker, and seen by operators until it is heard or given up."""
+"""The worker reads messages: questions are marked, requests are found, and what takes too long is tried again and seen."""
 
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from ingest.stories import message
 from roomlore.db.privacy_requests import texts_before
 from roomlore.db.work_queue import RetrySchedule
-from roomlore.jobs import privacy_requests, runner
-from roomlore.jobs.privacy_requests import PrivacyRequestWorker
+from roomlore.jobs import message_reading, runner
+from roomlore.jobs.message_reading import MessageReader
 from roomlore.operations import App
 from roomlore.operations.monitoring import Coverage
 from roomlore.privacy import recogniser, screening
@@ -63,7 +63,7 @@ async def asked(app: App) -> None:
 
 
 async def again(app: App) -> runner.DrainResult:
-    return await runner.drain(PrivacyRequestWorker(db=app.db), only_org=app.org_id, policy=EAGER)
+    return await runner.drain(MessageReader(db=app.db), only_org=app.org_id, policy=EAGER)
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_whe
     assert (drained.done, drained.dead_lettered) == (0, 1)
     assert (await listened(app)).dead_lettered == 1
     assert [(one.queue, one.error) for one in (await app.monitoring.job_state()).failures] == [
-        ("privacy_requests", privacy_requests.DetectionTookTooLong.__name__)
+        ("read", message_reading.DetectionTookTooLong.__name__)
     ]
     # Nothing is hidden meanwhile, and nothing else waits for it.
     assert await recalled(app) == {"1"}
@@ -112,7 +112,7 @@ async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_whe
 async def test_a_running_worker_listens_again(app: App, slow_for):
     slow_for(1)
     await asked(app)
-    assert (await runner.step(PrivacyRequestWorker(db=app.db), only_org=app.org_id)).done == 1
+    assert (await runner.step(MessageReader(db=app.db), only_org=app.org_id)).done == 1
     assert await recalled(app) == set()
 
 
@@ -139,7 +139,7 @@ async def test_what_is_edited_while_it_is_listened_to_is_heard_as_it_stands(app:
         await app.intake.edit("3", "never mind")
         return told
 
-    monkeypatch.setattr(privacy_requests, "screen", meanwhile)
+    monkeypatch.setattr(message_reading, "screen", meanwhile)
     await again(app)
     assert await app.privacy_requests.all(app.operator) == []
     assert await recalled(app) == {"1"}
@@ -221,7 +221,7 @@ async def test_a_request_that_is_edited_away_is_lifted(app: App):
     assert await requests(app) == {}
 
 
-async def test_nothing_is_read_while_requests_are_off(app: App):
+async def test_no_request_is_found_while_requests_are_off(app: App):
     await app.privacy_requests.set_mode("off")
     await app.ingest_batch(
         [TOLD[0], message("2", "oh, could you please wipe that from your notes", author=ANA)]
@@ -229,6 +229,50 @@ async def test_nothing_is_read_while_requests_are_off(app: App):
     await app.drain()
     assert await requests(app) == {}
     assert (await listened(app)).waiting == 0
+
+
+async def unanswered(app: App) -> set[str]:
+    """Return the questions without a reply."""
+    found = await app.memories.digest(app.operator, "general", since=datetime(2000, 1, 1, tzinfo=UTC))
+    return {one.external_id for one in found.open_questions}
+
+
+async def test_questions_without_a_reply_are_unanswered_and_nothing_else_is(app: App):
+    said = [
+        message("1", "where do we keep the spare keys?", author=ANA),
+        message("2", "kann mir jemand sagen, wann der Zug fährt?", author=ANA),
+        message("3", "thanks, that helped a lot", author=BO),
+        message("4", "the nightly build is green again", author=BO),
+        message("5", "who has the projector?", author=ANA),
+        message("6", "it is in my drawer", author=BO, reply_to="5"),
+    ]
+    await app.ingest_batch(said)
+    assert await unanswered(app) == set()
+    await app.drain()
+    assert await unanswered(app) == {"1", "2"}
+
+
+@pytest.mark.parametrize("change", ["edit", "redact", "erase"])
+async def test_a_question_whose_text_is_gone_is_none(app: App, change: str):
+    await app.ingest(message("1", "where do we keep the spare keys?", author=ANA))
+    await app.drain()
+    assert await unanswered(app) == {"1"}
+    if change == "edit":
+        await app.intake.edit("1", "the keys are in the drawer")
+        assert await unanswered(app) == set()
+        await app.drain()
+    elif change == "redact":
+        await app.erasure.redact("1")
+    else:
+        await app.erasure.message("1")
+    assert await unanswered(app) == set()
+
+
+async def test_questions_are_marked_while_requests_are_off(app: App):
+    await app.privacy_requests.set_mode("off")
+    await app.ingest(message("1", "where do we keep the spare keys?", author=ANA))
+    await app.drain()
+    assert await unanswered(app) == {"1"}
 
 
 async def test_a_whisper_is_no_context_of_what_others_read(app: App, admin):
