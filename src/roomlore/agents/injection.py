@@ -2,9 +2,9 @@
 
 A memory is delivered under three conditions. It shares words with the triggering message. The agent and every reader of
 the agent's answer may see it. The agent did not get it in this room since its context was last reset. Deliveries are
-few, with a pause after each. An injected message is placed just before its trigger. It is no statement of anybody:
-nothing is extracted from it, and it is neither embedded nor searched. When its memory becomes inactive, it is hidden at
-once and removed at the next sweep.
+few, with a pause after each. An injected message is placed just before its trigger. Nobody in the room said it, so
+nothing is extracted from it, and it is neither embedded nor searched. When its memory becomes inactive, the message is
+hidden at once and removed at the next sweep.
 """
 
 from collections.abc import Callable, Sequence
@@ -123,7 +123,7 @@ class InjectionWorker(QueueWorker):
 
 
 def injected_memories(matches: Sequence[Memory]) -> list[InjectedMemory]:
-    """Return the first memories as messages, as many as fit into one delivery."""
+    """Return the messages of one delivery. Memories come in order; a memory that does not fit is skipped."""
     injected: list[InjectedMemory] = []
     left = BUDGET
     for memory in matches:

@@ -39,9 +39,9 @@ async def recall(
     at: datetime,
     limit: int,
 ) -> list[RankedMemory]:
-    """Return the active experiences of an agent, under all its accounts, that the viewer may see.
+    """Return the active experiences of all accounts of an agent that the viewer may see, with their weights.
 
-    Their weight depends on their age at the time `at`.
+    The weight of a memory depends on its age at the time `at`.
     """
     found = await agents.weighted_memories(conn, agent_ids, memory_filter, at=at, limit=limit)
     read = await memories.memories_by_id(conn, org_id, [one.memory_id for one in found])

@@ -217,7 +217,7 @@ _BEFORE, _AFTER = 40, 20
 async def load_situation(conn: Connection, org_id: OrgId, message: Message) -> Situation:
     """Return the situation of a message.
 
-    The connection's viewer is the agent, so it holds only what the agent may see.
+    The connection's viewer must be the agent, so that the situation holds only what the agent may see.
     """
     around = await agents.nearby_messages(conn, org_id, message, before=_BEFORE, after=_AFTER)
     own = frozenset((await agents.reader_accounts(conn)).own_ids)

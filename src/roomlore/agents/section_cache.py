@@ -107,7 +107,7 @@ class SectionCache:
 
 
 async def build_section(conn: Connection, key: SectionKey, *, budget: int, now: datetime) -> MemorySection:
-    """Return the memory section as it is at `now`."""
+    """Return a new memory section, with the weights of memories at the time `now`."""
     org_id, agent_ids = key.org_id, key.agent_ids
     found: list[RankedMemory] = []
     for _, kind, _ in MEMORY_GROUPS.values():
@@ -126,7 +126,7 @@ async def build_section(conn: Connection, key: SectionKey, *, budget: int, now: 
 async def section_key_of(
     conn: Connection, viewer: Viewer, room_id: RoomId, trigger_id: MessageId
 ) -> SectionKey | None:
-    """Return the section key for answering a message; None if the viewer is human.
+    """Return the section key for answering a message; None if the viewer is no agent.
 
     The key is built from the message's conversation as the viewer sees it.
     """

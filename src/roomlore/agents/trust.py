@@ -63,7 +63,7 @@ def relationship(met: InteractionStats) -> Relationship:
 def trust(met: InteractionStats) -> float:
     """Return the trust in somebody, 0..1.
 
-    It is the share of their statements that were right, smoothed by the prior.
+    Trust is the share of the person's statements that were right, smoothed by a prior and raised by familiarity.
     """
     return _trust(met.kind, _familiarity(met), met.confirmed_now, met.corrected_now)
 

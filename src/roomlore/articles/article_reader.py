@@ -17,7 +17,7 @@ from roomlore.articles.links import FetchLimits, NetworkPolicy, Page, Resolver, 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import Article, FetchFailure
 
-#: The program runs as another process and is never imported here. So the parser is in that other process.
+#: The extraction program. It runs in a separate process and is never imported here, so pages are parsed only there.
 _EXTRACTION = Path(__file__).with_name("extraction.py")
 #: Variables for the system's loader. The extraction does not get any other variables.
 _PASSED_ON = ("LD_LIBRARY_PATH", "PATH", "SYSTEMROOT")

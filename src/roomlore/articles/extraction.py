@@ -51,8 +51,8 @@ def article_of(page: IO[bytes], media_type: str, *, charset: str, characters: in
 def decode_page(body: bytes, charset: str) -> str:
     """Return the text of a page.
 
-    The charset is the one of the byte order mark, the one that the server states, or the one that the page states. If
-    none of them is known, it is found by trial.
+    The charset comes from the byte order mark, the server or the page, in this order. If none of them states a usable
+    charset, UTF-8 is tried, then Windows-1252.
     """
     stated = _META.search(body[:_CHARSET_BYTES])
     marked = next((name for mark, name in _MARKS if body.startswith(mark)), "")

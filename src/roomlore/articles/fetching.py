@@ -57,7 +57,7 @@ _BROKEN = (
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a name by the system's resolver."""
+    """Return the addresses of a host name, found by the system's resolver."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -174,7 +174,7 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Return a connection to the first address of a name that answers."""
+        """Return a connection to the first address of a host name that accepts one."""
         refusal: Exception = UnreadableLink("its name has no address")
         for address in (await self._addresses(host, port))[:_MOST_ADDRESSES]:
             try:
@@ -190,7 +190,7 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
         await self._inner.sleep(seconds)
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
-        """Return the addresses of a name. Raise UnreadableLink if one of them is forbidden."""
+        """Return the addresses of a host name. Raise UnreadableLink if one of the addresses is forbidden."""
         try:
             found = await self._resolve(host, port)
         except (OSError, UnicodeError):

@@ -123,7 +123,7 @@ def parse_link(url: str, ports: Collection[int]) -> Target:
     """Return the parts of a link, without its fragment.
 
     Raises:
-        UnreadableLink: It is not http or https, has a forbidden port or an account, or is spelt in an unusual way.
+        UnreadableLink: The link is not http or https, has a forbidden port or an account, or is spelt unusually.
     """
     if len(url) > _LONGEST_URL or _ODD.search(url):
         raise UnreadableLink(_NOT_PLAIN)

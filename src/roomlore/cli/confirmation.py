@@ -24,7 +24,7 @@ class DestructiveAction(Generic[Seen, Result]):
     #: The function that removes. It gets the result of the dry run, so that it removes exactly what the dry run showed;
     #: None if there was no dry run.
     execute: Callable[[App, Seen | None], Awaitable[Result]]
-    #: The text of what the dry run showed.
+    #: Returns the lines that show the result of the dry run.
     lines: Callable[[Seen], Sequence[str]]
     question: str = "This cannot be undone. Erase?"
     #: Printed if the answer is no.

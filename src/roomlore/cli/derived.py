@@ -45,7 +45,7 @@ METAVARS = {
     "seen_by": "AGENT",
     "supersedes": "MEMORY",
 }
-#: An option lists more choices than this in its help text.
+#: If an option has more choices than this, its help text lists them instead of its metavar.
 MAX_CHOICES = 6
 
 
@@ -111,7 +111,7 @@ class OperationCommand(DerivedCommand):
         self._create_org = create_org
 
     def invoke(self, ctx: click.Context) -> None:
-        """Call the operation and print what it returns."""
+        """Call the operation and print its result."""
         session: Session = ctx.obj
 
         async def use(app: App) -> None:
@@ -186,7 +186,7 @@ def _option(
         notes.append(f"One of {', '.join(map(str, kind.choices))}.")
     notes += ["Repeatable."] if many else []
     default = parameter.default if not (parameter.is_detail or parameter.is_required) else None
-    # click takes a default of None for a value, even of a required option.
+    # No default is passed instead of None, because click would take None for a value, even of a required option.
     given: dict[str, Any] = (
         {} if default in {None, ()} else {"default": default, "show_default": default != ""}
     )

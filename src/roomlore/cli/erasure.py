@@ -235,7 +235,7 @@ def _erase_confirmed(session: Session, erase: EraseCall, **options: bool) -> Non
 
 
 async def _erase_previewed(app: App, preview: Receipt) -> Receipt:
-    """Erase what a dry run showed, by its ids, because names may mean something else by now."""
+    """Erase the subject of a dry run. Use its ids, because a name may mean something else by now."""
     room = str(preview.room_id)
     match preview.kind:
         case "message":
@@ -249,7 +249,7 @@ async def _erase_previewed(app: App, preview: Receipt) -> Receipt:
 
 
 def exit_unless_verified(receipt: Receipt | None) -> None:
-    """Exit with 1 if an erasure left something."""
+    """Exit with 1 if an erasure is not verified, or if the verification found something."""
     if receipt is not None and not (receipt.is_dry_run or receipt.is_clean):
         raise click.exceptions.Exit(1)
 
@@ -291,9 +291,9 @@ def receipt_lines(receipt: Receipt) -> list[str]:
 
 
 def _pending_line(one: PendingRemoval, *, is_own: bool) -> str:
-    """Return what an index may still hold.
+    """Return a line about the content that an index may still hold.
 
-    The author of an own erasure gets no larger number than the receipt counts.
+    The receipt of a participant does not count derived records. So its line does not say that everything is removed.
     """
     if one.is_done and is_own:
         return f"  index {one.store}: the messages and accounts are removed; what was derived is not counted here"

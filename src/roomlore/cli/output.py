@@ -208,7 +208,7 @@ class Output:
             self.text(f"    {omission_note(hit)}", style="dim")
 
     def answer(self, answer: Answer) -> None:
-        """Print an answer, its sources and what each stage of the search found."""
+        """Print an answer, its sources and the outcome of each stage of the search."""
         if self.as_json:
             from roomlore.operations.responses import answer_response
 
@@ -249,7 +249,7 @@ class Output:
             self.text(f"  {memory_line(memory)}")
 
     def report(self, report: ImportReport) -> None:
-        """Print the contents of an import and what was stored."""
+        """Print counts of an import: its contents, the stored records and the privacy requests found."""
         self.skipped(report)
         authors = ", ".join(f"{count} {kind}" for kind, count in report.authors.items()) or "none"
         self.text(
@@ -288,7 +288,7 @@ class Output:
             self.chatter.print(f"and {len(report.skipped) - NAMED_SKIPPED} more skipped", style="yellow")
 
     def findings(self, findings: Sequence[CheckResult]) -> None:
-        """Print what doctor found."""
+        """Print the findings of `roomlore doctor`."""
         if self.as_json:
             return self.json(findings)
         for finding in findings:
@@ -298,7 +298,7 @@ class Output:
         return None
 
     def restrictions(self, restricted: Sequence[RestrictedResult]) -> None:
-        """Print what privacy requests withhold. Only operators get this list."""
+        """Print how many messages each privacy request withholds."""
         for line in restriction_lines(restricted):
             self.chatter.print(escape(line), style="yellow", soft_wrap=True)
 
@@ -411,7 +411,7 @@ def reasons(why: MatchReason) -> str:
 
 
 def trace_line(step: StageTrace) -> str:
-    """Return what a stage of the search found, in words."""
+    """Return the outcome of a stage of the search, in words."""
     best = "nothing" if step.best is None else f"best {step.best:.2f}"
     note = f" ({step.note})" if step.note else ""
     return f"{step.stage}: {count_phrase(step.candidates, 'candidate')}, {best}, threshold {step.threshold:.2f}: {step.outcome}{note}"

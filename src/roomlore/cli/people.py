@@ -68,7 +68,7 @@ def audit_log(session: Session, about: str | None, limit: int) -> None:
 
 
 def show_people(output: Output, people: Sequence[Participant], accounts: Sequence[Account]) -> None:
-    """Print person_responses with their accounts."""
+    """Print participants with their accounts."""
     found = person_responses(people, accounts)
     if output.as_json:
         return output.json(found)

@@ -177,14 +177,14 @@ class Client:
         return convert(IngestResult, response, added=added, room_ids=frozenset(response.room_ids))
 
     async def rooms(self, viewer: Viewer) -> list[Room]:
-        """Return the participants that the viewer may know of, or the participants of one room.
-
-        The most messages come first.
-        """
+        """Return the rooms that the viewer may see, the most recently active first."""
         return await self.session.read(list[Room], "rooms", viewer=viewer)
 
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
-        """Return the participants the viewer may know of, or those of one room, most talkative first."""
+        """Return the participants that the viewer may know of, or the participants of one room.
+
+        Participants with the most messages come first.
+        """
         path = f"rooms/{segment('room', room)}/participants" if room else "participants"
         people = await self.session.read(list[PersonResponse], path, viewer=viewer)
         return [one.participant() for one in people]

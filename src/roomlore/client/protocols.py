@@ -135,7 +135,7 @@ class Rooms(Protocol):
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
         """Return the participants that the viewer may know of, or the participants of one room.
 
-        The most messages come first.
+        Participants with the most messages come first.
         """
         ...
 

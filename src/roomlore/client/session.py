@@ -125,7 +125,7 @@ FetchPage = Callable[[codec.Query], Awaitable[tuple[list[Item], str | None]]]
 async def fetch_all(fetch: FetchPage[Item], *, limit: int, before: str | None) -> list[Item]:
     """Return up to `limit` items, newest first.
 
-    If a page has fewer items than its limit, because texts are large, it is the last page that is fetched.
+    A page may have fewer items than requested, because its texts are large. No further page is fetched then.
     """
     check_limit(limit)
     size = min(limit, PAGE)

@@ -104,7 +104,7 @@ async def with_articles(
 def with_memory_section(context: Context, section: MemorySection) -> Context:
     """Return the context with a memory section before the messages.
 
-    The tokens of the section are added to its budget.
+    The tokens of the section are added to the tokens and to the budget of the context.
     """
     return replace(
         context,

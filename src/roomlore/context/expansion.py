@@ -36,7 +36,7 @@ class Reached:
     reached_from: MessageId | None
     #: The reply between the two messages, in either direction; None if the message was not reached by a reply.
     reply: Reply | None = None
-    #: The step of the walk that added it; 0 for the trigger and the most recent messages.
+    #: The step of the walk that added the message; 0 for the trigger and the most recent messages.
     step: int
 
 
@@ -92,7 +92,7 @@ _METHODS = ("explicit", "thread", "mention", "inferred")
 
 
 class Neighbourhood:
-    """The part of a room that a walk has fetched. It has no message after the trigger and none of other rooms."""
+    """The part of the trigger's room that a walk has fetched, up to the trigger."""
 
     def __init__(self, source: MessageSource, trigger: Message, limits: ExpansionLimits) -> None:
         self._source = source
@@ -195,7 +195,10 @@ class Neighbourhood:
         return apart <= self._silence or edge.confidence >= self._limits.min_confidence_across_silence
 
     async def _fetch_ends(self, keys: Iterable[MessageId]) -> None:
-        """Fetch the messages at the other ends of these messages' edges, together with all other missing messages."""
+        """Fetch the messages at the other ends of these messages' edges.
+
+        If one of them is missing, the missing ends of all known edges are fetched in the same call.
+        """
         if all(
             other in self._messages or other in self._useless
             for key in keys
@@ -258,9 +261,9 @@ async def expand(
     """Return the messages that belong to the trigger, in the order of the room, each with its reason.
 
     The `min_recent` most recent messages are always included. The other places first go to the trigger's conversation,
-    in this order: messages on the path from the trigger that the platform states are answered, then messages near in
-    time, then messages further away. Within each of these groups, messages with fewer hops from the trigger come first,
-    then newer messages. The rest of the room gets the remaining places.
+    in this order: the stated parents on the path up from the trigger, then messages near in time, then messages further
+    away. Within each of these groups, messages with fewer hops from the trigger come first, then newer messages. The
+    rest of the room gets the remaining places.
 
     The result depends on the messages in the source, not on the order of its rows. With R = min_recent, N = max(near,
     R), M = max_messages, P = page and E = max_replies, one walk makes at most
@@ -321,7 +324,7 @@ class _Expander:
     async def _take_conversation(self, trigger: Selected, kept: set[MessageId]) -> None:
         """Select the messages that replies alone connect to the trigger, level by level.
 
-        `kept` messages take no place from other messages. Messages far away in time wait until all near messages are
+        The places of the `kept` messages are reserved. Messages far away in time wait until all near messages are
         selected. When no place is free, the walk still follows the edges that it has fetched, to find which `kept`
         messages belong to the conversation.
         """
@@ -356,7 +359,7 @@ class _Expander:
         self._waiting = {}
 
     def _postponed(self, found: list[Selected], answered: set[MessageId]) -> list[Selected]:
-        """Return the messages to select now: near messages, and messages that the platform states are answered."""
+        """Return the messages to select now: near messages, and stated parents on the path up from the trigger."""
         now: list[Selected] = []
         for item in found:
             key = item.message.id
@@ -422,7 +425,7 @@ class _Expander:
         return key in self._selected or key in self._over_limit or key in self._waiting
 
     async def _time_neighbours(self, origin: Selected) -> list[Selected]:
-        """Return the new messages next to these messages. Close each side on which a long pause follows."""
+        """Return the new messages directly before and after a message. Close each side that has a long pause."""
         found: list[Selected] = []
         for direction in DIRECTIONS:
             neighbour = await self._neighbourhood.neighbour(origin.message, direction)

@@ -18,8 +18,9 @@ class ExpansionLimits:
     gap: timedelta = timedelta(minutes=30)
     #: The confidence that an inferred reply needs; stated replies are certain. Measured on annotated IRC (dev): even
     #: the least certain replies mostly stay within one conversation. F1 of a trigger's context is 80.7 up to 0.15, 79.7
-    #: with 0.2, 75.6 with 0.3 and 50 with 0.5. Three alternatives were worse, or left fewer starters empty: a threshold
-    #: for the product along a path, a limit of hops, and recent messages of the same author.
+    #: with 0.2, 75.6 with 0.3 and 50 with 0.5. Three alternatives were worse, or more often gave messages to a
+    #: trigger that starts a conversation: a threshold for the product of confidences along a path, a limit of hops, and
+    #: recent messages of the same author.
     min_confidence: float = 0.1
     #: The confidence that an inferred reply needs across a long silence. Such a guess is easily wrong.
     min_confidence_across_silence: float = 0.5

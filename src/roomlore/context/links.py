@@ -1,4 +1,4 @@
-"""Reads the pages that a context's messages link to, and formats them as blocks that follow the bodies.
+"""Reads the pages that a context's messages link to, and formats the pages as blocks that follow the bodies.
 
 Only links of selected messages are read. If a link cannot be read, it still uses up one attempt, and the reason is
 kept.
@@ -127,7 +127,7 @@ def attach(
     """Return the articles as blocks, the articles of newer messages first, as many as the tokens allow.
 
     Args:
-        links: What the links point to.
+        links: The links, each with its page or the reason why it was not read.
         tokens: Budget of all blocks together, as they are rendered.
         characters: The maximum number of characters of an article. A note states what is cut.
         counter: Counts tokens.

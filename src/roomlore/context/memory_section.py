@@ -1,4 +1,4 @@
-"""The memory section of a context: what an agent noticed, learned and experienced, as dated lines with citations.
+"""The memory section of a context: the observations, learnings and experiences of an agent, as dated, cited lines.
 
 Memories about the topic come first, then other memories. Within both groups, heavier memories come first, then newer
 ones; the weight is the importance, reduced by age. A long memory is cut, with a note of how much was cut. Memories that

@@ -136,10 +136,7 @@ class Context:
         }
 
     def explain(self) -> tuple[ExplainedMessage, ...]:
-        """Return every considered message, in the order of the room.
-
-        Each comes with the reason why it is in the context or not.
-        """
+        """Return every considered message in the order of the room, with the reason why it is in or out."""
         labels = {line.message.id: line.label for line in self.lines}
         items = sorted((*self.lines, *self.omitted), key=lambda item: item.message.position)
         return tuple(_explain(item, labels) for item in items)

@@ -97,7 +97,7 @@ def _to_turn(line: ContextLine, context: Context) -> Turn:
 
 
 def link_turn_text(line: ContextLine) -> str:
-    """Return the link contents of the viewer's own message as text for a separate turn; empty if there are none.
+    """Return the link contents of the viewer's own message as text for a separate turn.
 
     The viewer did not write a linked page, so the page must not have the role of the viewer.
     """
@@ -120,10 +120,7 @@ def _room_mark(line: ContextLine) -> str:
 
 
 def own_day_text(line: ContextLine) -> str:
-    """Return the date as text for a separate turn before the viewer's own message.
-
-    The result is empty if the message is not the first of its day.
-    """
+    """Return the date of the viewer's own message as text for a separate turn before the message."""
     return f"({line.message.sent_at:%Y-%m-%d})"
 
 

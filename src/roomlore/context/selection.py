@@ -219,9 +219,10 @@ class ContextSelector:
         self._leave([item for item in own.members if item.message.id not in kept], "thread")
 
     def _nearest(self, own: ContextThread) -> list[Selected]:
-        """Return the trigger, then the messages answered on the path from it, then all other messages.
+        """Return the messages of the trigger's thread in the order in which they are taken.
 
-        The other messages are ordered by rank; each comes after its parent.
+        The trigger comes first, then its parent, the parent of its parent, and so on. The other messages follow by
+        rank, each after its own parent.
         """
         items = {item.message.id: item for item in own.members}
         trigger = min(items, key=lambda key: self._places.get(key, len(self._places)))
@@ -299,7 +300,7 @@ def _by_rank(found: Expansion) -> list[Selected]:
 
 
 def _answered(found: Expansion) -> set[MessageId]:
-    """Return the selected messages on the path from the trigger to the message that it answers, and so on."""
+    """Return the ids of the trigger, the message that it answers, the message which that message answers, and so on."""
     chain = {found.trigger_id}
     for item in sorted(found.selected, key=lambda item: item.hops):
         if item.is_reply_parent and item.reached_from in chain:

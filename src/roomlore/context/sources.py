@@ -15,7 +15,7 @@ from roomlore.domain.records import Message, Reply
 
 
 class ListSource:
-    """A `MessageSource` over messages and reply edges in memory, all of which are visible.
+    """A `MessageSource` over messages and reply edges in memory. The viewer may see all of them.
 
     The messages may be in any order. If a message is given twice, a redacted copy is used; without a redacted copy, the
     latest edit is used. `Message.reply_to` is a stated edge, so it need not be among `replies`. If an edge is given
@@ -41,10 +41,10 @@ class ListSource:
 
     @classmethod
     def disentangled(cls, messages: Iterable[Message], replies: Iterable[Reply] = ()) -> "ListSource":
-        """Return a source to which inferred replies are added, found by the same method as in stored rooms.
+        """Return a source with these messages and replies, and with inferred replies as in stored rooms.
 
-        Only ordinary messages get inferred replies, because a list does not state who received a whisper. A message
-        takes a few milliseconds.
+        Only ordinary messages get inferred replies, because a list does not state who received a whisper. The inference
+        takes a few milliseconds per message.
         """
         stated = list(replies)
         source = cls(messages, stated)

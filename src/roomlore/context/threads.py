@@ -33,9 +33,9 @@ class ContextThread:
 async def complete_threads(
     source: MessageSource, expansion: Expansion, trigger: Message, *, limits: ExpansionLimits
 ) -> list[ContextThread]:
-    """Return the complete thread of each selected message, which may be larger than the expansion.
+    """Return the complete thread of each selected message. The threads may have messages that were not selected.
 
-    It makes at most 2·M source calls, with M = `limits.max_messages`. Each call that returns something adds to a
+    At most 2·M source calls are made, with M = `limits.max_messages`. Each call that returns something adds to a
     thread, and a thread with more than M messages is not followed further.
     """
     collector = _ThreadCollector(source, expansion, trigger, limits)
@@ -45,7 +45,7 @@ async def complete_threads(
 
 
 class _ThreadCollector:
-    """The messages of the threads found so far. The edges of the newest of these messages are not yet fetched."""
+    """Collects threads: the messages found so far, and the `frontier`, whose edges are not fetched yet."""
 
     def __init__(
         self, source: MessageSource, found: Expansion, trigger: Message, limits: ExpansionLimits
@@ -94,7 +94,7 @@ class _ThreadCollector:
         self._useless.update(key for key in wanted if key not in self._over_limit)
 
     def _admit(self, edges: Iterable[Reply]) -> list[MessageId]:
-        """Add the messages at both ends of the edges; return the new ones."""
+        """Add the messages at both ends of the edges; return the ids of the new messages."""
         added: list[MessageId] = []
         for edge in edges:
             for key, other in ((edge.child_id, edge.parent_id), (edge.parent_id, edge.child_id)):
@@ -129,7 +129,8 @@ class _ThreadCollector:
                 parents={key: parents[key] for item in members if (key := item.message.id) in parents},
             )
             for members in together.values()
-            # A thread without a selected message was reached over an edge that another edge replaces.
+            # A thread without a selected message is left out. It was reached over an edge that is not used, because
+            # another edge decides the parent.
             if not self._selected.isdisjoint(item.message.id for item in members)
         ]
 

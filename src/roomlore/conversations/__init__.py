@@ -1,4 +1,4 @@
-"""Disentangles a room: finds who answers whom, and which messages are one conversation.
+"""Disentangles a room: finds the message that each message answers, and groups the messages into conversations.
 
 Except for `erased_names`, nothing in this package reads a database.
 """

@@ -1,16 +1,20 @@
-"""The probability that a message answers a question, by the message model, where the earlier message asks something."""
+"""Computes the probability that a message answers an earlier message that is a question, with the message model."""
 
 from collections.abc import Sequence
 
 from roomlore.models.message_model import MessageInContext, MessageModel
 
-#: The probability of the act, read without context, from which on a message counts as a question. It is lower than the
-#: threshold of the act, because the reply is known (docs/decisions/which-replies-form-a-thread.md).
+#: The lowest probability of the act `question`, read without context, at which a message counts as a question. It is
+#: lower than the model's threshold of this act, because here a reply to the message is already known
+#: (docs/decisions/which-replies-form-a-thread.md).
 QUESTION_THRESHOLD = 0.3
 
 
 def answer_probabilities(model: MessageModel, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-    """Return for each pair of an earlier and a later text whether the later one answers; None if nothing is asked."""
+    """Return for each pair of texts the probability that the later text answers the earlier text.
+
+    The probability is None if the earlier text is not a question.
+    """
     earlier = list(dict.fromkeys(question for question, _ in pairs))
     read = model.read([MessageInContext(text=text) for text in earlier])
     asking = {

@@ -1,8 +1,8 @@
-"""Decides for each message which open conversation it continues, or that it starts one.
+"""Decides for each message which open conversation it continues, or whether it starts a conversation.
 
-A small network scores each open conversation and the option of a start, from features that follow from how the messages
-before it are grouped. Unless one option is certain, the choice for a message waits for the next LOOKAHEAD - 1 messages: a
-beam of hypotheses goes on with each of the best options, and the most probable one decides.
+A small network scores each open conversation and the option of starting one. Its features depend on how the earlier
+messages are grouped. If no option is certain, the choice for a message waits for the next LOOKAHEAD - 1 messages: a
+beam search follows the best options over these messages, and the most probable hypothesis decides.
 
 `training.train_conversation_model` makes the weights.
 """
@@ -27,32 +27,33 @@ from roomlore.conversations.open_conversations import (
 from roomlore.conversations.window import WINDOW, Array, Places
 
 WEIGHTS = Path(__file__).with_name("conversationmodel.npz")
-#: Messages that are read before the first of them is decided, and hypotheses that are kept meanwhile.
+#: The number of messages that are read before the first of them is decided, and the number of hypotheses in the beam.
 LOOKAHEAD = 5
 BEAM = 4
-#: The longest pause in a conversation, in seconds: two weeks. Longer ones are rare even in slow rooms.
+#: The longest pause in a conversation, in seconds: two weeks. Longer pauses are rare even in slow rooms.
 LONGEST_PAUSE = 14 * 86_400
 #: A first option that is at least this probable is taken without a look at later messages.
 CERTAIN = 0.98
-#: The options of each hypothesis that are followed.
+#: The number of options of each hypothesis that are followed.
 _BRANCHES = 3
 _NEVER = np.float32(-1e9)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A message to group: its facts, and what is known already of its conversation."""
+    """A message to group, with facts about the message, and with its conversation as far as it is known."""
 
     arrival: Arrival
     #: The label of the conversation if the message starts one.
     number: int
     #: The label of the message, if it is known.
     known: int | None = None
-    #: How many messages back the message is whose label this one has in any case, if there is one.
+    #: If the message certainly has the label of an earlier message: how many messages back that message is.
     follows_offset: int | None = None
-    #: Whether the message starts a conversation in any case.
+    #: Whether the message certainly starts a conversation.
     is_start: bool = False
-    #: How many messages lie between the last border and the message. It continues no conversation from before the border.
+    #: How many messages lie between the last border and this message. The message cannot continue a conversation that
+    #: has messages before the border.
     since_border: int = WINDOW
 
 
@@ -81,7 +82,7 @@ class ConversationModel:
     start_bonus: float = 0.0
 
     def log_probabilities(self, pairs: Array, own: Array, candidates: Places) -> Array:
-        """Return (hypotheses, CANDIDATES + 1): of each candidate, and last of a start."""
+        """Return the log probability of each candidate, and last of a start: shape (hypotheses, CANDIDATES + 1)."""
         about = own @ self.own_weights.T + self.bias
         hidden = np.empty((len(pairs), len(self.bias), pairs.shape[2] + 1), dtype=np.float32)
         hidden[:, :, :-1] = self.pair_weights @ pairs
@@ -100,15 +101,15 @@ class ConversationModel:
 def settle(
     model: ConversationModel, labels: Sequence[int], steps: Sequence[Step], count: int
 ) -> list[Settled]:
-    """Return the decisions for the first `count` messages, each after a look at the next LOOKAHEAD - 1 messages.
+    """Return the decisions for the first `count` messages. Each takes the next LOOKAHEAD - 1 messages into account.
 
-    Messages behind a border are not looked at.
+    Messages after a border are not taken into account.
 
     Args:
         model: Scores the options.
-        labels: Of all known messages before, in order.
+        labels: The labels of all earlier messages that are already grouped, in order.
         steps: The messages, in order.
-        count: The messages after these are only looked at.
+        count: The number of messages to decide. Later messages in `steps` only help to decide.
     """
     known = list(labels)
     found: list[Settled] = []
@@ -119,12 +120,12 @@ def settle(
 
 
 def _until_border(steps: Sequence[Step]) -> Sequence[Step]:
-    """Return the first of some messages and those that no border separates from it."""
+    """Return the first message, and the following messages up to the next border."""
     return [step for place, step in enumerate(steps) if step.since_border >= place]
 
 
 def _settle_first(model: ConversationModel, known: Sequence[int], steps: Sequence[Step]) -> Settled:
-    """Return the decision for the first of some messages, after a look at all of them."""
+    """Return the decision for the first message, which takes all following messages in `steps` into account."""
     beam, chances = window_of(known)[None, :], np.zeros(1, dtype=np.float32)
     if (label := _known_label(steps[0], beam, known, 0)) is not None:
         return Settled(int(label[0]), 1.0)
@@ -143,7 +144,7 @@ def _settle_first(model: ConversationModel, known: Sequence[int], steps: Sequenc
 
 
 def _known_label(step: Step, beam: Places, known: Sequence[int], place: int) -> Places | None:
-    """Return the label of a message in each hypothesis; None if it is to be decided."""
+    """Return the certain label of a message in each hypothesis; None if the label has to be decided."""
     if step.is_start:
         return np.full(len(beam), step.number)
     if step.known is not None:
@@ -158,7 +159,7 @@ def _known_label(step: Step, beam: Places, known: Sequence[int], place: int) -> 
 def _extended(
     model: ConversationModel, beam: Places, chances: Array, step: Step
 ) -> tuple[Places, Array, Places]:
-    """Return the best hypotheses with one more message: their labels, log probabilities and origins."""
+    """Return the best hypotheses after one more message: their labels, log probabilities and previous hypotheses."""
     candidates = candidates_of(beam)
     candidates[~_are_open(step, beam, candidates)] = NO_LABEL
     pairs, own = features_of(step.arrival, beam, candidates)
@@ -174,9 +175,10 @@ def _extended(
 
 
 def _are_open(step: Step, beam: Places, candidates: Places) -> npt.NDArray[np.bool_]:
-    """Return (hypotheses, CANDIDATES): whether the message may continue each candidate.
+    """Return whether the message may continue each candidate: shape (hypotheses, CANDIDATES).
 
-    A message of the candidate is at most LONGEST_PAUSE old, and none lies before the last border.
+    A candidate is open if one of its messages is at most LONGEST_PAUSE old, and none of them lies before the last
+    border.
     """
     times = step.arrival.times
     recent = _have_any(candidates, beam[:, times >= step.arrival.time - LONGEST_PAUSE])

@@ -1,15 +1,17 @@
 """Assigns the messages of a room to conversations, and finds the parent of each message in its conversation.
 
 For messages to the whole room, the conversation model decides which conversation each message continues. A decision
-takes the next LOOKAHEAD - 1 messages into account, so the last messages of a room have provisional ones. Some conversations are
-known: manual assignments are never changed, and a message is in the conversation of the parent that the platform states.
+takes the next LOOKAHEAD - 1 messages into account, so the decisions for the last messages of a room are provisional.
+Two rules come before the model: manual assignments are never changed, and a message is in the same conversation as the
+parent that the platform states.
 
-Whispers are never in a conversation with open messages or with whispers to others, so each conversation has one audience.
-A whisper continues the last conversation of its audience until a long silence.
+A whisper is never in a conversation with open messages or with whispers to other people, so each conversation has one
+audience. A whisper continues the last conversation of its audience until a long silence.
 
-A conversation ends at a border: the time when a membership in a room for members ended. Otherwise those who left would see
-that it went on. No decision looks across a border. A stated reply across a border starts a conversation, which the next
-replies to the same message continue. Whispers have no borders, because who left reads those addressed to them.
+A conversation in a room for members ends at a border: a time when a membership ended. Otherwise people who left would
+see that the conversation went on. No decision looks across a border. A stated reply across a border starts a
+conversation, which further replies to the same message continue. Whispers have no borders, because people who left can
+still read the whispers that were addressed to them.
 
 The result for a message depends only on the WINDOW messages (and recent whispers) before it, on the message itself, and
 on the LOOKAHEAD - 1 messages after it. So it is the same after a restart, and in batches of any size.
@@ -57,18 +59,18 @@ WHISPER_SILENCE = timedelta(hours=6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastMessage:
-    """A message that has its assignment."""
+    """A message that is already assigned to a conversation."""
 
     message: ConversationMessage
     audience: WhisperAudience = None
-    #: The parent that the platform states, or else the one that the reply linker chose.
+    #: The parent that the platform states; otherwise the parent that the reply linker chose.
     linked_parent_id: MessageId | None = None
     conversation_id: ConversationId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
-    """A message to assign."""
+    """A message to assign to a conversation."""
 
     message: ConversationMessage
     audience: WhisperAudience = None
@@ -78,7 +80,7 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedParent:
-    """The conversation and the time of a message that others reply to."""
+    """The conversation and the time of a message to which other messages reply."""
 
     conversation_id: ConversationId
     sent_at: datetime
@@ -89,16 +91,16 @@ class Assignment:
     """The parent and the conversation of a message."""
 
     message_id: MessageId
-    #: The parent, which is in the same conversation if Roomlore inferred it; None if the message has none.
+    #: The parent; None if the message has none. An inferred parent is always in the same conversation.
     parent_id: MessageId | None
-    #: How the parent was found; None if the message has none.
+    #: How the parent was found; None if the message has no parent.
     method: ReplyMethod | None
     #: The probability that this result is right, 0..1.
     confidence: float
-    #: The probability that the message answers its parent; None unless the parent is inferred and asks something.
+    #: The probability that the message answers its parent; None if the parent is stated or is not a question.
     answer_probability: float | None = None
-    #: The parent that the reply linker chose, as the number of open messages back; None if it chose none or the
-    #: platform states one. The linker reads it for later messages.
+    #: How many open messages back the parent is that the reply linker chose; None if the linker chose no parent or the
+    #: platform states a parent. The linker reads this when it links later messages.
     linked_offset: int | None
     conversation_id: ConversationId
     #: Why the message starts the conversation; None if the message continues a conversation.
@@ -118,11 +120,11 @@ def disentangle(
     """Return the assignments of the new messages of a room, in order.
 
     Args:
-        past: The messages before them, in order: at least WINDOW open messages, and the whispers within WHISPER_SILENCE.
+        past: The earlier messages, in order: at least WINDOW open messages, and the whispers within WHISPER_SILENCE.
         new: The messages to assign, in order.
-        following: The next LOOKAHEAD - 1 open messages, which are only looked at.
-        distant: The parents that are not among these messages.
-        borders: When memberships ended, in order. A message of that time lies behind the border.
+        following: The next LOOKAHEAD - 1 open messages. They help to decide and get no assignment.
+        distant: Parents that are in neither `past` nor `new`.
+        borders: The times when memberships ended, in order. A message at exactly this time lies after the border.
     """
     standing = dict(distant or {}) | {
         one.message.id: _assigned(one.message, one.conversation_id) for one in past
@@ -183,7 +185,7 @@ class _Labels:
 
 
 class _OpenMessages:
-    """The messages of a room that everybody there reads."""
+    """The messages to the whole room."""
 
     def __init__(
         self,
@@ -203,7 +205,7 @@ class _OpenMessages:
         self._sections = [bisect_right(borders, message.sent_at) for message in self._messages]
 
     def drafts(self, count: int) -> dict[MessageId, _Draft]:
-        """Return the results of the first `count` new messages; the others are only looked at."""
+        """Return the results of the first `count` new messages. The other new messages only help to decide."""
         if not count:
             return {}
         model = conversation_model.load()
@@ -238,7 +240,11 @@ class _OpenMessages:
         return self._stated_step(step, place, parent_id)
 
     def _stated_step(self, step: Step, place: int, parent_id: MessageId) -> Step:
-        """Return a message in the conversation of its stated parent, if no border lies between them."""
+        """Return the step of a message with a stated parent, unchanged if the parent is unknown.
+
+        The message is in the conversation of the parent. If a border lies between the two messages, the message
+        continues the conversation of an earlier reply to the same parent, or starts a conversation.
+        """
         parent = self._places.get(parent_id, place)
         if parent < place and place - parent <= step.since_border:
             return replace(step, follows_offset=place - parent)
@@ -253,7 +259,7 @@ class _OpenMessages:
         return replace(step, is_start=True)
 
     def _draft(self, place: int, link: ReplyLink, *, step: Step, settled: Settled, before: Places) -> _Draft:
-        """Return the result of a message; `before` holds the labels of the window before it."""
+        """Return the result of a message. `before` contains the labels of the messages in the window before it."""
         members = before == settled.label
         is_stated = link.method in STATED
         is_decided = step.known is None and step.follows_offset is None
@@ -274,7 +280,10 @@ class _OpenMessages:
     def _shown_link(
         self, place: int, link: ReplyLink, *, step: Step, settled: Settled, members: npt.NDArray[np.bool_]
     ) -> ReplyLink:
-        """Return the parent in the conversation of a message: the one that the linker chose, or the most probable."""
+        """Return the link of a message to a parent in the same conversation.
+
+        This is the parent that the linker chose if it is in the conversation, otherwise the most probable parent.
+        """
         shares = step.arrival.reply_probabilities * members
         chosen = WINDOW if link.parent_id is None else WINDOW - place + self._places[link.parent_id]
         best = chosen if chosen < WINDOW and members[chosen] else int(shares.argmax())
@@ -295,7 +304,7 @@ class _Stream:
 
     def __init__(self, *, is_whispered: bool) -> None:
         self._is_whispered = is_whispered
-        #: The number of each message among the open ones, its seconds and its conversation.
+        #: For each message: its number among the open messages, its time in seconds, and its conversation.
         self._recent: deque[tuple[int, float, ConversationId]] = deque()
         self._silence: timedelta | None = None
 
@@ -333,7 +342,7 @@ class _Stream:
         return said.sent_at.timestamp() - self._recent[-1][1] > self.silence.total_seconds()
 
     def last(self, said: ConversationMessage) -> ConversationId | None:
-        """Return the conversation that goes on at a message; None after a long silence."""
+        """Return the conversation that a message continues; None after a long silence."""
         return self._recent[-1][2] if self._recent and not self.was_silent(said) else None
 
 
@@ -345,7 +354,7 @@ class _Streams:
         self._open_count = 0
 
     def at(self, said: ConversationMessage, audience: WhisperAudience) -> _Stream:
-        """Return the stream of a message without what is too old to matter."""
+        """Return the stream of a message, without messages that are too old to matter."""
         if audience not in self._streams:
             self._streams[audience] = _Stream(is_whispered=audience is not None)
         stream = self._streams[audience]
@@ -363,7 +372,7 @@ class _Streams:
 
 
 def _whispered(one: NewMessage, stream: _Stream, standing: Mapping[MessageId, AssignedParent]) -> _Draft:
-    """Return the result of a whisper. Replies are not inferred among few people."""
+    """Return the result of a whisper. Only stated replies are used, because a whisper is read by few people."""
     link = stated_link(one.message) or ReplyLink(
         id=one.message.id, parent_id=None, method=None, confidence=0.0
     )

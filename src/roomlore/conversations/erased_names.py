@@ -1,4 +1,4 @@
-"""Keeps the names of erased persons out of labels and memories, although others' messages may still contain them.
+"""Keeps the names of erased persons out of labels and memories. Messages of other people may still contain the names.
 
 For memories, names that are common English words are not checked.
 """

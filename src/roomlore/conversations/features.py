@@ -217,7 +217,10 @@ class _MessageView:
         self._calls()
 
     def _my_calls(self) -> dict[int, tuple[int, int]]:
-        """Return the addressees of the author's last messages: for each the count and the place of the last address."""
+        """Return the columns of the people whom the author's last messages address.
+
+        Each column comes with the number of these messages and the place of the last of them.
+        """
         found: dict[int, tuple[int, int]] = {}
         for place in self.mine[-_OWN_LINES:].tolist():
             for slot in self.window.at(place).mentioned:
@@ -225,7 +228,10 @@ class _MessageView:
         return found
 
     def _calls_to_me(self) -> dict[int, tuple[int, int]]:
-        """Return the participants who address the author: for each the count and the place of the last address."""
+        """Return the columns of the people who address the author.
+
+        Each column comes with the number of their messages to the author and the place of the last of them.
+        """
         found: dict[int, tuple[int, int]] = {}
         slots = self.slots[self.calling].tolist()
         for place, slot in zip(self.calling.tolist(), slots, strict=True):
@@ -306,7 +312,7 @@ class _MessageView:
         np.greater(own_last.take(labels), _PLACES, out=yes["author last there"])
 
     def text(self) -> float:
-        """Fill the rows about shared words; return the highest similarity."""
+        """Fill the rows about shared words, and return the highest similarity to a message of the window."""
         row, labels = self.eye.row, self.labels
         shared = self.window.shared_words(self.heard)
         if shared is None:
@@ -324,7 +330,7 @@ class _MessageView:
         return float(np.maximum.reduce(likeness))
 
     def own(self, best: float) -> Array:
-        """Return the features of the message alone; to be called last."""
+        """Return the features of the message alone. Call this last, because it reads rows that other methods fill."""
         window, heard, last, row = self.window, self.heard, self.last_own, self.eye.row
         count = window.count
         waiting = np.count_nonzero(self.calls_me[last + 1 :])

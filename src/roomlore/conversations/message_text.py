@@ -1,6 +1,6 @@
 """Text features of one message (asks, answers, greets, thanks, shows a command), and labels of conversations.
 
-Word lists are English; in other languages only the other features count.
+The word lists are English. For messages in other languages, only features that use no word list have an effect.
 """
 
 import math
@@ -100,7 +100,7 @@ TEXT_FEATURES = len(TEXT_FEATURE_NAMES)
 
 @lru_cache(maxsize=1 << 16)
 def bucket(word: str) -> int:
-    """Return the row of a word in the tables of the lexicon."""
+    """Return the row of a word in the tables of the lexicon, by its hash."""
     return crc32(word.encode("utf-8", "surrogatepass")) & _MASK
 
 
@@ -182,9 +182,9 @@ class RareWordIndex:
     def shared_weights(
         self, rare: dict[str, float], *, start: int, places: int
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
-        """Return for each message from `start` on the sum of squares and the maximum of the shared weights.
+        """Return the sum of squares and the maximum of the shared weights, for each message from number `start` on.
 
-        Return None if none shares a word.
+        Return None if no message shares a word with `rare`.
         """
         numbers: list[int] = []
         weights: list[float] = []
@@ -215,7 +215,7 @@ def remove_oldest(postings: dict[_Word, list[int]], words: Iterable[_Word]) -> N
 
 
 def act_features(said: list[str], lower: str) -> list[int]:
-    """Return the rows of a text in the table of acts: those of its words, word pairs and last character."""
+    """Return the rows of a text's words, word pairs and last character in the table of acts."""
     words = " ".join(("^", *said[:ACT_WORDS], "$")).encode("utf-8", "surrogatepass").split(b" ")
     sums = list(map(crc32, words))
     # The checksum of a pair continues that of its first word.
@@ -227,7 +227,7 @@ def act_features(said: list[str], lower: str) -> list[int]:
 
 def act_probabilities(said: list[str], lower: str, lexicon: Lexicon) -> npt.NDArray[np.float32]:
     """Return the probability of each act."""
-    # Sorted, because the sum must not depend on the order of a set, which may differ between runs.
+    # The rows are sorted, because the order of a set may differ between runs and would change the sum of floats.
     rows = sorted(act_features(said, lower))
     speaks: npt.NDArray[np.float32] = np.add.reduce(lexicon.acts.take(rows, axis=0))
     speaks += lexicon.bias
@@ -287,7 +287,7 @@ _LINK = lazy_pattern(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 
 
 def label_of(bodies: Sequence[str], *, rarity: Sequence[float], names: Collection[str] = ()) -> str:
-    """Return up to three topic words of a conversation, the best first; names of participants are no topic."""
+    """Return up to three topic words of a conversation, best first. The words in `names` are left out."""
     called = {word for name in names for word in tokens(name)}
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}

@@ -1,7 +1,8 @@
-"""Features of the open conversations of a room for a new message: which one does it continue, or does it start one?
+"""Features from which the conversation model decides whether a message continues an open conversation or starts one.
 
-A hypothesis is a row of labels: for each place of the window the number of its conversation. All features follow from
-the labels and from facts about each place that do not depend on them, so many hypotheses are compared at once.
+A hypothesis is a row of labels: the number of a conversation for each place of the window. Features are computed from
+the labels and from facts about each place. The facts do not depend on the labels, so many hypotheses are compared at
+once.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from roomlore.conversations.reply_linker import ReplyEvidence
 from roomlore.conversations.window import LOG1P, WINDOW, Array, Places
 from roomlore.domain.vectors import Vectors
 
-#: The most open conversations that are candidates, the latest first.
+#: The maximum number of open conversations that are candidates. The latest conversations are used.
 CANDIDATES = 10
 #: The label of an empty place.
 NO_LABEL = -1
@@ -38,7 +39,8 @@ def _rows(*names: str) -> Places:
     return np.array([PLACE_NAMES.index(name) for name in names])
 
 
-#: Read at the last message of a conversation, at the last one of somebody else, and at the author's last one.
+#: Facts that are read at the last message of a conversation, at its last message by somebody else, and at its last
+#: message by the author.
 _AT_LAST = np.arange(len(PLACE_NAMES))
 _AT_OTHER = _rows(
     "time in paces", "candidate question mark", "calls author", "calls others", "similarity", "continues"
@@ -63,7 +65,7 @@ _ALONE_NAMES = (
     *(f"mean: {PLACE_NAMES[row]}" for row in _MEAN),
     *_OF_LABELS,
 )
-#: Also given as the difference to the best other candidate.
+#: Features that are also given as the difference to the best other candidate.
 _COMPARED = (
     *("last: time", "last: similarity", "last: continues", "most: likeness", "most: similarity"),
     *("most: continues", "most: reply probability", "sum: reply probability", "mean: similarity"),
@@ -92,17 +94,17 @@ _MISSING = np.float32(-1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A message and the facts about the places of the window before it that do not depend on labels."""
+    """A new message, with the facts about the window before it that do not depend on labels."""
 
     #: (PLACES, WINDOW)
     places: Array
-    #: (WINDOW,): the column of each author, and seconds.
+    #: (WINDOW,): the column of the author of each message, and the time of each message in seconds.
     slots: Places
     times: npt.NDArray[np.float64]
     time: float
-    #: The features of the message alone, of the reply model.
+    #: The reply model's features of the message alone.
     own: Array
-    #: The probability that it starts a conversation, by the reply model and by its text.
+    #: The probability that the message starts a conversation by the reply model, and a score for this by its text.
     start_probability: float
     seems_to_start: float
     count: int
@@ -115,11 +117,11 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class TextRelations:
-    """How the text of a message relates to those of the window."""
+    """How the text of a message relates to the texts of the messages in the window."""
 
     #: (WINDOW,): the cosine to each message.
     similarity: Array
-    #: (WINDOW,): how well the text continues that of each message.
+    #: (WINDOW,): how well the text continues the text of each message.
     continues: Array
     #: How well the text starts a conversation.
     seems_to_start: float
@@ -127,7 +129,7 @@ class TextRelations:
 
 @dataclass(frozen=True, slots=True)
 class TextProjections:
-    """What is learnt about vectors of texts."""
+    """The learnt projections of text vectors."""
 
     #: (dimensions, rank) each: a text continues an earlier one if the product of both projections is large.
     before: Array
@@ -142,7 +144,7 @@ class TextProjections:
 
 @dataclass(frozen=True, slots=True)
 class ProjectedTexts:
-    """The text vectors of the messages of a room, in order, and what the learned projections make of them."""
+    """The text vectors of the messages of a room, in order, and their learnt projections."""
 
     vectors: Vectors
     before: Array
@@ -159,7 +161,7 @@ class ProjectedTexts:
 
 
 def arrival(evidence: ReplyEvidence, text: TextRelations) -> Arrival:
-    """Return the facts about a message, from what the reply linker saw and how the text relates to those before."""
+    """Return the facts about a message, from the evidence of the reply linker and the relations of its text."""
     places = np.empty((len(PLACE_NAMES), WINDOW), dtype=np.float32)
     places[: len(_TAKEN)] = evidence.seen.pairs[_TAKEN]
     places[_SIMILARITY], places[_CONTINUES] = text.similarity, text.continues
@@ -177,7 +179,7 @@ def arrival(evidence: ReplyEvidence, text: TextRelations) -> Arrival:
 
 
 def candidates_of(labels: Places) -> Places:
-    """Return (hypotheses, CANDIDATES): the latest conversations of each row of labels, padded with NO_LABEL."""
+    """Return the latest conversations of each row of labels, padded with NO_LABEL: shape (hypotheses, CANDIDATES)."""
     found = np.full((len(labels), CANDIDATES), NO_LABEL)
     for row, each in enumerate(labels):
         latest = [label for label in dict.fromkeys(each[::-1].tolist()) if label != NO_LABEL][:CANDIDATES]
@@ -186,12 +188,14 @@ def candidates_of(labels: Places) -> Places:
 
 
 def features_of(seen: Arrival, labels: Places, candidates: Places) -> tuple[Array, Array]:
-    """Return the features of each candidate (hypotheses, FEATURES, CANDIDATES) and of the message (hypotheses, ARRIVAL).
+    """Return the features of each candidate, and the features of the message.
+
+    Their shapes are (hypotheses, FEATURES, CANDIDATES) and (hypotheses, ARRIVAL).
 
     Args:
         seen: The message.
-        labels: (hypotheses, WINDOW)
-        candidates: (hypotheses, CANDIDATES), of `candidates_of`.
+        labels: The hypotheses, shape (hypotheses, WINDOW).
+        candidates: The result of `candidates_of`, shape (hypotheses, CANDIDATES).
     """
     members = (labels[:, None, :] == candidates[:, :, None]) & (candidates != NO_LABEL)[:, :, None]
     own = seen.places[_SAME] > 0
@@ -221,7 +225,7 @@ def _last(members: npt.NDArray[np.bool_]) -> Places:
 
 
 def _at(rows: Array, places: Places) -> Array:
-    """Return the values of rows at one place for each candidate; missing ones have a value of their own."""
+    """Return the values of rows at one place for each candidate; `_MISSING` if the candidate has no such place."""
     found = np.moveaxis(rows[:, places], 0, 1)
     return np.where(places[:, None] == NO_LABEL, _MISSING, found)
 
@@ -266,7 +270,7 @@ def _of_labels(
 
 
 def _leads(values: Array, is_open: npt.NDArray[np.bool_]) -> Array:
-    """Return how much each candidate has more than the best other one."""
+    """Return by how much each candidate's values exceed those of the best other candidate."""
     held = np.where(is_open[:, None], values, np.float32(-9.0))
     ordered = np.sort(held, axis=2)
     best, second = ordered[:, :, -1:], ordered[:, :, -2:-1]

@@ -35,9 +35,9 @@ class ReplyLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyEvidence:
-    """The facts from which the parent of a message was chosen; the window had not taken the message yet.
+    """The facts from which the parent of a message was chosen, with the window as it was before the message.
 
-    The arrays are overwritten by the next message.
+    The arrays of `seen` are overwritten by the next message.
     """
 
     link: ReplyLink
@@ -51,7 +51,7 @@ class ReplyEvidence:
 
 
 class ReplyLinker:
-    """Finds the parent of each message of one room; takes the messages in order."""
+    """Finds the parent of each message of one room. The messages must be passed in order."""
 
     def __init__(self, model: ReplyModel | None = None) -> None:
         self._model = model or reply_model.load()
@@ -106,7 +106,7 @@ class ReplyLinker:
 
 
 def inferred_method(author_id: ParticipantId, addressed_ids: frozenset[ParticipantId]) -> ReplyMethod:
-    """Return how a parent by this author was inferred, given the participants that the message addresses."""
+    """Return the method of an inferred reply: `mention` if the message addresses the author of its parent."""
     return "mention" if author_id in addressed_ids else "inferred"
 
 
@@ -120,6 +120,6 @@ def stated_link(said: ConversationMessage) -> ReplyLink | None:
 
 
 def link_all(said: Iterable[ConversationMessage], *, model: ReplyModel | None = None) -> list[ReplyLink]:
-    """Return the parent of each message of one room; takes the messages in their order."""
+    """Return the parent of each message of one room. The messages must be in order."""
     linker = ReplyLinker(model)
     return [linker.link(each) for each in said]

@@ -1,4 +1,4 @@
-"""The vectors of message texts, by the bundled embedding model; the conversation model compares them."""
+"""Computes the vectors of message texts that the conversation model compares, with the bundled embedding model."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -35,7 +35,7 @@ class TextVectors:
 
 @lru_cache(maxsize=1)
 def load() -> TextVectors:
-    """Return the vectors of this process.
+    """Return the `TextVectors` that this process shares.
 
     Raises:
         ModelUnavailable: The bundled embedding model is missing or changed.

@@ -85,7 +85,8 @@ class ParsedMessage:
     parent_id: MessageId | None = None
     #: The number of its parent; NO_MESSAGE if the parent is not in the window.
     parent: int = NO_MESSAGE
-    #: The numbers of its answers; and, in `siblings`, of all answers to its parent, if that has left the window.
+    #: The numbers of its answers; and, in `siblings`, the numbers of all answers to its parent if the parent has left
+    #: the window.
     answers: list[int] = field(default_factory=list)
     siblings: list[int] = field(default_factory=list)
     #: For each participant, by column, how many of their aliases it contains.
@@ -170,7 +171,7 @@ class Window:
         return self._slot_of.get(participant_id, OUTSIDE)
 
     def mentioned_by(self, heard: ParsedMessage, author: int) -> tuple[dict[int, ParticipantId], set[int]]:
-        """Return the participants that a message addresses, by column, and the columns of unmistakable ones."""
+        """Return the participants that a message addresses, by column, and the columns of clearly addressed ones."""
         named = self._named
         loud = {slot for word in heard.loud if word in named for slot, _ in named[word]}
         found = {
@@ -186,7 +187,7 @@ class Window:
         return {slot: self._who[slot] for slot in found}, loud
 
     def mentions_of(self, said: ConversationMessage) -> list[int]:
-        """Return the places of the messages that address an author who is not in the window."""
+        """Return the places of the messages that address the author of `said`, who need not be in the window."""
         start = self.next - WINDOW
         return [number - start for number in self._callers(self._spellings(said.author_id, said.author_name))]
 
@@ -205,16 +206,16 @@ class Window:
         return slice(end - WINDOW, end)
 
     def shared_words(self, heard: ParsedMessage) -> tuple[Array, Array] | None:
-        """Return the shared rare words of a message and each place: sum of squares and maximum of their weights.
+        """Return the sum of squares and the maximum of the weights of rare words that a message shares with each place.
 
-        Return None if the message shares none.
+        Return None if the message shares no rare word.
         """
         return self._words.shared_weights(heard.text.rare, start=self.next - WINDOW, places=WINDOW)
 
     # Adding
 
     def add(self, heard: ParsedMessage, parent_id: MessageId | None) -> None:
-        """Add a message with its parent, and drop the oldest if the window is full."""
+        """Add a message with its parent. If the window is full, drop the oldest message."""
         if self.count == WINDOW:
             self._drop()
         if self.next - self._row0 == _CAPACITY:
@@ -274,7 +275,7 @@ class Window:
         self._join(row, int(self.conversations[above]))
 
     def _join(self, row: int, column: int | None) -> None:
-        """Put a message into the conversation of a column; None starts a new one."""
+        """Put a message into the conversation of a column. If the column is None, start a conversation."""
         if column is None:
             column = self._unused.pop()
         else:
@@ -333,9 +334,9 @@ class Window:
         return numbers
 
     def _enter(self, said: ConversationMessage) -> int:
-        """Return the column of an author, adding one for a new author.
+        """Return the column of an author. A new author gets a new column.
 
-        Earlier messages may already address that author.
+        If the author's name is new, earlier messages that address this name are counted.
         """
         author = said.author_id
         slot = self._slot_of.get(author)
@@ -371,7 +372,7 @@ class Window:
         self._leave(int(self.slots[row]), heard.message.author_name)
 
     def _part(self, heard: ParsedMessage, row: int) -> None:
-        """Remove the oldest message from its conversation; its answers then have a parent outside the window."""
+        """Remove the oldest message from its conversation. Its answers then have a parent outside the window."""
         self.facts[_BEFORE, row + 1] = 0.0
         self.starts -= heard.parent_id is None
         for answer in heard.answers:

@@ -28,10 +28,11 @@ class InteractionStats:
     conversations: int
     #: Messages of the participant.
     messages: int
-    #: How often the agent answered the participant, and the participant the agent.
+    #: `answered`: how often the agent replied to the participant. `answers`: how often the participant replied to the
+    #: agent.
     answered: int
     answers: int
-    #: How often another human agreed with the participant, or corrected them.
+    #: How often another human agreed with the participant, and how often another human corrected the participant.
     confirmed: int
     corrected: int
     last_met_at: datetime
@@ -58,8 +59,8 @@ class ExperienceFilter:
     is_of_task: bool | None = None
     #: Memories that became true then or later.
     since: datetime | None = None
-    #: Whether the newest memories come first. Otherwise memories on the topic come first, in each group the heavier
-    #: ones.
+    #: Whether the newest memories come first. Otherwise memories on the topic come before all other memories, and
+    #: heavier memories before lighter memories.
     is_newest_first: bool = False
 
 
@@ -175,7 +176,7 @@ async def weighted_memories(
     at: datetime,
     limit: int,
 ) -> list[WeightedMemory]:
-    """Return the active memories of an agent that match the filter and the viewer may see, in the filter's order."""
+    """Return the visible active memories of an agent that match the filter, in the order that the filter asks for."""
     ...
 
 
@@ -208,7 +209,9 @@ async def reader_accounts(conn: Connection) -> ReaderAccounts:
 async def nearby_messages(
     conn: Connection, org_id: OrgId, message: Message, *, before: int, after: int
 ) -> list[NearbyMessage]:
-    """Return the messages of a room up to a message and after it that the viewer may read, newest first.
+    """Return the visible messages of a room around a message, newest first.
+
+    The result has up to `before` messages that end with the message, and up to `after` messages that follow it.
 
     A message addresses the participants that it mentions. It also addresses the author of the message that it answers,
     the audience of a whisper, and the members of a direct room. Inferred replies and mentions are ignored.

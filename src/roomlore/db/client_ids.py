@@ -50,7 +50,10 @@ async def earlier_messages(
     stated_by: Collection[bytes],
     own: Collection[ParticipantId],
 ) -> EarlierMessage | None:
-    """Return the message, erased or not, that these accounts sent with this client id, or whose platform id it is."""
+    """Return the message of these accounts whose client id or platform id is `stated_id`, even if it was erased.
+
+    `stated_by` are the digests of the accounts, `own` are their participants.
+    """
     ...
 
 
@@ -77,7 +80,7 @@ async def adopt_platform_ids(conn: Connection, org_id: OrgId, message_ids: Seque
 
 
 async def link_waiting_replies(conn: Connection, org_id: OrgId, message_id: MessageId) -> set[MessageId]:
-    """Link the replies that wait for the client id of a message just sent to this message; return these replies."""
+    """Link a message that was just sent to the replies that wait for its client id; return these replies."""
     return await _enqueue(conn, org_id, await _link_waiting_replies(conn, org_id, message_id))
 
 
@@ -90,7 +93,10 @@ async def link_replies(conn: Connection, org_id: OrgId, message_ids: Collection[
 
 
 async def relink_replies(conn: Connection, org_id: OrgId) -> set[MessageId]:
-    """Move replies from messages with a client id to the messages just added with the same id; return the replies."""
+    """Move replies to the added platform messages whose id they name; return the replies.
+
+    Until then, the replies were linked to a message that has the same id as its client id.
+    """
     return await _enqueue(conn, org_id, await _relink_replies(conn, org_id))
 
 

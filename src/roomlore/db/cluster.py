@@ -1,7 +1,7 @@
 """The embedded PostgreSQL: a server under the data directory that runs while a process uses it.
 
-Kernel locks tell whether it runs and is used, not process ids: a lock ends with its last process, so that no crash leaves
-a wrong state behind. There are three lock files:
+Kernel locks, not process ids, tell whether the server runs and whether it is used. The kernel releases a lock when the
+last process with the lock ends, so a crash leaves no wrong state behind. There are three lock files:
 
     gate.lock     held briefly to start, join, leave or stop the server
     holders.lock  shared by every open Cluster; a Cluster that can lock it alone is the last, and stops the server
@@ -55,7 +55,7 @@ def open_lock(file: Path) -> int:
 def acquire(descriptor: int, *, shared: bool = False) -> bool:
     """Take a lock or change its mode, exclusive or shared; return False if another process prevents it.
 
-    If a change fails, the lock is lost.
+    If a change of mode fails, the lock is lost.
     """
     import fcntl  # noqa: PLC0415  Windows has none, and must be able to import this module
 
@@ -278,7 +278,7 @@ def _connect_or_launch(home: DataDir, options: _StartOptions, *, gate: int, hold
 
 
 def _ensure_running(home: DataDir, options: _StartOptions, gate: int) -> bool:
-    """Wait until the server answers; return whether it was launched."""
+    """Wait until the server answers; return whether this call launched it."""
     launched = False
     while not home.is_answering():
         with opened_lock(home.lock("server")) as lock:

@@ -39,7 +39,7 @@ class TitleMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TitleBacklog(CallStatus):
-    """How many conversations wait for a title, and how the language model answered."""
+    """How many conversations wait for a title, and how many calls of the language model were made and failed."""
 
     #: Conversations that are over, are long enough, are not sensitive and were not named by a person.
     waiting: int
@@ -121,7 +121,7 @@ async def _set_title(
 
 
 async def backlog(conn: Connection, org_id: OrgId, *, now: datetime) -> TitleBacklog:
-    """Return how many conversations of an org wait for a title, and how the language model answered."""
+    """Return how many conversations of an org wait for a title, and the calls and failures of the language model."""
     status = await call_status(conn, org_id, "titles", now=now)
     return TitleBacklog(waiting=await _count_untitled(conn, org_id, now=now), **asdict(status))
 

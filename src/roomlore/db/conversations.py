@@ -166,7 +166,7 @@ async def message_ids(
 async def messages_before(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, before: Position, *, limit: int
 ) -> BoundedPage[Message]:
-    """Return the messages of a conversation just before a position, newest first, as many as one answer holds."""
+    """Return the messages of a conversation just before a position, newest first, up to the size of one response."""
     ...
 
 
@@ -315,7 +315,7 @@ async def sensitivity_rights(
 
 @QUERIES.query
 async def close(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> None:
-    """End a conversation with its last message."""
+    """Close a conversation at its last message. A later message opens it again."""
     ...
 
 
@@ -340,5 +340,8 @@ async def inherit_label(
 
 @QUERIES.query
 async def clear_labels(conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]) -> None:
-    """Remove the names of conversations that lost messages and that more people may see now."""
+    """Remove the names that people gave to conversations, except to normal conversations of open rooms.
+
+    A name may reveal messages that are no longer in the conversation. In an open room, everybody may see them.
+    """
     ...

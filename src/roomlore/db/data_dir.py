@@ -137,7 +137,7 @@ class DataDir:
             return None
 
     def is_answering(self) -> bool:
-        """Return whether a server that is ready accepts a connection."""
+        """Return whether the server is ready, according to postmaster.pid, and accepts a connection."""
         server = self.postmaster()
         if server is None or not server.ready:
             return False
@@ -224,7 +224,10 @@ def clear_dead_server(home: DataDir) -> None:
 
 
 def is_server_of(pid: int, pgdata: Path) -> bool:
-    """Return whether a process may be the server of a directory: it lives and, if this is known, works there."""
+    """Return whether a process may be the server of a directory.
+
+    A server works in its directory. If the working directory of the process is unknown, the process may be the server.
+    """
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == pgdata
     except PermissionError:

@@ -87,9 +87,10 @@ class Pool(AsyncConnectionPool[Connection]):
 
 
 async def _check_if_readable(conn: Connection) -> None:
-    """Check a connection if its socket has something to read, as it has when the server ended the connection.
+    """Check a connection if its socket has something to read.
 
-    So the usual check needs no round trip.
+    The socket has something to read if the server ended the connection. So an intact connection is usually checked
+    without a round trip.
 
     Raises:
         psycopg.OperationalError: the server ended the connection.
@@ -258,7 +259,10 @@ class Database:
 
     @asynccontextmanager
     async def listening(self, channel: str) -> AsyncGenerator[Callable[[float], Awaitable[list[str]]]]:
-        """Give a function that waits up to so many seconds for notifications on a channel and returns their payloads."""
+        """Give a function that waits for notifications on a channel and returns their payloads.
+
+        The argument of the function is the maximum number of seconds to wait.
+        """
         async with await connect(self._dsn, options=connections.SESSION_OPTIONS) as conn:
             await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 

@@ -144,7 +144,7 @@ class KindUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomUpdate:
-    """The current name of a room."""
+    """The current name, kind, topic and workspace of a room."""
 
     room_id: RoomId
     name: str
@@ -164,9 +164,9 @@ class RoomClosure:
     room_id: RoomId
     #: The kind of the room if it is a direct one.
     direct: RoomKind | None
-    #: Whether earlier records describe it as open.
+    #: Whether an earlier message of the same batch describes the room as open.
     is_news: bool
-    #: Whether the newest message of the room says so, and was just added.
+    #: Whether the newest message of the room was just added and says that the room is closed.
     is_newest: bool
 
 
@@ -308,8 +308,8 @@ async def update_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomUpda
 async def close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClosure]) -> None:
     """Close rooms that records describe as closed; a later record does not open them again.
 
-    A room that an operator opened stays open. It is closed only if it is direct, or if a record has described it as
-    open since the operator opened it.
+    A room that an operator opened is closed only if it is direct, or if a record has described it as open since the
+    operator opened it. Otherwise it stays open.
     """
     await note_closed(conn, org_id, await _close_rooms(conn, org_id, closed))
 

@@ -117,7 +117,7 @@ async def mark_dirty(
 ) -> None:
     """Mark a range of a room as dirty.
 
-    Until the transaction ends no worker can write results for the room; its results would be outdated.
+    Until the transaction ends, no worker can write results for the room, because the results would be outdated.
     """
     ...
 
@@ -145,9 +145,9 @@ async def mark_unassigned_dirty(conn: Connection, org_id: OrgId) -> RowCount:
 async def end_conversations(
     conn: Connection, org_id: OrgId, ends: Collection[tuple[RoomId, datetime]]
 ) -> None:
-    """End the conversations of rooms at these times, when memberships ended, unless everybody may read the room.
+    """End the conversations of closed rooms at the times when memberships ended.
 
-    Messages that a person moved across such a time are assigned again.
+    `ends` are rooms with these times. Messages that a person moved across such a time are assigned again.
     """
     if ends and await mark_ended_dirty(conn, org_id, ends):
         await unpin_after_ends(conn, org_id, ends)
@@ -158,7 +158,10 @@ async def end_conversations(
 async def mark_ended_dirty(
     conn: Connection, org_id: OrgId, ends: Collection[tuple[RoomId, datetime]]
 ) -> RowCount:
-    """Mark closed rooms as dirty from the first of their times on, when memberships ended; return the number of rooms."""
+    """Mark closed rooms as dirty from the first end of a membership on; return the number of rooms.
+
+    `ends` are rooms with the times when memberships ended.
+    """
     ...
 
 
@@ -166,19 +169,26 @@ async def mark_ended_dirty(
 async def unpin_after_ends(
     conn: Connection, org_id: OrgId, ends: Collection[tuple[RoomId, datetime]]
 ) -> RowCount:
-    """Make manual assignments across these times automatic; return the number of messages."""
+    """Make manual assignments across the ends of memberships automatic; return the number of messages.
+
+    `ends` are rooms with the times when memberships ended. A message is affected if it was sent after such a time and
+    its conversation began before that time.
+    """
     ...
 
 
 @QUERIES.query
 async def membership_ends(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[datetime]:
-    """Return when memberships in a room ended, in order; nothing if everybody may read the room."""
+    """Return the times when memberships in a room ended, in order; empty if everybody may read the room."""
     ...
 
 
 @QUERIES.query
 async def cross_ends(conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]) -> bool:
-    """Return whether a membership in the room ended during one of these conversations."""
+    """Return whether a membership in a closed room ended during one of these conversations.
+
+    Conversations with whispers do not count.
+    """
     ...
 
 
@@ -280,7 +290,7 @@ async def assignments_of(
 async def put_inferred_replies(
     conn: Connection, org_id: OrgId, *, unlinked: Sequence[MessageId], found: Sequence[Reply]
 ) -> None:
-    """Remove the inferred replies of some messages and replace those of others."""
+    """Remove the inferred reply of each unlinked message, and add or replace the inferred replies that were found."""
     if unlinked:
         await _drop_inferred(conn, org_id, unlinked)
     if found:
@@ -319,14 +329,14 @@ async def _assign(conn: Connection, org_id: OrgId, assigned: Sequence[Conversati
 async def assign_replies(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, out_of: Collection[ConversationId] = ()
 ) -> set[ConversationId]:
-    """Assign the replies of messages, and their replies, to the same conversations; return all that changed.
+    """Assign all replies below messages to the conversations of the messages; return the changed conversations.
 
     Args:
         conn: Writes for the operator.
-        org_id: Whose.
+        org_id: The org.
         ids: The messages, which have moved already.
-        out_of: The conversations out of which a person moved the messages. Then the assignments of the replies are
-            manual, too. Manual assignments to other conversations stay.
+        out_of: The conversations out of which a person moved the messages; empty if no person moved them. If a person
+            moved them, the assignments of the replies become manual. Manual assignments to other conversations stay.
     """
     moved = await _assign_replies(conn, org_id, ids, out_of=out_of)
     await projections.enqueue_conversations(conn, org_id, moved)
@@ -351,11 +361,11 @@ async def refresh(
 
     Args:
         conn: Writes for the operator.
-        org_id: Whose.
-        ids: Which conversations.
-        changed: Those that gained or lost messages, or that a person changed: an event reports them.
-        whispered: Those that gained or lost only whispers. An event reports such a conversation only if it still has a
-            whisper: its other readers never saw the whispers.
+        org_id: The org.
+        ids: The conversations.
+        changed: Conversations that gained or lost messages, or that a person changed. An event reports them.
+        whispered: Conversations that gained or lost only whispers. An event reports such a conversation only if it
+            still has a whisper, because its other readers never saw the whispers.
     """
     await drop_empty(conn, org_id, ids)
     await projections.enqueue_nodes(conn, org_id, ids)
@@ -369,7 +379,7 @@ async def refresh(
 async def drop_empty(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
 ) -> RowCount:
-    """Remove those of these conversations that have no message left."""
+    """Remove the given conversations that have no message left."""
     ...
 
 

@@ -74,7 +74,10 @@ async def lock_embeddings(conn: Connection, org_id: OrgId) -> None:
 
 @QUERIES.query
 async def put(conn: Connection, org_id: OrgId, version: EmbeddingVersion) -> None:
-    """Store a version: the provider of a state that has none, or the model of a provider that was never reached."""
+    """Store a version, unless the org already has a version of the same state.
+
+    If the existing version has the same provider and no model yet, its model and vector length are stored.
+    """
     ...
 
 

@@ -350,10 +350,11 @@ async def names_of(
 
 
 async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]) -> Counts:
-    """Remove participants who have no messages, and everything else of theirs.
+    """Remove participants who have no messages, and everything else that belongs to them.
 
-    Whispers to them are disentangled again, because their audience is smaller now. It may now be the audience of other
-    whispers, too. So are the messages after the ends of their memberships, which end no conversation any more.
+    Whispers to the participants are disentangled again, because their audience gets smaller and may then equal the
+    audience of other whispers. Messages after the ends of the participants' memberships are also disentangled again,
+    because these ends no longer end conversations.
     """
     whispers = await _whispers_to(conn, org_id, participant_ids)
     await _disentangle_again(conn, org_id, whispers)

@@ -1,4 +1,4 @@
-"""Idempotency keys: for a day, the requests that callers made under a key, and the responses without text."""
+"""Idempotency keys: the requests that callers made with a key, and the responses without text, kept for a day."""
 
 import hashlib
 from dataclasses import dataclass

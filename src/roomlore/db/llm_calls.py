@@ -73,7 +73,7 @@ class LlmCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionBacklog(CallStatus):
-    """How many conversations wait for a language model, and how the language model answered."""
+    """How many conversations wait for a language model, and how many of its calls were made and failed."""
 
     waiting: int
 
@@ -237,7 +237,7 @@ async def newest(conn: Connection, org_id: OrgId, *, limit: int) -> list[LlmCall
 
 
 async def backlog(conn: Connection, org_id: OrgId, *, now: datetime) -> ExtractionBacklog:
-    """Return how many conversations of an org wait for a language model, and how the language model answered."""
+    """Return how many conversations of an org wait for a language model, and the calls and failures of the model."""
     status = await call_status(conn, org_id, "statements", now=now)
     waiting = await waiting_conversations(conn, org_id, now=now)
     return ExtractionBacklog(waiting=waiting, **asdict(status))

@@ -19,7 +19,7 @@ Purpose = Literal["titles", "statements"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStatus:
-    """How a language model answered."""
+    """How many calls of a language model were made today, and how many failed since the last answer."""
 
     #: In UTC.
     calls_today: int
@@ -74,7 +74,7 @@ async def record_failure(
 
 @QUERIES.query
 async def call_status(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime) -> CallStatus:
-    """Return how a language model answered so far."""
+    """Return how many calls of a language model were made today, and how many failed since the last answer."""
     ...
 
 

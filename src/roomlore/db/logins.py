@@ -73,7 +73,7 @@ def ensure_app(admin_dsn: str, password: str, *, renew: bool) -> None:
 
     Args:
         admin_dsn: How the owner reaches the database `postgres`.
-        password: What the application logs in with.
+        password: The password of the application.
         renew: Whether to set password and attributes of a login that already exists.
     """
     try:

@@ -55,7 +55,7 @@ class MemoryRow:
     asserted_in: RoomId | None
     recorded_at: datetime
     valid_from: datetime
-    #: Its sources in the order of their messages, and which part of each.
+    #: The source messages in order, and the start and end of the quoted part of each.
     source_ids: Sequence[MessageId]
     quote_starts: Sequence[int | None]
     quote_ends: Sequence[int | None]

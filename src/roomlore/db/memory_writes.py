@@ -169,7 +169,10 @@ async def is_sensitive(conn: Connection, org_id: OrgId, ids: Collection[MessageI
 
 
 async def find_inactive_match(conn: Connection, org_id: OrgId, place: DedupKey) -> MatchingMemory | None:
-    """Return an inactive memory that has the text of a claim, or that another extractor made from the same words."""
+    """Return the inactive memory with the text of a claim, or a memory that another extractor made from the same words.
+
+    Return None if there is no such memory, or if the claim has no source.
+    """
     draft = place.draft
     if not draft.sources:
         return None
@@ -301,7 +304,10 @@ async def add_metadata(
 async def near_memories(
     conn: Connection, org_id: OrgId, ids: Collection[MemoryId], *, most: int
 ) -> list[tuple[MemoryId, MemoryId]]:
-    """Return the given memories, each with others of the same dedup scope: those that share words with it come first."""
+    """Return pairs of a given memory and another memory of the same dedup scope, up to `most` pairs for each memory.
+
+    For each given memory, the memories that share the most words with it come first.
+    """
     ...
 
 
@@ -314,7 +320,11 @@ async def statements(
 
 
 async def supersede_in_scope(conn: Connection, org_id: OrgId, old_id: MemoryId, *, by: MemoryId) -> None:
-    """Supersede a memory by another of the same scope, unless a person archived one, keeps both or chose a successor."""
+    """Supersede a memory by another memory of the same dedup scope.
+
+    Nothing changes if a person archived one of the two memories or keeps both. If the memory has a successor already,
+    the successor is replaced only if it is later than the other memory and no person chose it.
+    """
     if await supersede_scoped(conn, org_id, old_id, by=by):
         await append(conn, org_id, "memory.changed", [old_id])
 
@@ -329,7 +339,7 @@ async def supersede_scoped(conn: Connection, org_id: OrgId, old_id: MemoryId, *,
 async def supersession_overrides(
     conn: Connection, org_id: OrgId, ids: Collection[MemoryId]
 ) -> set[tuple[MemoryId, str]]:
-    """Return the pairs of memories of which somebody decided that neither supersedes the other.
+    """Return the pairs of memories that somebody keeps beside each other, so that neither supersedes the other.
 
     Each pair is the id of one memory and the digest of the other memory's text.
     """
@@ -376,7 +386,7 @@ async def restore(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, besid
 
 @QUERIES.query
 async def add_override(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, beside: MemoryId) -> None:
-    """Record that a person keeps a memory beside another and the successors of that."""
+    """Record that a person keeps a memory beside another memory and beside all successors of the other memory."""
     ...
 
 
@@ -409,7 +419,10 @@ async def remove_sources(
     extractor: str,
     kept: Collection[tuple[MemoryId, MessageId]],
 ) -> set[MemoryId]:
-    """Remove the sources that an extractor recorded in these messages, except `kept`; return the memories that lost one."""
+    """Remove the sources that an extractor recorded in these messages; return the memories that lost a source.
+
+    The sources in `kept` stay.
+    """
     ...
 
 
@@ -436,7 +449,7 @@ async def remove_asserter(conn: Connection, org_id: OrgId, ids: Collection[Parti
 async def memories_naming(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> list[ScopedMemory]:
-    """Return the memories that are about participants or that they observed."""
+    """Return the memories that are about the given participants or that these participants observed."""
     ...
 
 

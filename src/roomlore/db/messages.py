@@ -206,8 +206,6 @@ async def add_messages(
     """Add messages; return the ids of messages that exist already.
 
     The added messages stay in the temporary table until the transaction ends.
-
-    The added messages stay in the temporary table until the transaction ends.
     """
     await QUERIES.copy(conn, "stage_messages", rows)
     if await add_staged(conn, org_id, received_at=received_at) == len(rows):

@@ -106,7 +106,10 @@ async def current_cursor(conn: Connection) -> Cursor:
 
 @QUERIES.query
 async def cursor_since(conn: Connection, org_id: OrgId, change_id: UUID) -> Cursor:
-    """Return a cursor before every change that was appended, or may still be appended, since an id was created."""
+    """Return a cursor before all changes that were appended since an id was created.
+
+    Changes that running transactions may still append also come after the cursor.
+    """
     ...
 
 
@@ -120,7 +123,10 @@ async def siblings(conn: Connection, org_id: OrgId, change_id: UUID) -> list[Cha
 async def read_after(
     conn: Connection, org_id: OrgId, cursor: Cursor, *, room_id: RoomId | None = None, limit: int
 ) -> list[Change]:
-    """Return `limit` changes after a cursor, in order, and the rest of the last transaction. For the operator."""
+    """Return up to `limit` changes after a cursor, in order. For the operator.
+
+    The result may be longer than `limit`, because the changes of one transaction are never split.
+    """
     ...
 
 

@@ -88,7 +88,7 @@ class RoomMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestrictionStart:
-    """When the first message was sent that a restriction covers."""
+    """The time of the first message that a restriction covers."""
 
     message_id: MessageId
     sent_at: datetime
@@ -192,9 +192,9 @@ async def messages_since(
 async def messages_by_word(
     conn: Connection, org_id: OrgId, room_id: RoomId, words: Collection[tuple[ParticipantId, str]]
 ) -> set[MessageId]:
-    """Return the messages in a room by an author and with a word.
+    """Return the messages of a room whose author and text match one of the given pairs.
 
-    `words` are pairs of author and lower-case pattern.
+    `words` are these pairs: an author and a lower-case LIKE pattern.
     """
     ...
 
@@ -309,7 +309,10 @@ async def drop_restrictions(conn: Connection, org_id: OrgId, ids: Collection[Mes
 
 @QUERIES.query
 async def leave_tombstones(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> RowCount:
-    """Remove the text of each request to forget, but keep the request, if it restricts other messages."""
+    """Turn the active requests to forget that restrict messages into tombstones; return how many.
+
+    A tombstone no longer has the source message, the author and the words of the request.
+    """
     ...
 
 

@@ -148,7 +148,10 @@ async def left_in_tombstones(conn: Connection, org_id: OrgId) -> list[Residual]:
 
 
 async def accounts_still_mentioned(conn: Connection, org_id: OrgId, *, at: datetime) -> int:
-    """Of the accounts erased at the time `at`, return how many are still mentioned in messages received up to then."""
+    """Return how many of the accounts erased at a time are still mentioned.
+
+    Only mentions in messages that were received up to this time count.
+    """
     digests = await erased_digests(conn, org_id, at=at)
     mentioned = await mentioned_accounts(conn, org_id, at=at)
     return sum(account_digest(org_id, (*account, "")) in digests for account in mentioned)

@@ -43,7 +43,7 @@ class SearchFilter:
     @property
     def is_filtered(self) -> bool:
         """Whether the filter selects only some of the messages in its rooms."""
-        # A message that is not after `last` was not sent after it: then `until` excludes nothing more.
+        # No message up to the position `last` was sent after its time. So a later `until` excludes no more messages.
         until = None if self.last is not None and self.until and self.until > self.last[0] else self.until
         chosen = (self.author_ids, self.author_kinds, self.conversation_ids, self.answered, self.since, until)
         return any(value is not None for value in chosen)

@@ -155,7 +155,10 @@ async def projection_backlogs(conn: Connection, org_id: OrgId) -> list[Projectio
 
 @QUERIES.query
 async def rebuild_backlogs(conn: Connection, org_id: OrgId) -> dict[Target, int | None]:
-    """Return how much is still to be written to each index that is being built; None while the work is still being enqueued."""
+    """Return how much is still to be written to each index that is being built.
+
+    The number is None while the work for the index is still being enqueued.
+    """
     ...
 
 

@@ -315,7 +315,7 @@ async def room_headers(conn: Connection, org_id: OrgId, *, limit: int) -> list[R
 async def rooms(
     conn: Connection, viewer: Viewer, *, named: str = "", skip: int = 0, limit: int | None = None
 ) -> list[Room]:
-    """Return the visible rooms, or a page of those with a part of a name, most recently active first."""
+    """Return the visible rooms whose names contain `named`, or a page of these rooms, most recently active first."""
     query = rooms_for_operator if viewer.is_operator else rooms_for_viewer
     return await query(conn, viewer.org_id, named=named, skip=skip, limit=limit)
 
@@ -324,7 +324,7 @@ async def rooms(
 async def rooms_for_operator(
     conn: Connection, org_id: OrgId, *, named: str, skip: int, limit: int | None
 ) -> list[Room]:
-    """Return a page of the rooms of an org, with the counts of `activity`."""
+    """Return a page of the rooms of an org, with the counts of `room_activity`."""
     ...
 
 

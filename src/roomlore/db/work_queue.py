@@ -139,7 +139,10 @@ async def enqueue_added_messages(conn: Connection, org_id: OrgId) -> tuple[int, 
 async def enqueue_missing(
     conn: Connection, org_id: OrgId, model: str, *, with_tokens: bool = False, queue: QueueName = "embed"
 ) -> int:
-    """Enqueue everything that lacks a vector of a model, or its token vectors. Return how many were not waiting."""
+    """Enqueue everything that lacks a vector of a model; return how many subjects were not enqueued before.
+
+    With `with_tokens`, also enqueue what lacks token vectors.
+    """
     added = await enqueue_missing_vectors(conn, org_id, model, with_tokens=with_tokens, queue=queue)
     if added:
         await wake(conn, queue)

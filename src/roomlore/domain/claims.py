@@ -52,8 +52,8 @@ class Claim:
     title: str
     #: The quoted words with the names of those who said them.
     content: str
-    #: At least one quote. The first quote contains the claim. The other quotes are what it answers or corrects, or say
-    #: that somebody agrees.
+    #: At least one quote. The first quote contains the claim. The other quotes contain the words that the claim answers
+    #: or corrects, or the words by which somebody agrees.
     quotes: Sequence[Quote]
     #: The author of the first quote.
     author_id: ParticipantId

@@ -16,7 +16,10 @@ def utc_now() -> datetime:
 
 
 def clock_problems(now: datetime, *, database: datetime, newest: datetime | None) -> list[str]:
-    """Return how the clock differs from the database's clock, and whether it is behind the newest message."""
+    """Return phrases that describe the problems of the clock; the list is empty if there is none.
+
+    The clock may differ from the database's clock, or it may be behind the time of the newest message.
+    """
     apart = abs(database - now)
     ahead = timedelta(0) if newest is None else newest - now
     return [

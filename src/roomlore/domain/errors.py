@@ -114,7 +114,7 @@ class SchemaMismatch(DatabaseError):
 
 
 class BackendUnavailable(RoomloreError):
-    """The server of a projection cannot be reached, is busy or refuses us, or its index differs from ours."""
+    """The server of a projection cannot be reached, is busy or refuses us, or its index is not the expected one."""
 
     def __init__(self, why: str, *, cure: str) -> None:
         super().__init__(f"{why}; {cure}")
@@ -136,7 +136,7 @@ class ModelUnavailable(RoomloreError):
 
 
 class ServerUnavailable(RoomloreError):
-    """The Roomlore server of this client cannot be reached, is busy, or answers like something else."""
+    """The Roomlore server of this client cannot be reached or is busy, or something else answers at its address."""
 
     def __init__(self, why: str, *, cure: str) -> None:
         super().__init__(f"{why}; {cure}" if cure else why)

@@ -34,9 +34,10 @@ def uuid7() -> UUID:
 
 
 def random_id() -> UUID:
-    """Return a new UUIDv4.
+    """Return a new UUIDv4, which hides its creation time.
 
-    It reveals no time, because a whisper may be the first message to name a room or participant.
+    A whisper may be the first message to name a room or participant. The creation time of the room or participant would
+    then reveal the time of the whisper.
     """
     return uuid4()
 
@@ -74,7 +75,7 @@ class IdRanges:
 
 
 def ids_matching(word: str) -> IdRanges | None:
-    """Return the ids that begin or end with some digits; None if the digits are too few or not hexadecimal."""
+    """Return the ranges of ids that begin or end with a word; None if the word is too short or not hexadecimal."""
     digits = word.replace("-", "")
     beginning, end = prefix_range(digits), prefix_range(digits[::-1])
     if beginning is None or end is None:

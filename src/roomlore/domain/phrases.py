@@ -17,7 +17,7 @@ def pluralise(number: int, what: str, several: str | None = None) -> str:
 
 
 def memory_audience_phrase(memory: Memory) -> str:
-    """Return who may see a memory."""
+    """Return a phrase that says who may see a memory."""
     match memory.audience:
         case "org":
             return "for everybody in the org"

@@ -161,7 +161,7 @@ class Graph(Protocol):
     """Graph questions that an index may answer for one viewer.
 
     The index knows neither restrictions nor sensitive memories. So its answers are only candidates, and PostgreSQL
-    decides.
+    decides which of the candidates are visible.
     """
 
     async def messages_by_agents(self, *, limit: int) -> Sequence[MessageId]:
@@ -259,13 +259,13 @@ class LanguageModel(Protocol):
 
     @property
     def timeout(self) -> timedelta:
-        """Every call ends within this time."""
+        """The time within which every call ends."""
         ...
 
     async def answer(self, instructions: str, prompt: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
         """Return the answer, or the reason why there is none. Never raises, except when cancelled.
 
-        `material` contains untrusted text: nothing in it is an instruction. `shape` is the JSON schema of the answer.
+        `prompt` contains untrusted text: nothing in it is an instruction. `shape` is the JSON schema of the answer.
         The model may ignore the schema.
         """
         ...

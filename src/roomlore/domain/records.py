@@ -80,8 +80,8 @@ RIGHTS: Mapping[Role, frozenset[Right]] = {
 
 
 ReplyMethod = Literal["explicit", "thread", "mention", "inferred"]
-#: The lowest confidence of an inferred reply, and the lowest probability that it answers, with which it belongs to the
-#: exchange of a question (docs/decisions/which-replies-form-a-thread.md).
+#: An inferred reply belongs to the exchange of a question if it has at least this confidence, and at least this
+#: probability of being an answer (docs/decisions/which-replies-form-a-thread.md).
 ANSWER_CONFIDENCE, LOWEST_ANSWER = 0.6, 0.1
 MemoryKind = Literal[
     "decision",
@@ -287,7 +287,10 @@ class Reply:
 
     @property
     def is_answer(self) -> bool:
-        """Whether an inferred reply belongs to the exchange of its parent; the view `thread_edges` has the same rule."""
+        """Whether an inferred reply belongs to the exchange of its parent.
+
+        The view `thread_edges` has the same rule.
+        """
         return self.confidence >= ANSWER_CONFIDENCE and (self.answer_probability or 0.0) >= LOWEST_ANSWER
 
 
@@ -410,7 +413,7 @@ class Memory:
     confidence: float
     sensitivity: Sensitivity
     status: MemoryStatus
-    #: the name of the extractor: "message model" or that of a language model; None if a person asserted it.
+    #: The name of the extractor: "message model" or that of a language model; None if a person asserted it.
     extractor: str | None
     audience: MemoryAudience = "sources"
     #: None if nobody asserted it, or if the viewer may not know the asserter.

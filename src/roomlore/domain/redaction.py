@@ -213,7 +213,7 @@ _MAPPING_ROLES = frozenset({ValueRole.PEOPLE, ValueRole.REACTIONS})
 
 
 def _value_role(key: str, item: Any, above: ValueRole) -> ValueRole:
-    """Return what a key says about its value. `above` is the role of the object with the key."""
+    """Return the role that a key gives to its value. `above` is the role of the object that contains the key."""
     plain = _normalised_key(key)
     if plain == "reactions":
         return ValueRole.REACTIONS

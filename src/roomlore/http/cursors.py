@@ -1,8 +1,8 @@
 """Cursors of listings. A cursor is opaque, and valid only for one key, one viewer and one listing.
 
 A cursor contains time and id of the last message of its page, with a MAC made from the caller's key. So nothing is
-stored, and every process accepts the cursor. It becomes invalid with its key, but it remains valid if the message is
-removed. The next page is read with the viewer's current rights, so a cursor never shows more than a new request.
+stored, and every process accepts the cursor. It becomes invalid when its key does, but remains valid if the message
+is removed. The next page is read with the viewer's current rights, so a cursor never shows more than a new request.
 """
 
 import base64

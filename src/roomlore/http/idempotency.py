@@ -348,7 +348,7 @@ def _fields(record: Any) -> Mapping[str, Any]:
 
 
 def _messages(request: bytes) -> Sequence[Any]:
-    # This is the parser of the route, because a skipped record may contain what other parsers refuse.
+    # The route uses the same parser. Other parsers may refuse the content of a skipped record.
     return json.loads(request)["messages"]
 
 

@@ -127,9 +127,9 @@ class ConcurrencyLimiter:
 class FailedAuthLimiter:
     """Limits invalid keys by address.
 
-    A key that was accepted before is never delayed by invalid keys of other callers. A new key takes a token before it
-    is checked, so many keys at once are limited like keys one after another. If the key is valid, the token is given
-    back.
+    A key that was accepted before is never delayed by invalid keys of other callers. Any other key takes a token before
+    its check, so that keys that arrive at once are limited like keys that arrive one after another. The token is given
+    back unless the key is rejected.
     """
 
     buckets: RateLimiter

@@ -169,7 +169,7 @@ class _TimeoutProtocol(H11Protocol):
 def _limit_send_buffer(transport: asyncio.Transport) -> None:
     """Limit the system's send buffer for a connection.
 
-    A large buffer hides for a long time that nobody reads.
+    With a large buffer, the process would notice late that the client does not read.
     """
     sock: socket.socket | None = transport.get_extra_info("socket")
     if sock is not None and sock.type == socket.SOCK_STREAM and TCP_NOTSENT_LOWAT is not None:

@@ -1,7 +1,7 @@
-"""Imports DiscordChatExporter JSON. Each file has one channel, direct message or thread; large ones have partitions.
+"""Imports DiscordChatExporter JSON. Each file has one channel, direct message or thread, or a partition of one.
 
-Pitfalls: all speakers of a webhook share its id. Most references are not replies. A forwarded message is not the text
-of the person who forwards it. Mentions come from the list, because the text shows them as names.
+Pitfalls: all speakers of a webhook share its id. Most references are not replies. A forwarded text is not by the person
+who forwards it. Mentions are read from the list `mentions`, because the text shows only names.
 """
 
 from collections.abc import Iterator
@@ -143,7 +143,7 @@ def _is_export(head: FileStart) -> bool:
 
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
-    del options  # the export says all there is to say
+    del options  # the export states everything
     files, skipped = json_exports(source, _is_export)
     yield from skipped
     rooms = _rooms(source, files)
@@ -273,7 +273,10 @@ def _own_text(fields: Fields) -> str:
 
 
 def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:
-    """Return the id of the parent. Most references are something else."""
+    """Return the id of the parent; None if the message is not a reply.
+
+    Forwards, interactions and system messages also have references, but these do not name a parent.
+    """
     reference = object_field(fields, "reference")
     if (
         first_text(fields, "type") not in _TEXT_TYPES

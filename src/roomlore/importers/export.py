@@ -68,7 +68,7 @@ class Export(ABC):
 
     @property
     def bytes_read(self) -> int:
-        """The bytes read so far. A second pass does not count."""
+        """The number of bytes read so far. A second pass over a file is not counted."""
         return self._read
 
     def open(self, file: str) -> IO[bytes]:

@@ -1,4 +1,4 @@
-"""Reads fields of foreign records, and has what all formats share.
+"""Reads fields of foreign records. The importers of all formats share these functions.
 
 Any field may be missing or of another type. The identity of a message (id, author, time, text) must be valid; otherwise
 the record is skipped with a reason. Decoration (reactions, files, embeds) is taken as far as it is valid.
@@ -241,7 +241,7 @@ def direct_members(
     For other rooms, return nobody.
     """
     known = {(author.account_id, author.persona): author for author in authors}
-    # A room with a third account is not one-to-one, and its past is not for everybody.
+    # A room with a third account is not one-to-one. Its speakers may not all read its earlier messages.
     if kind != "dm" or len({account for account, _ in known}) > _SIDES:
         return ()
     return tuple(IncomingMembership(author=author) for author in known.values())

@@ -2,8 +2,8 @@
 
 A log has no ids or accounts, often no dates and rarely a zone. Ids are derived from day, line number and text, so that
 a longer log adds only its new lines. The day comes from the line, a mark in the log, the file name or the caller.
-Without any of them, the log is refused. Times are wall-clock times: they name no zone, repeat an hour in autumn, and
-jump when the clock was adjusted. Messages keep the order of the lines.
+If none of them states a day, the log is refused. Times are wall-clock times: they name no zone, repeat an hour in
+autumn, and jump when the clock was adjusted. Messages keep the order of the lines.
 """
 
 import hashlib
@@ -129,7 +129,7 @@ class LocalClock:
         return again if again >= self._last else first
 
     def _not_before_last(self, moment: datetime) -> datetime:
-        """Return the moment, or the last moment if the clock was only adjusted."""
+        """Return the moment. If the clock was only set back a little, return the last moment instead."""
         if self._last is not None and timedelta() < self._last - moment <= MAX_SET_BACK:
             return self._last
         return moment
@@ -156,7 +156,7 @@ class IrcLine:
     names_day: bool = False
     #: The channel named by a mark.
     channel: str = ""
-    #: Whether the month of the mark is unknown.
+    #: Whether the line begins like a dated line, but its month is unknown.
     has_strange_month: bool = False
 
 
@@ -420,9 +420,9 @@ def parse_log_name(file: str) -> LogName:
 
 
 def ambiguous_names(files: Sequence[str]) -> frozenset[str]:
-    """Return the channel names that logs in several folders share, if the logs have no day or the same day.
+    """Return the channel names that logs in several folders share.
 
-    These logs are of different channels.
+    Only logs without a day or with the same day are compared, because such logs are of different channels.
     """
     places: dict[tuple[str, date | None, str], set[str]] = {}
     for file in files:
@@ -438,7 +438,7 @@ def room_of_log(
 ) -> IncomingRoom:
     """Return the room of a log.
 
-    `known_twins` are names that several folders share. `workspace` is the caller's network.
+    `known_twins` are the channel names that several folders share. `workspace` is the network that the caller names.
     """
     channel = name.channel or _folder(file) or "irc"
     place = _folder_path(file) if channel in known_twins and not name.network else name.network
@@ -494,7 +494,7 @@ class _LogReader:
     zone_named: str
     #: Whether a mark in the log may name the room, because the file name does not.
     is_unnamed: bool
-    #: The caller's network.
+    #: The network that the caller names.
     workspace: str
     precision: TimestampPrecision = "min"
     #: System lines before the first line with a time. They get the time of that line.

@@ -1,8 +1,8 @@
-"""Streams JSON. So a huge or damaged file still yields everything before the damage.
+"""Streams JSON, so that a huge or damaged file still yields every value before the damage.
 
 The C parser emits events. Only the containers of a `JsonShape` are walked into; their values are built as Python
-objects. The bytes are repaired first, because one fault would lose the rest of the file: invalid UTF-8 and lone
-surrogates become U+FFFD, control characters become spaces.
+objects. The bytes are repaired first, because one fault would lose the rest of the file. Invalid UTF-8 and lone
+surrogates become U+FFFD; control characters become spaces.
 """
 
 import codecs
@@ -132,7 +132,7 @@ def _with_encoding(data: bytes) -> tuple[bytes, str]:
 def walk(stream: IO[bytes], spine: JsonShape) -> Iterator[JsonStep]:
     """Yield the steps through the containers of `spine`. A fault is the last step."""
     try:
-        # Floats are also safe. With Decimal, a huge number can block the interpreter.
+        # Numbers become floats, because with Decimal a huge number can block the interpreter.
         yield from _steps(iter(ijson.basic_parse(_Utf8Stream(stream), use_float=True)), spine)
     except ijson.JSONError as error:
         message = str(error).strip().removeprefix("b'").removeprefix('b"')
@@ -216,7 +216,7 @@ def walk_file(source: ExportFiles, file: str, spine: JsonShape) -> Iterator[Json
 
 
 def skipped_fault(step: JsonStep, file: str) -> SkippedRecord:
-    """Return the skipped record of a fault."""
+    """Return the SkippedRecord that reports a fault."""
     reason, detail = step.value
     return SkippedRecord(where=file, reason=reason, detail=detail)
 
@@ -232,7 +232,7 @@ class FileStart:
 
 
 def peek(source: ExportFiles, file: str) -> FileStart:
-    """Return the beginning of a file; nothing if the file is not JSON."""
+    """Return the beginning of a file. It is empty if the file is not JSON."""
     members: dict[str, Any] = {}
     items: list[Any] = []
     try:
@@ -280,7 +280,8 @@ def json_exports(
 ) -> tuple[list[str], list[SkippedRecord]]:
     """Return the export files, and a record for each other JSON file at their level or above.
 
-    Only the shallowest level with an export is read, because users sent the deeper files and may fake an export.
+    Only the shallowest level with an export is read. Deeper files may be attachments, and an attachment may imitate an
+    export.
     """
     exports: list[str] = []
     skipped: list[SkippedRecord] = []

@@ -83,7 +83,7 @@ def reject_misspelt_keys(unknown: list[str]) -> None:
 
 
 def skipped_keys(unknown: list[str], where: str) -> SkippedRecord:
-    """Return the record for ignored keys of an imported message."""
+    """Return the SkippedRecord that reports the ignored keys of an imported message."""
     return SkippedRecord(
         where=where,
         reason=_UNKNOWN_KEY_REASON,
@@ -129,7 +129,7 @@ def _is_jsonl(source: ExportFiles, file: str) -> bool:
 
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
-    del options  # the format says all there is to say
+    del options  # the format states everything
     files, unreadable = matching_files(source, _is_jsonl)
     yield from unreadable
     declared = _KnownRooms()

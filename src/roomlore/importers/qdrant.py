@@ -1,8 +1,8 @@
 """Imports chat memories from Qdrant points: scroll responses, a list, or one point per line.
 
-A message and its answer are two points or one point. Both forms give the same two messages. The answer is a reply and
-one millisecond later. Points have no order, and their ids are not ids of messages. So the id of a message is derived
-from time, side, partner and text.
+A question and its answer are stored as two points or as one point. Both forms give the same two messages: the answer
+is a reply to the question and one millisecond later. Points have no order, and their ids are not ids of messages. So
+the id of a message is derived from time, side, partner and text.
 """
 
 import hashlib
@@ -307,7 +307,7 @@ class _Survey:
             self.questions[place] = said.external_id if is_one else ""
 
     def parent_of(self, said: PointMessage) -> str | None:
-        """Return the parent: the stated parent, or else the only question one millisecond before."""
+        """Return the id of the stated parent, or else of the only question one millisecond before; None if unknown."""
         stated = said.answers or self.ids.get((said.room, said.native_reply), "")
         if stated or said.side == "asked":
             return stated if stated != said.external_id and stated else None
@@ -343,10 +343,10 @@ def _is_point_file(source: ExportFiles, file: str) -> bool:
 
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
-    del options  # the points say all there is to say
+    del options  # the points need no options
     files, unreadable = matching_files(source, _is_point_file)
     yield from unreadable
-    # The same for all pages of an export.
+    # All pages of an export get the same name for the bot.
     bot = PurePosixPath(source.name).stem or "bot"
     survey = _Survey()
     for file in files:
@@ -409,7 +409,7 @@ def _values(source: ExportFiles, file: str) -> Iterator[tuple[str, Any]]:
 
 
 def _is_json_lines(source: ExportFiles, file: str) -> bool:
-    """Return whether each line is a JSON value."""
+    """Return whether a file has one JSON value per line. Its first two non-empty lines decide."""
     first = b""
     with source.open(file) as stream:
         while data := stream.readline(MAX_LINE_BYTES):

@@ -1,7 +1,7 @@
 """Imports a Slack workspace export, as a folder or a zip.
 
-Pitfalls: `ts` is an id, not a float. Being in a thread is not a reply. One bot id may be a bridge for many people.
-Folders are named after channels, and the lists of rooms and accounts are incomplete.
+Pitfalls: `ts` is an id, not a float. A message in a thread is not taken for a reply. One bot id may be a bridge for
+many people. Folders are named after channels, and the lists of rooms and accounts are incomplete.
 """
 
 import re
@@ -449,7 +449,7 @@ class _ReadContext:
 
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
-    del options  # the export says all there is to say
+    del options  # the export states everything
     space = open_workspace(source)
     yield from space.faults
     names = NameResolver(user_name=space.user_name, room_name=space.room_name)

@@ -198,7 +198,10 @@ def _is_degree(value: Any) -> bool:
 
 
 def _file_of(fields: Fields, key: str, size: str) -> dict[str, Any]:
-    """Return name, path and size of a file. If it was not exported, Telegram writes a sentence in brackets for the path."""
+    """Return name, path and size of a file.
+
+    If the file was not exported, Telegram writes a sentence in brackets in place of the path.
+    """
     path = first_text(fields, key)
     missing = path.startswith("(")
     name = first_text(fields, "file_name") if key == "file" else ""
@@ -319,7 +322,7 @@ def _survey(source: ExportFiles, file: str) -> list[_Chat]:
         if step.kind == "opened" and step.place in _CHATS:
             chats.append(_Chat())
         elif step.kind == "value" and step.place in _CHATS and chats:
-            # Members of the root after its chats belong to the root.
+            # A member of the root belongs to the root's chat, even if it comes after other chats.
             chat = chats[0] if not step.place else chats[-1]
             if step.key in {"id", "name", "type"}:
                 chat.head[step.key] = step.value

@@ -48,7 +48,10 @@ from roomlore.privacy.screening import NOTHING_SCREENED, Screened
 async def adopt_platform_ids(
     conn: Connection, org_id: OrgId, first: Mapping[tuple[RoomId, str], IncomingMessage], names: ResolvedNames
 ) -> None:
-    """Give messages that were sent through Roomlore the ids of the platform, if the first records are its copies of them."""
+    """Adopt the platform's ids for messages that were sent through Roomlore.
+
+    A message gets an id if `first` holds the platform's copy of the message under this id.
+    """
     said = await client_ids.unmatched(conn, org_id, first)
     if not said:
         return

@@ -196,7 +196,10 @@ def _erased_aliases(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BatchRedactor:
-    """Redacts erased accounts in messages of other people. Rooms that messages share stay shared."""
+    """Redacts erased accounts in messages of other people.
+
+    Messages that share a room object and have the same erased accounts also share the redacted room object.
+    """
 
     erasures: ErasureFilter
     aliases: Mapping[AccountName, PersonAliases]

@@ -54,7 +54,8 @@ class ImportOptions:
     agents: frozenset[str] = frozenset()
     #: Who may read the rooms.
     audience: VisibilityOptions = field(default_factory=VisibilityOptions)
-    #: Whether the rooms named in `audience` were already found. They may be in another one of several exports.
+    #: Whether the rooms named in `audience` were already checked. With several exports, a named room may be in another
+    #: export, so the check of one export alone would fail.
     is_checked: bool = False
 
 
@@ -164,7 +165,10 @@ def _rooms(source: Export, reader: Importer, options: ImportOptions) -> list[Inc
 
 
 async def _in_thread(work: Callable[[], Result]) -> Result:
-    """Run work off the event loop. If the caller is cancelled, it waits until the export is no longer used."""
+    """Run work off the event loop, and return its result.
+
+    If the caller is cancelled, the call still waits for the work to end, because the work uses the export.
+    """
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)

@@ -25,7 +25,10 @@ from roomlore.ingest.resolve import ResolvedNames, RoomName, distinct_rooms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberList:
-    """A complete member list of a closed room. Consecutive messages state it; their times are stored."""
+    """A complete member list of a closed room, and the times of the first and last message that state the list.
+
+    Consecutive messages that state the same list share one object.
+    """
 
     room_id: RoomId
     first_at: datetime
@@ -118,7 +121,7 @@ async def _apply_lists(
 
 
 def _ended_membership(member: StatedMembership, list_times: Mapping[RoomId, datetime]) -> StatedMembership:
-    """Return the membership of somebody whom the newest list omits."""
+    """Return the membership with an end, because the newest list omits the member."""
     ended_at = list_times[member.room_id]
     return member if member.left_at else replace(member, left_at=max(ended_at, member.joined_at or ended_at))
 
@@ -181,7 +184,7 @@ def _stated_closed(
     *,
     newest: Mapping[RoomId, IncomingRoom],
 ) -> list[RoomClosure]:
-    """Return the rooms that a batch states to be closed, and when it does so."""
+    """Return a `RoomClosure` for each room that a batch describes as closed."""
     direct: dict[RoomId, RoomKind | None] = {}
     for name, room in rooms:
         if is_stated_closed(room):
@@ -243,9 +246,9 @@ def _current_names(
 ) -> list[NameUpdate]:
     """Return the current and the first name of everybody in a batch.
 
-    The current name is the name in the newest message. The first name is the name in a member list, which more people
-    may see than a message. Without a member list, it is the name in the oldest message. If there are several names at
-    one time, the current name is the greatest of them, the first name the least.
+    The current name is the name in the newest message. The first name is the name in a member list, because more people
+    may see a member list than a message. Without a member list, the first name is the name in the oldest message. If
+    several names have the same time, the current name is the greatest name and the first name is the least name.
     """
     written: dict[ParticipantId, list[tuple[datetime, str]]] = defaultdict(list)
     for message in batch:
@@ -288,7 +291,7 @@ def _listed_names(
 async def _newest_rooms(
     conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: ResolvedNames
 ) -> dict[RoomId, IncomingRoom]:
-    """Return the descriptions of rooms in their newest messages, if these messages are new."""
+    """Return, for each room whose newest message is in `fresh`, the room description in this message."""
     room_ids = sorted({names.room(message) for message in fresh.values()})
     newest = await messages.newest_of_rooms(conn, org_id, room_ids)
     return {room_id: fresh[message_id].room for room_id, message_id in newest.items() if message_id in fresh}

@@ -193,7 +193,7 @@ def _attachments_differ(known: str, message: IncomingMessage) -> bool:
 
 
 def skipped_conflict(message: IncomingMessage, reason: str) -> SkippedRecord:
-    """Return the skipped record for a message with the same id."""
+    """Return a `SkippedRecord` for a record that conflicts with the stored message of the same id."""
     return SkippedRecord(
         where=remove_secrets(message.where)[0] or message.external_id,
         reason=reason,

@@ -202,7 +202,7 @@ def _with_visibility(
 def _basis_of_stored(
     decided: _Decision, *, before: Visibility, now: Visibility
 ) -> tuple[VisibilityBasis, str]:
-    """Return the basis for a room that was already stored."""
+    """Return the basis of the visibility of a room that was already stored, and a short reason."""
     if before != now:
         return decided.rests_on, f"closed now: {decided.why}"
     if decided.audience == now and decided.rests_on != "assumed":

@@ -66,13 +66,13 @@ THREADS = ThreadpoolController()
 class RoomChunk:
     """A chunk of a room, with its context."""
 
-    #: The 2 * WINDOW open messages before, or all, and recent whispers.
+    #: The last 2 * WINDOW open messages before `messages`, or all if there are fewer, and recent whispers.
     past: Sequence[RoomMessage]
     #: The messages to process. The first LOOKAHEAD - 1 open ones lie before the dirty range.
     messages: Sequence[RoomMessage]
     #: The next LOOKAHEAD - 1 open messages; empty if the chunk reaches the end of the room.
     following: Sequence[RoomMessage]
-    #: Those parents that are not among these messages.
+    #: The stated parents of these messages that are not among the messages themselves.
     distant: Mapping[MessageId, AssignedParent]
     has_more: bool
     #: When memberships in the room ended, in order, if only members may read it.
@@ -99,8 +99,8 @@ class DisentanglementWorker(QueueWorker):
     async def begin(self, only_org: OrgId | None) -> None:
         """Enqueue rooms with unassigned messages.
 
-        First refresh the planner's statistics: with empty ones, each reply edge would scan all messages of the
-        org.
+        First refresh the planner's statistics. With empty statistics, the planner would scan all messages of the org
+        for each reply edge.
         """
         await self.tidy()
         for org_id in await orgs(self.db, only_org):
@@ -169,7 +169,10 @@ async def _load_chunk(
 
 
 def _first_to_repeat(earlier: Sequence[RoomMessage]) -> int:
-    """Return the index from which the decisions may depend on the messages after these."""
+    """Return the index of the first message that has to be processed again.
+
+    From this message on, results may depend on the messages that follow `earlier`.
+    """
     open_places = [place for place, one in enumerate(earlier) if one.recipients is None]
     return open_places[1 - LOOKAHEAD] if len(open_places) >= LOOKAHEAD - 1 else 0
 
@@ -234,7 +237,10 @@ def is_changed(before: RoomMessage, now: Assignment) -> bool:
 
 
 def _past_messages(earlier: Sequence[RoomMessage]) -> list[PastMessage]:
-    """Return the last WINDOW open messages and the whispers; the messages before tell who the linked parents are."""
+    """Return the last WINDOW open messages and all whispers of `earlier`, with their linked parents.
+
+    The open messages before this window are needed only to look up linked parents.
+    """
     open_ids = [one.id for one in earlier if one.recipients is None]
     found: list[PastMessage] = []
     place = 0

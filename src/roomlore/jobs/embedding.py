@@ -38,9 +38,9 @@ class EmbeddingWorker(runner.QueueWorker):
     is_still_wanted: Callable[[Connection], Awaitable[bool]] | None = None
 
     async def begin(self, only_org: OrgId | None) -> None:
-        """Enqueue everything that lacks a vector of this model; drop unneeded vectors.
+        """Enqueue all messages and memories without a vector of this model; drop unneeded vectors.
 
-        A new model lacks all vectors.
+        If the model is new, all messages and memories are enqueued.
         """
         for org_id in await orgs(self.db, only_org):
             await self.db.change(org_id, partial(self._enqueue_missing, org_id=org_id))
@@ -79,7 +79,7 @@ class EmbeddingWorker(runner.QueueWorker):
         return len(tasks)
 
     async def tidy(self) -> None:
-        """Build vector indexes that are worth it, and refresh the planner's statistics."""
+        """Build the vector indexes that are large enough to be useful, and refresh the planner's statistics."""
         await build_indexes(self.db, min_index_size=self.min_index_size)
 
 
@@ -167,9 +167,9 @@ class EmbeddingVersionWorker(runner.QueueWorker):
         return sorted({f"{one.provider}: {one.reason}" for one in self.outages.values()})
 
     async def begin(self, only_org: OrgId | None) -> None:
-        """Enqueue everything that lacks a vector, and drop unused vectors.
+        """Enqueue all messages and memories without a vector, and drop unused vectors.
 
-        If the model is new, everything lacks a vector.
+        If the model is new, all messages and memories are enqueued.
         """
         for org_id in await orgs(self.db, only_org):
             await self._begin(org_id)
@@ -194,7 +194,7 @@ class EmbeddingVersionWorker(runner.QueueWorker):
             return 0
 
     async def tidy(self) -> None:
-        """Build vector indexes that are worth it. `watch` and `drain` switch versions."""
+        """Build the vector indexes that are large enough to be useful. `watch` and `drain` switch versions."""
         await build_indexes(self.db)
 
     async def switch_ready(self, only_org: OrgId | None) -> None:

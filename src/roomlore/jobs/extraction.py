@@ -92,7 +92,7 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenClaims:
-    """What was stored."""
+    """The state after claims were written: counts, states of conversations, and ids of memories."""
 
     result: WriteResult
     #: The states of the unchanged conversations.
@@ -292,7 +292,7 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
     """Extracts memories from finished conversations."""
 
     extractor: Extractor
-    #: Says which memories supersede others; None for none.
+    #: The model that says which memories supersede others. None: memories are not compared.
     relations: RelationModel | None = None
     batch: int = BATCH
     task_name: str = "extraction"
@@ -382,7 +382,10 @@ class ExtractionWorker(OrgWorker[WriteResult | None]):
     async def _superseding(
         self, org_id: OrgId, memory_ids: Collection[MemoryId]
     ) -> Sequence[tuple[MemoryId, MemoryId]]:
-        """Return which memories supersede others, as the message model says; no connection is held meanwhile."""
+        """Return the pairs of memories in which the message model finds that one supersedes the other.
+
+        No connection is held while the model runs.
+        """
         if self.relations is None or not memory_ids:
             return []
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:

@@ -175,8 +175,8 @@ def backoff_after(failures: int, retry_after: timedelta | None = None) -> timede
 async def is_allowed_for_model(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> bool:
     """Return whether no privacy request restricts the messages; block erasures until the transaction ends.
 
-    Check this in the transaction before a call, and again in the transaction that stores the answer. So a request that
-    arrives between both discards the answer.
+    Check this in the transaction before a call, and again in the transaction that stores the answer. So if a request
+    arrives between the two checks, the answer is discarded.
     """
     await erasure_guard.lock_shared(conn, org_id)
     return not await privacy_requests.is_any_restricted(conn, org_id, message_ids)

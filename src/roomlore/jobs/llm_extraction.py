@@ -74,7 +74,10 @@ class LanguageModelExtractionWorker(LanguageModelWorker):
     async def extract(
         self, org_id: OrgId, ids: Sequence[ConversationId], *, now: datetime
     ) -> list[ExtractionRun]:
-        """Process these conversations, finished or not, while calls are allowed; return a result for each of them."""
+        """Process these conversations, finished or not; return a result for each processed conversation.
+
+        The first conversation with a failed call is the last one that is processed.
+        """
         async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
             found = await llm_calls.requested(conn, org_id, ids)
         runs: list[ExtractionRun] = []

@@ -38,12 +38,12 @@ class DetectionTookTooLong(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadMessages:
-    """Messages and what was read in them."""
+    """Messages and the results of reading the messages."""
 
     messages: Sequence[RoomMessage]
     #: Whether rules may detect a request in each text.
     screened: Screened
-    #: What the model reads in the messages that it takes for requests; None if requests are off.
+    #: The model's readings of the messages that it takes for requests; None if requests are off.
     requests: Mapping[MessageId, MessageReading] | None
     #: The messages that ask something.
     questions: Collection[MessageId]
@@ -61,7 +61,7 @@ class _ReadMessages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReader(QueueWorker):
-    """Reads queued messages; stores which ask something, and the privacy requests among them."""
+    """Reads queued messages. Stores which messages ask something, and which privacy requests the messages state."""
 
     queue: QueueName = "read"
     batch: int = 64
@@ -120,7 +120,8 @@ async def _read(db: Database, org_id: OrgId, ids: Sequence[MessageId]) -> _ReadM
 def _questions(messages: Sequence[RoomMessage]) -> set[MessageId]:
     """Return the messages that ask something.
 
-    Each is read alone: whoever sees that it is a question may not see the messages before it.
+    Each message is read without the messages before it. The result is visible to everybody who may see the message, and
+    they may not be allowed to see the messages before it.
     """
     found = message_model.bundled_model().read([MessageInContext(text=message.body) for message in messages])
     return {message.id for message, reading in zip(messages, found, strict=True) if reading.asks}
@@ -129,7 +130,7 @@ def _questions(messages: Sequence[RoomMessage]) -> set[MessageId]:
 def _likely_requests(
     messages: Sequence[RoomMessage], before: Sequence[TextBefore]
 ) -> dict[MessageId, MessageReading]:
-    """Return what the model reads in the messages that it takes for requests."""
+    """Return the model's readings of the messages that it takes for privacy requests."""
     contexts: dict[MessageId, dict[str, bool]] = defaultdict(dict)
     for text in before:
         contexts[text.message_id].setdefault(text.body, text.is_own)
@@ -178,7 +179,7 @@ async def _requests(
 async def _messages_before(
     conn: Connection, org_id: OrgId, messages: Sequence[RoomMessage]
 ) -> list[RoomMessage]:
-    """Return the messages that these messages may be about."""
+    """Return the earlier messages that the given messages may refer to."""
     ids = await privacy_requests.messages_before(
         conn, org_id, [message.id for message in messages], most=MAX_DISTANCE
     )

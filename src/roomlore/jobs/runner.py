@@ -368,9 +368,9 @@ async def _run_concurrently(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[
 
 
 async def _until_first(*waits: Awaitable[object]) -> None:
-    """Wait until one of these ends, and cancel the others.
+    """Wait until one of the awaitables ends, and cancel the others.
 
-    If the one that ended failed, raise its error.
+    If the awaitable that ended failed, raise its error.
     """
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:

@@ -1,7 +1,7 @@
 """Errors as a client may see them.
 
-Our own errors keep their text; all other errors have no details. Of a bug, only the type and the line are logged,
-because its text may quote messages.
+Errors of Roomlore keep their text, unless the text names servers, folders or versions. All other errors are bugs. The
+client gets no details of a bug. Only its type and line are logged, because its text may quote messages.
 """
 
 import logging
@@ -39,13 +39,13 @@ class ToolError(Exception):
 
 
 async def translate_errors(call: Awaitable[Result]) -> Result:
-    """Return what a call returns. Raise ToolError for every error."""
+    """Return the result of a call. Raise ToolError for every error."""
     try:
         with translate_connection_errors():
             return await call
     except RoomloreError as error:
         instead = next((text for kind, text in PUBLIC_MESSAGES.items() if isinstance(error, kind)), None)
-        # An error may list names, which people choose. So the names are kept on one line.
+        # An error may list names that people chose. So its text is kept on one line.
         raise ToolError(instead or _shortened(str(error)), is_fault=instead is not None) from None
     except ToolError:
         raise

@@ -69,7 +69,7 @@ def _app_of(call: Call) -> App:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that first gives the body that was already read, then what comes next."""
+    """Return a `receive` that first returns the body that was already read, then the later messages."""
     is_sent = False
 
     async def again() -> Message:

@@ -35,7 +35,10 @@ async def read_resource(app: App, uri: str) -> str:
 
 
 async def rooms(app: App, cursor: str | None) -> tuple[Mapping[str, str], str | None]:
-    """Return a page of rooms, most recently active first, as safe names by address; and the next cursor."""
+    """Return a page of rooms and the cursor of the next page. The most recently active room comes first.
+
+    The rooms are safe names by address. The cursor is None on the last page.
+    """
     seen = await app.rooms(app.access.principal)
     start = 0
     if cursor is not None:

@@ -167,7 +167,7 @@ class McpHandler:
 
 
 async def _as_protocol_error(call: Awaitable[Result]) -> Result:
-    """Return what a call returns. Raise its error as an error of the protocol."""
+    """Return the result of a call. Raise its error as an error of the protocol."""
     try:
         return await translate_errors(call)
     except ToolError as error:

@@ -90,7 +90,7 @@ async def _serve_streams(app: App, fd: int, *, allow_writes: bool, closed: async
 
 
 async def _in_thread(call: Callable[[], Result]) -> Result:
-    """Return what a blocking call returns. After a cancellation, the call continues and its result is ignored.
+    """Return the result of a blocking call. After a cancellation, the call continues and its result is ignored.
 
     The event loop would wait for its own threads when it ends, so this uses a daemon thread.
     """
@@ -121,7 +121,7 @@ async def _in_thread(call: Callable[[], Result]) -> Result:
 
 @contextmanager
 def _own_stdout() -> Generator[int]:
-    """Give a private descriptor of standard output. Everything else that is printed there goes to standard error."""
+    """Yield a private descriptor of standard output. All other output to standard output goes to standard error."""
     own = os.dup(sys.stdout.fileno())
     sys.stdout.flush()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -1,1 +1,1 @@
-"""Extracts memories from conversations, by rules or by a language model, and stores each only once."""
+"""Extracts memories from conversations, with the message model or a language model, and stores each only once."""

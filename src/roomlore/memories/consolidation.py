@@ -1,4 +1,4 @@
-"""Stores claims: as new memories, as further sources of equal memories, or as successors of others.
+"""Stores claims: as new memories, as further sources of equal memories, or as successors of other memories.
 
 Two memories can be equal or supersede each other only if they have the same *dedup scope*. A scope consists of the
 subjects, the observer and the audience.
@@ -60,10 +60,11 @@ class Supersession:
 
 
 async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) -> Supersession | None:
-    """Return the supersession that a draft claims in `repeats` or `replaces`, if it is valid.
+    """Return the supersession between a draft and the memory in its `repeats` or `replaces`; None if it is invalid.
 
-    The linked memory must be active and in the same scope; a replaced memory must also be older. If a newer memory has
-    a wider audience, an older draft does not supersede it. There is no supersession if a person's override excludes it.
+    The linked memory must be active and in the same scope, and no person's override may exclude the supersession. A
+    draft supersedes a memory only if the draft is newer. If a repeated memory is newer or is by the person concerned,
+    it supersedes the draft instead, provided that it has the same audience.
     """
     draft = place.draft
     named = draft.repeats or draft.replaces
@@ -102,8 +103,8 @@ def _is_about(authors: Collection[ParticipantId], draft: MemoryDraft) -> bool:
 async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertResult | None:
     """Store a draft once, and return the result; None if its sources or people no longer exist.
 
-    The caller's transaction holds the shared erasure lock and the rooms of the sources. An equal memory that a person
-    archived or changed stays as it is.
+    The caller's transaction must hold the shared erasure lock and locks on the rooms of the sources. If an equal memory
+    is no longer active, for example because a person archived it, nothing is stored.
     """
     await memory_writes.lock(conn, org_id)
     if not await memory_writes.has_valid_sources(
@@ -145,9 +146,10 @@ async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertR
 async def _add(
     conn: Connection, org_id: OrgId, place: DedupKey, *, same: MatchingMemory | None, known: Participants
 ) -> MemoryDraft:
-    """Add a memory. It supersedes an equal memory with another audience, or a linked memory.
+    """Add a memory, and return the stored draft.
 
-    Return the stored draft.
+    If an equal memory has another audience, the later of the two memories supersedes the other one. Otherwise, the
+    supersession between the draft and its linked memory is stored, if there is one.
     """
     draft = place.draft
     related = await find_supersession(conn, org_id, place) if same is None else None
@@ -229,8 +231,6 @@ def dedup_scope(
     """Return the dedup scope of a memory, in hex digits.
 
     `audience` and `asserted_by` are used only if there are no sources.
-
-    `audience` and `asserted_by` are only used if there are no sources.
     """
 
     def people(role: MemoryRole) -> list[str]:
@@ -301,8 +301,8 @@ async def prompt_candidates(
 ) -> list[ExistingMemory]:
     """Return active memories that a conversation may repeat.
 
-    They are about one of the people or about nobody, and have the audience of the conversation. Three kinds are left
-    out: memories with a source among the messages, memories under a privacy request, and memories that a person
+    Each memory is about one of the people or about nobody, and has the audience of the conversation. Three kinds are
+    left out: memories with a source among the messages, memories under a privacy request, and memories that a person
     asserted.
     """
     sources = await memory_writes.source_audiences(conn, org_id, message_ids)

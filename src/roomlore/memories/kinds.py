@@ -36,5 +36,5 @@ DEFAULT_IMPORTANCE: Mapping[MemoryKind, float] = MappingProxyType(
 )
 #: Tags a memory that an agent stated.
 AGENT_TAG = "agent"
-#: Tags a memory that somebody else corrects in the same conversation.
+#: Tags a memory that a later message of the same conversation corrects.
 CONTESTED_TAG = "contested"

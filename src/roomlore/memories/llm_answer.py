@@ -218,7 +218,7 @@ _SECRECY = lazy_pattern(
 #: The same, with a verb of knowing and the name of a person.
 _HIDING = lazy_pattern(rf"{_NO}\s+(?:\S+\s+){{0,4}}?(?:know|see|find|let|read|get|receiv)", re.IGNORECASE)
 _DENYING = lazy_pattern(_NO, re.IGNORECASE)
-#: If somebody says what they themselves do not do, this is no request to others.
+#: A person who says what they do not do themselves ("I don't tell") makes no request to others.
 _OWN_DOING = lazy_pattern(
     r"\b(?:i|we|he|she|they|it)\s+(?:(?:do|did|does|have|has|had|can|could)\s*)?(?:n['\u2019]?t|not|never)\b"
     r"(?!\s+(?:want|wish|like)\b)",
@@ -242,7 +242,7 @@ def parse_request(value: object, shown: PromptLabels) -> tuple[SourceText, Priva
     if (kind == "restrict") != bool(named):
         raise InvalidItem("its kind and its list of people do not fit")
     about = _parse_subject(fields.get("about"), message)
-    # The message says more than the request. So the request is about the rest of the message.
+    # If the message says more than the request, the request is about the rest of the message.
     tells = len(_words(message.body)) - len(_words(message.body[quote.start : quote.end])) > _FEW_WORDS
     is_about_itself = not about and kind != "forget" and tells
     request = PrivacyRequest(
@@ -281,7 +281,7 @@ def _has_request_words(kind: str, words: str) -> bool:
 
 
 def _parse_restricted(value: object, message: SourceText, shown: PromptLabels) -> frozenset[ParticipantId]:
-    """Return the people from whom something is kept. The message must name each of them."""
+    """Return the ids of the people from whom a request withholds something. The message must name each of them."""
     labels = parse_list(value)
     found = [shown.people.get(parse_text(label)) for label in labels[: MOST_NAMED + 1]]
     if any(person is None for person in found) or len(found) > MOST_NAMED:

@@ -152,9 +152,9 @@ class LlmExtractor:
 def split_prompt(
     said: Sequence[SourceText], people: Sequence[NamedParticipant], remembered: Sequence[ExistingMemory] = ()
 ) -> list[PromptChunk]:
-    """Return the prompts of a conversation; none if the conversation is too short. The prompts overlap.
+    """Return the prompts of a conversation; an empty list if the conversation is too short.
 
-    Injected text, notices and agents' messages are left out.
+    Consecutive prompts share some messages. Injected text, notices and agents' messages are left out.
     """
     shown = [one for one in said if is_promptable(one)]
     if sum(letter.isalpha() for one in shown for letter in one.body) < FEWEST_LETTERS:

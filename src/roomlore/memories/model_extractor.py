@@ -1,8 +1,9 @@
 """Extracts claims from a conversation with the message model.
 
-A claim is a speaker's own words: a message that is worth remembering or, of a long message, the sentences that are. The
-model says what the words do, and this gives the kind of the claim. An answer is quoted with its question, and a
-correction with what it corrects.
+A claim consists of a speaker's own words: a message that is worth remembering, or the sentences of a long message that
+are worth remembering. The model predicts the acts of the words (such as a decision or a promise), and the act
+determines the kind of the claim. An answer is quoted with its question. A correction is quoted with the message that it
+corrects.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from roomlore.models.message_model import (
 from roomlore.text.mentions import mention_words
 from roomlore.text.sentences import MASK, own_sentences_of
 
-#: The kind of a claim for each act that makes one.
+#: The kind of the claim for each act that can make words a claim.
 KIND_OF_ACT: Mapping[str, MemoryKind] = {
     "decision": "decision",
     "promise": "promise",
@@ -42,58 +43,59 @@ KIND_OF_ACT: Mapping[str, MemoryKind] = {
     "resource": "resource",
     "answer": "answer",
 }
-#: The acts of a person that make an answer a claim of another kind.
+#: Acts of a person. If an answer has one of these acts, the act determines the kind of the claim.
 _PERSONAL_ACTS = frozenset({"decision", "promise", "preference", "person_fact"})
-#: What does one of these may answer a question.
+#: A statement with one of these acts may answer a question.
 _ANSWERING_ACTS = frozenset({"answer", "how_to", "resource"})
-#: What mainly does this is no claim.
+#: A statement whose most likely act is one of these is no claim.
 _IDLE_ACTS = frozenset({"question", "thanks", "chatter", "request_private"})
-#: The kinds that are about their speaker if they name nobody.
+#: A claim of one of these kinds is about its speaker if it names nobody.
 _PERSONAL_KINDS = frozenset({"promise", "preference", "fact"})
 
-#: The least expected worth of words that become a claim, on the scale of 0 to 3; less is needed for what people decide or
-#: say of themselves.
+#: The lowest worth (`MessageReading.keep`, 0 to 3) of words that become a claim. The second value is for decisions,
+#: preferences and facts about a person.
 LEAST_KEEP, _LEAST_KEEP_PERSONAL = 1.3, 1.0
 _LASTING_ACTS = frozenset({"decision", "preference", "person_fact"})
-#: The least worth of a question and its answer together. What one person is asked matters to fewer people.
+#: The lowest worth of a question and its answer together. The second value is for a question that is addressed to the
+#: person who answers, because such a question matters to fewer people.
 _LEAST_ANSWERED, _LEAST_ANSWERED_BY_ONE = 2.0, 2.4
-#: The least worth of a question: what is worth less asks for more or cannot be understood alone.
+#: The lowest worth of a question. A question that is worth less only asks back, or cannot be understood alone.
 _LEAST_QUESTION = 0.4
-#: The least probability of the act that makes the claim, and of a correction.
+#: The lowest probability of the act that makes words a claim, and the lowest probability if this act is a correction.
 _LEAST_ACT, _LEAST_CORRECTING = 0.5, 0.75
-#: At most this share of the messages of a conversation become claims, and always `_ALWAYS`.
+#: At most this share of a conversation's messages become claims. `_ALWAYS` claims are allowed in any conversation.
 _SHARE, _ALWAYS = 0.5, 3
-#: Messages that are longer are read by sentences.
+#: Longer messages are read sentence by sentence.
 _LONGEST_WHOLE = 300
 _LONGEST_BODY = 20_000
-#: The most sentences of one message that are read.
+#: The maximum number of sentences of one message that are read.
 _MOST_SENTENCES = 40
 #: The longest part of a long message that is quoted.
 _LONGEST_QUOTE = 400
-#: How far back the question of an answer and the statement of a correction are looked for: messages, and how many are
-#: compared.
+#: The search for the question of an answer, or for the statement that is corrected: how many messages it goes back, and
+#: how many statements it compares.
 _REACH, _COMPARED = 12, 4
-#: The least probability that a text answers a question, and that a text corrects another one.
+#: The lowest probability that a text answers a question, and the lowest probability that a text corrects another text.
 _LEAST_ANSWER, _LEAST_CORRECTION = 0.7, 0.5
 #: The factor of confidence for what people state about others.
 _OTHER_CONFIDENCE = 0.6
-#: The least worth of what a correction may be about.
+#: The lowest worth of a statement that a correction may be about.
 _LEAST_CORRECTED = 0.7
 _REPLACES, _CONTRADICTS = RELATIONS.index("replaces"), RELATIONS.index("contradicts")
-#: Until then, a correction of one's own words mends a slip; later, it is a change.
+#: If a person corrects their own words within this time, the earlier words were a slip; later, it is a change of mind.
 _SOON = timedelta(hours=1)
 _SHORTEST_NAME = 3
-#: Older messages are no context, unless they are answered.
+#: Messages that are older than this are no context, unless the message answers them.
 _CONTEXT_AGE = timedelta(hours=2)
 _LETTER = lazy_pattern(r"\w")
 _LINK = lazy_pattern(r"https?://\S+", re.IGNORECASE)
-#: A link needs at least so many letters beside it, or it is quoted with what its author said before or after it.
+#: A link with fewer letters beside it is bare: it is quoted with another message that describes it.
 _LEAST_DESCRIPTION = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """Words of a message, and what the model reads in them."""
+    """Words of a message, with the model's reading of these words."""
 
     #: The index of the message in the conversation.
     place: int
@@ -110,7 +112,7 @@ class _Candidate:
     kind: MemoryKind
     confidence: float
     before: int | None = None
-    #: Whether somebody else corrects it.
+    #: Whether a later message corrects the statement.
     is_contested: bool = False
 
 
@@ -120,11 +122,11 @@ class ModelExtractor:
     name = "message model"
 
     def __init__(self, model: MessageModel | None = None) -> None:
-        """Use the model that is shipped unless another one is given."""
+        """Use `model`, or the bundled model if it is None."""
         self._model = model
 
     async def extract(self, said: Sequence[SourceText], people: Sequence[NamedParticipant]) -> list[Claim]:
-        """Return the claims."""
+        """Return the claims of a conversation, in the order of their messages."""
         return await asyncio.to_thread(lambda: extract(said, people, self._model or bundled_model()))
 
 
@@ -147,7 +149,7 @@ def extract(
 
 
 def read(said: Sequence[SourceText], model: MessageModel) -> list[Statement]:
-    """Return what the model reads in the messages of a conversation: one statement per message or sentence."""
+    """Return the statements of a conversation: one for each short message, and one for each sentence of a long one."""
     passages = [
         (place, spans)
         for place, message in enumerate(said)
@@ -206,7 +208,7 @@ def _in_context(
 
 
 def _private_places(said: Sequence[SourceText], statements: Sequence[Statement]) -> set[int]:
-    """Return the messages from which nothing is extracted: privacy requests, and what they are about."""
+    """Return the places of messages to extract nothing from: privacy requests, and the messages they are about."""
     found: set[int] = set()
     for one in statements:
         if one.reading.request is None:
@@ -218,7 +220,10 @@ def _private_places(said: Sequence[SourceText], statements: Sequence[Statement])
 
 
 def _previous(said: Sequence[SourceText], place: int) -> Iterator[int]:
-    """Yield the message that a request refers to: the one it answers, otherwise the author's last message."""
+    """Yield the place of the message that a request refers to.
+
+    This is the message that the request answers, otherwise the author's last message.
+    """
     message = said[place]
     answered = [number for number in range(place) if said[number].message_id == message.answers]
     own = [
@@ -233,7 +238,7 @@ def _previous(said: Sequence[SourceText], place: int) -> Iterator[int]:
 
 
 def _best(statements: Sequence[Statement]) -> list[Statement]:
-    """Return the best statement of each message, together with good sentences next to it."""
+    """Return the best statement of each message, extended by good sentences directly before and after it."""
     by_place: dict[int, list[Statement]] = {}
     for one in statements:
         by_place.setdefault(one.place, []).append(one)
@@ -261,7 +266,7 @@ def _worth(one: Statement) -> tuple[bool, float]:
 
 
 def _act(reading: MessageReading) -> str | None:
-    """Return the act that makes words a claim; None if they are no claim."""
+    """Return the act that makes words a claim; None if the words are no claim."""
     acts = [
         act
         for act in reading.does
@@ -284,10 +289,10 @@ def _candidate(one: Statement) -> _Candidate | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Conversation:
-    """A conversation with what the model reads in it."""
+    """A conversation with the statements that the model reads in it."""
 
     said: Sequence[SourceText]
-    #: Those that are no privacy requests and that no request is about.
+    #: The statements, without privacy requests and the messages that these requests are about.
     statements: Sequence[Statement]
     named: "NamedPeople"
     model: MessageModel
@@ -302,7 +307,7 @@ class _Conversation:
         return sorted(best, key=lambda one: one.statement.place)
 
     def _with_questions(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        """Return the candidates. Each answer comes with its question; an answer without a question is left out."""
+        """Return the candidates, each answer with its question. An answer without a question is left out."""
         asked = [
             one
             for one in self.statements
@@ -325,7 +330,10 @@ class _Conversation:
         return self._one_per_question([one for one in found if one])
 
     def _as_answer(self, one: _Candidate, question: Statement | None) -> _Candidate | None:
-        """Return a candidate with its question; None if it is only an answer, without a question or worth too little."""
+        """Return a candidate with its question; None if the candidate must be left out.
+
+        A candidate is left out if it is nothing but an answer, and has no question or is worth too little with it.
+        """
         if question is not None and one.kind in {KIND_OF_ACT[act] for act in _PERSONAL_ACTS}:
             return replace(one, before=question.place)
         if question is None or not self._is_worthwhile(one.statement, question):
@@ -339,13 +347,16 @@ class _Conversation:
         return worth >= (_LEAST_ANSWERED_BY_ONE if is_for_one else _LEAST_ANSWERED)
 
     def _asked_by(self, answer: Statement) -> frozenset[ParticipantId]:
-        """Return whose questions an answer may answer: those of the people whom it addresses, or of all others."""
+        """Return the people whose questions a message may answer.
+
+        These are the people whom the message addresses; if it addresses nobody, all other people.
+        """
         message = self.said[answer.place]
         others = {one.author_id for one in self.said} - {message.author_id}
         return self.named.addressed(message) or frozenset(others)
 
     def _one_per_question(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        """Return the candidates, of each person only the best answer to each question."""
+        """Return the candidates. Of several answers by one person to the same question, only the best is kept."""
         best: dict[object, _Candidate] = {}
         for one in candidates:
             place = one.statement.place
@@ -356,9 +367,10 @@ class _Conversation:
         return list(best.values())
 
     def _with_corrected(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        """Return the candidates. Each correction comes with what it corrects.
+        """Return the candidates, each correction with the message that it corrects.
 
-        A candidate that its author soon corrects is left out. One that somebody else corrects is contested.
+        If the author of a candidate soon corrects it, the candidate is left out. Any other corrected candidate is
+        contested.
         """
         corrections = {
             one.statement.place: place
@@ -377,7 +389,7 @@ class _Conversation:
         ]
 
     def _is_slip(self, place: int, corrected_by: int | None) -> bool:
-        """Return whether the author of a message corrects it soon."""
+        """Return whether a message is corrected by its own author within `_SOON`."""
         if corrected_by is None:
             return False
         message, correction = self.said[place], self.said[corrected_by]
@@ -385,7 +397,10 @@ class _Conversation:
         return is_soon and correction.author_id == message.author_id
 
     def _corrected_by(self, correction: Statement) -> int | None:
-        """Return the message that a correction is about: the one it answers, or the nearest one that it changes."""
+        """Return the place of the message that a correction is about; None if there is none.
+
+        This is the message that the correction answers, or else the nearest message that it changes.
+        """
         said = [one for one in self.statements if one.reading.keep >= _LEAST_CORRECTED]
         earlier = self._earlier(correction, said)
         if earlier and self.said[earlier[0].place].message_id == self.said[correction.place].answers:
@@ -407,7 +422,10 @@ class _Conversation:
         return next(changed, None)
 
     def _with_descriptions(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        """Return the candidates, bare links with what is said of them. A link without a description is left out."""
+        """Return the candidates, each bare link with a message that describes it.
+
+        A bare link without a description is left out.
+        """
         found = [
             replace(one, before=self._description_of(one.statement)) if self._is_bare_link(one) else one
             for one in candidates
@@ -418,7 +436,10 @@ class _Conversation:
         return one.kind == "resource" and _is_bare(self._words(one.statement))
 
     def _description_of(self, link: Statement) -> int | None:
-        """Return the message that a link belongs to: the one it answers, or the author's one next to it."""
+        """Return the place of the message that describes a link; None if there is none.
+
+        This is a message that the link's message answers, or a message of the same author directly before or after it.
+        """
         places = dict.fromkeys(one.place for one in self.statements if one.place != link.place)
         return next((place for place in places if self._describes(place, link.place)), None)
 
@@ -431,8 +452,8 @@ class _Conversation:
     def _without_hearsay(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         """Return the candidates without hearsay.
 
-        Hearsay is what somebody says of another person who corrects it in the next message, and what an agent says of
-        others: it may repeat what it was told.
+        Two kinds of statements are hearsay: a statement about a person who then corrects it, and an agent's statement
+        about somebody else, because agents may repeat what they were told.
         """
         corrections = {
             (
@@ -459,7 +480,10 @@ class _Conversation:
         *,
         by: Collection[ParticipantId] | None = None,
     ) -> list[Statement]:
-        """Return the statements that a statement may answer or correct, the nearest first; with `by` only those of them."""
+        """Return the earlier statements that a statement may answer or correct, nearest first.
+
+        If `by` is given, only statements of these people are returned.
+        """
         message = self.said[one.place]
         before = [
             other
@@ -473,7 +497,7 @@ class _Conversation:
     # Claims
 
     def claim(self, one: _Candidate) -> Claim:
-        """Return a candidate as a claim."""
+        """Return the claim that a candidate becomes."""
         message = self.said[one.statement.place]
         before = None if one.before is None else self.said[one.before]
         words = self._words(one.statement)
@@ -506,12 +530,15 @@ class _Conversation:
         )
 
     def _is_of_others(self, one: _Candidate) -> bool:
-        """Return whether an agent says something of somebody else."""
+        """Return whether a candidate is a statement of an agent about somebody else."""
         message = self.said[one.statement.place]
         return message.author_kind == "agent" and not self._subjects(one) <= {message.author_id}
 
     def _subjects(self, one: _Candidate) -> frozenset[ParticipantId]:
-        """Return the people whom a statement names; for what people say of themselves otherwise its author."""
+        """Return the people whom a candidate is about: usually the people whom it names.
+
+        A promise is always about its author. A preference or a fact is about its author if it names nobody.
+        """
         message = self.said[one.statement.place]
         subjects = self.named.in_statement(message, one.statement.start, one.statement.end)
         is_own = one.kind == "promise" or (one.kind in _PERSONAL_KINDS and not subjects)
@@ -548,7 +575,7 @@ class NamedPeople:
         self._pattern = lazy_pattern(rf"(?<!\w)(?P<at>@?)(?P<name>{either})(?!\w)", most=None)
 
     def in_statement(self, message: SourceText, start: int, end: int) -> frozenset[ParticipantId]:
-        """Return the people other than the author that a part of a message names. Whom it addresses is left out.
+        """Return the people whom a part of a message names, without the author and the people whom it addresses.
 
         A name in lower case counts only after an at sign, because it may be a common word.
         """

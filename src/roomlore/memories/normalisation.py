@@ -1,4 +1,4 @@
-"""Compares statements by their words: which say the same."""
+"""Normalises statements, so that statements with the same words have the same digest."""
 
 import unicodedata
 from hashlib import sha256

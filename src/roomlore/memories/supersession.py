@@ -1,7 +1,7 @@
-"""Finds which memories supersede others: the message model compares new memories with nearby ones of the same scope.
+"""Finds memories that supersede others: the message model compares new memories with similar ones of the same scope.
 
-Both have the same subjects and the same audience, see `consolidation`. It does not matter which of the two was stored
-first: the later statement supersedes the earlier one.
+Memories of the same scope have the same subjects and the same audience (see `consolidation`). The later statement
+supersedes the earlier one, whichever of the two memories was stored first.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,18 +18,19 @@ from roomlore.domain.vectors import Vectors
 from roomlore.models.local_embedding import bundled_embedder
 from roomlore.models.message_model import RELATIONS, StatementPair, bundled_model
 
-#: The most memories with which a new one is compared: by their words, and those nearest to it by the message model.
+#: The maximum number of memories that are read for a new memory, and the maximum number of these that the message model
+#: compares with it: those with the nearest vectors.
 _MOST_READ, _MOST_COMPARED = 24, 8
-#: The least similarity of two statements about the same thing.
+#: The lowest similarity of two statements that are compared.
 _LEAST_SIMILARITY = 0.3
-#: The least probability that a later statement replaces an earlier one. It is the same for repetitions: the later words
-#: stand for both.
+#: The lowest probability that a later statement replaces an earlier one, and that it repeats the earlier one. A
+#: repetition also supersedes: the later words then stand for both.
 _LEAST_REPLACES, _LEAST_REPEATS = 0.6, 0.8
 _REPLACES, _CONTRADICTS, _REPEATS = (RELATIONS.index(name) for name in ("replaces", "contradicts", "repeats"))
 
 
 class RelationModel(Protocol):
-    """Says how statements relate; see `MessageModel`."""
+    """Predicts the relation between two statements; see `MessageModel`."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector per text, in order."""
@@ -41,10 +42,10 @@ class RelationModel(Protocol):
 
 
 class BundledRelations:
-    """The models that are shipped. They are loaded at the first use."""
+    """The bundled models, loaded when they are first used."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector per text, in order; the states are kept for `relations`."""
+        """Return one unit vector per text, in order. The token states are cached, because `relations` needs them."""
         return bundled_embedder().embed_with_states(texts).vectors
 
     def relations(self, pairs: Sequence[StatementPair]) -> Any:
@@ -63,7 +64,7 @@ class Comparison:
 async def comparisons(
     conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]
 ) -> Sequence[Sequence[Comparison]]:
-    """Return for each memory the pairs with others that it may supersede or that may supersede it."""
+    """Return for each memory its pairs with other memories, of which one may supersede the other."""
     near = await memory_writes.near_memories(conn, org_id, memory_ids, most=_MOST_READ)
     told = await memory_writes.statements(conn, org_id, {one for pair in near for one in pair})
     found: dict[MemoryId, list[Comparison]] = {}
@@ -76,7 +77,7 @@ async def comparisons(
 def superseding(
     compared: Sequence[Sequence[Comparison]], model: RelationModel
 ) -> list[tuple[MemoryId, MemoryId]]:
-    """Return which memory is superseded by which, in the order of the later ones."""
+    """Return pairs of ids: a superseded memory and the memory that supersedes it. The latter gives the order."""
     found: dict[tuple[MemoryId, MemoryId], Comparison] = {}
     for each in compared:
         texts = list(dict.fromkeys(one.words for pair in each for one in (pair.earlier, pair.later)))
@@ -111,8 +112,8 @@ def _have_same_author(pair: Comparison) -> bool:
 def _supersedes(pair: Comparison, share: Any) -> bool:
     """Return whether the later statement supersedes the earlier one.
 
-    It needs at least the same standing. If somebody else only contradicts, both stand; if the person concerned does, the
-    other statement does not.
+    The later statement must have at least the same standing. A statement that only contradicts the earlier one
+    supersedes it only if it is by the same author or has a higher standing.
     """
     if pair.later.standing < pair.earlier.standing:
         return False
@@ -124,7 +125,7 @@ def _supersedes(pair: Comparison, share: Any) -> bool:
 async def supersede(conn: Connection, org_id: OrgId, pairs: Sequence[tuple[MemoryId, MemoryId]]) -> None:
     """Supersede the first memory of each pair by the second, if both still have the same scope.
 
-    What a person archived, keeps side by side or superseded stays so.
+    If a person archived one of the memories, keeps both, or chose another successor, the pair is not changed.
     """
     if pairs:
         await memory_writes.lock(conn, org_id)

@@ -73,10 +73,7 @@ def _is_packed(response: "httpx2.Response") -> bool:
 
 
 def _retry_after(response: "httpx2.Response") -> int | None:
-    """Return the seconds to wait; None if the header is missing or contains a date.
-
-    The header may contain a date instead of seconds.
-    """
+    """Return the seconds to wait; None if the header is missing or contains a date instead of seconds."""
     wait = response.headers.get("retry-after", "").strip()
     return int(wait) if wait.isascii() and wait.isdecimal() and len(wait) < len("1000000") else None
 
@@ -103,7 +100,7 @@ def open_http_embedder(
     opening_seconds: float | None = None,
     waiting: RetryTimer | None = None,
 ) -> "HttpEmbedder":
-    """Return an embedding model behind an address, after a first request. It need not be closed.
+    """Return an embedding model behind an address, after a first request. The model need not be closed.
 
     Args:
         url: The base of the API: the part before `/embeddings`.
@@ -111,8 +108,8 @@ def open_http_embedder(
         key: The API key.
         dimensions: The vector length to request. None means the server's default.
         seconds: The limit for one request with its retries.
-        opening_seconds: The limit for the first request. Default: the same limit.
-        waiting: The clock of retries.
+        opening_seconds: The limit for the first request with its retries. Default: `seconds`.
+        waiting: The clock, sleep and jitter of retries.
 
     Raises:
         BadInput: The extra is not installed.
@@ -176,7 +173,7 @@ class HttpEmbedder:
 
         Raises:
             TextRefused: The server refused the request, perhaps for one of the texts.
-            ModelUnavailable: It gave no vectors, or vectors of another length.
+            ModelUnavailable: The server gave no vectors, or vectors of another length.
         """
         rows = [np.empty((0, self._dimensions), dtype=np.float32)]
         if texts:
@@ -345,14 +342,14 @@ def _not_embeddings() -> ModelUnavailable:
 def open_language_model(
     url: str, name: str, *, key: str | None = None, seconds: float = 60.0, tokens: int = MAX_TITLE_TOKENS
 ) -> "HttpLanguageModel":
-    """Return a language model behind an address. It holds no connection.
+    """Return a language model behind an address. The model holds no connection.
 
     Args:
         url: The base of the API: the part before `/chat/completions`.
         name: The name of the model.
         key: The API key.
         seconds: The limit for one call.
-        tokens: The limit of an answer, for servers that know schemas.
+        tokens: The maximum number of tokens of an answer. Servers that do not support schemas do not get this limit.
 
     Raises:
         BadInput: The extra is not installed.

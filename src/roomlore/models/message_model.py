@@ -1,7 +1,8 @@
-"""Reads messages: what each does, how much it is worth remembering, whether it asks for privacy, and how two texts relate.
+"""Classifies messages: their acts, how much they are worth remembering, privacy requests, and how two texts relate.
 
-The lower layers of the default embedding model give the states of the tokens. The top layers and the heads are trained for
-this and lie beside this file (`training/README.md`). Texts meet only in the top layers, so that states are computed once per text.
+The lower layers of the default embedding model give the states of the tokens. The top layers and the heads are trained
+for these tasks; their weights are beside this file (`training/README.md`). Several texts are combined only in the top
+layers, so states are computed once per text.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ RELATIONS = ("replaces", "contradicts", "repeats", "separate")
 #: The outputs of the network in order.
 OUTPUTS = len(ACTS) + KEEP + len(INTENTS) + len(SCOPES) + len(RELATIONS) + 1
 
-#: What a text is to the text that is read. Every token has the segment of its text.
+#: Segments: the role of each text in relation to the text that is read. Every token has the segment of its text.
 MESSAGE, BOT_MESSAGE, OWN_BEFORE, OTHER_BEFORE, OWN_EARLIER, OTHER_EARLIER = range(6)
 LATER, EARLIER_OWN, EARLIER_OTHER, ANSWER, QUESTION = range(6, 11)
 SEGMENTS = 11
@@ -53,27 +54,27 @@ _VERSION = "1"
 _CURE = "reinstall roomlore"
 #: The maximum number of tokens, with padding, in one run.
 _BATCH_TOKENS = 512
-#: The number of texts and pairs whose outputs are kept, because several workers read the same ones: 2 MB.
+#: The number of texts and pairs whose outputs are kept, because several workers read the same texts: 2 MB.
 _KEPT = 16_384
 
-#: The most messages before a message that are read with it.
+#: The maximum number of earlier messages that are read together with a message.
 CONTEXT = 2
-#: The most tokens of a text that is read, and of a message before it.
+#: The maximum number of tokens of the text that is read, and of each message before this text.
 TEXT_TOKENS, CONTEXT_TOKENS = STATE_TOKENS, 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageInContext:
-    """A message and what was said before it."""
+    """A message with the messages before it."""
 
     text: str
     is_bot: bool = False
-    #: Texts before the message, the nearest first, each with whether the same author wrote it.
+    #: Texts before the message, nearest first. The flag states whether the author of the message also wrote the text.
     before: tuple[tuple[str, bool], ...] = ()
 
 
 def segments_of(message: MessageInContext) -> tuple[int, ...]:
-    """Return the segments of a message and of the messages before it that are read with it."""
+    """Return the segment of a message, followed by the segments of the earlier messages that are read with it."""
     near, far = (OTHER_BEFORE, OWN_BEFORE), (OTHER_EARLIER, OWN_EARLIER)
     before = message.before[:CONTEXT]
     return (
@@ -84,21 +85,21 @@ def segments_of(message: MessageInContext) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReading:
-    """What the model reads in a message; all numbers are probabilities but `keep`."""
+    """The model's predictions for a message. All numbers except `keep` are probabilities."""
 
-    #: For each of `ACTS`; a message can have several.
+    #: The probability of each of `ACTS`. A message can have several acts.
     acts: dict[str, float]
-    #: The acts that are likely enough, the likeliest first; can be empty.
+    #: The acts whose probability reaches their threshold, most probable first; may be empty.
     does: tuple[str, ...]
-    #: How much it is worth remembering, 0 to 3: the expected value.
+    #: The expected value of how much the message is worth remembering, 0 to 3.
     keep: float
-    #: For each of `INTENTS`; they sum to 1.
+    #: The probability of each of `INTENTS`. The probabilities sum to 1.
     intents: dict[str, float]
-    #: For each of `SCOPES`, if it is a request; they sum to 1.
+    #: The probability of each of `SCOPES`, provided that the message is a privacy request. The probabilities sum to 1.
     scopes: dict[str, float]
-    #: The intent, if the message is likely enough a privacy request to ask its author; else None.
+    #: The intent; None if the message is not likely enough to be a privacy request to ask its author about it.
     request: str | None
-    #: Whether it is so likely a request that hardly one in 20,000 ordinary messages would pass for one.
+    #: Whether the message is almost certainly a request. Hardly one in 20,000 ordinary messages passes this threshold.
     is_certain_request: bool
 
     @property
@@ -119,20 +120,20 @@ class StatementPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextsTogether:
-    """Texts that are read in one go, first the one that is read, and the segment of each."""
+    """Texts that are read together, each with its segment. The first text is the one to classify."""
 
     texts: tuple[str, ...]
     segments: tuple[int, ...]
 
     def limit(self, place: int) -> int:
-        """Return how many tokens of a text are read."""
+        """Return the maximum number of tokens that are read of the text at a place."""
         return CONTEXT_TOKENS if place and self.segments[0] in _MESSAGES else TEXT_TOKENS
 
 
 class MessageModel:
     """Reads messages and pairs of texts on the CPU, safe for threads.
 
-    A result depends only on its own texts, not on the others that are read with them.
+    A result depends only on its own texts, not on the other texts of the same call.
     """
 
     def __init__(self, session: Any, embedder: LocalEmbedder) -> None:
@@ -153,11 +154,11 @@ class MessageModel:
 
     @classmethod
     def load(cls, embedder: LocalEmbedder | None = None, *, file: Path | None = None) -> Self:
-        """Return the model that is shipped.
+        """Return the model with the bundled weights, or with other weights.
 
         Args:
-            embedder: The bundled embedding model if it is loaded already.
-            file: Other weights, of the same form.
+            embedder: The bundled embedding model, if it is already loaded.
+            file: A file with other weights in the same format.
 
         Raises:
             ModelUnavailable: The weights are missing, damaged or of another version.
@@ -174,17 +175,17 @@ class MessageModel:
 
     @property
     def model_id(self) -> str:
-        """Name of the weights; it changes when they do."""
+        """Name of the weights. Different weights have different names."""
         return f"messages/{self._digest}"
 
     @property
     def request_threshold(self) -> float:
-        """The probability from which on a message counts as a request."""
+        """The lowest probability at which a message counts as a privacy request."""
         return self._threshold
 
     @property
     def act_thresholds(self) -> Mapping[str, float]:
-        """The probability from which on a message does each of `ACTS`."""
+        """The lowest probability at which a message counts as having an act, for each of `ACTS`."""
         return self._act_thresholds
 
     def read(self, messages: Sequence[MessageInContext]) -> list[MessageReading]:
@@ -220,7 +221,7 @@ class MessageModel:
         return _sigmoid(_parts(self.outputs(items))[5][:, 0])
 
     def relations(self, pairs: Sequence[StatementPair]) -> Array:
-        """Return for each pair the probabilities of `RELATIONS`: what the later text does to the earlier one."""
+        """Return for each pair the probabilities of `RELATIONS`: how the later text relates to the earlier text."""
         items = [
             TextsTogether(
                 texts=(pair.later, pair.earlier),
@@ -240,7 +241,7 @@ class MessageModel:
         return INTENTS[int(np.delete(intents, _NO_REQUEST).argmax())]
 
     def outputs(self, items: Sequence[TextsTogether]) -> Array:
-        """Return the outputs of the network as they are, one row per item."""
+        """Return the raw outputs of the network, one row per item."""
         return np.array(self._recent.of(items), np.float32).reshape(len(items), OUTPUTS)
 
     def _outputs(self, items: Sequence[TextsTogether]) -> Array:
@@ -270,7 +271,7 @@ class MessageModel:
 
 @lru_cache(maxsize=1)
 def bundled_model() -> MessageModel:
-    """Return the model that is shipped, loaded once per process.
+    """Return the bundled model, loaded once per process.
 
     Raises:
         ModelUnavailable: The weights are missing, damaged or of another version.

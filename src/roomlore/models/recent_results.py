@@ -1,4 +1,4 @@
-"""Keeps the latest results that were computed from texts, without the texts."""
+"""Caches the latest results that were computed from texts, without keeping the texts."""
 
 import hashlib
 import threading
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class RecentResults(Generic[Item, Result]):
-    """Computes a result for each item, and keeps the latest ones. Threads may share it."""
+    """Computes a result for each item, and caches the latest results. Several threads may share one cache."""
 
     def __init__(
         self,
@@ -20,7 +20,13 @@ class RecentResults(Generic[Item, Result]):
         texts: Callable[[Item], Sequence[str]],
         kept: int,
     ) -> None:
-        """Use a computation that returns one result per item, in order; `texts` tells items apart."""
+        """Create a cache of at most `kept` results.
+
+        Args:
+            compute: Returns one result per item, in order.
+            texts: Returns the texts that identify an item.
+            kept: The maximum number of results that are kept.
+        """
         self._compute = compute
         self._texts = texts
         self._kept = kept
@@ -45,7 +51,7 @@ class RecentResults(Generic[Item, Result]):
 
 
 def _digest(texts: Sequence[str]) -> bytes:
-    """Return a digest, so that no text of an erased message stays in memory."""
+    """Return a digest of texts. The cache keeps digests, so that no text of an erased message stays in memory."""
     made = hashlib.blake2b(digest_size=16)
     for text in texts:
         content = text.encode("utf-8", "surrogatepass")

@@ -95,7 +95,7 @@ class Access:
         action: str,
         work: Callable[[Connection], Awaitable[tuple[Result, Sequence[UUID]]]],
     ) -> Result:
-        """Run `work` in one transaction. It returns the result and the ids for the audit line.
+        """Run `work` in one transaction. `work` returns the result of the change and the ids for the audit line.
 
         Raises:
             NotAllowed: the caller's role does not have the right.
@@ -207,6 +207,6 @@ async def viewer_of(db: Database, org_id: OrgId, participant_id: ParticipantId) 
 
 
 def check_limit(limit: int) -> None:
-    """Raise BadInput unless one call may list so many items."""
+    """Raise BadInput unless the limit is at least 1 and at most `MAX_LISTED`."""
     if not 1 <= limit <= MAX_LISTED:
         raise BadInput("limit", f"must be at least 1 and at most {MAX_LISTED:,}")

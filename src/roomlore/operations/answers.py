@@ -192,7 +192,7 @@ class AnswerWriter:
     async def _recheck_readable(self, viewer: Viewer, result: FallbackResult) -> FallbackResult:
         """Return the part of a result that is unchanged and that the viewer may still read.
 
-        If this is everything, return the result itself.
+        If all quotes and memories qualify, return the result itself.
         """
         org_id = self.access.org_id
         async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:

@@ -31,7 +31,7 @@ TIMEOUT_SECONDS = 2.0
 #: With `as_of`, more candidates are requested: an index does not know the order of a room, so some candidates are too
 #: late.
 OVERFETCH = 2
-#: After a failure, a server is not asked for so long.
+#: The time for which a server is not asked after a failure.
 BREAKER_SECONDS = 30.0
 #: If the index lacks more changes than this, it is not used, because PostgreSQL searches each of these changes itself.
 MAX_UNINDEXED = 1_000
@@ -122,7 +122,7 @@ class IndexQuery:
     visibility_filter: VisibilityFilter
     #: The stems of the question.
     lexemes: Sequence[str]
-    #: Messages with some of the stems that the index may lack.
+    #: Messages that the index may lack and that contain some of the stems.
     unindexed_ids: Sequence[MessageId]
 
 
@@ -152,7 +152,7 @@ class CandidateSource:
         return None, (() if projection.failing_since is None else (UNAVAILABLE,))
 
     async def build_query(self, conn: Connection, question: SearchQuery, index: ReadableIndex) -> IndexQuery:
-        """Return the question to an index for the viewer of the connection."""
+        """Return the query that an index gets for a question of the connection's viewer."""
         lexemes, unindexed = await database.matching_lexemes(
             conn, question.text, among=index.unindexed_ids, wanted=LEXICAL_CANDIDATES
         )
@@ -168,10 +168,10 @@ class CandidateSource:
         search_filters: Sequence[SearchFilter],
         limit: int,
     ) -> tuple[SearchQuery, Sequence[SearchDegradation]]:
-        """Add an index's candidates for these filters to a question. Return it, and what the index could not do.
+        """Return the question with candidates of an index added for each filter, and what was unavailable.
 
-        If the index holds vectors of another model, there are no dense candidates. If the index cannot apply the
-        filter, there are no candidates at all.
+        If the index holds vectors of another model, no dense candidates are added. If the index fails or cannot apply
+        a filter, no candidates are added.
         """
         try:
             server = self.projection_clients.qdrant(self.settings)
@@ -235,9 +235,9 @@ async def _dense(
 async def _lexical(
     server: QdrantProjection, query: IndexQuery, search_filter: SearchFilter, *, index_name: str, limit: int
 ) -> list[MessageId]:
-    """Return the lexical candidates.
+    """Return the lexical candidates of a query.
 
-    Matching messages that the index may lack come first.
+    Messages that match the query but may be missing from the index come first.
     """
     found = await server.search_lexical(
         index_name,

@@ -64,7 +64,7 @@ class Contexts:
                 named = await lookup.message(conn, self.access.org_id, trigger, room_id=context.room_id)
                 return [named.id, *(line.message.id for line in (await expand()).lines)]
 
-            # If the trigger is named and restricted, it is shown without its text. So it counts as hidden.
+            # A restricted trigger that the caller named is shown without its text, so it counts as hidden.
             shown = [line.message.id for line in context.lines if line.message.body]
             hidden = await hidden_message_ids(conn, viewer, search_again, shown=shown)
             if section:

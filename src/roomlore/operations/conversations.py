@@ -295,7 +295,10 @@ class Conversations:
     async def _scope_of(
         self, conn: Connection, named: Sequence[Conversation], messages: Sequence[Message]
     ) -> ChangeScope:
-        """Return the scope of a change of these conversations and of the conversations of these messages."""
+        """Return the scope of a change.
+
+        The change involves the `named` conversations and the conversations of `messages`.
+        """
         org_id, room_id = self.access.org_id, (*named, *messages)[0].room_id
         if any(item.room_id != room_id for item in (*named, *messages)):
             raise BadInput("conversation", "is of one room, and these are of several")
@@ -320,7 +323,10 @@ class Conversations:
     async def _source_conversations(
         self, conn: Connection, scope: ChangeScope, *, beside: ConversationId | None = None
     ) -> set[ConversationId]:
-        """Return the conversations that lose messages. Raise BadInput unless all have the same audience as `beside`."""
+        """Return the conversations from which a change takes messages.
+
+        Raise BadInput unless these messages and the conversation `beside` have the same audience.
+        """
         ids = [message.id for message in scope.messages]
         states = await conversations.message_states(conn, self.access.org_id, ids)
         sources = {state.conversation_id for state in states.values() if not state.is_erased}
@@ -415,7 +421,7 @@ class Conversations:
     async def _visible_result(
         self, conn: Connection, result: ConversationId, scope: ChangeScope
     ) -> Conversation:
-        """Return the resulting conversation, if it shows the caller nothing new."""
+        """Return the resulting conversation. Raise BadInput if it is gone or would show the caller further messages."""
         conversation = (await conversations.by_id(conn, self.access.org_id, [result])).get(result)
         held = await conversations.message_ids(conn, self.access.org_id, [result])
         if conversation is None or not (self.access.principal.is_operator or held <= scope.visible_ids):

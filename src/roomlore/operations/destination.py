@@ -60,7 +60,7 @@ async def restrict_to_readers(
     """Limit the rest of a read to what everybody in a room, or every reader of a whisper, may read.
 
     Raises:
-        BadInput: nobody reads there, or the viewer does not.
+        BadInput: nobody may read at the destination, or the viewer is not one of its readers.
     """
     if not await bind_destination(conn, destination):
         raise BadInput(f"room {word!r}", NO_READERS)
@@ -80,7 +80,7 @@ async def reply_target(
 
     The default trigger is the last message that everybody in the room may read. A whisper is answered only if the
     caller names it, so naming a room never reveals a whisper. With `includes_whispers`, the default trigger may be a
-    whisper. This is for results without content.
+    whisper. Use `includes_whispers` only for results that show no content of messages.
 
     Raises:
         NotFound: there is no such room or message, or the viewer may not see it.

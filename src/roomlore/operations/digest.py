@@ -41,11 +41,11 @@ class Digest:
     room_id: RoomId
     room_name: str
     since: datetime
-    #: The most important kind first. Memories about people are not among them.
+    #: The most important kind first. Memories about people are only in `people`.
     sections: Sequence[DigestSection]
-    #: Whoever the room learned most about comes first.
+    #: The person about whom the room learned most comes first.
     people: Sequence[PersonDigest]
-    #: The newest questions without a visible answer, oldest first. A worker must have read them.
+    #: The newest questions without a visible answer, oldest first. A question is listed once a worker has read it.
     open_questions: Sequence[Message]
     #: Whether there are more memories than the limit. The oldest ones are left out.
     is_truncated: bool

@@ -20,7 +20,7 @@ from roomlore.settings import DEFAULT_EMBEDDING, EmbeddingSettings, Settings
 BATCH_TIMEOUT_SECONDS, INTERACTIVE_TIMEOUT_SECONDS = 60.0, 5.0
 #: The timeout of the first request to a server that loads its model on demand.
 WARM_UP_SECONDS = 30.0
-#: After a failed question, a server is not asked for so long.
+#: The time for which a server is not asked after a failed question.
 BACKOFF_SECONDS = 30.0
 
 #: The name of a vector space and the length of its vectors, if known.

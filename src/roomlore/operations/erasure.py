@@ -222,7 +222,10 @@ class Erasures:
             raise NotAllowed("this is somebody else's, and only an operator erases that")
 
     async def _erase(self, request: ErasureRequest, *, own: ParticipantId | None, dry_run: bool) -> Receipt:
-        """Erase what belongs to the participant `own`. If `own` is None, only operators may erase it."""
+        """Erase what is requested, and return the receipt.
+
+        `own` is the participant to whom the content belongs. If `own` is None, only operators may erase the content.
+        """
 
         async def work(conn: Connection) -> tuple[Erasure, Sequence[UUID]]:
             if not dry_run:

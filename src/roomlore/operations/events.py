@@ -28,15 +28,15 @@ from roomlore.search import lookup
 ACTION = "read events"
 #: The polling interval without notifications. If a key is revoked, its streams end after at most this time.
 POLL_SECONDS = 5.0
-#: The first and the longest interval to poll for a change while an open transaction may still come before it.
+#: The first and the longest polling interval while a change waits for an open transaction that may come before it.
 FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
 #: The shortest time between two reads of a stream.
 COALESCE_SECONDS = 0.15
 #: The number of streams of a process that may read at the same time, so that connections are left for other reads.
 READERS = 2
-#: The maximum number of changes, and of subjects, in one read; a read ends at the end of a transaction.
+#: The limits of changes and of subjects in one read. A read exceeds a limit to include a transaction whole.
 BATCH, MOST_SUBJECTS = 100, 10_000
-#: If a stream resumes after an unknown event, it begins so much earlier, because older transactions may commit later.
+#: A stream that resumes after an unknown event begins this much earlier, because older transactions may commit later.
 OVERLAP = timedelta(minutes=1)
 VERSION = 7
 
@@ -195,7 +195,10 @@ class EventStream:
         changed.clear()
 
     async def _read(self) -> None:
-        """Read the changes that no open transaction can precede, and set the time of the next poll."""
+        """Read the settled changes, and set the time of the next poll.
+
+        A change is settled once no open transaction can come before it.
+        """
         assert self._cursor is not None
         org_id = self._access.org_id
         self._read_at = asyncio.get_running_loop().time()
@@ -250,7 +253,10 @@ def _event_id(word: str) -> UUID:
 
 
 def _first_batch(changes: list[Change]) -> list[Change]:
-    """Return the first transactions that together have few enough subjects, and at least one transaction."""
+    """Return the first changes, up to the end of the transaction in which their subjects exceed `MOST_SUBJECTS`.
+
+    If this limit is never exceeded, return all changes.
+    """
     count = 0
     for index, change in enumerate(changes):
         if count > MOST_SUBJECTS and change.xid != changes[index - 1].xid:
@@ -262,7 +268,8 @@ def _first_batch(changes: list[Change]) -> list[Change]:
 def _coalesce(changes: Sequence[Change], *, already_sent: tuple[str, UUID] | None) -> list[list[Change]]:
     """Group changes by transaction, room and kind, ordered by the last change of each group.
 
-    Of a transaction, leave out the groups up to the event that was already delivered.
+    `already_sent` is a transaction and its last delivered event. Groups of this transaction up to this event are
+    left out.
     """
     groups: dict[tuple[str, RoomId | None, ChangeKind], list[Change]] = {}
     for change in changes:
@@ -276,9 +283,9 @@ def _coalesce(changes: Sequence[Change], *, already_sent: tuple[str, UUID] | Non
 
 
 def _events(group: Sequence[Change], visible: set[UUID]) -> list[Event]:
-    """Return the events of a group.
+    """Return the events of a group of changes.
 
-    The visible subjects are split anew, so that the split does not reveal the hidden subjects.
+    The visible subjects are divided anew among the events, because the original division would reveal hidden subjects.
     """
     seen = sorted(key for change in group for key in change.subject_ids if key in visible)
     parts = [seen[start : start + outbox.MAX_CHANGES] for start in range(0, len(seen), outbox.MAX_CHANGES)]

@@ -186,7 +186,7 @@ def _source(message: Message, text: str) -> MemorySource:
 async def save(conn: Connection, access: Access, memory: ExplicitMemory) -> MemoryId:
     """Store a memory and return its id, or the id of the active memory that says the same.
 
-    The locks let either this call or a removal of sources go first.
+    The locks make this call and a removal of its sources run one after the other.
 
     Raises:
         BadInput: a source or participant was removed meanwhile, or the superseded memory has another audience or is no
@@ -235,7 +235,7 @@ async def _audience_key(conn: Connection, access: Access, memory: Memory) -> tup
 async def find_memory(conn: Connection, access: Access, reference: str) -> Memory:
     """Return the visible memory of an id, or of its beginning or end.
 
-    Raise NotFound or BadInput if it is not exactly one.
+    Raise NotFound if no visible memory matches, and BadInput if several memories match.
     """
     return lookup.single("memory", reference, await memories.find(conn, access.org_id, reference))
 

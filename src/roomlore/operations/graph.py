@@ -225,7 +225,10 @@ class GraphQueries:
     async def _candidates(
         self, viewer: Viewer, who: str | None, ask: Question, limit: int
     ) -> tuple[Sequence[UUID] | None, Sequence[GraphDegradation]]:
-        """Return the ids that Neo4j proposes; None without an index. No connection is held while waiting for Neo4j."""
+        """Return the ids that Neo4j proposes, and what was unavailable. The ids are None if Neo4j gives no answer.
+
+        No connection is held while waiting for Neo4j.
+        """
         index, degraded = await self._readable_index()
         if index is None:
             return None, degraded
@@ -274,7 +277,10 @@ class GraphQueries:
         *,
         limit: int,
     ) -> tuple[Sequence[UUID], bool]:
-        """Return the answer of PostgreSQL, and whether there were enough candidates for it."""
+        """Return the ids that PostgreSQL finds, and whether the candidates were enough.
+
+        If the candidates are not enough, PostgreSQL answers without them.
+        """
         if candidates is not None:
             among = DatabaseGraph(conn=conn, org_id=self.access.org_id, among=candidates)
             found = await ask(among, accounts, limit)

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The reads of `App`, where they are described. A page holds the newest items first and may be cut."""
+    """Implements the reads of `App`, whose docstrings describe them.
+
+    A page holds the newest items first and may be cut.
+    """
 
     access: Access
 

@@ -110,7 +110,7 @@ class OutgoingMessage:
     #: The id that the author chose.
     external_id: str | None
     metadata: Mapping[str, Any]
-    #: The text was searched for privacy requests.
+    #: The screening result of the text: whether it may state a privacy request.
     screened: Screened
 
 

@@ -36,7 +36,7 @@ from roomlore.settings import LanguageModelSettings, Settings
 
 #: The maximum number of tokens of one extraction answer; one claim needs about a hundred.
 MAX_CLAIM_TOKENS = 1_500
-#: A small machine needs a while for so many tokens.
+#: The timeout of one answer. It is long, because a small machine is slow.
 CLAIM_TIMEOUT_SECONDS = 120.0
 
 

@@ -311,7 +311,7 @@ class Memories:
 
 
 def _correction(old: Memory, content: str, caller: ParticipantId | None) -> MemoryDraft:
-    """Return the draft of a memory that supersedes another with the same sources and audience."""
+    """Return the draft of a memory that supersedes `old` and has the same sources and audience."""
     roles: set[tuple[MemoryRole, ParticipantId]] = {
         ("involved" if person.role == "author" else person.role, person.id) for person in old.participants
     }
@@ -419,7 +419,8 @@ def _check_options(options: MemoryOptions) -> None:
 
 Facet = Literal["kind", "status", "tag", "room", "about", "by"]
 FACET_OF_ROLE: Mapping[MemoryRole, Facet] = {"subject": "about", "author": "by"}
-#: Facets are counted among so many of the newest memories, because the visibility of each memory must be checked.
+#: The number of newest memories among which facets are counted. It is limited, because the visibility of each memory
+#: must be checked.
 COUNTED = 100
 #: The times in cursors count from here.
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -565,7 +566,7 @@ class MemoryBrowser:
     async def audience(self, viewer: Viewer, memory: str) -> MemoryAudience:
         """Return who may see a memory.
 
-        The readers of its sources count. Privacy requests are ignored.
+        The people who may read all sources of a memory may see the memory. Privacy requests are not considered.
         """
         async with self.access.reading(viewer, "why", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id

@@ -121,8 +121,8 @@ class PrivacyRequestView:
     review_reason: str
     room_id: RoomId
     room_name: str
-    #: None if the request was erased. A request to forget that was erased stays as far as it covers messages of other
-    #: people.
+    #: None if the request was erased. An erased request to forget still hides the messages of other people that it
+    #: covers.
     author_id: ParticipantId | None
     author_name: str
     #: The source message; None if it was erased.
@@ -141,7 +141,7 @@ class PrivacyRequestView:
     #: When somebody last accepted or dismissed it.
     decided_at: datetime | None
     #: The covered messages that the viewer may read, oldest first, with the source message. For a proposed request,
-    #: these are the messages that it would cover at least.
+    #: these are messages that it would cover, and there may be more.
     covered_messages: Sequence[Message]
 
 
@@ -363,7 +363,10 @@ class PrivacyRequests:
 
 
 def _is_source_intact(row: RequestReview) -> bool:
-    """Return whether the source message still states the request. An erased message does not withdraw its request."""
+    """Return whether the source message still states the request.
+
+    An erased message counts as still stating the request, because erasing a message does not withdraw its request.
+    """
     return row.spans is None or storage.is_unchanged(row.spans, row.body)
 
 

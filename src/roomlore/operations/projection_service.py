@@ -32,7 +32,7 @@ from roomlore.settings import Settings
 PAGE = 1_000
 #: The timeout of one request when nobody waits.
 TIMEOUT_SECONDS = 30.0
-#: If the server fails for an org, nothing is written for this org for so long.
+#: The time for which nothing is written for an org after the server failed for this org.
 RETRY_SECONDS = 5.0
 #: The pause between two checks whether an index has the vectors of the current model.
 REFRESH_SECONDS = 30.0
@@ -89,8 +89,8 @@ class ProjectionDiff:
 class Projections:
     """The indexes of an org, for operators.
 
-    Methods with a target raise BadInput if there is no such server or it is not configured, and BackendUnavailable if it
-    fails.
+    Methods with a target raise BadInput if there is no such server or the server is not configured. They raise
+    BackendUnavailable if the server fails.
     """
 
     access: Access

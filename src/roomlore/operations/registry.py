@@ -177,10 +177,10 @@ def argument_help(described: Any) -> dict[str, str]:
 
 
 def check_zone(name: str, value: Any) -> None:
-    """Do nothing, unless a value is a time without a zone.
+    """Check that a value is not a time without a time zone.
 
     Raises:
-        BadInput: it is one.
+        BadInput: the value is a time without a time zone.
     """
     if hasattr(value, "utcoffset") and value.utcoffset() is None:
         raise BadInput(name.replace("_", " "), "must have a time zone")

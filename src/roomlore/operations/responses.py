@@ -385,7 +385,7 @@ SHOWN: Mapping[Any, Callable[[Any], Any]] = {Conversation: shown_conversation, R
 
 
 def shown_as(operation: Operation) -> Callable[[Any], Any] | None:
-    """Return the function that makes the record that JSON shows of a result, or of each item of a list.
+    """Return the function that converts a result, or each item of a list, to the record that JSON shows.
 
     Return None if JSON shows the result itself.
     """

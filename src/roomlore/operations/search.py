@@ -227,7 +227,7 @@ class _SearchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchService:
-    """The searches of `App`, where they are described."""
+    """Implements the searches of `App`, whose docstrings describe them."""
 
     access: Access
     models: EmbeddingModels
@@ -474,7 +474,7 @@ class SearchService:
     async def _author_filter(self, conn: Connection, viewer: Viewer, parsed: ParsedQuery) -> _AuthorFilter:
         """Return the authors that a question asks for.
 
-        If the viewer does not know one of them, return nobody.
+        If the viewer does not know one of the named people, the result contains no authors.
         """
         if parsed.is_own and viewer.participant_id is None:
             return _AuthorFilter()
@@ -554,7 +554,11 @@ def _question_hits(hits: Iterable[Hit]) -> list[Hit]:
 
 
 async def _without_repetitions(result: fallback_chain.FallbackResult) -> fallback_chain.FallbackResult:
-    """Return a result without quotes that only repeat the question; it no longer answers if nothing else is quoted."""
+    """Return a result without the quotes that only repeat the question.
+
+    If no quotes are left, the memories of the result become the answer. If there are no memories either, there is no
+    answer.
+    """
     if not result.quotes:
         return result
     from roomlore.search.repeated_questions import without_repetitions

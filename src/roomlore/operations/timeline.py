@@ -185,8 +185,8 @@ class FullMessage:
 class Timeline:
     """Rooms and conversations, message by message.
 
-    Every method raises NotFound if the viewer sees nothing by a name, and BadInput if a name is ambiguous or more messages
-    are requested than a window holds.
+    Every method raises NotFound if the viewer sees nothing by a name. It raises BadInput if a name is ambiguous or more
+    messages are requested than a window holds.
     """
 
     access: Access
@@ -194,7 +194,10 @@ class Timeline:
     async def window(
         self, viewer: Viewer, room: str, part: WindowRequest, *, limit: int = 50
     ) -> TimelineWindow:
-        """Return a part of a room. If nothing was written on the day or after it, this is the end of the room."""
+        """Return a part of a room.
+
+        If a day is requested and nothing was written from this day on, return the end of the room.
+        """
         _check(limit)
         if sum(place is not None for place in (part.around, part.before, part.after, part.day)) > 1:
             raise BadInput("at", "name one place: at, before, after or day")

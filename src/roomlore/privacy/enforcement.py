@@ -185,7 +185,10 @@ async def _load_rooms(
 
 
 def _may_have_changed(request: StoredRequest, fresh: Sequence[RoomMessage]) -> bool:
-    """Return whether a message came before a request, or whether a person whom it names may have joined."""
+    """Return whether the scope of a request may have changed.
+
+    The scope may change if a fresh message comes before the request, or if a person whom the request names has joined.
+    """
     position = (request.sent_at, request.sequence, request.message_id)
     is_waiting = request.spans is None or bool(request.spans.get("awaited"))
     return is_waiting or any(message.position < position for message in fresh)
@@ -223,9 +226,9 @@ def _request_in(message: RoomMessage, room: _RoomState) -> RequestMessage | None
 
 
 def _with_resolved_names(source: RequestMessage, name_index: NameIndex) -> RequestMessage:
-    """Return the request with the people added whom it names and who have joined meanwhile.
+    """Return the request with added people: those whom the request names and who have joined meanwhile.
 
-    These people remain part of the request.
+    The added people stay part of the request.
     """
     joined = {
         name: mentioned_ids(name, name_index) - {source.message.author_id}
@@ -395,9 +398,9 @@ async def _covered_now(
     excerpt: RoomExcerpt,
     is_new: bool,
 ) -> list[CoveredPair]:
-    """Lift what a request covered, and return the pairs that the request covers now.
+    """Lift the earlier restrictions of a request, and return the pairs that the request covers now.
 
-    What it covered is not lifted if it cannot have changed.
+    Restrictions that cannot have changed are not lifted.
     """
     scope = resolved.reach
     if resolved.status != "active":

@@ -1,4 +1,4 @@
-"""Turns what the message model reads in a message into a privacy request."""
+"""Turns the message model's reading of a message into a privacy request."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -12,7 +12,8 @@ from roomlore.privacy.records import PrivacyRequest, RequestKind
 from roomlore.privacy.scope import word_stems
 from roomlore.text.sentences import without_quoted_lines
 
-#: Who asks that only some people are told something asks for confidence: those people were addressed.
+#: `allow` means that only some people may be told. It is a request for confidentiality, because those people were
+#: addressed.
 _KINDS: Mapping[str, RequestKind] = MappingProxyType(
     {"forget": "forget", "confidential": "confidential", "allow": "confidential", "deny": "restrict"}
 )
@@ -23,10 +24,10 @@ _PLACES = frozenset({"this", "previous"})
 def to_request(
     reading: MessageReading, message: RoomMessage, name_index: NameIndex, earlier: Iterable[str] = ()
 ) -> PrivacyRequest | None:
-    """Return the request that a message states by its reading; None if it states none that can be stored.
+    """Return the request that a message states according to the model's reading; None if there is none to store.
 
-    `earlier` are texts of the same author before the message. A request about a topic is about the words that it shares
-    with them.
+    `earlier` are earlier texts of the same author. If the request is about a topic, its subject is the words that the
+    message shares with these texts.
     """
     kind = None if reading.request is None else _KINDS.get(reading.request)
     if kind is None:
@@ -51,7 +52,7 @@ def _with_people(
 ) -> PrivacyRequest:
     restricted = mentioned_ids(text, name_index) - {message.author_id}
     if not restricted:
-        # Nobody here has the name, so everybody who was not there is meant.
+        # The text names no participant, so the request is meant for everybody who was not present.
         return replace(request, kind="confidential")
     unresolved = unknown_names(text, name_index, besides=message.author_id)
     return replace(request, restricted_ids=restricted, unresolved_names=unresolved)

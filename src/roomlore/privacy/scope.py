@@ -1,11 +1,17 @@
 """Resolves what a privacy request covers, and matches messages against it.
 
-A request always covers its author's own messages. It covers messages of others only if they repeat a secret. A secret
-is a distinctive value, an alias or a credential. A distinctive value is secret if its first author (or an agent for
-them) wants it forgotten, or if its first message marks it as confidential. An alias is secret if it was told in
-confidence. A credential is a value that a message calls one. A name is no secret: being the first to mention something
-gives no rights over what others say about it. An ongoing restriction covers the messages of its author. It covers
-everybody's messages if a second participant confirms it, or if people restrict themselves.
+A request can cover any message of its author. It covers a message of somebody else only if the message repeats a
+secret, or replies to a restricted message after the request. A secret is a distinctive value, an alias or a credential:
+
+- A distinctive value is secret if the person who wrote it first asks to forget it, if an agent records such a request
+  of this person, or if the first message with the value marks it as confidential.
+- An alias is secret if it was told in confidence.
+- A credential is a value that a message calls a credential.
+
+A name is no secret, because being the first to mention something gives no rights over what others say about it.
+
+An ongoing restriction covers the messages of its author. It covers everybody's messages if a second participant
+confirms the restriction, or if its author restricts only themselves.
 """
 
 import re
@@ -91,8 +97,9 @@ def resolve_scope(
     common: Collection[str] = (),
     present: Collection[ParticipantId] = (),
 ) -> RequestScope:
-    """Return what a request covers. This usually includes its own message, if that has no other content.
+    """Return the scope of a request.
 
+    The scope includes the request's own message, unless a request to forget also states what is true instead.
     `room` holds the messages that the request may cover, in order; messages after the request are ignored. `earlier`
     are the scopes of earlier requests. `common` are the values that occur so often that `room` does not hold all their
     messages. `present` are the participants who were in the room according to the platform.
@@ -164,10 +171,10 @@ def covers(scope: RequestScope, message: RoomMessage) -> bool:
 
 
 def _answers_later(scope: RequestScope, message: RoomMessage) -> bool:
-    """Return whether a message replies to a covered message although its author could know that this was confidential.
+    """Return whether a message replies to a covered message, and is by the requester or comes after the request.
 
-    A reply before the request was made openly: nobody can hide a reply by restricting the question afterwards. `forget`
-    does not extend to replies, because replies that repeat a value are covered anyway.
+    An earlier reply by somebody else is not covered, because nobody can hide a reply by restricting the question
+    afterwards. `forget` does not extend to replies, because replies that repeat a value are covered anyway.
     """
     return (
         scope.kind != "forget"
@@ -345,7 +352,10 @@ def _is_confirmed_by_others(
     name_index: NameIndex,
     earlier: Collection[RequestScope],
 ) -> bool:
-    """Return whether somebody else confirms a restriction, so that it covers everybody's messages."""
+    """Return whether an ongoing restriction covers everybody's messages.
+
+    It does if somebody else confirms the restriction, or if its author restricts only themselves.
+    """
     if request.restricted_ids == frozenset({message.author_id}):
         return True
     others = frozenset({message.author_id, *request.restricted_ids})
@@ -412,9 +422,9 @@ def _present_ids(
 ) -> frozenset[ParticipantId]:
     """Return the people who saw a confidential message.
 
-    These are people who were present, mentioned or replied to. If nobody was addressed, it is the last other
-    participant who wrote before the message. An ambiguous name exempts nobody. An agent is not exempt because it was
-    present, because agents may repeat what they recall.
+    These are the author and the people who were present, mentioned or replied to. If nobody was addressed, the last
+    other participant who wrote before the message counts as replied to. An ambiguous name exempts nobody. Presence
+    alone does not exempt an agent, because agents may repeat what they recall.
     """
     by_id: Mapping[MessageId, RoomMessage] = {each.id: each for each in before[-MAX_DISTANCE:]}
     confided = [message, *(by_id[key] for key in about if key in by_id)]

@@ -227,7 +227,7 @@ async def load_starts(
 ) -> dict[MessageId, datetime]:
     """Return, for each ongoing restriction, the time from which it covers messages, keyed by its source message.
 
-    If a source message is missing, the restriction covers the room from its first message on.
+    If the result has no entry for a source message, its restriction covers the room from the first message on.
     """
     starts = await kept.restriction_starts(conn, org_id, ids, back=MAX_MESSAGES_BACK)
     return {start.message_id: start.sent_at for start in starts}

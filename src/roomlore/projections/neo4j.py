@@ -138,9 +138,9 @@ class Neo4jProjection(Neo4jQueries):
                 pass
 
     async def _delete_batch(self, index_name: str, ids: Sequence[str], *, is_leaving: bool) -> bool:
-        """Delete a batch of the nodes' edges. Delete each node together with its last edge.
+        """Delete one batch of edges of the nodes. The last batch also deletes the nodes.
 
-        Return whether all nodes are deleted.
+        Return whether this was the last batch.
         """
 
         async def delete(work: "Transaction") -> bool:
@@ -204,7 +204,7 @@ def _distinct(ids: Sequence[UUID]) -> list[str]:
 
 
 def _is_valid_node(node: Node) -> bool:
-    """Return whether the driver can send a node, and none of its properties has a name that Roomlore uses."""
+    """Return whether the driver can send a node, and no property of the node has a reserved name."""
     return 0 <= node.version <= _LARGEST_INTEGER and all(
         _is_name(name) and _is_value(value)
         for properties in (node.properties, *(edge.properties for edge in node.edges))
@@ -301,7 +301,7 @@ async def write_nodes(work: "Transaction", index_name: str, nodes: Sequence[Node
 async def _changed_nodes(
     work: "Transaction", index_name: str, nodes: Sequence[Node]
 ) -> tuple[list[_PendingNode], list[str]]:
-    """Lock the index. Return the nodes to write, and the ids of unchanged nodes that only get the new version number."""
+    """Lock the index. Return the nodes to write, and the ids of unchanged nodes, which only get the new version."""
     rows = await work.rows("lock_known", {"copy": index_name, "ids": [str(node.id) for node in nodes]})
     if not rows:
         raise server.IndexMissing("Neo4j")

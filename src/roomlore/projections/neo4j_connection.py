@@ -184,7 +184,7 @@ class Neo4jConnection:
         return cast("AsyncSession", cast("Any", self._opened).session(database=self._database))
 
     async def _with_timeout(self, run: Callable[[], Awaitable[Result]]) -> Result:
-        """Return a result. Translate every error of the driver."""
+        """Call a function within the timeout and return its result. Translate every error of the driver."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await run()
@@ -200,7 +200,7 @@ class Neo4jConnection:
         except DriverError:
             raise BackendUnavailable("the server is not Neo4j", cure=_SEE) from None
         except (ValueError, OverflowError, TypeError):
-            # The driver could not send it.
+            # The driver could not send the parameters.
             raise RequestRefused("Neo4j does not take this", cure=_REBUILD) from None
 
 

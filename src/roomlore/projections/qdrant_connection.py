@@ -87,7 +87,7 @@ def _membership_conditions(sight: VisibilityFilter) -> list[Condition]:
 
 
 def _one_of(key: str, values: Iterable[UUID | str]) -> Condition:
-    """Return the condition that a field has one of these values. If there are no values, it matches nothing."""
+    """Return the condition that a field has one of these values. Without values, the condition matches nothing."""
     wanted = [str(value) for value in dict.fromkeys(values)]
     return FieldCondition(key=key, match=MatchAny(any=wanted)) if wanted else MATCH_NOTHING
 
@@ -167,10 +167,10 @@ class QdrantConnection:
         await self._client.close()
 
     async def check_version(self) -> None:
-        """Do nothing if the server supports conditional writes.
+        """Check that the server supports conditional writes.
 
         Raises:
-            BackendUnavailable: it is too old, or does not state its version.
+            BackendUnavailable: the server is too old, or does not state its version.
         """
         try:
             version = (await self._answer(self._client.info())).version
@@ -309,11 +309,11 @@ class QdrantConnection:
         return sorted(found, key=lambda candidate: (-candidate.score, candidate.message_id))
 
     async def _answer(self, answering: Awaitable[Response]) -> Response:
-        """Return a response.
+        """Wait for the response to a request and return it.
 
         Raises:
             RequestRefused: the server rejects the request.
-            IndexMissing: it does not have the collection.
+            IndexMissing: the server does not have the collection.
             BackendUnavailable: any other failure of the server or the network.
         """
         try:
@@ -334,10 +334,10 @@ class QdrantConnection:
 
 
 def _check_completed(results: Sequence[models.UpdateResult]) -> None:
-    """Do nothing if the changes are visible to later reads.
+    """Check that the changes are visible to later reads.
 
     Raises:
-        BackendUnavailable: the server has only acknowledged them.
+        BackendUnavailable: the server has only acknowledged the changes.
     """
     if any(result.status is not models.UpdateStatus.COMPLETED for result in results):
         raise BackendUnavailable("Qdrant is behind with its work", cure="try again later")

@@ -124,10 +124,10 @@ async def write_halving(
 
 
 def raise_if_refused(server: str, kind: str, ids: Sequence[UUID]) -> None:
-    """Do nothing if no subject was refused.
+    """Check that no subject was refused.
 
     Raises:
-        BadInput: names the refused subjects.
+        BadInput: subjects were refused; the error names them.
     """
     if ids:
         names = ", ".join(map(str, ids[:MAX_NAMED]))

@@ -1,6 +1,6 @@
 """Search: from a question to messages, or to an answer that cites its sources.
 
-`operations.search` calls the steps in this order. Each module uses only those before it, and `records`:
+`operations.search` calls the steps in this order. Each module imports only `records` and the modules listed before it:
 
 1. `query_parser` reads from the question who said it and when; `time_phrases` turns "last week" into a time range.
 2. `lookup` resolves names and ids to participants, rooms and messages that the viewer may see.

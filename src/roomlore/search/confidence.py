@@ -13,8 +13,8 @@ from roomlore.search.records import MatchReason
 TOKEN_THRESHOLD, VECTOR_THRESHOLD, WORD_THRESHOLD = 0.41, 0.33, 0.27
 #: Confidence is computed from at most this many of the best messages, whatever the limit of results is.
 CANDIDATES_READ = 50
-#: The weight of the best single message's relevance, and the factor by which confidence may exceed this relevance. Many
-#: slightly similar messages are no answer.
+#: The weight of the best single message's relevance, and the factor by which confidence may exceed this relevance. The
+#: factor is a limit, because many slightly similar messages are no answer.
 BEST_MESSAGE_WEIGHT, MOST_CARRIED = 2.0, 1.2
 #: The weight of the margin by which the closest text is closer than texts usually are. In a room about everything,
 #: every text is close.
@@ -106,9 +106,9 @@ def _outlier_margin(rerank_score: Collection[float]) -> float:
 def _name_margin(
     question: str, scored: Sequence[ScoredMessage], rerank_score: Mapping[MessageId, float]
 ) -> float:
-    """Return how much higher the best rerank score of the people named in the question is than that of other people.
+    """Return the best rerank score of authors named in the question, minus the best rerank score of other authors.
 
-    Return 0 if the named people, or the other people, wrote no compared text.
+    Return 0 if one of the two groups wrote no compared text.
     """
     words = set(WORD.findall(question.casefold())) - NOT_NAMES
     named: list[float] = []

@@ -52,9 +52,10 @@ class FallbackResult:
         return self.stage != "none"
 
     def with_quotes(self, quotes: Sequence[Quote]) -> "FallbackResult":
-        """Return the result with some of its quotes.
+        """Return the result with these quotes instead of its own.
 
-        Without quotes, the memories answer that the quotes had displaced. Without such memories, there is no answer.
+        If `quotes` is empty, the answer comes from memories that the quotes had outweighed. If there are no such
+        memories, no stage answers.
         """
         if quotes:
             return replace(self, quotes=quotes)
@@ -129,8 +130,8 @@ async def run_fallbacks(
         conn: Reads for the viewer.
         viewer: Who asks.
         question: The embedded question.
-        search_filter: Its rooms are those of the first stage; its other filters hold for all stages.
-        similarities: Cosines of memories that have no vector yet.
+        search_filter: Its rooms limit the first stage only; its other filters apply to all stages.
+        similarities: The cosines between the question and memories that have no vector yet.
     """
     result = FallbackResult(question=question.text)
     if search_filter.room_ids is not None:
@@ -172,7 +173,7 @@ def _add_memories(
 
 
 def add_log_stage(result: FallbackResult, found: LogFindings) -> FallbackResult:
-    """Return a result with the stage of log files added. No earlier stage answers the question."""
+    """Return the result with the stage of log files added. Call this only if no earlier stage answers."""
     cited = [line for line in found.lines if line.strength >= LOG_THRESHOLD][:MAX_CITATIONS]
     step = StageTrace(
         stage="logs",

@@ -134,7 +134,10 @@ def build_prompt(result: FallbackResult) -> AnswerPrompt:
 
 
 def validate_answer(answer: str, prompt: AnswerPrompt, *, question: str) -> CitedAnswer | RejectedAnswer:
-    """Return the answer, or the reason why it is rejected. The answer may repeat numbers of the question."""
+    """Return the validated answer, or the reason why it is rejected.
+
+    Numbers in the answer must be in its sources or in the question.
+    """
     begin, end = answer.find("{"), answer.rfind("}")
     if begin < 0 or len(answer) > _LONGEST_ANSWER:
         return RejectedAnswer(reason="it is not the JSON that was asked for")

@@ -334,9 +334,10 @@ def query_terms(text: str) -> list[str]:
 
 
 def is_applicable(search_filter: SearchFilter) -> bool:
-    """Return whether logs may answer.
+    """Return whether logs may answer a question with these filters.
 
-    They may not if the filter names authors, because authors may have other names in logs.
+    They may answer if the filter contains only rooms and times. For example, a filter by author excludes them, because
+    authors may have other names in logs.
     """
     filters = (
         search_filter.author_ids,
@@ -385,7 +386,7 @@ async def scan_logs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LogReader:
-    """Reads log files for one question. It blocks."""
+    """Reads log files for one question. Reading blocks, so it runs in a thread."""
 
     logs: LogFolders
     visibility: LogVisibility
@@ -449,10 +450,10 @@ class _LogReader:
 
 
 def best_candidates(scan: LogScan) -> list[LogCandidate]:
-    """Return the candidates that no log says are deleted.
+    """Return the candidates of a scan, best first, without messages that a log says were deleted.
 
-    Candidates that share more words come first, questions last. Rarity is not used yet, because it would depend on
-    lines that the viewer may not see.
+    Candidates that share more words come first; questions come last. The rarity of words is not used yet, because it
+    would depend on lines that the viewer may not see.
     """
     kept = [
         candidate
@@ -557,7 +558,7 @@ async def drop_excluded(
     The checks end after `MAX_MATCHES` lines. The choice of these lines does not depend on excluded lines among them.
 
     Args:
-        conn: Reads for the operator, because exclusions apply even if the viewer may not see them.
+        conn: A connection of the operator, because a message must stay out even if the viewer may not see its removal.
         org_id: The org.
         found: The lines, best first.
         now: The current time, for retention periods.

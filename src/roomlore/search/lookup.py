@@ -67,7 +67,7 @@ async def _find_accounts(conn: Connection, org_id: OrgId, word: str) -> list[Par
 
 
 async def accounts(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
-    """Return the accounts that the viewer may know of the person with this name, account or id."""
+    """Return all accounts of the person with this name, account or id, as far as the viewer may see the accounts."""
     return await directory.accounts(conn, org_id, await participant(conn, org_id, word))
 
 
@@ -141,7 +141,7 @@ async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
 async def position(conn: Connection, org_id: OrgId, word: PositionLike, *, room_id: RoomId) -> Position:
     """Return the position of a message in a room.
 
-    The message at the position may no longer exist. A page after the position then repeats messages of the same time.
+    If the message no longer exists, a page that starts at this position repeats messages of the same time.
     """
     if word is None:
         return AFTER_ALL
@@ -155,8 +155,8 @@ async def position(conn: Connection, org_id: OrgId, word: PositionLike, *, room_
 async def trigger_message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId) -> Message:
     """Return the message to answer, for a connection that applies recall restrictions.
 
-    "The last message of a room" means its last unrestricted message here. A restricted message can be named by its id.
-    It is returned without its text.
+    The word for the last message of a room stands for its last unrestricted message. A restricted message can be named
+    only by its id, and is returned without its text.
     """
     try:
         return await message(conn, org_id, word, room_id=room_id)
@@ -173,7 +173,7 @@ def _first_word(name: str) -> str:
 
 
 def _check_word(what: str, word: str) -> None:
-    """Raise BadInput if a word has characters that the database does not accept: NUL or lone surrogates."""
+    """Raise NotFound if a word has characters that the database does not accept: NUL or lone surrogates."""
     if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
         raise NotFound(what, word)
 
@@ -185,7 +185,7 @@ def single(what: str, word: str, found: Sequence[Identified]) -> Identified:
 
 
 def _check_unique(what: str, word: str, choices: Iterable[str]) -> None:
-    # They are sorted by the names, which follow the ids.
+    # The choices are sorted by their names. In each choice, the name follows the id.
     named = sorted(choices, key=lambda choice: choice.partition(" ")[2])
     if not named:
         raise NotFound(what, word)

@@ -46,8 +46,8 @@ def is_applicable(search_filter: SearchFilter) -> bool:
 
 
 async def without_vectors(conn: Connection, org_id: OrgId, question: SearchQuery) -> list[Memory]:
-    """Return the candidates that have no vector of the question's model, in no particular order."""
-    # Candidates that the question's own vector found have a vector of its model.
+    """Return the candidate memories that have no vector by the question's embedding model, in no particular order."""
+    # The question's own vector is not searched, because it finds only memories that have a vector by the same model.
     found = await _candidates(conn, org_id, question, vectors=[question.second_vector])
     lacking = [key for key, why in found.items() if why.similarity is None]
     return await memories.memories_by_id(conn, org_id, lacking) if lacking else []
@@ -97,9 +97,9 @@ async def search_memories(
 async def _candidates(
     conn: Connection, org_id: OrgId, question: SearchQuery, *, vectors: Sequence[QueryVector]
 ) -> dict[MemoryId, MatchReason]:
-    """Return why each candidate matches. Candidates are found by words or by one of the vectors.
+    """Return the memories that words or one of the vectors find, each with the reason why it matches.
 
-    Similarities are always to the question's own vector.
+    Each similarity is the cosine to `question.vector`, whichever vector found the memory.
     """
     found = {
         match.memory_id: MatchReason(

@@ -95,7 +95,7 @@ async def search_messages(
 async def list_recent(
     conn: Connection, viewer: Viewer, *, search_filter: SearchFilter, limit: int
 ) -> list[Hit]:
-    """Return up to `limit` threads with the newest messages. This is for a question that consists of filters only."""
+    """Return up to `limit` threads with the newest messages, for a question that consists of filters only."""
     newest = await candidates.newest_messages(
         conn, viewer.org_id, search_filter, limit=RECENT_PER_THREAD * limit
     )

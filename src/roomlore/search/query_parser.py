@@ -56,7 +56,7 @@ class Filters:
         return TimeRange(since=start, until=end)
 
     def check(self) -> None:
-        """Do nothing if all kinds are known.
+        """Check that all kinds of authors are known.
 
         Raises:
             BadInput: a kind is unknown.
@@ -91,7 +91,7 @@ class AppliedFilters:
     def summary(self) -> str:
         """Return the filters in one line, for example "by Ana, since 2024-03-04, before 2024-03-11".
 
-        The result is empty if there are none.
+        The result is empty if there are no filters.
         """
         authors = [*map(safe_name, self.by), *(f"{kind}s" for kind in self.kinds)]
         parts = [f"by {' or '.join(authors)}"] if authors else []
@@ -113,8 +113,8 @@ class ParsedQuery:
     #: Whether the question asks only for questions of the author.
     wants_questions: bool = False
     time_phrase: str | None = None
-    #: Whether the time may belong to the topic rather than to the message. It then only excludes messages before this
-    #: time.
+    #: Whether the time may belong to the topic rather than to the message. The time range then has no end, so only
+    #: messages before the time are excluded.
     is_time_loose: bool = False
     #: The text of the question without author and time.
     topic: str = ""
@@ -344,7 +344,7 @@ def _with_authors(parsed: ParsedQuery, form: re.Match[str]) -> ParsedQuery:
 
 
 def _with_time(parsed: ParsedQuery, form: re.Match[str], first: str | None) -> ParsedQuery:
-    """Return the parsed question with the time of the form. Its text is the text without this time."""
+    """Return the parsed question with the time of the form. Its topic and `without_time` leave this time out."""
     fields = form.groupdict()
     rest, noun = form["rest"], fields.get("noun") or ""
     when, left, is_loose = first, rest, False
@@ -368,7 +368,10 @@ def _with_time(parsed: ParsedQuery, form: re.Match[str], first: str | None) -> P
 
 
 def _split_time(rest: str, *, after: str) -> tuple[str | None, str, bool]:
-    """Return the time in the text after the verb, the rest of it, and whether the time may belong to the topic."""
+    """Return the time phrase in `rest`, the text around it, and whether the time may belong to the topic.
+
+    `rest` is the text after the verb `after`. The time phrase is None if there is none.
+    """
     soon = _compiled(_SOON).match(rest)
     if soon is None and after.lower().startswith(("tell", "told", "ask")):
         soon = _compiled(_SOON_TO).match(rest)

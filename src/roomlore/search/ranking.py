@@ -29,8 +29,8 @@ K1, B = 1.5, 0.5
 DENSE_WEIGHT = 0.4
 #: Share of late interaction in the scores of the best messages.
 LATE_INTERACTION_WEIGHT = 0.5
-#: The usual similarity of unrelated texts, and the number of texts for which it stands in a mean. The mean of few texts
-#: says little.
+#: The usual similarity of unrelated texts, and its weight in a mean: as if so many such texts were added. Without them,
+#: the mean of few texts would say little.
 BASE_SIMILARITY, BASE_TEXTS = 0.3, 10
 #: How strongly the weight of a token falls if the token is close to all compared messages.
 _DISTINCTIVENESS = 4
@@ -122,7 +122,7 @@ def score_messages(
 class _NeighbourWeights:
     """Adds the weighted values of neighbours to each row.
 
-    Weights fall with distance, and no row counts across rooms.
+    Weights fall with distance. Rows of different rooms are never neighbours.
     """
 
     def __init__(self, rows: Sequence[ContextMessage], *, reach: int) -> None:

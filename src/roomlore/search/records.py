@@ -31,7 +31,7 @@ class MatchReason:
 
     #: The score, 0..1. It is comparable only within one search.
     score: float
-    #: Cosine between question and message; None if the message was not among the nearest.
+    #: Cosine between question and message; None if the message has no vector, or if no vectors were compared.
     similarity: float | None
     #: The share of the question's words that the message contains, weighted by rarity; None if it contains none of
     #: them.

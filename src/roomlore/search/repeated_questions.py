@@ -15,14 +15,17 @@ from roomlore.search.records import Hit
 
 #: The number of hits whose best message is read.
 HITS_READ = 5
-#: The cosine from which on two questions ask the same (docs/decisions/search-returns-threads.md).
+#: The lowest cosine of two questions that ask the same (docs/decisions/search-returns-threads.md).
 SAME_QUESTION = 0.82
-#: The probability of the act from which on a text asks.
+#: The lowest probability of the act `question` at which a text counts as a question.
 QUESTION_THRESHOLD = 0.5
 
 
 def rank_repetitions_last(question: str, hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits. Among the first ones, those that only repeat the question come last."""
+    """Return the hits in a new order: of the first `HITS_READ` hits, those that only repeat the question come last.
+
+    A hit only repeats the question if its best message asks the same and has no reply.
+    """
     first, rest = hits[:HITS_READ], hits[HITS_READ:]
     unanswered = {hit.best.id: hit.best for hit in first if not _is_answered(hit)}
     repeating = _repeating(question, list(unanswered.values()))
@@ -30,7 +33,7 @@ def rank_repetitions_last(question: str, hits: Sequence[Hit]) -> list[Hit]:
 
 
 def without_repetitions(question: str, quotes: Sequence[Quote]) -> list[Quote]:
-    """Return quotes without those that only repeat the question and have no answer."""
+    """Return the quotes without quotes that repeat the question and have no answer."""
     unanswered = [quote.message for quote in quotes if not quote.answers]
     repeating = _repeating(question, unanswered)
     return [quote for quote in quotes if quote.answers or quote.message.id not in repeating]
@@ -41,7 +44,10 @@ def _is_answered(hit: Hit) -> bool:
 
 
 def _repeating(question: str, messages: Sequence[Message]) -> set[MessageId]:
-    """Return the messages that ask the same as a question; empty if it asks nothing, or without the models."""
+    """Return the ids of the messages that ask the same as a question.
+
+    The result is empty if `question` is not a question, or if the models cannot be used.
+    """
     said = [message for message in messages if message.body.strip()]
     try:
         near = _similar(question, said) if said else []
@@ -57,7 +63,7 @@ def _similar(question: str, messages: Sequence[Message]) -> list[Message]:
 
 
 def _asking(question: str, messages: Sequence[Message]) -> set[MessageId]:
-    """Return the messages that ask something; empty if the question asks nothing."""
+    """Return the ids of the messages that ask something; empty if `question` is not a question."""
     texts = [question, *(message.body for message in messages)]
     read = bundled_model().read([MessageInContext(text=text) for text in texts])
     asks = [one.acts["question"] >= QUESTION_THRESHOLD for one in read]

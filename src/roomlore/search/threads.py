@@ -1,4 +1,4 @@
-"""Threads as trees: which messages belong together, what answers what, and what is shown of a large thread.
+"""Builds threads as trees of messages and replies, and selects the messages to show of a large thread.
 
 Every message has at most one parent, so threads never overlap. Platforms can state cycles (two messages that answer
 each other); the earliest message of a cycle is then the root. All messages here were read for the viewer, who may see
@@ -257,9 +257,9 @@ async def load_threads(
     *,
     most: int | None = None,
 ) -> list[Thread]:
-    """Return threads with the messages to show. Texts are cut to `most` characters; with None, to what fits on a page.
+    """Return threads with the messages to show.
 
-    Texts are cut to `most` characters, or, with None, to what fits on a page.
+    Texts are cut to `most` characters. If `most` is None, texts are cut so that they fit on a page.
     """
     wanted = [member_id for members in shown for member_id in members]
     found = (

@@ -290,8 +290,8 @@ def _any_rule(rules: tuple[PhraseRule, ...]) -> str:
 
 _FREE, _POINT = _any_rule(_FREE_RULES), f"(?:{_any_rule(_FREE_RULES)}|{_any_rule(_NAMED_RULES)})"
 _ENDS = r"(?!\w|'s\b|-\d)"
-#: Phrases that count back from now, or that are open towards now. Messages about such a time are hardly older than the
-#: time.
+#: Phrases that count back from now ("last week"), or that are open towards now ("since Monday"). Messages about such a
+#: time are hardly ever older than the time.
 PAST_PHRASE = (
     rf"(?<![\w-])(?:(?:ever )?since {_POINT}"
     rf"|(?!(?:earlier |late |later )?(?:this|today|tonight)\b)(?:in |over |during |within )?{_FREE}){_ENDS}"

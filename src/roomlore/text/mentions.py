@@ -1,4 +1,4 @@
-"""Finds the words of a message that may address somebody, and the words by which somebody with a given name may be addressed.
+"""Finds the words of a message that may address somebody, and the words by which a person may be addressed.
 
 A message has *mention words*: words that may be names. The position of a word makes this more or less certain. A name
 has *aliases*: the words by which somebody with this name may be addressed. The caller, who knows the people in the

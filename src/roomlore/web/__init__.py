@@ -1,4 +1,4 @@
 """Pages for people: rendered on the server, readable without scripts.
 
-Each is also available as JSON to the same viewers.
+Each page is also available as JSON to the same viewers.
 """

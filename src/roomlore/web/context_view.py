@@ -120,7 +120,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def lines_of(context: Context) -> list[ContextTextLine]:
-    """Return the lines of the context's text, as `to_text` formats it. Each line has what it cites."""
+    """Return the lines of the context's text, as `to_text` formats it, each with the id that it cites."""
     messages = [
         ContextTextLine(
             label=line.label,

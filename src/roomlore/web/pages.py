@@ -106,7 +106,7 @@ class PageRoutes:
         self.routes.append(Route(path, serve, methods=["GET"]))
 
     def preview(self, path: str, template: str) -> Callable[[View], View]:
-        """Serve a view as the response to a form. A link would not do, because the view is too expensive."""
+        """Serve an expensive view as the response to a form with a token. So no link can request the view."""
 
         def register(view: View) -> View:
             async def as_preview(request: Request) -> Response:
@@ -114,7 +114,7 @@ class PageRoutes:
                 async with request.form(max_files=0, max_fields=MOST_FIELDS) as data:
                     check_token(Form(data), visit)
                 record = await view(visit, **request.path_params)
-                # Links on the page lead to the page itself.
+                # Links in the preview lead to the page itself, not to the preview.
                 here = replace(visit, path=visit.path.removesuffix(PREVIEW_SUFFIX))
                 return render(template, here, {"page": record})
 

@@ -101,7 +101,7 @@ def _lanes(
 ) -> dict[MessageId, int]:
     """Return the lane of each message.
 
-    A message has its parent's lane if no other message is in between. Otherwise it has a free lane.
+    A message has its parent's lane if the parent is the last message in that lane. Otherwise it has a free lane.
     """
     lanes: dict[MessageId, int] = {}
     last_answers = {parent: order[child] for child, parent in above.items()}

@@ -78,7 +78,7 @@ class ClockCheck:
         now = asyncio.get_running_loop().time()
         if self.checked_at is None or now - self.checked_at >= CLOCK_KNOWN_FOR:
             self.agrees = (await check_clock(db)).is_well
-            # Only now: a comparison that took too long is repeated by the next check.
+            # The time is set after the comparison, so that the next check repeats a comparison that took too long.
             self.checked_at = now
 
 

@@ -66,9 +66,10 @@ class ContextSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateDifference:
-    """A message that only one of two contexts has, and why the other context leaves it out.
+    """A message that only one of two contexts has.
 
-    The reason is None if the message was not considered there.
+    `elsewhere` is the reason why the other context leaves the message out. It is None if the other context did not
+    consider the message.
     """
 
     candidate: Candidate
