@@ -1,4 +1,4 @@
-"""Every page in a real browser, of the demo's story and of a room of 10,000 messages, to whom it may show itself."""
+"""Every page in a real browser, of the demo's story and of a room of 3,000 messages, to whom it may show itself."""
 
 import random
 from collections.abc import AsyncGenerator
@@ -15,9 +15,9 @@ from roomlore.operations import App
 from roomlore.web.authentication import SIGN_IN
 from surfaces.web.conftest import Window, listening, site
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 DEMO = Path(roomlore.cli.__file__).with_name("demo.jsonl")
-MANY = 10_000
+MANY = 3_000
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = [
     "tide",
