@@ -15,13 +15,10 @@ from conformance.ways import Elsewhere, Org
 from conftest import OpenApp
 from copies import Copies
 from roomlore.db.cluster import Cluster
-from roomlore.operations import services
 from surfaces.http.calling import Described
 from surfaces.http.conftest import described
 
-# The command lines run in threads: a module that is imported in two of them at once may be seen half made. `services`
-# has imported every operation before.
-__all__ = ["address", "described", "services"]
+__all__ = ["address", "described"]
 
 MakeOrg = Callable[[Collection[str]], Awaitable[Org]]
 #: Rooms, participants and conversations.

@@ -1,4 +1,4 @@
-"""Whoever runs SQL as the application cannot spoil later sessions by what they tell its role."""
+"""No session is spoilt by what somebody told the application's role, and none is given that the server ended."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 
 from ingest.stories import message
 from roomlore.db.cluster import Cluster
-from roomlore.db.database import Database
+from roomlore.db.database import Database, Pool
 from roomlore.domain.records import Viewer
 from roomlore.operations import App
 
@@ -34,6 +34,18 @@ def spoil(cluster: Cluster) -> None:
     with psycopg.connect(cluster.app_dsn, autocommit=True) as conn:
         for attack in ATTACKS:
             conn.execute(f"alter role current_user {attack}")
+
+
+async def test_nobody_gets_a_connection_that_the_server_ended(cluster: Cluster, admin):
+    pool = Pool(cluster.app_dsn, size=1)
+    await pool.open(wait=True)
+    async with pool.connection() as conn:
+        ended = conn.info.backend_pid
+    await admin.execute("select pg_terminate_backend(%s, 10000)", [ended])
+    async with pool.connection() as conn:
+        assert conn.info.backend_pid != ended
+        await conn.execute("select 1")
+    await pool.close()
 
 
 async def test_a_process_that_starts_takes_back_what_the_role_was_told(app: App, cluster: Cluster, admin):

@@ -94,6 +94,26 @@ async def test_questions_without_an_answer_are_open(app: App):
     assert "who has the projector?" not in page
 
 
+async def test_questions_that_a_viewer_may_not_read_are_not_open(app: App):
+    await app.ingest_batch(
+        [
+            message("30", "who buys the next boat?", author=BO, room=SIDE),
+            message("31", "where is the gift for Cy hidden?", author=BO, room=SIDE),
+            message("32", "don't tell Cy", author=BO, room=SIDE, reply_to="31"),
+            message("33", "who pays for it?", author=ANA, kind="whisper", audience=[BO]),
+        ]
+    )
+    await app.drain()
+    start = (await of(app, "bo")).since - timedelta(days=1)
+
+    async def asked(who: str, where: str) -> list[str]:
+        return [one.external_id for one in (await of(app, who, where, since=start)).open_questions]
+
+    assert await asked("cy", "side") == ["30"]
+    assert await asked("bo", "general") == await asked("ana", "general") == ["33"]
+    assert await asked("cy", "general") == []
+
+
 async def test_a_time_needs_a_zone(app: App):
     with pytest.raises(BadInput, match="time zone"):
         await of(app, "ana", since=(await of(app, "ana")).since.replace(tzinfo=None))

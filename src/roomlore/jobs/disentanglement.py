@@ -99,7 +99,7 @@ class DisentanglementWorker(QueueWorker):
     async def begin(self, only_org: OrgId | None) -> None:
         """Enqueue rooms with unassigned messages.
 
-        First refresh the planner's statistics. With empty statistics, the planner would scan all messages of the org
+        First refresh the planner's statistics. With empty statistics, PostgreSQL would scan all messages of the org
         for each reply edge.
         """
         await self.tidy()

@@ -108,7 +108,11 @@ async def _read(db: Database, org_id: OrgId, ids: Sequence[MessageId]) -> _ReadM
     async with db.read_transaction(Viewer.operator(org_id)) as conn:
         is_on = await privacy_requests.mode(conn, org_id) != "off"
         messages = await privacy_requests.messages_by_id(conn, org_id, ids)
-        before = await privacy_requests.texts_before(conn, org_id, ids, most=message_model.CONTEXT)
+        before = (
+            await privacy_requests.texts_before(conn, org_id, ids, most=message_model.CONTEXT)
+            if is_on
+            else ()
+        )
     screened = await screen(message.body for message in messages if is_on)
     if None in screened.values():
         raise DetectionTookTooLong

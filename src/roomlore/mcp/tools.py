@@ -354,7 +354,7 @@ async def room_digest(
     limit: Limit = 50,
     budget: Budget = DEFAULT_BUDGET,
 ) -> QuotedResult:
-    """What a room learned since you last wrote there: decisions, promises, facts about people, and open questions.
+    """New memories of a room since you last wrote there (decisions, promises, facts about people), and open questions.
 
     Args:
         since: Only memories and questions from this time on.

@@ -97,7 +97,7 @@ class MessageReading:
     intents: dict[str, float]
     #: The probability of each of `SCOPES`, provided that the message is a privacy request. The probabilities sum to 1.
     scopes: dict[str, float]
-    #: The intent; None if the message is not likely enough to be a privacy request to ask its author about it.
+    #: The intent; None if the message is not likely enough to be a privacy request.
     request: str | None
     #: Whether the message is almost certainly a request. Hardly one in 20,000 ordinary messages passes this threshold.
     is_certain_request: bool

@@ -1,4 +1,4 @@
-"""What a room learned within a time: by kind, by person, and the questions that nobody answered."""
+"""Builds digests: a room's memories of a period, by kind and by person, and its open questions."""
 
 from collections import defaultdict
 from collections.abc import Sequence

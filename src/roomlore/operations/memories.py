@@ -193,9 +193,10 @@ class Memories:
     async def digest(
         self, viewer: Viewer, room: str, *, since: datetime | None = None, limit: Limit = 200
     ) -> Digest:
-        """Return what a room learned: decisions, promises, lessons and so on, about whom, and which questions are open.
+        """Return the memories of a room from a time on, by kind and by person, and its open questions.
 
-        Only active memories with a source in the room are in a digest, and only what the viewer may see.
+        A digest contains only active memories with a source in the room, and at most 20 questions. The viewer may see all
+        of them.
 
         Args:
             viewer: Who asks.

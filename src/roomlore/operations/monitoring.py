@@ -211,7 +211,7 @@ class Monitoring:
         result_key="change",
     )
     async def set_embedding_policy(self, room: str, policy: EmbeddingPolicy) -> PolicyChange:
-        """Set whether a room embeds every message or only thread roots; return the numbers of vectors.
+        """Set whether a room embeds every message or only thread roots; count deleted and missing vectors.
 
         Vectors that are no longer needed are deleted at once. The worker makes the missing vectors.
 
