@@ -188,23 +188,23 @@ class LocalEmbedder:
         Raises:
             ModelUnavailable: This is not the bundled model.
         """
-        found = self._recent.of(texts)
-        vectors = np.array([vector for vector, _ in found], np.float32).reshape(len(texts), self._dimensions)
-        return TextStates(vectors=vectors, states=[states for _, states in found])
-
-    def _vectors_and_states(self, texts: Sequence[str]) -> list[tuple[Vectors, Vectors]]:
         if self._states is None:
             raise ModelUnavailable(
                 f"the message model cannot read the states of {self._model_id}",
                 cure="load the default embedding model",
             )
+        found = self._recent.of(texts)
+        vectors = np.array([vector for vector, _ in found], np.float32).reshape(len(texts), self._dimensions)
+        return TextStates(vectors=vectors, states=[states for _, states in found])
+
+    def _vectors_and_states(self, texts: Sequence[str]) -> list[tuple[Vectors, Vectors]]:
         found: dict[int, tuple[Vectors, Vectors]] = {}
 
         def keep(rows: Sequence[int], hidden: Sequence[Vectors], lower: Sequence[Vectors]) -> None:
             for row, vector, states in zip(rows, self._pooled(hidden), lower, strict=True):
                 found[row] = vector, states[:STATE_TOKENS].copy()
 
-        self._run_all(texts, keep, self._states)
+        self._run_all(texts, keep, _STATES_OUTPUT)
         return [found[row] for row in range(len(texts))]
 
     def _run_all(self, texts: Sequence[str], keep: _OnBatch, *more: str) -> None:
