@@ -9,6 +9,8 @@ from evaluation.benchmark import BenchmarkRun
 from evaluation.datasets import DatasetMessage
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, TimestampPrecision
+from roomlore.jobs import embedding
+from roomlore.jobs.embedding import EmbeddingVersionWorker
 from roomlore.operations import App
 
 PLATFORM = "evaluation"
@@ -37,8 +39,17 @@ async def load(run: BenchmarkRun, *, now: datetime) -> None:
             progress(len(batch))
 
 
-async def embed(run: BenchmarkRun) -> None:
-    """Do all work that waits after loading: embed messages, extract memories."""
+async def prepare_search(run: BenchmarkRun) -> None:
+    """Do the work that search needs after loading: assign messages to conversations and embed messages."""
+    app = run.app
+    await app.disentangle()
+    worker = EmbeddingVersionWorker(db=app.db, models=app.embedding_versions.models, queue="embed")
+    with run.progress("embedding", (await app.waiting()).waiting) as progress:
+        await embedding.drain(worker, only_org=app.org_id, progress=progress)
+
+
+async def do_all_work(run: BenchmarkRun) -> None:
+    """Do all work that waits after loading, also extract memories."""
     with run.progress("embedding", (await run.app.waiting()).waiting) as progress:
         await run.app.drain(progress)
 

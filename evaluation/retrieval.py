@@ -9,7 +9,7 @@ from evaluation.baselines import Baselines
 from evaluation.benchmark import BenchmarkRun, Outcome
 from evaluation.comparison import LEXICAL_INDEX, LEXICAL_ONLY, OURS, SWITCHED, compare
 from evaluation.datasets import Question, negatives
-from evaluation.loading import embed
+from evaluation.loading import do_all_work, prepare_search
 from evaluation.metrics import Ranking, Report, score_retrieval
 from evaluation.search import (
     Viewers,
@@ -38,7 +38,7 @@ ABLATIONS = {
 
 async def retrieval(run: BenchmarkRun) -> Outcome:
     """Return how well search finds what answers the questions, beside baselines in the same run."""
-    await embed(run)
+    await (do_all_work if run.options.answers else prepare_search)(run)
     questions = run.gold.questions
     viewers = await viewers_of(run.app, questions, run.messages)
     with run.progress("asking", len(questions)) as progress:

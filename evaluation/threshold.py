@@ -9,7 +9,7 @@ from functools import partial
 
 from evaluation.benchmark import BenchmarkRun, Outcome, Progress
 from evaluation.datasets import Question, negatives
-from evaluation.loading import embed
+from evaluation.loading import prepare_search
 from evaluation.metrics import auroc
 from evaluation.retrieval import rankings, search_room
 from roomlore.operations import App
@@ -23,7 +23,7 @@ async def threshold(run: BenchmarkRun) -> Outcome:
 
     Unanswerable questions do not choose it; the report tells how many pass.
     """
-    await embed(run)
+    await prepare_search(run)
     questions = run.gold.questions
     answerable = [question for question in questions if question.answerable]
     unanswerable = [question for question in questions if not question.answerable]

@@ -209,3 +209,22 @@ async def test_listing_marks_injections_whispers_and_bots(app):
         "* Bo joined  3",
         "[Pip (bot)]: [message removed]  4",
     ]
+
+
+async def test_a_memory_that_only_repeats_a_quoted_message_is_not_quoted_with_it(app):
+    await tell(
+        app,
+        message("1", "do we still support Python 3.9?", author=ANA),
+        message("2", "no, we dropped it in October. minimum is 3.11 now", author=BO, reply_to="1"),
+    )
+    await app.extraction.extract()
+    await app.drain()
+
+    answer = await app.ask(app.operator, "do we support python 3.9?")
+
+    assert (answer.stage, len(answer.text.splitlines())) == ("history", 2)
+    assert [match.memory.extractor for match in answer.memories] == ["message model"]
+
+    await app.memories.remember("Do we support Python 3.9? Only for Acme.", sources=["1", "2"])
+    answer = await app.ask(app.operator, "do we support python 3.9?")
+    assert sum("Only for Acme." in line for line in answer.text.splitlines()) == 1

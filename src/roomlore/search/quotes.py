@@ -3,9 +3,10 @@
 Questions without answers, platform notices and injected messages are never quoted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import MessageKind
 from roomlore.domain.records import Memory, Message
 from roomlore.domain.rendering import as_one_line, render_message, safe_name
@@ -65,16 +66,28 @@ def _is_quotable(message: Message) -> bool:
 def quoted_text(
     quotes: Iterable[Quote], *, memories: Iterable[MatchedMemory] = (), lines: Iterable[LogMatch] = ()
 ) -> str:
-    """Return one line for each cited memory, message, answer and log line."""
-    messages = [
-        message_line(message, quote.hit) for quote in quotes for message in [quote.message, *quote.answers]
-    ]
+    """Return one line for each cited memory, message, answer and log line.
+
+    A memory that only repeats the cited messages has no line.
+    """
+    quoted = [(message, quote.hit) for quote in quotes for message in [quote.message, *quote.answers]]
+    bodies = {message.id: as_one_line(message.body) for message, _ in quoted}
     remembered = [
         line
         for match in memories
+        if match.superseded or not _only_repeats(match.memory, bodies)
         for line in (memory_line(match.memory), *(f"  {memory_line(old)}" for old in match.superseded))
     ]
+    messages = [message_line(message, hit) for message, hit in quoted]
     return "\n".join([*remembered, *messages, *map(log_line, lines)])
+
+
+def _only_repeats(memory: Memory, quoted: Mapping[MessageId, str]) -> bool:
+    """Return whether an extracted memory consists of quoted messages. `quoted` has the texts of these messages."""
+    content = as_one_line(memory.content)
+    return memory.extractor is not None and all(
+        source in quoted and quoted[source] in content for source in memory.source_ids
+    )
 
 
 def message_line(message: Message, hit: Hit) -> str:
