@@ -107,6 +107,11 @@ class MessageReading:
         """Whether the message asks something."""
         return "question" in self.does
 
+    @property
+    def request_probability(self) -> float:
+        """The probability that the message is a privacy request."""
+        return 1 - self.intents["none"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPair:
