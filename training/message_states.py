@@ -33,9 +33,7 @@ class States:
         for start in range(0, len(missing), _PART):
             part = missing[start : start + _PART]
             assert embedder is not None
-            found = [
-                states[:TEXT_TOKENS].astype(np.float16) for states in embedder.embed_with_states(part).states
-            ]
+            found = [states[:TEXT_TOKENS].astype(np.float16) for states in embedder.token_states(part)]
             digests = [_digest(text) for text in part]
             self._known.update(zip(digests, found, strict=True))
             np.savez(

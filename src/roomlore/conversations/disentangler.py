@@ -29,7 +29,7 @@ from uuid import uuid5
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.conversations import conversation_model, text_vectors
+from roomlore.conversations import conversation_model
 from roomlore.conversations.conversation_model import Settled, Step, settle, window_of
 from roomlore.conversations.open_conversations import ProjectedTexts, arrival
 from roomlore.conversations.reply_linker import (
@@ -42,6 +42,7 @@ from roomlore.conversations.reply_linker import (
 from roomlore.conversations.window import WINDOW, ConversationMessage, Places
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
 from roomlore.domain.records import ReplyMethod, SplitReason
+from roomlore.models.local_embedding import bundled_embedder
 
 #: The author and the recipients of a whisper; None for messages to the whole room.
 WhisperAudience = frozenset[ParticipantId] | None
@@ -209,7 +210,7 @@ class _OpenMessages:
         if not count:
             return {}
         model = conversation_model.load()
-        texts = model.projections.project(text_vectors.load().of([one.body for one in self._messages]))
+        texts = model.projections.project(bundled_embedder().embed([one.body for one in self._messages]))
         linker = ReplyLinker()
         for one in self._past:
             linker.remember(one.message, one.linked_parent_id)

@@ -45,8 +45,8 @@ class BundledRelations:
     """The bundled models, loaded when they are first used."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector per text, in order. The token states are cached, because `relations` needs them."""
-        return bundled_embedder().embed_with_states(texts).vectors
+        """Return one unit vector per text, in order."""
+        return bundled_embedder().embed(texts)
 
     def relations(self, pairs: Sequence[StatementPair]) -> Any:
         """Return for each pair the probabilities of `RELATIONS`."""

@@ -63,8 +63,9 @@ _MOST_THREADS = 4
 _STATES_OUTPUT = "layer_norm_6"
 #: The maximum number of tokens of a text whose states are kept.
 STATE_TOKENS = 96
-#: The number of texts whose states are kept, because several workers read the same texts: about 15 MB, at most 75 MB.
-_TEXTS_KEPT = 512
+#: Several workers read the same texts. So the vectors of this many texts are kept (25 MB), and the states of this many
+#: texts (about 15 MB, at most 75 MB).
+_VECTORS_KEPT, _STATES_KEPT = 16_384, 512
 
 _KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _TOKEN_VECTORS_RANK = 3
@@ -86,15 +87,6 @@ class _ModelFiles:
     states: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextStates:
-    """The vectors of texts, and the outputs of the model's lower layers for each token."""
-
-    vectors: Vectors
-    #: For each text, one row for each of its first `STATE_TOKENS` tokens, counting the start mark as the first token.
-    states: list[Vectors]
-
-
 class LocalEmbedder:
     """An `Embedder` on the CPU, safe for threads.
 
@@ -113,8 +105,9 @@ class LocalEmbedder:
         self._threads = ThreadPoolExecutor(threads, "embed") if threads > 1 else None
         self._gives_tokens = files.has_token_vectors
         self._states = files.states
-        self._recent = RecentResults[str, tuple[Vectors, Vectors]](
-            self._vectors_and_states, texts=lambda text: [text], kept=_TEXTS_KEPT
+        self._recent = RecentResults[str, Vectors](self._embed, texts=lambda text: [text], kept=_VECTORS_KEPT)
+        self._recent_states = RecentResults[str, Vectors](
+            self._read_states, texts=lambda text: [text], kept=_STATES_KEPT
         )
         self._dimensions = self._run(self._tokenize([""]))[0][0].shape[1]
 
@@ -158,14 +151,8 @@ class LocalEmbedder:
         return self._gives_tokens
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector per text, in order."""
-        vectors = np.empty((len(texts), self._dimensions), np.float32)
-
-        def keep(rows: Sequence[int], hidden: Sequence[Vectors]) -> None:
-            vectors[rows] = self._pooled(hidden)
-
-        self._run_all(texts, keep)
-        return vectors
+        """Return one unit vector per text, in order. The latest vectors are cached."""
+        return np.array(self._recent.of(texts), np.float32).reshape(len(texts), self._dimensions)
 
     def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
         """Return the vectors of texts and of their first 128 tokens, from one run of the model."""
@@ -182,8 +169,10 @@ class LocalEmbedder:
         self._run_all(texts, keep)
         return TextEmbeddings(vectors=vectors, tokens=tokens)
 
-    def embed_with_states(self, texts: Sequence[str]) -> TextStates:
-        """Return the vectors of texts and the states that `MessageModel` reads. The latest results are cached.
+    def token_states(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return for each text the outputs of the lower layers, which `MessageModel` reads.
+
+        There is one row for each of the first `STATE_TOKENS` tokens, counting the start mark as the first token.
 
         Raises:
             ModelUnavailable: This is not the bundled model.
@@ -193,19 +182,30 @@ class LocalEmbedder:
                 f"the message model cannot read the states of {self._model_id}",
                 cure="load the default embedding model",
             )
-        found = self._recent.of(texts)
-        vectors = np.array([vector for vector, _ in found], np.float32).reshape(len(texts), self._dimensions)
-        return TextStates(vectors=vectors, states=[states for _, states in found])
+        return self._recent_states.of(texts)
 
-    def _vectors_and_states(self, texts: Sequence[str]) -> list[tuple[Vectors, Vectors]]:
-        found: dict[int, tuple[Vectors, Vectors]] = {}
+    def _embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.empty((len(texts), self._dimensions), np.float32)
+
+        def keep(rows: Sequence[int], hidden: Sequence[Vectors]) -> None:
+            vectors[rows] = self._pooled(hidden)
+
+        self._run_all(texts, keep)
+        return vectors
+
+    def _read_states(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return the states of texts. The same run gives the vectors, which are cached."""
+        vectors = np.empty((len(texts), self._dimensions), np.float32)
+        states = [np.empty((0, 0), np.float32)] * len(texts)
 
         def keep(rows: Sequence[int], hidden: Sequence[Vectors], lower: Sequence[Vectors]) -> None:
-            for row, vector, states in zip(rows, self._pooled(hidden), lower, strict=True):
-                found[row] = vector, states[:STATE_TOKENS].copy()
+            vectors[rows] = self._pooled(hidden)
+            for row, text in zip(rows, lower, strict=True):
+                states[row] = text[:STATE_TOKENS].copy()
 
         self._run_all(texts, keep, _STATES_OUTPUT)
-        return [found[row] for row in range(len(texts))]
+        self._recent.add(texts, list(vectors))
+        return states
 
     def _run_all(self, texts: Sequence[str], keep: _OnBatch, *more: str) -> None:
         """Pass the token vectors of every text, and the outputs named in `more`, to `keep`.

@@ -251,7 +251,7 @@ class MessageModel:
 
     def _outputs(self, items: Sequence[TextsTogether]) -> Array:
         texts = list(dict.fromkeys(text for item in items for text in item.texts))
-        found = dict(zip(texts, self._embedder.embed_with_states(texts).states, strict=True))
+        found = dict(zip(texts, self._embedder.token_states(texts), strict=True))
         outputs = np.empty((len(items), OUTPUTS), np.float32)
         parts = [
             [found[text][: item.limit(place)] for place, text in enumerate(item.texts)] for item in items

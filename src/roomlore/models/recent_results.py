@@ -3,7 +3,7 @@
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -41,13 +41,21 @@ class RecentResults(Generic[Item, Result]):
         missing = {key: item for key, item in zip(keys, items, strict=True) if key not in found}
         if missing:
             found |= zip(missing, self._compute(list(missing.values())), strict=True)
+        self._keep({key: found[key] for key in keys})
+        return [found[key] for key in keys]
+
+    def add(self, items: Sequence[Item], results: Sequence[Result]) -> None:
+        """Cache results that were computed elsewhere, one per item."""
+        keys = [_digest(self._texts(item)) for item in items]
+        self._keep(dict(zip(keys, results, strict=True)))
+
+    def _keep(self, results: Mapping[bytes, Result]) -> None:
         with self._lock:
-            for key in dict.fromkeys(keys):
-                self._known[key] = found[key]
+            for key, result in results.items():
+                self._known[key] = result
                 self._known.move_to_end(key)
             while len(self._known) > self._kept:
                 self._known.popitem(last=False)
-        return [found[key] for key in keys]
 
 
 def _digest(texts: Sequence[str]) -> bytes:
