@@ -188,8 +188,10 @@ async def test_what_takes_too_long_is_left_and_told_without_its_words_and_the_ot
         return voices(text)
 
     monkeypatch.setattr(screening, "may_hold_request", slowly)
-    monkeypatch.setattr(screening, "TEXT_TIMEOUT", 0.05)
+    # A busy machine needs a moment even for a short text.
+    monkeypatch.setattr(screening, "TEXT_TIMEOUT", 1.0)
     texts = ["please forget what I said", "a long secret", "please forget what I told you"]
+    assert voices(texts[0])  # its patterns are compiled on first use
     told = await screening.screen(texts)
     stuck.set()
 
