@@ -16,11 +16,11 @@ from uuid import UUID
 
 from threadpoolctl import threadpool_limits
 
-from roomlore.conversations import text_vectors
 from roomlore.conversations.disentangler import NewMessage, disentangle
 from roomlore.conversations.reply_linker import link_all
 from roomlore.conversations.window import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.models.local_embedding import bundled_embedder
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 _SYLLABLES = ("ka", "lo", "mi", "ren", "to", "sha", "vu", "bel", "dor", "in")
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     lines = room(given.messages, random.Random(1))
-    text_vectors.load().of([line.body for line in lines])
+    bundled_embedder().embed([line.body for line in lines])
     with threadpool_limits(1):
         _measure("replies", lambda: link_all(lines), given)
         _measure(
