@@ -53,6 +53,8 @@ class TextEmbeddings:
     vectors: Vectors
     #: The token vectors of each text; None if the embedder has none.
     tokens: Sequence[TokenVectors] | None
+    #: The word piece of each token vector, for each text; None if the learned confidence does not know the embedder.
+    pieces: Sequence[Sequence[str]] | None = None
 
 
 class Embedder(Protocol):

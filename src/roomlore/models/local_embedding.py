@@ -167,7 +167,7 @@ class LocalEmbedder:
                 tokens[row] = _token_signs(text)
 
         self._run_all(texts, keep)
-        return TextEmbeddings(vectors=vectors, tokens=tokens)
+        return TextEmbeddings(vectors=vectors, tokens=tokens, pieces=self._pieces(texts))
 
     def token_states(self, texts: Sequence[str]) -> list[Vectors]:
         """Return for each text the outputs of the lower layers, which `MessageModel` reads.
@@ -227,6 +227,11 @@ class LocalEmbedder:
                 # run first, so that none runs alone at the end. Reading the results raises the errors of batches.
                 for _ in self._threads.map(run, reversed(batches)):
                     pass
+
+    def _pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the word pieces of the token vectors that are kept of each text."""
+        encodings = self._tokenizer.encode_batch_fast([_truncated(text) for text in texts])
+        return [encoding.tokens[1:-1][:_MOST_TOKENS_KEPT] for encoding in encodings]
 
     def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         encodings = self._tokenizer.encode_batch_fast([_truncated(text) for text in texts])

@@ -140,12 +140,17 @@ def _questions(
 ) -> dict[str, SearchQuery]:
     embedder, made = first
     tokens = made.tokens or [None] * len(texts)
+    pieces = made.pieces or [()] * len(texts)
     second_vectors = [None] * len(texts)
     if second is not None and second[0].model_id != embedder.model_id:
         second_vectors = [(second[0].model_id, vector) for vector in second[1].vectors]
     return {
-        text: SearchQuery(text=text, vector=(embedder.model_id, vector), tokens=rows, second_vector=other)
-        for text, vector, rows, other in zip(texts, made.vectors, tokens, second_vectors, strict=True)
+        text: SearchQuery(
+            text=text, vector=(embedder.model_id, vector), tokens=rows, pieces=words, second_vector=other
+        )
+        for text, vector, rows, words, other in zip(
+            texts, made.vectors, tokens, pieces, second_vectors, strict=True
+        )
     }
 
 

@@ -10,21 +10,30 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from roomlore.db import directory
+from roomlore.db import directory, messages
 from roomlore.db import search as candidates
 from roomlore.db.queries import Connection
 from roomlore.db.search import ContextMessage, SearchFilter
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.records import Viewer
-from roomlore.search.confidence import confidence
+from roomlore.domain.vectors import TOKEN_BYTES
+from roomlore.search.answer_confidence import (
+    CHARACTERS_READ,
+    MESSAGES_READ,
+    Evidence,
+    FoundText,
+    learned_confidence,
+)
+from roomlore.search.confidence import Confidence, confidence
 from roomlore.search.ranking import (
     ALL_FEATURES,
     CONTEXT_REACH,
     QueryTerms,
     ScoredMessage,
     ScoringFeatures,
+    TokenComparison,
+    compare_tokens,
     fill_similarities,
-    max_similarity,
     score_messages,
     unit_range,
 )
@@ -40,6 +49,8 @@ RERANKED = 50
 #: The number of messages that are looked up for each wanted thread, because several may be in one thread.
 MESSAGES_PER_THREAD, RECENT_PER_THREAD = 3, 5
 
+_NO_TOKENS = np.empty((0, TOKEN_BYTES), np.int8)
+
 #: The id of an embedding model, and the question's vector by this model. None means that only words are searched.
 QueryVector = tuple[str, NDArray[np.float32]] | None
 
@@ -52,6 +63,8 @@ class SearchQuery:
     vector: QueryVector
     #: The token vectors of the question, shape (tokens, bytes); None if the embedding model has no token vectors.
     tokens: NDArray[np.int8] | None = None
+    #: The word piece of each token; empty if the learned confidence does not know the embedding model.
+    pieces: Sequence[str] = ()
     #: For some filters, the nearest messages according to an index. For all other filters, the database finds them.
     dense: Sequence[tuple[SearchFilter, Sequence[MessageId]]] = ()
     #: For some filters, the best lexical matches according to an index. For all other filters, the database finds them.
@@ -85,9 +98,9 @@ async def search_messages(
         conn, question, search_filter, limit=limit, dense=bool(features.dense)
     )
     scored = score_messages(rows, terms, limit=max(RERANKED, MESSAGES_PER_THREAD * limit), features=features)
-    reasons = await _rerank(conn, question, scored, weight=features.late_interaction)
-    sure = confidence(question.text, scored, reasons)
-    best = dict(list(reasons.items())[: MESSAGES_PER_THREAD * limit])
+    ranked = await _rerank(conn, question, scored, weight=features.late_interaction)
+    sure = await _confidence(conn, viewer.org_id, question, ranked)
+    best = dict(list(ranked.reasons.items())[: MESSAGES_PER_THREAD * limit])
     hits = await _load_hits(conn, viewer.org_id, best, search_filter, limit=limit)
     return MessageSearchResult(hits=hits, confidence=sure.value, threshold=sure.threshold)
 
@@ -156,12 +169,23 @@ def _candidate_count(usual: int, limit: int) -> int:
     return min(max(usual, limit), MOST_PROPOSED)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranked:
+    """Scored messages after late interaction."""
+
+    scored: Sequence[ScoredMessage]
+    #: The reason for each message, best first.
+    reasons: dict[MessageId, MatchReason]
+    #: The question compared with the first of `scored`, token by token; None if there are no token vectors.
+    compared: TokenComparison | None
+
+
 async def _rerank(
     conn: Connection, question: SearchQuery, scored: Sequence[ScoredMessage], *, weight: float
-) -> dict[MessageId, MatchReason]:
+) -> _Ranked:
     """Return the reason for each message, best first.
 
-    The best messages are compared with the question token by token.
+    The first messages are compared with the question token by token.
     """
     reasons = [
         MatchReason(
@@ -172,30 +196,32 @@ async def _rerank(
         )
         for message in scored
     ]
+    compared = None
     if weight and question.tokens is not None and question.vector is not None and len(question.tokens):
         first = [message.message_id for message in scored[:RERANKED]]
         vectors = await candidates.token_vectors(conn, question.vector[0], first)
         if vectors:
+            compared = compare_tokens(question.tokens, [vectors.get(key, _NO_TOKENS) for key in first])
+            places = [place for place, key in enumerate(first) if key in vectors]
             reasons[:RERANKED] = _blend(
-                reasons[:RERANKED], question.tokens, [vectors.get(key) for key in first], weight=weight
+                reasons[:RERANKED], places, compared.similarities[places], weight=weight
             )
     found = zip((message.message_id for message in scored), reasons, strict=True)
-    return dict(sorted(found, key=lambda item: (-item[1].score, item[0])))
+    best_first = dict(sorted(found, key=lambda item: (-item[1].score, item[0])))
+    return _Ranked(scored=scored, reasons=best_first, compared=compared)
 
 
 def _blend(
     reasons: Sequence[MatchReason],
-    question: NDArray[np.int8],
-    tokens: Sequence[NDArray[np.int8] | None],
+    compared: Sequence[int],
+    rerank_score: NDArray[np.float32],
     *,
     weight: float,
 ) -> list[MatchReason]:
-    """Return the reasons with late interaction added to their scores.
+    """Return the reasons with late interaction added to the scores of the compared messages.
 
     A message without token vectors keeps its score.
     """
-    compared = [place for place, vectors in enumerate(tokens) if vectors is not None]
-    rerank_score = max_similarity(question, [vectors for vectors in tokens if vectors is not None])
     scores = unit_range(np.array([why.score for why in reasons]))
     by_tokens = scores.copy()
     by_tokens[compared] = unit_range(rerank_score)
@@ -207,6 +233,30 @@ def _blend(
         replace(why, score=float(least + (greatest - least) * total[place]), rerank_score=close.get(place))
         for place, why in enumerate(reasons)
     ]
+
+
+async def _confidence(conn: Connection, org_id: OrgId, question: SearchQuery, ranked: _Ranked) -> Confidence:
+    """Return the learned confidence if it knows the embedding model, otherwise the confidence by rule."""
+    by_rule = confidence(question.text, ranked.scored, ranked.reasons)
+    if ranked.compared is None or not question.pieces:
+        return by_rule
+    compared = ranked.scored[:RERANKED]
+    places = {message.message_id: place for place, message in enumerate(compared)}
+    best = [key for key in list(ranked.reasons)[:MESSAGES_READ] if key in places]
+    said = await messages.messages_by_id(conn, org_id, best, most=CHARACTERS_READ)
+    texts = {message.id: message.body for message in said}
+    evidence = Evidence(
+        question=question.text,
+        pieces=question.pieces,
+        weights=ranked.compared.weights,
+        cosines=ranked.compared.cosines[:, [places[key] for key in best]],
+        best=[
+            FoundText(author_name=compared[places[key]].author_name, text=texts.get(key, "")) for key in best
+        ],
+        author_names=[message.author_name for message in compared],
+        fit=by_rule.value or 0.0,
+    )
+    return learned_confidence(evidence)
 
 
 async def _load_hits(

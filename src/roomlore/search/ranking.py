@@ -212,20 +212,40 @@ def fill_similarities(
 # Late interaction
 
 
-def max_similarity(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
-    """Return a score of -1..1 for each message.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenComparison:
+    """How close the tokens of a question are to messages."""
 
-    The score is the weighted mean of the best cosine of each token of the question. This is MaxSim of ColBERT (Khattab
-    & Zaharia 2020), but with weights: a token that is close to every message, such as the name of somebody in every
-    scene, weighs less. A message without tokens scores 0.
+    #: Shape (question tokens, messages): the cosine between each token and the nearest token of each message.
+    cosines: NDArray[np.float32]
+    #: The weight of each token of the question; the weights sum to 1. All are 0 if nothing could be compared.
+    weights: NDArray[np.float32]
+
+    @property
+    def similarities(self) -> NDArray[np.float32]:
+        """The late-interaction score of each message, -1..1. A message without tokens scores 0."""
+        return self.weights @ self.cosines
+
+
+def compare_tokens(question: TokenVectors, messages: Sequence[TokenVectors]) -> TokenComparison:
+    """Compare the tokens of a question with messages.
+
+    The similarity of a message is the weighted mean of the best cosine of each token of the question. This is MaxSim of
+    ColBERT (Khattab & Zaharia 2020), but with weights: a token that is close to every message, such as the name of
+    somebody in every scene, weighs less.
     """
     near = _nearest_cosines(question, messages)
-    if not near.size:
-        return np.zeros(len(messages), np.float32)
     with_tokens = [place for place, message in enumerate(messages) if len(message)]
+    if not near.size or not with_tokens:
+        return TokenComparison(cosines=near, weights=np.zeros(len(question), np.float32))
     usual = near[:, with_tokens].sum(axis=1) + BASE_TEXTS * BASE_SIMILARITY
     weights = (1 - usual / (len(with_tokens) + BASE_TEXTS)) ** _DISTINCTIVENESS
-    return (weights / weights.sum() @ near).astype(np.float32)
+    return TokenComparison(cosines=near, weights=(weights / weights.sum()).astype(np.float32))
+
+
+def max_similarity(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
+    """Return the late-interaction score of each message, -1..1 (`compare_tokens`)."""
+    return compare_tokens(question, messages).similarities
 
 
 def _nearest_cosines(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
