@@ -17,11 +17,13 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.search.confidence import NAME, NOT_NAMES, WORD, Confidence
 
 #: The lowest confidence of an answer.
-LEARNED_THRESHOLD = 0.0
+LEARNED_THRESHOLD = 0.325
 #: The number of best messages that are read for the signs, and for names and numbers.
 MESSAGES_READ, MESSAGES_WITH_NAMES = 10, 5
 #: How fast the weight of a message falls with its distance from the closest message.
 SPEAKER_SCALE = 0.08
+#: Only prevents a division by zero.
+MIN_WEIGHT = 1e-6
 #: The sign `speaker` of a question that names nobody who wrote.
 NOBODY_NAMED = 0.6
 #: The maximum number of characters that are read of a message.
@@ -99,10 +101,10 @@ class Sigmoid:
 
 
 #: Written by `training/train_confidence.py`.
-FIT = Sigmoid(slope=1.0, offset=0.0)
-SPEAKER = Sigmoid(slope=1.0, offset=0.0)
-NAMES = Sigmoid(slope=1.0, offset=0.0)
-WORDS = Sigmoid(slope=1.0, offset=0.0)
+FIT = Sigmoid(slope=10.64, offset=-4.07)
+SPEAKER = Sigmoid(slope=5.64, offset=-0.22)
+NAMES = Sigmoid(slope=4.05, offset=-0.58)
+WORDS = Sigmoid(slope=8.31, offset=-0.81)
 
 
 def learned_confidence(evidence: Evidence) -> Confidence:
@@ -121,10 +123,11 @@ def read_signs(evidence: Evidence) -> Signs:
     """Return the signs of what a search found."""
     people = _People.named_in(evidence.question, evidence.author_names)
     content = _content(evidence.pieces, people.words)
-    cosines = evidence.cosines[content]
+    cosines, weights = evidence.cosines[content], evidence.weights[content]
+    closeness = weights @ cosines / max(float(weights.sum()), MIN_WEIGHT)
     return Signs(
         fit=evidence.fit,
-        speaker=_speaker(people, evidence.best, evidence.weights[content] @ cosines),
+        speaker=_speaker(people, evidence.best, closeness),
         names=_names(evidence.question, evidence.best[:MESSAGES_WITH_NAMES]),
         words=max(float(cosines.min(axis=0).max()), 0.0),
     )
