@@ -232,7 +232,7 @@ def main(bench: Path, file: Path | None = None) -> None:
     corpora = sorted(set(rows.corpora))
     fit = learn(rows)
     confidence = fit.confidence(rows.signs)
-    threshold = threshold_of(confidence, rows)
+    threshold = round(threshold_of(confidence, rows), 2)
     lines = [
         "by rule",
         *report(rows.signs[:, 0], rows, dict.fromkeys(corpora, TOKEN_THRESHOLD)),
@@ -240,7 +240,7 @@ def main(bench: Path, file: Path | None = None) -> None:
         *held_out(rows),
         "all corpora",
         *report(confidence, rows, dict.fromkeys(corpora, threshold)),
-        f"LEARNED_THRESHOLD = {threshold:.3f}",
+        f"LEARNED_THRESHOLD = {threshold}",
     ]
     for name, slope, offset in zip(SIGNS, fit.slopes, fit.offsets, strict=True):
         lines.append(f"{name.upper()} = Sigmoid(slope={slope:.2f}, offset={offset:.2f})")

@@ -193,6 +193,14 @@ def test_marks_have_no_token_vectors(local: LocalEmbedder):
     assert len(read.tokens[0]) == len(local._tokenize(["unbelievably leaky tents!"])[0]) - 2
 
 
+def test_each_token_vector_has_its_word_piece(local: LocalEmbedder):
+    read = local.embed_with_tokens(["Leaky tents!", "", "tents " * 500])
+    assert read.tokens is not None
+    assert read.pieces is not None
+    assert read.pieces[0] == ["leak", "##y", "tents", "!"]
+    assert [len(row) for row in read.pieces] == [len(row) for row in read.tokens]
+
+
 # A directory of one's own
 
 
@@ -200,7 +208,7 @@ def test_marks_have_no_token_vectors(local: LocalEmbedder):
 def test_an_export_has_no_token_vectors(export: Path, local: LocalEmbedder):
     embedder = LocalEmbedder.load(export)
     read = embedder.embed_with_tokens(TEXTS)
-    assert read.tokens is None
+    assert (read.tokens, read.pieces) == (None, None)
     assert not embedder.has_token_vectors
     assert embedder.model_id != local.model_id
     assert np.array_equal(read.vectors, local.embed(TEXTS))

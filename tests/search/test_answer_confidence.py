@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roomlore.models.local_embedding import bundled_embedder
+from roomlore.operations import App
 from roomlore.search.answer_confidence import (
     LEARNED_THRESHOLD,
     NOBODY_NAMED,
@@ -13,6 +15,7 @@ from roomlore.search.answer_confidence import (
     learned_confidence,
     read_signs,
 )
+from search.telling import ANA, BO, author, closed, message, tell
 
 PIECES = ("when", "did", "ana", "paint", "the", "boat", "##house", "?")
 QUESTION = "When did Ana paint the boathouse?"
@@ -132,3 +135,64 @@ def test_one_bad_sign_is_enough_to_refuse():
 def test_closer_words_make_it_surer():
     far, close = (learned_confidence(found(("Ana", "in May", value))).value for value in (0.5, 0.9))
     assert far < close
+
+
+# With the bundled embedding model
+
+STORY = (
+    message("1", "I painted the old boathouse blue on Saturday", author=ANA),
+    message("2", "the pier needs three new planks, I will nail them in tomorrow", author=BO),
+    message("3", "coffee is out again", author=BO),
+    message("4", "we fly to Rome on Friday at noon", author=ANA),
+)
+
+
+@pytest.fixture
+def with_model(app: App) -> App:
+    """The App with the bundled embedding model."""
+    return App(db=app.db, org_id=app.org_id, settings=app.settings, _embedder=bundled_embedder())
+
+
+@pytest.mark.slow
+async def test_questions_about_another_person_or_thing_are_less_certain_than_those_that_were_answered(
+    with_model,
+):
+    app = await tell(with_model, *STORY)
+
+    async def sure(question: str) -> float:
+        return (await app.search(app.operator, question)).confidence
+
+    answered = await sure("What did Ana paint blue?")
+    assert answered >= LEARNED_THRESHOLD
+    assert await sure("What did Bo paint blue?") < answered
+    for question in ("Which lighthouse was sold in 1987?", "Where does Cy live?"):
+        assert await sure(question) < LEARNED_THRESHOLD, question
+
+
+@pytest.mark.slow
+async def test_an_answer_is_refused_by_the_learned_confidence(with_model):
+    app = await tell(with_model, *STORY)
+    answer = await app.ask(app.operator, "When do we fly to Rome?")
+    assert (answer.stage, answer.trace[-1].threshold) == ("history", LEARNED_THRESHOLD)
+    answer = await app.ask(app.operator, "When do we fly to Oslo in 2019?")
+    assert not answer.is_answered
+
+
+@pytest.mark.slow
+async def test_what_a_viewer_may_not_read_changes_nothing_in_the_confidence(with_model):
+    cy = author("cy")
+    app = await tell(with_model, *STORY, message("5", "hello", author=cy))
+    viewer, question = await app.viewer("cy"), "What did Bo paint blue in Rome?"
+    before = (await app.search(viewer, question)).confidence
+    secret = closed("attic", ANA, BO)
+    await tell(app, message("6", "Bo painted the cellar in Rome blue", room=secret, author=BO))
+    assert (await app.search(viewer, question)).confidence == before
+    assert (await app.search(await app.viewer("bo"), question)).confidence > before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", ["?", "who", "Ana", "ana ana", "é", "日本語", "3", "'s", "##x"])
+async def test_any_question_gets_a_confidence(with_model, question: str):
+    app = await tell(with_model, *STORY)
+    found = await app.search(app.operator, question, room="general")
+    assert found.confidence is None or 0 <= found.confidence <= 1

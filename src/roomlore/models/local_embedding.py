@@ -230,7 +230,8 @@ class LocalEmbedder:
 
     def _pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the word pieces of the token vectors that are kept of each text."""
-        encodings = self._tokenizer.encode_batch_fast([_truncated(text) for text in texts])
+        # The fast variant of this method leaves the pieces empty.
+        encodings = self._tokenizer.encode_batch([_truncated(text) for text in texts])
         return [encoding.tokens[1:-1][:_MOST_TOKENS_KEPT] for encoding in encodings]
 
     def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:

@@ -17,7 +17,7 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.search.confidence import NAME, NOT_NAMES, WORD, Confidence
 
 #: The lowest confidence of an answer.
-LEARNED_THRESHOLD = 0.325
+LEARNED_THRESHOLD = 0.33
 #: The number of best messages that are read for the signs, and for names and numbers.
 MESSAGES_READ, MESSAGES_WITH_NAMES = 10, 5
 #: How fast the weight of a message falls with its distance from the closest message.
