@@ -63,6 +63,13 @@ def test_messages_have_known_labels():
     assert {one["label"] for one in of_kind("answers")} == {0, 1}
 
 
+def test_injections_name_the_memories_that_matter():
+    cases = list(of_kind("injections"))
+    assert {len(one["memories"]) for one in cases} == {6}
+    assert {place for one in cases for place in one["relevant"]} == set(range(6))
+    assert {bool(one["relevant"]) for one in cases} == {True, False}
+
+
 def test_what_measures_is_in_no_set_to_learn_from():
     learnt = {one["text"] for path in ROOMS for one in lines(path) if len(one["text"]) > 40}
     learnt |= {

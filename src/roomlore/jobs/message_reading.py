@@ -32,7 +32,7 @@ from roomlore.privacy.scope import MAX_DISTANCE
 from roomlore.privacy.screening import Screened, screen
 
 #: The lowest probability of a request, read alone, at which a message is read again with the messages before it. 4 to 8 %
-#: of ordinary messages reach it, and hardly any request that context confirms stays below.
+#: of ordinary messages reach it. 2 % of the requests that context confirms stay below (training/README.md).
 _POSSIBLE_REQUEST = 0.025
 
 
@@ -120,36 +120,22 @@ async def _read(db: Database, org_id: OrgId, ids: Sequence[MessageId]) -> _ReadM
     screened = await screen(message.body for message in messages if is_on)
     if None in screened.values():
         raise DetectionTookTooLong
-    alone = await asyncio.to_thread(_read_alone, messages)
+    # Whether a message asks something is visible to everybody who may see the message, and they may not be allowed to see
+    # the messages before it. So this is read alone.
+    alone = await asyncio.to_thread(_readings, messages, ())
     possible = [message for message in messages if alone[message.id].request_probability >= _POSSIBLE_REQUEST]
     return _ReadMessages(
         messages=messages,
         screened=screened,
-        requests=await asyncio.to_thread(_likely_requests, possible, before) if is_on else None,
+        requests=_likely_requests(await asyncio.to_thread(_readings, possible, before)) if is_on else None,
         questions={message_id for message_id, reading in alone.items() if reading.asks},
     )
 
 
-def _read_alone(messages: Sequence[RoomMessage]) -> dict[MessageId, MessageReading]:
-    """Return the model's reading of each message without the messages before it.
-
-    Whether a message asks something is visible to everybody who may see the message, and they may not be allowed to see
-    the messages before it.
-    """
-    texts = [
-        MessageInContext(text=message.body, is_bot=message.author_kind == "agent") for message in messages
-    ]
-    found = message_model.bundled_model().read(texts)
-    return {message.id: reading for message, reading in zip(messages, found, strict=True)}
-
-
-def _likely_requests(
+def _readings(
     messages: Sequence[RoomMessage], before: Sequence[TextBefore]
 ) -> dict[MessageId, MessageReading]:
-    """Return the model's readings of the messages that it takes for privacy requests.
-
-    Each message is read together with the messages before it.
-    """
+    """Return the model's reading of each message together with the given texts before it."""
     contexts: dict[MessageId, dict[str, bool]] = defaultdict(dict)
     for text in before:
         contexts[text.message_id].setdefault(text.body, text.is_own)
@@ -162,11 +148,12 @@ def _likely_requests(
         for message in messages
     ]
     found = message_model.bundled_model().read(texts)
-    return {
-        message.id: reading
-        for message, reading in zip(messages, found, strict=True)
-        if reading.request is not None
-    }
+    return {message.id: reading for message, reading in zip(messages, found, strict=True)}
+
+
+def _likely_requests(readings: Mapping[MessageId, MessageReading]) -> dict[MessageId, MessageReading]:
+    """Return the readings of the messages that the model takes for privacy requests."""
+    return {message_id: reading for message_id, reading in readings.items() if reading.request is not None}
 
 
 async def _requests(

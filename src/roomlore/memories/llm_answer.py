@@ -12,10 +12,10 @@ from typing import Literal, cast, get_args
 
 from roomlore.domain.claims import Claim, ExistingMemory, NamedParticipant, Quote, SourceText
 from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.domain.memory_text import quoted_statement, title_of
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import MemoryKind
 from roomlore.memories.normalisation import normalised
-from roomlore.memories.rendering import quoted_statement, title_of
 from roomlore.privacy import patterns
 from roomlore.privacy.identifiers import distinctive_values, proper_names, without_quotations
 from roomlore.privacy.recogniser import MAX_REQUEST_LENGTH

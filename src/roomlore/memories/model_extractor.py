@@ -15,10 +15,10 @@ from itertools import pairwise
 
 from roomlore.domain.claims import Claim, NamedParticipant, Quote, SourceText
 from roomlore.domain.ids import ParticipantId
+from roomlore.domain.memory_text import quoted_statement, title_of
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import MemoryKind
 from roomlore.memories.kinds import AGENT_TAG, CONTESTED_TAG, DEFAULT_IMPORTANCE
-from roomlore.memories.rendering import quoted_statement, title_of
 from roomlore.models.message_model import (
     CONTEXT,
     RELATIONS,

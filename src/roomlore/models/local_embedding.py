@@ -83,8 +83,8 @@ class _ModelFiles:
     pooling: Pooling = "mean"
     #: Whether the signs of the model's token vectors have proved to be useful.
     has_token_vectors: bool = False
-    #: The name of the states that the message model reads, if the model has them.
-    states: str | None = None
+    #: Whether the model has the states that the message model reads.
+    has_states: bool = False
 
 
 class LocalEmbedder:
@@ -104,7 +104,7 @@ class LocalEmbedder:
         self._output = _token_vectors_name(session)
         self._threads = ThreadPoolExecutor(threads, "embed") if threads > 1 else None
         self._gives_tokens = files.has_token_vectors
-        self._states = files.states
+        self._has_states = files.has_states
         self._recent = RecentResults[str, Vectors](self._embed, texts=lambda text: [text], kept=_VECTORS_KEPT)
         self._recent_states = RecentResults[str, Vectors](
             self._read_states, texts=lambda text: [text], kept=_STATES_KEPT
@@ -177,7 +177,7 @@ class LocalEmbedder:
         Raises:
             ModelUnavailable: This is not the bundled model.
         """
-        if self._states is None:
+        if not self._has_states:
             raise ModelUnavailable(
                 f"the message model cannot read the states of {self._model_id}",
                 cure="load the default embedding model",
@@ -316,7 +316,7 @@ def _bundled_model() -> _ModelFiles:
         model=model,
         tokenizer=_VOCABULARY,
         has_token_vectors=True,
-        states=_STATES_OUTPUT,
+        has_states=True,
     )
 
 
@@ -420,7 +420,7 @@ def _open_model(files: _ModelFiles) -> tuple[Session, Tokenizer]:
     """Return the model and its tokenizer, ready to run."""
     import tokenizers  # noqa: PLC0415  as in open_session
 
-    content = with_output(files.model.read_bytes(), files.states) if files.states else str(files.model)
+    content = with_output(files.model.read_bytes(), _STATES_OUTPUT) if files.has_states else str(files.model)
     session = open_session(content)
     if files.tokenizer.suffix == ".json":
         return session, tokenizers.Tokenizer.from_file(str(files.tokenizer))

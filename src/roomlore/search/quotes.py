@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import MessageKind
+from roomlore.domain.memory_text import quoted_statement
 from roomlore.domain.records import Memory, Message
 from roomlore.domain.rendering import as_one_line, render_message, safe_name
 from roomlore.search.confidence import relevance
@@ -71,23 +72,20 @@ def quoted_text(
     A memory that only repeats the cited messages has no line.
     """
     quoted = [(message, quote.hit) for quote in quotes for message in [quote.message, *quote.answers]]
-    bodies = {message.id: as_one_line(message.body) for message, _ in quoted}
+    statements = {message.id: quoted_statement(message.author_name, message.body) for message, _ in quoted}
     remembered = [
         line
         for match in memories
-        if match.superseded or not _only_repeats(match.memory, bodies)
+        if match.superseded or not _only_repeats(match.memory, statements)
         for line in (memory_line(match.memory), *(f"  {memory_line(old)}" for old in match.superseded))
     ]
     messages = [message_line(message, hit) for message, hit in quoted]
     return "\n".join([*remembered, *messages, *map(log_line, lines)])
 
 
-def _only_repeats(memory: Memory, quoted: Mapping[MessageId, str]) -> bool:
-    """Return whether an extracted memory consists of quoted messages. `quoted` has the texts of these messages."""
-    content = as_one_line(memory.content)
-    return memory.extractor is not None and all(
-        source in quoted and quoted[source] in content for source in memory.source_ids
-    )
+def _only_repeats(memory: Memory, statements: Mapping[MessageId, str]) -> bool:
+    """Return whether a memory consists of cited messages. `statements` has each of them as memories quote it."""
+    return memory.content == " ".join(statements.get(source, "") for source in memory.source_ids)
 
 
 def message_line(message: Message, hit: Hit) -> str:
