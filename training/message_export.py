@@ -14,7 +14,7 @@ _VERSION = "1"
 _SMALLEST = 1e-12
 
 
-class _Graph:
+class Graph:
     """Nodes and weights that are collected."""
 
     def __init__(self) -> None:
@@ -23,12 +23,14 @@ class _Graph:
         self._count = 0
 
     def add(self, kind: str, *inputs: str, name: str | None = None, **settings: Any) -> str:
+        """Add a node; return the name of its output."""
         self._count += 1
         out = name or f"v{self._count}"
         self.nodes.append(helper.make_node(kind, list(inputs), [out], **settings))
         return out
 
     def keep(self, name: str, value: Array) -> str:
+        """Keep weights under a name; return the name."""
         self.weights.append(numpy_helper.from_array(value, name))
         return name
 
@@ -42,28 +44,16 @@ class _Graph:
 
 def write(weights: Mapping[str, Array], path: Path, *, told: Mapping[str, str]) -> None:
     """Write the model; `told` is what the runtime reads about it."""
-    graph = _Graph()
-    sizes = {
-        name: graph.keep(name, np.array(value, np.int64))
-        for name, value in {
-            "split": [0, 0, ATTENTION_HEADS, -1],
-            "join": [0, 0, WIDTH],
-            "start": [0],
-            "end": [1],
-            "second": [1],
-            "near": [1, 2],
-        }.items()
-    }
+    graph = Graph()
+    sizes = constants(graph)
     segments = graph.keep("segments/weight", weights["segments"])
     rows = graph.add("Add", "states", graph.add("Gather", segments, "segments"))
-    one, far = graph.keep("one", np.float32(1).reshape(1)), graph.keep("far", np.float32(1e9).reshape(1))
-    hidden = graph.add("Mul", graph.add("Sub", "mask", one), far)
-    hidden = graph.add("Unsqueeze", hidden, sizes["near"])
+    hidden = padding(graph, sizes)
     for layer in LAYERS[:-1]:
-        rows = _layer(graph, weights, layer, asking=rows, rows=rows, hidden=hidden, sizes=sizes)
+        rows = layer_of(graph, weights, layer, asking=rows, rows=rows, hidden=hidden, sizes=sizes)
     first = graph.add("Slice", rows, sizes["start"], sizes["end"], sizes["second"])
     asking = graph.add("Add", first, graph.keep("queries", weights["queries"]))
-    read = _layer(graph, weights, LAYERS[-1], asking=asking, rows=rows, hidden=hidden, sizes=sizes)
+    read = layer_of(graph, weights, LAYERS[-1], asking=asking, rows=rows, hidden=hidden, sizes=sizes)
     chosen = graph.add("Gather", read, graph.keep("query_of", QUERY_OF.astype(np.int64)), axis=1)
     weighed = graph.add("Mul", chosen, graph.keep("heads/weight", weights["heads/weight"]))
     last = graph.keep("last", np.array([2], np.int64))
@@ -75,19 +65,48 @@ def write(weights: Mapping[str, Array], path: Path, *, told: Mapping[str, str]) 
         helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["texts", "tokens"]),
     ]
     outputs = [helper.make_tensor_value_info("outputs", TensorProto.FLOAT, ["texts", len(QUERY_OF)])]
+    save(graph, path, inputs=inputs, outputs=outputs, told={"version": _VERSION, **told})
+
+
+def save(
+    graph: Graph, path: Path, *, inputs: Sequence[Any], outputs: Sequence[Any], told: Mapping[str, str]
+) -> None:
+    """Write a graph as a model; `told` and a digest become its metadata."""
     model = helper.make_model(
-        helper.make_graph(graph.nodes, "messages", inputs, outputs, graph.weights),
+        helper.make_graph(graph.nodes, path.stem, inputs, outputs, graph.weights),
         opset_imports=[helper.make_opsetid("", 20)],
         ir_version=10,
     )
     checker.check_model(model)
     digest = hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()[:16]
-    helper.set_model_props(model, {"version": _VERSION, "digest": digest, **told})
+    helper.set_model_props(model, {"digest": digest, **told})
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
-def _layer(
-    graph: _Graph,
+def constants(graph: Graph) -> dict[str, str]:
+    """Keep the shapes that layers need; return their names."""
+    return {
+        name: graph.keep(name, np.array(value, np.int64))
+        for name, value in {
+            "split": [0, 0, ATTENTION_HEADS, -1],
+            "join": [0, 0, WIDTH],
+            "start": [0],
+            "end": [1],
+            "second": [1],
+            "near": [1, 2],
+        }.items()
+    }
+
+
+def padding(graph: Graph, sizes: Mapping[str, str]) -> str:
+    """Return what is added to the attention, so that no token attends to padding."""
+    one, far = graph.keep("one", np.float32(1).reshape(1)), graph.keep("far", np.float32(1e9).reshape(1))
+    hidden = graph.add("Mul", graph.add("Sub", "mask", one), far)
+    return graph.add("Unsqueeze", hidden, sizes["near"])
+
+
+def layer_of(
+    graph: Graph,
     weights: Mapping[str, Array],
     layer: int,
     *,
@@ -96,6 +115,8 @@ def _layer(
     hidden: str,
     sizes: Mapping[str, str],
 ) -> str:
+    """Add one layer of the encoder; return the name of its output."""
+
     def linear(part: str, of: str, factor: float = 1.0) -> str:
         name = f"{layer}/{part}"
         weight = graph.small(name, weights[f"{name}/weight"] * np.float32(factor))

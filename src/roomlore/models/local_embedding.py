@@ -12,12 +12,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.ports import TextEmbeddings
@@ -29,6 +30,8 @@ Session = Any
 Tokenizer = Any
 
 Pooling = Literal["mean", "cls"]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 #: Called with the row numbers of a batch, and then one argument for each output of the model: the vectors of each row.
 _OnBatch = Callable[..., None]
 
@@ -61,6 +64,11 @@ _MOST_THREADS = 4
 
 #: The output of the third of the six layers of the bundled model.
 _STATES_OUTPUT = "layer_norm_6"
+#: The vectors of all words of the bundled model as 8-bit numbers, and a scale for each.
+_WORD_OUTPUTS = (
+    "inner.embeddings.word_embeddings.weight_q",
+    "inner.embeddings.word_embeddings.weight_scale",
+)
 #: The maximum number of tokens of a text whose states are kept.
 STATE_TOKENS = 96
 #: Several workers read the same texts. So the vectors of this many texts are kept (25 MB), and the states of this many
@@ -184,6 +192,29 @@ class LocalEmbedder:
             )
         return self._recent_states.of(texts)
 
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token numbers of each text, with the marks at its start and end."""
+        return self._tokenize(texts)
+
+    def word_vectors(self, tokens: NDArray[np.int64]) -> Vectors:
+        """Return the vector of each token before the first layer, without its place.
+
+        Raises:
+            ModelUnavailable: This is not the bundled model.
+        """
+        vectors, scales = self._words
+        return vectors[tokens].astype(np.float32) * scales[tokens]
+
+    @cached_property
+    def _words(self) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+        if not self._has_states:
+            raise ModelUnavailable(
+                f"the answer model cannot read the words of {self._model_id}",
+                cure="load the default embedding model",
+            )
+        found = self._session.run(list(_WORD_OUTPUTS), self._feeds([[self._padding]]))
+        return cast("tuple[NDArray[np.int8], NDArray[np.float32]]", tuple(found))
+
     def _embed(self, texts: Sequence[str]) -> Vectors:
         vectors = np.empty((len(texts), self._dimensions), np.float32)
 
@@ -218,15 +249,17 @@ class LocalEmbedder:
             def run(batch: Sequence[int], start: int = start, tokens: list[list[int]] = tokens) -> None:
                 keep([start + row for row in batch], *self._run([tokens[row] for row in batch], *more))
 
-            batches = list(_batches([len(row) for row in tokens]))
-            if self._threads is None or len(batches) == 1:
-                for batch in batches:
-                    run(batch)
-            else:
-                # Several runs with one thread each are faster than one run with several threads. The longest batches
-                # run first, so that none runs alone at the end. Reading the results raises the errors of batches.
-                for _ in self._threads.map(run, reversed(batches)):
-                    pass
+            # The longest batches run first, so that none runs alone at the end.
+            self.in_parallel(run, list(_batches([len(row) for row in tokens]))[::-1])
+
+    def in_parallel(self, run: Callable[[Item], Result], batches: Sequence[Item]) -> list[Result]:
+        """Return the result of each batch, computed on the threads of this model.
+
+        Several runs with one thread each are faster than one run with several threads.
+        """
+        if self._threads is None or len(batches) == 1:
+            return [run(batch) for batch in batches]
+        return list(self._threads.map(run, batches))
 
     def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         encodings = self._tokenizer.encode_batch_fast([_truncated(text) for text in texts])
@@ -234,6 +267,14 @@ class LocalEmbedder:
 
     def _run(self, tokens: Sequence[Sequence[int]], *more: str) -> list[list[Vectors]]:
         """Return the token vectors of each text of a batch, and the same for the outputs in `more`, without padding."""
+        outputs = self._session.run([self._output, *more], self._feeds(tokens))
+        return [
+            [hidden[row, : len(text)] for row, text in enumerate(tokens)]
+            for hidden in cast("list[Vectors]", outputs)
+        ]
+
+    def _feeds(self, tokens: Sequence[Sequence[int]]) -> dict[str, NDArray[np.int64]]:
+        """Return the inputs of the model for a batch, padded."""
         shape = (len(tokens), max(map(len, tokens)))
         ids = np.full(shape, self._padding, np.int64)
         mask = np.zeros(shape, np.int64)
@@ -241,11 +282,7 @@ class LocalEmbedder:
             ids[row, : len(text)] = text
             mask[row, : len(text)] = 1
         feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros(shape, np.int64)}
-        outputs = self._session.run([self._output, *more], {name: feeds[name] for name in self._inputs})
-        return [
-            [hidden[row, : len(text)] for row, text in enumerate(tokens)]
-            for hidden in cast("list[Vectors]", outputs)
-        ]
+        return {name: feeds[name] for name in self._inputs}
 
     def _pooled(self, hidden: Sequence[Vectors]) -> Vectors:
         """Return one unit vector for each text of a batch."""
@@ -420,8 +457,13 @@ def _open_model(files: _ModelFiles) -> tuple[Session, Tokenizer]:
     """Return the model and its tokenizer, ready to run."""
     import tokenizers  # noqa: PLC0415  as in open_session
 
-    content = with_output(files.model.read_bytes(), _STATES_OUTPUT) if files.has_states else str(files.model)
-    session = open_session(content)
+    if files.has_states:
+        content = files.model.read_bytes()
+        for name in (_STATES_OUTPUT, *_WORD_OUTPUTS):
+            content = with_output(content, name)
+        session = open_session(content)
+    else:
+        session = open_session(str(files.model))
     if files.tokenizer.suffix == ".json":
         return session, tokenizers.Tokenizer.from_file(str(files.tokenizer))
     return session, _word_pieces(files.tokenizer)

@@ -13,7 +13,6 @@ from roomlore.db.search import SearchFilter
 from roomlore.domain.ids import MemoryId
 from roomlore.domain.records import Viewer
 from roomlore.search import memory_search
-from roomlore.search.confidence import relevance
 from roomlore.search.log_search import LogFindings
 from roomlore.search.message_search import SearchQuery, search_messages
 from roomlore.search.quotes import Quote, quoted_text, select_quotes
@@ -29,6 +28,9 @@ LOG_THRESHOLD = 0.3
 MAX_CITATIONS = 3
 #: A citation has at least this share of the best citation's relevance.
 CITATION_RATIO = 0.6
+#: Where the messages were read with the question, it has at least this share of the best relevance, and of the odds that
+#: the first citation answers.
+READ_RATIO, ODDS_RATIO = 0.3, 0.05
 #: The number of threads that are read for each stage.
 THREADS_READ = 10
 UNKNOWN_ANSWER = "I don't have this information."
@@ -191,11 +193,23 @@ async def _search_stage(
     conn: Connection, viewer: Viewer, question: SearchQuery, search_filter: SearchFilter
 ) -> _MessageStage:
     found = await search_messages(conn, viewer, question, search_filter=search_filter, limit=THREADS_READ)
-    best = max((relevance(why) for hit in found.hits for why in hit.why.values()), default=0.0)
-    quotes = [quote for quote in select_quotes(found.hits) if quote.relevance >= CITATION_RATIO * best]
+    quotes = _good_quotes(select_quotes(found.hits))
     return _MessageStage(
         candidates=len(found.hits),
         cited=quotes[:MAX_CITATIONS],
         confidence=found.confidence,
         threshold=found.threshold,
     )
+
+
+def _good_quotes(quotes: Sequence[Quote]) -> list[Quote]:
+    """Return the quotes that are about as good as the best one."""
+    first = next((quote.odds for quote in quotes if quote.odds is not None), None)
+    ratio = CITATION_RATIO if first is None else READ_RATIO
+    least = ratio * max((quote.relevance for quote in quotes), default=0.0)
+    return [
+        quote
+        for quote in quotes
+        if quote.relevance >= least
+        and (first is None or (quote.odds is not None and quote.odds >= ODDS_RATIO * first))
+    ]

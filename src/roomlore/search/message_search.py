@@ -3,6 +3,7 @@
 PostgreSQL decides what the viewer may see when it returns candidates; later steps only narrow and order them.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from roomlore.db.queries import Connection
 from roomlore.db.search import ContextMessage, SearchFilter
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.records import Viewer
+from roomlore.search.answer_reading import read_answers
 from roomlore.search.confidence import confidence
 from roomlore.search.ranking import (
     ALL_FEATURES,
@@ -89,6 +91,8 @@ async def search_messages(
     sure = confidence(question.text, scored, reasons)
     best = dict(list(reasons.items())[: MESSAGES_PER_THREAD * limit])
     hits = await _load_hits(conn, viewer.org_id, best, search_filter, limit=limit)
+    if features.answers and question.vector is not None:
+        hits, sure = await asyncio.to_thread(read_answers, question.text, hits, sure)
     return MessageSearchResult(hits=hits, confidence=sure.value, threshold=sure.threshold)
 
 

@@ -3,7 +3,7 @@
 Questions without answers, platform notices and injected messages are never quoted.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from roomlore.domain.ids import MessageId
@@ -31,33 +31,49 @@ class Quote:
     #: The relevance, 0..1.
     relevance: float
 
+    @property
+    def odds(self) -> float | None:
+        """The odds that the message or its answer answers the question; None if the message was not read."""
+        probability = self.hit.why[self.message.id].answer_probability
+        return None if probability is None else probability / (1 - probability)
+
 
 def select_quotes(hits: Iterable[Hit]) -> list[Quote]:
-    """Return at most one quote per thread, best first."""
-    found = [quote for hit in hits if (quote := _best_quote(hit)) is not None]
-    return sorted(found, key=lambda quote: -quote.relevance)
+    """Return at most one quote per thread, best first by the score of the search."""
+    found = (max(_quotes(hit), key=_score, default=None) for hit in hits)
+    return sorted((quote for quote in found if quote is not None), key=_score, reverse=True)
 
 
-def _best_quote(hit: Hit) -> Quote | None:
-    quotes = (
-        _to_quote(hit, message) for message in hit.messages if message.id in hit.why and _is_quotable(message)
-    )
-    return max(
-        (quote for quote in quotes if quote.answers or not ends_in_question_mark(quote.message.body)),
-        key=lambda quote: quote.relevance,
-        default=None,
-    )
+def _score(quote: Quote) -> float:
+    return quote.hit.why[quote.message.id].score
+
+
+def _quotes(hit: Hit) -> Iterator[Quote]:
+    """Yield the messages of a thread that may be quoted."""
+    for message in hit.messages:
+        if message.id in hit.why and _is_quotable(message):
+            quote = _to_quote(hit, message)
+            if quote.answers or not ends_in_question_mark(message.body):
+                yield quote
 
 
 def _to_quote(hit: Hit, message: Message) -> Quote:
-    """Return a quote of a message. If the message is a question or the root, its answers are quoted, too."""
-    answers: list[Message] = []
+    return Quote(
+        hit=hit,
+        message=message,
+        answers=quoted_answers(hit, message),
+        relevance=relevance(hit.why[message.id]),
+    )
+
+
+def quoted_answers(hit: Hit, message: Message) -> list[Message]:
+    """Return the answers that are quoted with a message of a thread, if it is a question or the root."""
     is_asking = any(edge.parent_id == message.id and edge.is_answer for edge in hit.replies)
-    if is_asking or ends_in_question_mark(message.body) or message.id == hit.root.id:
-        by_id = {other.id: other for other in hit.messages}
-        found = (by_id[key] for key in answers_lookup(hit.replies)(message.id))
-        answers = [answer for answer in found if _is_quotable(answer)][:MAX_ANSWERS]
-    return Quote(hit=hit, message=message, answers=answers, relevance=relevance(hit.why[message.id]))
+    if not is_asking and not ends_in_question_mark(message.body) and message.id != hit.root.id:
+        return []
+    by_id = {other.id: other for other in hit.messages}
+    found = (by_id[key] for key in answers_lookup(hit.replies)(message.id))
+    return [answer for answer in found if _is_quotable(answer)][:MAX_ANSWERS]
 
 
 def _is_quotable(message: Message) -> bool:

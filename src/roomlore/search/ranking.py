@@ -68,6 +68,7 @@ class ScoringFeatures:
     neighbours: bool = True
     dense: float = DENSE_WEIGHT
     late_interaction: float = LATE_INTERACTION_WEIGHT
+    answers: bool = True
 
 
 ALL_FEATURES = ScoringFeatures()

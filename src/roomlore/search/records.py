@@ -41,6 +41,8 @@ class MatchReason:
     #: Late-interaction score (`ranking.max_similarity`), only comparable within one search; None if the message was not
     #: compared.
     rerank_score: float | None = None
+    #: The probability that the message answers the question, as the answer model reads it; None if it was not read.
+    answer_probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
