@@ -1,6 +1,7 @@
-"""Writes the trained answer model as an ONNX file: `python -m training.answer_export PACK WEIGHTS OUT`.
+"""Writes the trained answer model as an ONNX file: `python -m training.answer_export PACK FIRST SECOND OUT`.
 
-PACK has the weights of the encoder, of which the table of places stays as it is.
+The weights are a mean of those before and after the second part of the training, which keeps more of what the first part
+learnt (Wortsman et al. 2022). PACK has the weights of the encoder, of which the table of places stays as it is.
 """
 
 import argparse
@@ -18,6 +19,8 @@ from training.train_answer_model import encoder
 _VERSION = "1"
 #: The longest text is far shorter than the table of places.
 PLACES = 128
+#: The share of the second part in the mean.
+SECOND_SHARE = 0.6
 
 
 def read(path: Path) -> dict[str, Array]:
@@ -27,6 +30,15 @@ def read(path: Path) -> dict[str, Array]:
     for name in [name.removesuffix(":8") for name in found if name.endswith(":8")]:
         found[name] = found.pop(f"{name}:8").astype(np.float32) * found.pop(f"{name}:scale")
     return found
+
+
+def mean(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the mean of two sets of weights."""
+    return {
+        name: (1 - SECOND_SHARE) * np.asarray(value, np.float32)
+        + SECOND_SHARE * np.asarray(second[name], np.float32)
+        for name, value in first.items()
+    }
 
 
 def write(weights: Mapping[str, Array], start: Mapping[str, Array], path: Path) -> None:
@@ -67,10 +79,12 @@ def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pack", type=Path)
-    parser.add_argument("weights", type=Path)
+    parser.add_argument("first", type=Path)
+    parser.add_argument("second", type=Path)
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
-    write(read(options.weights), encoder(options.pack / "encoder.npz"), options.out)
+    weights = mean(read(options.first), read(options.second))
+    write(weights, encoder(options.pack / "encoder.npz"), options.out)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ MESSAGES_READ = 8
 #: The weight of the search's score (scaled to 0..1) beside the log-odds of the model, in the order of the messages read.
 SEARCH_WEIGHT = 4.0
 #: The log-odds that a question is answered: weights of how far the search's confidence exceeds its threshold and of the
-#: highest log-odds of a message, and a constant (docs/decisions/answers-are-read.md).
-CONFIDENCE_WEIGHT, ANSWER_WEIGHT, CONSTANT = 8.0, 0.5, 0.68
-#: Lower log-odds count as this: where no message answers by itself, as for a request for a summary, the search decides.
-LOWEST = -2.0
+#: highest log-odds of a message, and a constant (docs/decisions/search-reads-its-best-messages.md).
+CONFIDENCE_WEIGHT, ANSWER_WEIGHT, CONSTANT = 8.0, 0.5, 0.58
+#: Lower log-odds count as this in the confidence: no single message answers a request for a summary.
+LOWEST = -1.5
 #: The lowest confidence of an answer where messages were read.
 READ_THRESHOLD = 0.5
 
@@ -45,7 +45,7 @@ def read_answers(question: str, hits: Sequence[Hit], found: Confidence) -> tuple
         return list(hits), found
     log_odds: dict[MessageId, float] = {}
     for (key, _), value in zip(pairs, read.tolist(), strict=True):
-        log_odds[key] = max(value, log_odds.get(key, LOWEST))
+        log_odds[key] = max(value, log_odds.get(key, value))
     ranked = _with_scores(hits, log_odds)
     return ranked, _confidence(found, max(log_odds.values()))
 
@@ -94,7 +94,9 @@ def _with_scores(hits: Sequence[Hit], log_odds: dict[MessageId, float]) -> list[
 
 def _confidence(found: Confidence, best: float) -> Confidence:
     assert found.value is not None
-    log_odds = CONFIDENCE_WEIGHT * (found.value - found.threshold) + ANSWER_WEIGHT * best + CONSTANT
+    log_odds = (
+        CONFIDENCE_WEIGHT * (found.value - found.threshold) + ANSWER_WEIGHT * max(best, LOWEST) + CONSTANT
+    )
     return Confidence(value=_probability(log_odds), threshold=READ_THRESHOLD)
 
 
