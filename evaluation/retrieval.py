@@ -33,6 +33,7 @@ ABLATIONS = {
     "no neighbours": ScoringFeatures(neighbours=False),
     "no dense": ScoringFeatures(dense=0.0),
     "no late interaction": ScoringFeatures(late_interaction=0.0),
+    "no reading": ScoringFeatures(answers=False),
 }
 
 

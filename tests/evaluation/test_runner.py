@@ -215,8 +215,8 @@ async def test_search_is_measured_without_each_of_its_stages_where_that_is_wante
         )
     ).report
     for row in report["comparison"]:
-        assert {"no neighbours", "no dense", "no late interaction"} <= row["values"].keys()
-        assert row["best_baseline"] not in {"no neighbours", "no dense", "no late interaction"}
+        assert {"no neighbours", "no dense", "no late interaction", "no reading"} <= row["values"].keys()
+        assert row["best_baseline"] not in {"no neighbours", "no dense", "no late interaction", "no reading"}
 
 
 async def test_contexts_are_measured_and_their_run_holds_what_was_scored(app, folder):

@@ -68,6 +68,7 @@ class ScoringFeatures:
     neighbours: bool = True
     dense: float = DENSE_WEIGHT
     late_interaction: float = LATE_INTERACTION_WEIGHT
+    #: Whether the best messages are read with the question.
     answers: bool = True
 
 
