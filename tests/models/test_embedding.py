@@ -190,7 +190,7 @@ def test_a_token_is_closest_to_its_equal(local: LocalEmbedder):
 def test_marks_have_no_token_vectors(local: LocalEmbedder):
     read = local.embed_with_tokens(["unbelievably leaky tents!"])
     assert read.tokens is not None
-    assert len(read.tokens[0]) == len(local._tokenize(["unbelievably leaky tents!"])[0]) - 2
+    assert len(read.tokens[0]) == len(local.tokenize(["unbelievably leaky tents!"])[0]) - 2
 
 
 # A directory of one's own

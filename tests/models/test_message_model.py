@@ -1,4 +1,4 @@
-"""The message model: what it reads, that texts do not touch each other, and files that it refuses."""
+"""The message model: what it reads, and that texts do not touch each other."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import roomlore.models
 from roomlore.domain.errors import ModelUnavailable
 from roomlore.models.local_embedding import LocalEmbedder
 from roomlore.models.message_model import (
@@ -21,7 +20,6 @@ from roomlore.models.message_model import (
     StatementPair,
 )
 
-WEIGHTS = Path(roomlore.models.__file__).parent / "message_model.onnx"
 #: The shipped weights were made without the texts of this author.
 HELD = Path(__file__).parents[2] / "training" / "sets" / "messages" / "author-8"
 MESSAGES = [
@@ -177,28 +175,6 @@ def test_the_order_of_a_pair_matters(model: MessageModel):
         [("when is the party?", "it is on friday"), ("it is on friday", "when is the party?")]
     )
     assert there > back
-
-
-@pytest.mark.parametrize("content", [b"", b"junk", WEIGHTS.read_bytes()[:4_000]])
-def test_a_broken_file_is_reported(local: LocalEmbedder, tmp_path: Path, content: bytes):
-    path = tmp_path / "weights.onnx"
-    path.write_bytes(content)
-    with pytest.raises(ModelUnavailable, match=r"weights\.onnx"):
-        MessageModel.load(local, file=path)
-
-
-def test_a_file_of_another_version_is_refused(local: LocalEmbedder, tmp_path: Path):
-    path = tmp_path / "weights.onnx"
-    # The properties of a model follow each other; the last of a name counts.
-    path.write_bytes(WEIGHTS.read_bytes() + b"\x72\x0c\x0a\x07version\x12\x019")
-    with pytest.raises(ModelUnavailable, match="version") as caught:
-        MessageModel.load(local, file=path)
-    assert "reinstall" in caught.value.cure
-
-
-def test_a_missing_file_is_reported(local: LocalEmbedder, tmp_path: Path):
-    with pytest.raises(ModelUnavailable, match="nowhere is missing"):
-        MessageModel.load(local, file=tmp_path / "nowhere")
 
 
 def test_another_embedding_model_is_refused(local: LocalEmbedder, monkeypatch):

@@ -4,7 +4,7 @@ The model is the default embedding model, trained further to read a question and
 uses the word vectors of the embedding model; its own weights are beside this file.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,10 +12,10 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.vectors import Vectors
-from roomlore.models.local_embedding import LocalEmbedder, bundled_embedder, open_session
+from roomlore.models.local_embedding import LocalEmbedder, Session, bundled_embedder, token_batches
 from roomlore.models.recent_results import RecentResults
+from roomlore.models.shipped_weights import load_weights
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -23,14 +23,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 CONTEXT = 2
 #: The maximum number of tokens of the message, of the question, and of each earlier message.
 MESSAGE_TOKENS, QUESTION_TOKENS, CONTEXT_TOKENS = 80, 40, 24
-#: The parts of an input. The parts after the question are the earlier messages, nearest first.
-_MESSAGE, _QUESTION = 0, 1
 #: The maximum number of tokens, with padding, in one run. Half of the messages of a search fit, so that two processors
 #: share the work.
 _BATCH_TOKENS = 384
 _FILE = Path(__file__).parent / "answer_model.onnx"
 _VERSION = "1"
-_CURE = "reinstall roomlore"
 #: The number of pairs whose scores are kept, because one question is often searched for several times.
 _KEPT = 2_048
 
@@ -59,16 +56,13 @@ class AnswerModel:
     A result depends only on the question and its own message, not on the other messages of the same call.
     """
 
-    def __init__(self, session: Any, embedder: LocalEmbedder) -> None:
+    def __init__(self, session: Session, metadata: Mapping[str, str], embedder: LocalEmbedder) -> None:
         self._session = session
         self._embedder = embedder
         self._recent = RecentResults[_Pair, float](
             self._scores, texts=lambda pair: (pair[0], pair[1].text, *pair[1].before), kept=_KEPT
         )
-        told = cast("dict[str, str]", session.get_modelmeta().custom_metadata_map)
-        if told.get("version") != _VERSION:
-            raise ModelUnavailable(f"{_FILE.name} is of another version than this program", cure=_CURE)
-        self._digest = told["digest"]
+        self._digest = metadata["digest"]
 
     @classmethod
     def load(cls, embedder: LocalEmbedder | None = None, *, file: Path | None = None) -> Self:
@@ -81,15 +75,11 @@ class AnswerModel:
         Raises:
             ModelUnavailable: The weights are missing, damaged or of another version.
         """
-        path = file or _FILE
-        if not path.is_file():
-            raise ModelUnavailable(f"{path} is missing", cure=_CURE)
-        try:
-            return cls(open_session(path.read_bytes()), embedder or bundled_embedder())
-        except ModelUnavailable:
-            raise
-        except Exception as error:  # onnxruntime raises nothing narrower for a bad file
-            raise ModelUnavailable(f"{path} does not load ({error})", cure=_CURE) from error
+        return load_weights(
+            file or _FILE,
+            version=_VERSION,
+            build=lambda session, metadata: cls(session, metadata, embedder or bundled_embedder()),
+        )
 
     @property
     def model_id(self) -> str:
@@ -102,7 +92,7 @@ class AnswerModel:
 
     def _scores(self, pairs: Sequence[_Pair]) -> list[float]:
         texts = {text for question, one in pairs for text in (question, one.text, *one.before[:CONTEXT])}
-        tokens = dict(zip(texts, self._embedder.tokens(list(texts)), strict=True))
+        tokens = dict(zip(texts, self._embedder.tokenize(list(texts)), strict=True))
         parts = [
             [
                 tokens[one.text][:MESSAGE_TOKENS],
@@ -111,7 +101,7 @@ class AnswerModel:
             ]
             for question, one in pairs
         ]
-        batches = list(_batches([sum(map(len, each)) for each in parts]))
+        batches = list(token_batches([sum(map(len, each)) for each in parts], most=_BATCH_TOKENS))
         found = self._embedder.in_parallel(lambda rows: self._run([parts[row] for row in rows]), batches)
         scores = np.empty(len(pairs), np.float32)
         for rows, part in zip(batches, found, strict=True):
@@ -143,15 +133,3 @@ def bundled_answer_model() -> AnswerModel:
         ModelUnavailable: The weights are missing, damaged or of another version.
     """
     return AnswerModel.load()
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield batches of row numbers from short to long, within the token limit."""
-    batch: list[int] = []
-    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[row] > _BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch

@@ -117,7 +117,7 @@ class LocalEmbedder:
         self._recent_states = RecentResults[str, Vectors](
             self._read_states, texts=lambda text: [text], kept=_STATES_KEPT
         )
-        self._dimensions = self._run(self._tokenize([""]))[0][0].shape[1]
+        self._dimensions = self._run(self.tokenize([""]))[0][0].shape[1]
 
     @classmethod
     def load(cls, directory: Path | None = None, *, threads: int | None = None) -> Self:
@@ -192,9 +192,10 @@ class LocalEmbedder:
             )
         return self._recent_states.of(texts)
 
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token numbers of each text, with the marks at its start and end."""
-        return self._tokenize(texts)
+        encodings = self._tokenizer.encode_batch_fast([_truncated(text) for text in texts])
+        return [encoding.ids or [self._padding] for encoding in encodings]
 
     def word_vectors(self, tokens: NDArray[np.int64]) -> Vectors:
         """Return the vector of each token before the first layer, without its place.
@@ -202,16 +203,16 @@ class LocalEmbedder:
         Raises:
             ModelUnavailable: This is not the bundled model.
         """
-        vectors, scales = self._words
-        return vectors[tokens].astype(np.float32) * scales[tokens]
-
-    @cached_property
-    def _words(self) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         if not self._has_states:
             raise ModelUnavailable(
                 f"the answer model cannot read the words of {self._model_id}",
                 cure="load the default embedding model",
             )
+        vectors, scales = self._words
+        return vectors[tokens].astype(np.float32) * scales[tokens]
+
+    @cached_property
+    def _words(self) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         found = self._session.run(list(_WORD_OUTPUTS), self._feeds([[self._padding]]))
         return cast("tuple[NDArray[np.int8], NDArray[np.float32]]", tuple(found))
 
@@ -244,13 +245,14 @@ class LocalEmbedder:
         `keep` is called once for each batch, possibly from several threads.
         """
         for start in range(0, len(texts), _WINDOW):
-            tokens = self._tokenize(texts[start : start + _WINDOW])
+            tokens = self.tokenize(texts[start : start + _WINDOW])
 
             def run(batch: Sequence[int], start: int = start, tokens: list[list[int]] = tokens) -> None:
                 keep([start + row for row in batch], *self._run([tokens[row] for row in batch], *more))
 
             # The longest batches run first, so that none runs alone at the end.
-            self.in_parallel(run, list(_batches([len(row) for row in tokens]))[::-1])
+            batches = list(token_batches([len(row) for row in tokens], most=_BATCH_TOKENS))
+            self.in_parallel(run, batches[::-1])
 
     def in_parallel(self, run: Callable[[Item], Result], batches: Sequence[Item]) -> list[Result]:
         """Return the result of each batch, computed on the threads of this model.
@@ -260,10 +262,6 @@ class LocalEmbedder:
         if self._threads is None or len(batches) == 1:
             return [run(batch) for batch in batches]
         return list(self._threads.map(run, batches))
-
-    def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        encodings = self._tokenizer.encode_batch_fast([_truncated(text) for text in texts])
-        return [encoding.ids or [self._padding] for encoding in encodings]
 
     def _run(self, tokens: Sequence[Sequence[int]], *more: str) -> list[list[Vectors]]:
         """Return the token vectors of each text of a batch, and the same for the outputs in `more`, without padding."""
@@ -323,11 +321,11 @@ def _truncated(text: str) -> str:
     return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield batches of row numbers from short to long, within the token limit."""
+def token_batches(lengths: Sequence[int], *, most: int) -> Iterator[list[int]]:
+    """Yield batches of row numbers from short to long, of at most `most` tokens with padding."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[row] > _BATCH_TOKENS:
+        if batch and (len(batch) + 1) * lengths[row] > most:
             yield batch
             batch = []
         batch.append(row)

@@ -5,7 +5,7 @@ for these tasks; their weights are beside this file (`training/README.md`). Seve
 layers, so states are computed once per text.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,10 +13,16 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.vectors import Vectors
-from roomlore.models.local_embedding import STATE_TOKENS, LocalEmbedder, bundled_embedder, open_session
+from roomlore.models.local_embedding import (
+    STATE_TOKENS,
+    LocalEmbedder,
+    Session,
+    bundled_embedder,
+    token_batches,
+)
 from roomlore.models.recent_results import RecentResults
+from roomlore.models.shipped_weights import load_weights
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -51,7 +57,6 @@ _MESSAGES = (MESSAGE, BOT_MESSAGE)
 _NO_REQUEST = INTENTS.index("none")
 _FILE = Path(__file__).parent / "message_model.onnx"
 _VERSION = "1"
-_CURE = "reinstall roomlore"
 #: The maximum number of tokens, with padding, in one run.
 _BATCH_TOKENS = 512
 #: The number of texts and pairs whose outputs are kept, because several workers read the same texts: 2 MB.
@@ -141,21 +146,18 @@ class MessageModel:
     A result depends only on its own texts, not on the other texts of the same call.
     """
 
-    def __init__(self, session: Any, embedder: LocalEmbedder) -> None:
+    def __init__(self, session: Session, metadata: Mapping[str, str], embedder: LocalEmbedder) -> None:
         self._session = session
         self._embedder = embedder
         self._recent = RecentResults[TextsTogether, Array](
             self._outputs, texts=lambda item: (*item.texts, str(item.segments)), kept=_KEPT
         )
-        told = cast("dict[str, str]", session.get_modelmeta().custom_metadata_map)
-        if told.get("version") != _VERSION:
-            raise ModelUnavailable(f"{_FILE.name} is of another version than this program", cure=_CURE)
-        self._threshold = float(told["request_threshold"])
-        self._certain_threshold = float(told["certain_request_threshold"])
+        self._threshold = float(metadata["request_threshold"])
+        self._certain_threshold = float(metadata["certain_request_threshold"])
         self._act_thresholds: dict[str, float] = {
-            act: float(told.get(f"act_threshold/{act}", 0.5)) for act in ACTS
+            act: float(metadata.get(f"act_threshold/{act}", 0.5)) for act in ACTS
         }
-        self._digest = told["digest"]
+        self._digest = metadata["digest"]
 
     @classmethod
     def load(cls, embedder: LocalEmbedder | None = None, *, file: Path | None = None) -> Self:
@@ -168,15 +170,11 @@ class MessageModel:
         Raises:
             ModelUnavailable: The weights are missing, damaged or of another version.
         """
-        path = file or _FILE
-        if not path.is_file():
-            raise ModelUnavailable(f"{path} is missing", cure=_CURE)
-        try:
-            return cls(open_session(path.read_bytes()), embedder or bundled_embedder())
-        except ModelUnavailable:
-            raise
-        except Exception as error:  # onnxruntime raises nothing narrower for a bad file
-            raise ModelUnavailable(f"{path} does not load ({error})", cure=_CURE) from error
+        return load_weights(
+            file or _FILE,
+            version=_VERSION,
+            build=lambda session, metadata: cls(session, metadata, embedder or bundled_embedder()),
+        )
 
     @property
     def model_id(self) -> str:
@@ -256,7 +254,7 @@ class MessageModel:
         parts = [
             [found[text][: item.limit(place)] for place, text in enumerate(item.texts)] for item in items
         ]
-        for rows in _batches([sum(map(len, each)) for each in parts]):
+        for rows in token_batches([sum(map(len, each)) for each in parts], most=_BATCH_TOKENS):
             outputs[rows] = self._run([items[row].segments for row in rows], [parts[row] for row in rows])
         return outputs
 
@@ -282,18 +280,6 @@ def bundled_model() -> MessageModel:
         ModelUnavailable: The weights are missing, damaged or of another version.
     """
     return MessageModel.load()
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield batches of row numbers from short to long, within the token limit."""
-    batch: list[int] = []
-    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[row] > _BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
 
 
 def _parts(outputs: Array) -> list[Array]:
