@@ -4,7 +4,7 @@ Words and vectors find messages about the same things. Only reading tells whethe
 whom. The answer model reads each message with its author and with the messages before it in the thread.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from roomlore.models.answer_model import CONTEXT, CandidateAnswer, author_and_te
 from roomlore.search.confidence import Confidence
 from roomlore.search.quotes import quoted_answers
 from roomlore.search.ranking import unit_range
-from roomlore.search.records import Hit
+from roomlore.search.records import Hit, MatchReason
 
 #: The number of best messages that are read.
 MESSAGES_READ = 8
@@ -46,8 +46,8 @@ def read_answers(question: str, hits: Sequence[Hit], found: Confidence) -> tuple
     log_odds: dict[MessageId, float] = {}
     for (key, _), value in zip(pairs, read.tolist(), strict=True):
         log_odds[key] = max(value, log_odds.get(key, value))
-    ranked = _with_scores(hits, log_odds)
-    return ranked, _confidence(found, max(log_odds.values()))
+    sure = _confidence(found.value, found.threshold, max(log_odds.values()))
+    return _with_scores(hits, log_odds), sure
 
 
 def _best_messages(hits: Sequence[Hit]) -> set[MessageId]:
@@ -62,7 +62,7 @@ def _candidates(hit: Hit, best: Collection[MessageId]) -> Iterator[tuple[Message
     """
     said = [author_and_text(message.author_name, message.body) for message in hit.messages]
     for place, message in enumerate(hit.messages):
-        if message.id in best and message.id in hit.why:
+        if message.id in best:
             before = tuple(reversed(said[max(0, place - CONTEXT) : place]))
             yield message.id, CandidateAnswer(text=said[place], before=before)
             for answer in quoted_answers(hit, message)[:1]:
@@ -70,33 +70,25 @@ def _candidates(hit: Hit, best: Collection[MessageId]) -> Iterator[tuple[Message
                 yield message.id, CandidateAnswer(text=text, before=(said[place],))
 
 
-def _with_scores(hits: Sequence[Hit], log_odds: dict[MessageId, float]) -> list[Hit]:
+def _with_scores(hits: Sequence[Hit], log_odds: Mapping[MessageId, float]) -> list[Hit]:
     """Return the hits with the scores of the messages that were read, best hit first."""
     before = {key: why.score for hit in hits for key, why in hit.why.items() if key in log_odds}
-    keys = list(before)
-    old = np.array([before[key] for key in keys])
-    total = np.array([log_odds[key] for key in keys]) + SEARCH_WEIGHT * unit_range(old)
-    new = dict(zip(keys, (old.min() + (old.max() - old.min()) * unit_range(total)).tolist(), strict=True))
-    changed = [
-        replace(
-            hit,
-            why={
-                key: replace(why, score=new[key], answer_probability=_probability(log_odds[key]))
-                if key in new
-                else why
-                for key, why in hit.why.items()
-            },
-        )
-        for hit in hits
-    ]
+    old = np.array(list(before.values()))
+    total = np.array([log_odds[key] for key in before]) + SEARCH_WEIGHT * unit_range(old)
+    scaled = old.min() + (old.max() - old.min()) * unit_range(total)
+    scores = dict(zip(before, scaled.tolist(), strict=True))
+
+    def read(key: MessageId, why: MatchReason) -> MatchReason:
+        if key not in scores:
+            return why
+        return replace(why, score=scores[key], answer_probability=_probability(log_odds[key]))
+
+    changed = [replace(hit, why={key: read(key, why) for key, why in hit.why.items()}) for hit in hits]
     return sorted(changed, key=lambda hit: hit.score, reverse=True)
 
 
-def _confidence(found: Confidence, best: float) -> Confidence:
-    assert found.value is not None
-    log_odds = (
-        CONFIDENCE_WEIGHT * (found.value - found.threshold) + ANSWER_WEIGHT * max(best, LOWEST) + CONSTANT
-    )
+def _confidence(value: float, threshold: float, best: float) -> Confidence:
+    log_odds = CONFIDENCE_WEIGHT * (value - threshold) + ANSWER_WEIGHT * max(best, LOWEST) + CONSTANT
     return Confidence(value=_probability(log_odds), threshold=READ_THRESHOLD)
 
 
