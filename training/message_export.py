@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, checker, helper, numpy_helper
 
-from training.message_network import ATTENTION_HEADS, LAYERS, QUERY_OF, WIDTH, Array
+from training.encoder_layers import ATTENTION_HEADS, WIDTH, Array, small
+from training.message_network import LAYERS, QUERY_OF
 
 _VERSION = "1"
-_SMALLEST = 1e-12
 
 
 class Graph:
@@ -36,8 +36,7 @@ class Graph:
 
     def small(self, name: str, value: Array) -> str:
         """Keep a matrix with 8 bits, and a scale for each column; the runtime makes floats of it when it loads."""
-        scale = np.maximum(np.abs(value).max(axis=0) / 127, _SMALLEST).astype(np.float32)
-        quantised = np.clip(np.rint(value / scale), -127, 127).astype(np.int8)
+        quantised, scale = small(value)
         parts = self.keep(f"{name}/8", quantised), self.keep(f"{name}/scale", scale)
         return self.add("DequantizeLinear", *parts, axis=1)
 

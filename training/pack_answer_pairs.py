@@ -1,7 +1,6 @@
-"""Packs what the answer model learns from: `python -m training.pack_answer_pairs MIRROR PACK [--hold AUTHOR]`."""
+"""Packs what the answer model learns from: `python -m training.pack_answer_pairs MIRROR BENCH PACK [--hold AUTHOR]`."""
 
 import argparse
-import json
 import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,9 +9,10 @@ import numpy as np
 
 from roomlore.models.local_embedding import LocalEmbedder
 from training import answer_sets, corpora, message_sets, written_rooms
-from training.answer_pairs import RENAMED_COPIES, RIGHT, WRONG, Pairs, encoder_weights, packed, pairs_of
+from training.answer_pairs import RENAMED_COPIES, packed, pairs_of
 from training.answer_sets import Excerpt
 from training.corpora import Mirror, Turns
+from training.encoder_weights import encoder_weights
 
 #: The most questions about who said what that are made of one corpus.
 MOST_SAID = 4_000
@@ -37,54 +37,27 @@ def rooms(authors: Iterable[str]) -> Iterator[Turns]:
                 yield said[start : start + answer_sets.EXCERPT]
 
 
-def searched(path: Path, most: int = 16) -> Pairs:
-    """Return the pairs of questions with the messages that a search found for them."""
-    told = json.loads(path.read_text())
-    place: dict[str, tuple[str, int]] = {}
-    rooms: dict[str, list[str]] = {}
-    for one in told["messages"]:
-        said = rooms.setdefault(one["room"], [])
-        place[one["id"]] = one["room"], len(said)
-        said.append(f"{one['author']}: {one['text']}")
-    pairs = Pairs()
-    for row in told["rows"]:
-        group = pairs.group(row["question"], path.stem, row["room"], 1.0)
-        found = sorted(
-            (one for one in row["found"] if one["score"] is not None), key=lambda one: -one["score"]
-        )
-        for one in found[:most]:
-            room, number = place[one["id"]]
-            said = rooms[room]
-            line = [said[number], *reversed(said[max(0, number - 2) : number])]
-            pairs.add(group, row["question"], line, RIGHT if one["id"] in row["evidence"] else WRONG)
-    return pairs
-
-
 def main() -> None:
     """Write the pairs and the weights of the encoder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mirror", type=Path)
     parser.add_argument("bench", type=Path)
     parser.add_argument("pack", type=Path)
-    parser.add_argument("--hold", action="append", default=[], help="an author whose excerpts only measure")
-    parser.add_argument(
-        "--searched", action="append", type=Path, default=[], help="what a search found, to measure"
-    )
+    parser.add_argument("--hold", action="append", default=[], help="an author whose texts are left out")
     parser.add_argument(
         "--copies", type=int, default=RENAMED_COPIES, help="copies of an excerpt with other names"
     )
     parser.add_argument(
-        "--share", type=float, default=1.0, help="the share of the excerpts that are not written"
+        "--share", type=float, default=1.0, help="the share of the excerpts outside `sets/questions`"
     )
     options = parser.parse_args()
     options.pack.mkdir(parents=True, exist_ok=True)
     embedder = LocalEmbedder.load()
     authors = sorted({*message_sets.authors(), *(path.name for path in answer_sets.WRITTEN.glob("*"))})
-    held = set(options.hold)
     names = message_sets.names_of(
         [one for author in authors for one in message_sets.of_messages(message_sets.SETS / author)]
     )
-    learning = [author for author in authors if author not in held]
+    learning = [author for author in authors if author not in options.hold]
     mirror = Mirror(options.mirror)
     learnt = [*written(learning), *answer_sets.public(mirror)]
     conversations = {
@@ -99,9 +72,6 @@ def main() -> None:
     np.savez_compressed(
         options.pack / "pairs.npz", **packed(pairs_of(learnt, names, copies=options.copies), embedder)
     )
-    np.savez_compressed(options.pack / "held.npz", **packed(pairs_of(written(sorted(held)), names), embedder))
-    for path in options.searched:
-        np.savez_compressed(options.pack / f"{path.stem}.npz", **packed(searched(path), embedder))
     np.savez_compressed(options.pack / "encoder.npz", **encoder_weights())
 
 

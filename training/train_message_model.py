@@ -15,9 +15,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from training import corpora, message_export, message_measures, message_sets
+from training import corpora, message_export, message_measures, message_network, message_sets
+from training.encoder_layers import Array, Trainer, Weights, jax
 from training.message_batches import batches
-from training.message_network import Array, Plan, Trainer, Weights, jax, outputs
+from training.message_network import Plan, outputs
 from training.message_sets import Example
 from training.message_states import States
 
@@ -105,7 +106,9 @@ def learn(trainer: Trainer, passes: Sequence[Sequence[Example]], states: States,
                 continue
             losses.append(trainer.learn(batch))
             if step % 50 == 0:
-                _say(f"pass {number + 1}, step {step} of {trainer.steps}: loss {np.mean(losses[-50:]):.4f}")
+                _say(
+                    f"pass {number + 1}, step {step} of {trainer.schedule.steps}: loss {np.mean(losses[-50:]):.4f}"
+                )
         if step > done:
             np.savez(checkpoint, *trainer.stored(), done=np.array(step))
 
@@ -129,7 +132,7 @@ def train(part: Part, states: States, work: Path) -> Trainer:
     """Return the network after one part of the training."""
     steps = steps_of(part.passes, states)
     plan = Plan(steps=steps, mean_size=sum(map(len, part.passes)) / steps, rate=part.rate)
-    trainer = Trainer(plan, part.start)
+    trainer = message_network.trainer(plan, part.start)
     _say(f"{part.name}: {len(part.passes[0])} examples a pass, {steps} steps")
     learn(trainer, part.passes, states, work / f"{part.name}.npz")
     return trainer

@@ -91,3 +91,14 @@ def test_rooms_are_read_by_author():
     rooms = written_rooms.rooms_of(written_rooms.authors()[0])
     assert all(len({line.conversation for line in room}) <= len(room) for room in rooms)
     assert sum(map(len, rooms)) > 500
+
+
+def test_questions_about_a_chat_name_its_messages():
+    paths = sorted((ROOT / "training" / "sets" / "questions").glob("*/questions.jsonl"))
+    assert paths
+    for path in paths:
+        for number, chat in enumerate(lines(path)):
+            assert all(one["author"] and one["text"] for one in chat["messages"]), (path, number)
+            for asked in chat["questions"]:
+                assert asked["question"], (path, number)
+                assert set(asked["answers"]) <= set(range(len(chat["messages"]))), (path, number, asked)
