@@ -19,8 +19,9 @@ from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
 from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
-from roomlore.importers.export import choose_importer, open_export
+from roomlore.importers.export import open_export
 from roomlore.importers.json_stream import walk
+from roomlore.importers.recognition import choose_importer
 
 READERS = {module.IMPORTER.name: module.IMPORTER for module in (jsonl, discord, slack, telegram, irc)}
 FILES = {

@@ -9,7 +9,8 @@ import pytest
 
 from roomlore.domain.ports import ReadOptions
 from roomlore.importers import discord, irc, jsonl, slack, telegram
-from roomlore.importers.export import choose_importer, open_export
+from roomlore.importers.export import open_export
+from roomlore.importers.recognition import choose_importer
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
 READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc)]

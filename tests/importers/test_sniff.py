@@ -2,7 +2,8 @@ import pytest
 
 from roomlore.domain.errors import UnknownFormat
 from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
-from roomlore.importers.export import choose_importer, open_export
+from roomlore.importers.export import open_export
+from roomlore.importers.recognition import choose_importer
 
 READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, qdrant)]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
@@ -37,6 +38,15 @@ def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
         choose_importer(source, READERS)
     assert "a.bin, b, c and 1 more" in str(caught.value)
     assert "jsonl, discord, slack, telegram, irc, qdrant" in str(caught.value)
+
+
+def test_an_unknown_export_names_the_most_similar_formats(write):
+    almost = {"messages": [{"from_id": 1, "date_unixtime": 2, "text_entities": []}], "channel": "?"}
+    with (
+        open_export(write({"chat.json": {"log": almost}})) as source,
+        pytest.raises(UnknownFormat, match=r"most similar formats are telegram, discord.*JSON lines"),
+    ):
+        choose_importer(source, READERS)
 
 
 def test_an_empty_folder_is_no_export(tmp_path):

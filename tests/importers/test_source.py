@@ -1,6 +1,8 @@
+import gzip
 import io
 import os
 import stat
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -193,3 +195,68 @@ def test_streams_read_by_lines_and_small_pieces_alike(tmp_path):
             b"o\n",
             b"three",
         ]
+
+
+def tarred(path: Path, members: dict[str, bytes], mode: str = "w:gz", kind: bytes = tarfile.REGTYPE) -> Path:
+    with tarfile.open(path, mode) as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.type = len(data), kind
+            if kind == tarfile.SYMTYPE:
+                info.size, info.linkname = 0, "/etc/passwd"
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_a_tar_holds_the_same_files_as_its_folder(tmp_path, mode):
+    members = {"./general/a.json": b"{}", "b.json": b"[]", ".DS_Store": b"clutter"}
+    with open_export(tarred(tmp_path / "export.bin", members, mode)) as source:
+        assert (source.name, source.files, source.bytes_total) == (
+            "export.bin",
+            ("b.json", "general/a.json"),
+            4,
+        )
+        assert source.open("general/a.json").read() == b"{}"
+        folder = source._folder.name
+    assert not Path(folder).exists()
+
+
+def test_a_gzip_file_is_an_export_of_one(tmp_path):
+    path = tmp_path / "list.mbox.gz"
+    path.write_bytes(gzip.compress(b"From me"))
+    with open_export(path) as source:
+        assert source.files == ("list.mbox",)
+        assert source.open("list.mbox").read() == b"From me"
+
+
+@pytest.mark.parametrize("name", ["../up.json", "/etc/passwd", "a/../../b.json"])
+def test_unsafe_names_in_a_tar_are_refused_and_the_rest_is_kept(tmp_path, name):
+    with open_export(tarred(tmp_path / "a.tgz", {name: b"x", "ok.json": b"[]"})) as source:
+        assert source.files == ("ok.json",)
+        assert [refused.reason for refused in source.refused] == ["unsafe name in archive"]
+
+
+def test_links_in_a_tar_are_refused(tmp_path):
+    with open_export(tarred(tmp_path / "a.tgz", {"link.json": b""}, kind=tarfile.SYMTYPE)) as source:
+        assert source.files == ()
+        assert [refused.reason for refused in source.refused] == ["link in archive"]
+
+
+def test_a_tar_that_unpacks_to_far_too_much_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(source_module, "RATIO_FREE_BYTES", 1000)
+    path = tarred(tmp_path / "a.tgz", {"a.json": b"0" * 2_000_000})
+    with pytest.raises(BadInput, match="far more than a chat export"):
+        open_export(path)
+
+
+@pytest.mark.parametrize("name", ["a.tgz", "a.gz"])
+def test_half_an_archive_is_refused_and_leaves_nothing_behind(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "unpacked"))
+    (tmp_path / "unpacked").mkdir()
+    whole = tarred(tmp_path / "whole.tgz", {"a.json": os.urandom(100_000)})
+    data = whole.read_bytes() if name == "a.tgz" else gzip.compress(os.urandom(100_000))
+    (tmp_path / name).write_bytes(data[: len(data) // 2])
+    with pytest.raises(BadInput, match="not a complete archive"):
+        open_export(tmp_path / name)
+    assert list((tmp_path / "unpacked").iterdir()) == []

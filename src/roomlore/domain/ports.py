@@ -314,3 +314,5 @@ class Importer:
     #: Looks only at names and the first kilobytes. Never raises.
     recognises: Callable[[ExportFiles], bool]
     read: Callable[[ExportFiles, ReadOptions], Iterator[ParsedItem]]
+    #: Strings that files of this format contain. They rank likely formats if no importer recognises an export.
+    signs: Sequence[str] = ()

@@ -329,4 +329,9 @@ def _reaction(item: Fields) -> dict[str, Any]:
     return reaction(item, first_text(object_field(item, "emoji"), "name", "code"), by)
 
 
-IMPORTER = Importer(name="discord", recognises=partial(has_export, looks=_is_export), read=_read)
+IMPORTER = Importer(
+    name="discord",
+    recognises=partial(has_export, looks=_is_export),
+    read=_read,
+    signs=('"guild"', '"channel"', '"timestampEdited"', '"isBot"', '"isPinned"'),
+)

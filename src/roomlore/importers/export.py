@@ -6,6 +6,8 @@ Importers see only names and byte streams. Links, unsafe names and archive bombs
 import io
 import os
 import stat
+import tarfile
+import tempfile
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -14,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Self
 
-from roomlore.domain.errors import BadInput, NotFound, UnknownFormat
+from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.incoming import SkippedRecord
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.domain.ports import ExportFiles, Importer
+from roomlore.importers.tar_archives import Unpacked, is_gzip, is_tar, unpack_gzip, unpack_tar
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -113,6 +115,17 @@ class _FileExport(Export):
         return os.fdopen(descriptor, "rb", buffering=0)
 
 
+class _UnpackedExport(_FileExport):
+    """The files of a tar or gzip file, unpacked into a temporary folder."""
+
+    def __init__(self, name: str, unpacked: Unpacked, folder: "tempfile.TemporaryDirectory[str]") -> None:
+        super().__init__(name, unpacked.files, unpacked.refused)
+        self._folder = folder
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+
 class _ZipExport(Export):
     """The members of an archive. The limits apply to the bytes that are really unpacked."""
 
@@ -183,7 +196,7 @@ class _CountingStream(io.RawIOBase):
 
 
 def open_export(path: str | os.PathLike[str]) -> Export:
-    """Open a file, a folder or a .zip. The caller closes it.
+    """Open a file, a folder, a zip, a tar (compressed or not) or a gzip file. The caller closes it.
 
     Raises BadInput if it is missing, unreadable, broken or a bomb.
     """
@@ -200,8 +213,9 @@ def open_export(path: str | os.PathLike[str]) -> Export:
             return _open_archive(real)
         if real.suffix.lower() == ".zip":
             raise BadInput(str(place), "is not a complete zip archive; download it again")
-        with real.open("rb"):
-            return _FileExport(name, {name: real})
+        if is_tar(real) or is_gzip(real):
+            return _open_unpacked(real, name)
+        return _FileExport(name, {name: real})
     except FileNotFoundError as error:
         raise BadInput(str(place), "no such file or folder; check the path") from error
     except (OSError, RuntimeError, ValueError) as error:
@@ -261,6 +275,30 @@ def _open_archive(path: Path) -> Export:
         raise
 
 
+def _open_unpacked(path: Path, name: str) -> Export:
+    packed = path.stat().st_size
+    limit = min(MAX_TOTAL_BYTES, packed * MAX_RATIO + RATIO_FREE_BYTES)
+    folder = tempfile.TemporaryDirectory(prefix="roomlore-")
+    try:
+        place = Path(folder.name)
+        if is_tar(path):
+            unpacked = unpack_tar(path, place, _check_tar_member, max_files=MAX_FILES, max_bytes=limit)
+        else:
+            unpacked = unpack_gzip(path, place, limit)
+        return _UnpackedExport(name, unpacked, folder)
+    except BaseException:
+        folder.cleanup()
+        raise
+
+
+def _check_tar_member(name: str, member: tarfile.TarInfo) -> str | None:
+    if _is_system_file(name):
+        return None
+    if _is_unsafe(name):
+        return "unsafe name in archive"
+    return "" if member.isreg() else "link in archive"
+
+
 def _members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], list[SkippedRecord]]:
     listed = archive.infolist()
     if len(listed) > MAX_FILES:
@@ -271,9 +309,7 @@ def _members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], list
     refused: list[SkippedRecord] = []
     for info in listed:
         name = info.filename.replace("\\", "/")
-        if info.is_dir() or any(
-            part in _IGNORED_NAMES or part[:1] == "." for part in name.split("/") if part != ".."
-        ):
+        if info.is_dir() or _is_system_file(name):
             continue
         reason = "name twice in archive" if name in members else _refusal_reason(name, info)
         if reason:
@@ -285,8 +321,7 @@ def _members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], list
 
 def _refusal_reason(name: str, info: zipfile.ZipInfo) -> str:
     """Return why a member is refused, or an empty string."""
-    parts = name.split("/")
-    if name.startswith("/") or _DRIVE.match(name) or ".." in parts or "" in parts or _CONTROL.search(name):
+    if _is_unsafe(name):
         return "unsafe name in archive"
     if stat.S_ISLNK(info.external_attr >> 16):
         return "link in archive"
@@ -295,36 +330,14 @@ def _refusal_reason(name: str, info: zipfile.ZipInfo) -> str:
     return ""
 
 
-_MAX_SHOWN = 3
+def _is_system_file(name: str) -> bool:
+    """Return whether a member is hidden, or was added by an operating system."""
+    return any(part in _IGNORED_NAMES or part[:1] == "." for part in name.split("/") if part != "..")
 
 
-def choose_importer(source: ExportFiles, readers: Sequence[Importer], name: str | None = None) -> Importer:
-    """Return the importer with this name, or the only importer that recognises the export. Raises UnknownFormat.
-
-    An export in several formats is refused, because one importer would silently drop the other formats.
-    """
-    known = ", ".join(reader.name for reader in readers) or "none"
-    if name is not None:
-        for reader in readers:
-            if reader.name == name:
-                return reader
-        raise UnknownFormat(f"format {name!r}", f"not known; the formats are {known}")
-    matching = [reader for reader in readers if reader.recognises(source)]
-    if len(matching) == 1:
-        return matching[0]
-    if matching:
-        names = ", ".join(reader.name for reader in matching)
-        raise UnknownFormat(source.name, f"holds several formats ({names}): import them apart, or name one")
-    raise UnknownFormat(
-        source.name,
-        f"not recognised: found {_file_list(source)}. The formats are {known}; name one if you know it",
+def _is_unsafe(name: str) -> bool:
+    """Return whether a name could lead out of a folder, or garble a terminal."""
+    parts = name.split("/")
+    return bool(
+        name.startswith("/") or _DRIVE.match(name) or ".." in parts or "" in parts or _CONTROL.search(name)
     )
-
-
-def _file_list(source: ExportFiles) -> str:
-    files = source.files
-    if not files:
-        return "no files"
-    shown = ", ".join(files[:_MAX_SHOWN])
-    rest = len(files) - _MAX_SHOWN
-    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -689,4 +689,9 @@ def _synthetic_id(log: _LogReader, line: TextLine) -> str:
     return f"{log.clock.shown.date().isoformat()}{log.part}:{line.number}:{digest}"
 
 
-IMPORTER = Importer(name="irc", recognises=partial(is_format, fits=_is_log), read=_read)
+IMPORTER = Importer(
+    name="irc",
+    recognises=partial(is_format, fits=_is_log),
+    read=_read,
+    signs=("-!- ", " <", "> ", "*** ", " has joined "),
+)

@@ -367,4 +367,9 @@ def _sent(fields: Fields) -> tuple[datetime, TimestampPrecision]:
     return moment, iso_precision(value) if isinstance(value, str) else "ms"
 
 
-IMPORTER = Importer(name="jsonl", recognises=partial(is_format, fits=_is_jsonl), read=_read)
+IMPORTER = Importer(
+    name="jsonl",
+    recognises=partial(is_format, fits=_is_jsonl),
+    read=_read,
+    signs=("roomlore.message/1", '"sent_at"', '"author"', '"room"', '"platform"'),
+)

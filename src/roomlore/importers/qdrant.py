@@ -482,5 +482,8 @@ def _flatten(value: Any) -> Iterator[Any]:
 
 
 IMPORTER = Importer(
-    name="qdrant", recognises=partial(is_format, fits=_is_point_file, most=_SNIFFED_FILES), read=_read
+    name="qdrant",
+    recognises=partial(is_format, fits=_is_point_file, most=_SNIFFED_FILES),
+    read=_read,
+    signs=('"payload"', '"points"', '"vector"', '"next_page_offset"', '"user_id"'),
 )

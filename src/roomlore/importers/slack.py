@@ -671,4 +671,9 @@ def _metadata(fields: Fields, author: IncomingAuthor, *, edited: bool) -> dict[s
     )
 
 
-IMPORTER = Importer(name="slack", recognises=lambda source: bool(day_files(source)), read=_read)
+IMPORTER = Importer(
+    name="slack",
+    recognises=lambda source: bool(day_files(source)),
+    read=_read,
+    signs=('"ts"', '"user"', '"subtype"', '"thread_ts"', '"user_profile"'),
+)

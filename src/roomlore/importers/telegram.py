@@ -542,4 +542,9 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool, zone: str) ->
     )
 
 
-IMPORTER = Importer(name="telegram", recognises=partial(has_export, looks=_is_export), read=_read)
+IMPORTER = Importer(
+    name="telegram",
+    recognises=partial(has_export, looks=_is_export),
+    read=_read,
+    signs=('"from_id"', '"date_unixtime"', '"text_entities"', '"media_type"', '"reply_to_message_id"'),
+)

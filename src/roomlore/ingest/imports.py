@@ -20,7 +20,8 @@ from roomlore.domain.incoming import (
     SkippedRecord,
 )
 from roomlore.domain.ports import Importer, ReadOptions
-from roomlore.importers.export import Export, choose_importer, open_export
+from roomlore.importers.export import Export, open_export
+from roomlore.importers.recognition import choose_importer
 from roomlore.ingest.accept import IngestResult
 from roomlore.ingest.clean import REPLACEMENT, CleanRecord, RoomCleaner, clean, clean_room
 from roomlore.ingest.secrets import remove_secrets
@@ -123,7 +124,8 @@ async def import_export(
     Raises BadInput if the path cannot be read or a named room is missing. Raises UnknownFormat if no importer
     recognises the format.
     """
-    with open_export(path) as source:
+    # A tar is unpacked when it is opened.
+    with await _in_thread(partial(open_export, path)) as source:
         reader = choose_importer(source, readers, options.format)
         tally = _Tally(format=reader.name)
         tally.skipped.extend(_without_secrets(refused) for refused in source.refused)
