@@ -46,6 +46,10 @@ VERBS: Mapping[str, Verb] = {
     "erase": Verb(
         "erasure:erase", "Erase a message, a time range of a room, or a person for good, with a receipt."
     ),
+    "export": Verb(
+        "export_run:export",
+        "Write everything as JSON lines to FILE, which `roomlore import` reads elsewhere; `-` is standard output.",
+    ),
     "extract": Verb(
         "memories:extract",
         "Extract memories now, also from open conversations: of one room, one conversation, or all.",

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from roomlore.cli.exit import printable
+from roomlore.cli.export_run import exported_org, import_export, show_restored
 from roomlore.cli.output import Output
 from roomlore.cli.param_types import ZoneType
 from roomlore.cli.progress import ImportProgress, import_progress
@@ -29,6 +30,7 @@ from roomlore.ingest.visibility import (
     qualified_name,
 )
 from roomlore.operations import READERS, App
+from roomlore.operations.exports import RestoreReport
 from roomlore.operations.imports import check_rooms, preview
 
 EVIDENCE_NAMES: dict[VisibilityBasis, str] = {
@@ -118,7 +120,7 @@ def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
     if options["dry_run"]:
         asyncio.run(imports.run(None))
     else:
-        with_app(session, use, create_org=True)
+        with_app(session, use, create_org=exported_org(paths) or True)
     imports.exit_if_failed()
 
 
@@ -155,7 +157,10 @@ class ImportRun:
             click.echo(f"{self.failed} of {len(self.paths)} paths were not imported", err=True)
             raise click.exceptions.Exit(1)
 
-    async def _one(self, app: App | None, path: Path) -> ImportReport:
+    async def _one(self, app: App | None, path: Path) -> ImportReport | RestoreReport:
+        restored = await import_export(app, path, self.output)
+        if restored is not None:
+            return restored
         with import_progress(self.output) as progress:
             if app is None:
                 return await preview(path, options=self.options, progress=progress)
@@ -165,13 +170,16 @@ class ImportRun:
                 path, options=replace(self.options, audience=audience), progress=progress
             )
 
-    def _show(self, path: Path, report: ImportReport) -> None:
+    def _show(self, path: Path, report: ImportReport | RestoreReport) -> None:
         if self.output.as_json:
-            self.output.skipped(report)
+            self.output.skipped(report.skipped)
             self.documents.append(report.as_json() | ({"path": str(path)} if len(self.paths) > 1 else {}))
             return
         if len(self.paths) > 1:
             self.output.text(str(path), style="bold")
+        if isinstance(report, RestoreReport):
+            show_restored(self.output, report)
+            return
         self.output.report(report)
         show_audiences(self.output, report.audiences)
 

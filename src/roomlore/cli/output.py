@@ -28,6 +28,7 @@ from roomlore.http.json_values import public_fields, safe_numbers
 if TYPE_CHECKING:
     from roomlore.context.records import Context
     from roomlore.doctor import CheckResult
+    from roomlore.domain.incoming import SkippedRecord
     from roomlore.domain.records import Message, Participant, Postable, Room
     from roomlore.ingest.imports import ImportReport
     from roomlore.search.query_parser import AppliedFilters
@@ -250,7 +251,7 @@ class Output:
 
     def report(self, report: ImportReport) -> None:
         """Print counts of an import: its contents, the stored records and the privacy requests found."""
-        self.skipped(report)
+        self.skipped(report.skipped)
         authors = ", ".join(f"{count} {kind}" for kind, count in report.authors.items()) or "none"
         self.text(
             f"{report.format}{' (dry run, nothing stored)' if report.stored is None else ''}", style="bold"
@@ -278,14 +279,14 @@ class Output:
             )
             self.text(f"  privacy requests found: {requests}; see roomlore privacy requests")
 
-    def skipped(self, report: ImportReport) -> None:
-        """Print the skipped records on standard error."""
-        for skipped in report.skipped[:NAMED_SKIPPED]:
+    def skipped(self, records: Sequence[SkippedRecord]) -> None:
+        """Print skipped records on standard error."""
+        for skipped in records[:NAMED_SKIPPED]:
             detail = f" ({skipped.detail})" if skipped.detail else ""
             line = printable(f"skipped {skipped.where}: {skipped.reason}{detail}")
             self.chatter.print(line, style="yellow", markup=False, soft_wrap=True)
-        if len(report.skipped) > NAMED_SKIPPED:
-            self.chatter.print(f"and {len(report.skipped) - NAMED_SKIPPED} more skipped", style="yellow")
+        if len(records) > NAMED_SKIPPED:
+            self.chatter.print(f"and {len(records) - NAMED_SKIPPED} more skipped", style="yellow")
 
     def findings(self, findings: Sequence[CheckResult]) -> None:
         """Print the findings of `roomlore doctor`."""

@@ -10,6 +10,7 @@ from typing import TypeVar
 from roomlore import operations as composition
 from roomlore.cli.exit import Terminated
 from roomlore.cli.output import Output
+from roomlore.domain.ids import OrgId
 from roomlore.domain.records import Viewer
 from roomlore.operations import App
 from roomlore.settings import Settings
@@ -42,7 +43,7 @@ def with_app(
     session: Session,
     use: Callable[[App], Awaitable[Result]],
     *,
-    create_org: bool = False,
+    create_org: bool | OrgId = False,
     will_search: bool = False,
 ) -> Result:
     """Open the App, use it and close it."""

@@ -26,7 +26,7 @@ from roomlore.db.connections import connect, translate_errors
 from roomlore.db.messages import make_staging
 from roomlore.db.queries import Connection
 from roomlore.db.schema import check_server, check_version
-from roomlore.domain.errors import DatabaseFull, QueryTimeout
+from roomlore.domain.errors import BadInput, DatabaseFull, QueryTimeout
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.records import Viewer
 
@@ -250,10 +250,19 @@ class Database:
             row = await (await conn.execute("select find_org(%s)", [name])).fetchone()
             return None if row is None else row[0]
 
-    async def ensure_org(self, name: str) -> OrgId:
-        """Return the id of the org of this name; create the org if it is missing."""
+    async def ensure_org(self, name: str, org_id: OrgId | None = None) -> OrgId:
+        """Return the id of the org of this name; create the org if it is missing, with the given id.
+
+        Raises:
+            BadInput: another org has this id.
+        """
         async with self.system_connection() as conn:
-            row = await (await conn.execute("select ensure_org(%s, %s)", [name, uuid7()])).fetchone()
+            try:
+                row = await (
+                    await conn.execute("select ensure_org(%s, %s)", [name, org_id or uuid7()])
+                ).fetchone()
+            except psycopg.errors.UniqueViolation:
+                raise BadInput("org", "is in this database under another name; use that name") from None
             assert row is not None
             return OrgId(row[0])
 

@@ -34,7 +34,7 @@ The result type says how rows are read:
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, ValuesView
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from functools import cached_property, wraps
@@ -82,6 +82,8 @@ class Composite(Protocol):
 
 #: Functions that build the result from rows, by the name of the result type.
 COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {"list": list, "set": set, "frozenset": frozenset}
+#: How many rows of a stream the database sends at once.
+STREAMED_ROWS = 500
 #: How many rows a statement changed.
 RowCount = NewType("RowCount", int)
 
@@ -129,6 +131,14 @@ class Queries:
         async with conn.cursor(row_factory=tuple_row) as cursor:
             await cursor.execute(self.by_name[name], params, prepare=True)
             return cursor.rowcount
+
+    async def stream(self, conn: Connection, name: str, params: Mapping[str, Any]) -> AsyncGenerator[str]:
+        """Yield the rows of a statement that returns one text each, without holding all of them."""
+        async with conn.cursor(name, row_factory=tuple_row) as cursor:
+            cursor.itersize = STREAMED_ROWS
+            await cursor.execute(self.by_name[name], params)
+            async for (text,) in cursor:
+                yield text
 
     async def copy(self, conn: Connection, name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Send rows to a table. This is by far the fastest way to add rows."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from roomlore.operations.embedding_versions import EmbeddingVersions
     from roomlore.operations.erasure import Erasures
     from roomlore.operations.events import EventStream, Notifier
+    from roomlore.operations.exports import Exports
     from roomlore.operations.graph import GraphQueries
     from roomlore.operations.history import History
     from roomlore.operations.intake import AnalyzeTrigger, Intake
@@ -221,6 +222,13 @@ class App:
             section_cache=self._shared.sections,
             embedding_versions=self.embedding_versions,
         )
+
+    @property
+    def exports(self) -> Exports:
+        """Exports as JSON lines, and imports of such exports."""
+        from roomlore.operations.exports import Exports
+
+        return Exports(access=self.access)
 
     @property
     def erasure(self) -> Erasures:

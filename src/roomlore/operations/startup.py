@@ -29,7 +29,7 @@ async def open(  # noqa: A001  read as roomlore.open
     settings: Settings | None = None,
     *,
     embedder: "Embedder | None" = None,
-    create_org: bool = True,
+    create_org: bool | OrgId = True,
     will_search: bool = False,
 ) -> AsyncGenerator["App"]:
     """Open an App on the configured database, or on the embedded database. The embedded database is started if needed.
@@ -37,7 +37,7 @@ async def open(  # noqa: A001  read as roomlore.open
     Args:
         settings: The settings. Default: the settings of the environment.
         embedder: Replaces the configured embedding model.
-        create_org: Create the org if it is missing. The default org is always created.
+        create_org: Create the org if it is missing, with this id if it is one. The default org is always created.
         will_search: Load the embedding model while connecting, because a search follows.
 
     Raises:
@@ -79,13 +79,14 @@ async def _load_model(shared: Shared, settings: Settings) -> None:
         await shared.models.embedder(settings, is_interactive=True)
 
 
-async def _org(db: Database, settings: Settings, *, create: bool) -> OrgId:
+async def _org(db: Database, settings: Settings, *, create: bool | OrgId) -> OrgId:
     if settings.key is not None:
         from roomlore.operations.keys import org_of
 
         return org_of(settings.key)
     name = DEFAULT_ORG if settings.org is None else settings.org
-    org_id = await db.ensure_org(name) if create else await db.find_org(name)
+    wanted = None if isinstance(create, bool) else create
+    org_id = await db.ensure_org(name, wanted) if create else await db.find_org(name)
     if org_id is None:
         raise NotFound("org", name)
     return org_id
