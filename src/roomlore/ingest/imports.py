@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -139,12 +140,12 @@ async def import_export(
         if options.audience.names and not options.is_checked:
             check_room_names(options.audience, await _in_thread(partial(_rooms, source, reader, options)))
         deciding = VisibilityResolver(options=options.audience, stored=there)
-        batches = _batches(source, reader, check)
-        while batch := await _in_thread(partial(next, batches, None)):
-            progress(source.bytes_read, source.bytes_total, tally.messages)
-            decided = await deciding.resolve(batch)
-            if store is not None:
-                tally.note_stored(await store(decided))
+        async with aclosing(_read_ahead(_batches(source, reader, check))) as batches:
+            async for batch in batches:
+                progress(source.bytes_read, source.bytes_total, tally.messages)
+                decided = await deciding.resolve(batch)
+                if store is not None:
+                    tally.note_stored(await store(decided))
         progress(source.bytes_total, source.bytes_total, tally.messages)
         if not tally.messages and not reader.recognises(source):
             raise UnknownFormat(source.name, f"holds nothing of the format {reader.name!r}")
@@ -177,6 +178,18 @@ async def _in_thread(work: Callable[[], Result]) -> Result:
     except asyncio.CancelledError:
         await asyncio.wait({task})
         raise
+
+
+async def _read_ahead(batches: Iterator[list[IncomingMessage]]) -> AsyncGenerator[list[IncomingMessage]]:
+    """Yield batches. The next one is read in a thread while the caller stores this one."""
+    reading = asyncio.create_task(asyncio.to_thread(next, batches, None))
+    try:
+        while batch := await asyncio.shield(reading):
+            reading = asyncio.create_task(asyncio.to_thread(next, batches, None))
+            yield batch
+    finally:
+        # The thread uses the export, which the caller closes.
+        await asyncio.wait({reading})
 
 
 def _batches(source: Export, reader: Importer, check: "_RecordFilter") -> Iterator[list[IncomingMessage]]:
