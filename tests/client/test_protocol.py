@@ -31,6 +31,7 @@ OUTSIDE = {
     "App.waiting": WORK,
     "App.retry": WORK,
     "App.extraction": WORK,
+    "App.exports": "files are written and read beside the database",
     "App.graph": "asked beside the database; search, memories and people give what it answers",
     "App.projections": WORK,
     "App.embedding_versions": WORK,

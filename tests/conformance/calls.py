@@ -308,6 +308,7 @@ CALLS: Mapping[str, list[Call]] = {
     "memories.all": [
         Call(tool=("memory_search", {}), given={"limit": 10}),
         Call(who="pip", given={"about": "bo"}, tool=("memory_search", {"about": "bo"})),
+        says(context="project-7"),
         says(
             statuses=["active", "archived"],
             kinds=["fact", "insight"],
@@ -407,6 +408,11 @@ CALLS: Mapping[str, list[Call]] = {
         says(room="attic", name="  the   loft "),
         says(BadInput, room="attic", name=" "),
         says(NotAllowed, "bo", room="attic", name="x"),
+    ],
+    "room_admin.set_context": [
+        says(room="attic", context="project-7"),
+        says(room="attic"),
+        says(NotAllowed, "bo", room="attic", context="x"),
     ],
     "room_admin.members": [
         Call(given={"room": "attic"}, words="rooms members attic"),

@@ -287,3 +287,37 @@ async def whole_database(admin: psycopg.AsyncConnection, app: App) -> str:
         rows = await admin.execute(f"select t::text from {table} as t where org_id = %s", [app.org_id])  # type: ignore[arg-type]
         parts += [row[0] for row in await rows.fetchall()]
     return "\n".join(parts)
+
+
+async def test_the_rooms_of_a_project_are_found_with_what_they_remember(app: App) -> None:
+    rooms = [room("plan", context_id="project-7"), room("build", context_id="project-7"), room("lunch")]
+    await app.ingest_batch([message(str(number), room=where) for number, where in enumerate(rooms)])
+    for number, where in enumerate(rooms):
+        await app.memories.remember(f"The {where.name} is settled.", sources=[str(number)])
+    await app.memories.remember("The budget is 40.", room="plan")
+
+    assert {one.name: one.context_id for one in await app.rooms(app.operator)} == {
+        "plan": "project-7",
+        "build": "project-7",
+        "lunch": None,
+    }
+    found = await app.memories.all(app.operator, context="project-7")
+    assert {memory.content for memory in found} == {
+        "The plan is settled.",
+        "The build is settled.",
+        "The budget is 40.",
+    }
+    found = await app.memories.all(app.operator, context="project-7", room="build")
+    assert [memory.content for memory in found] == ["The build is settled."]
+
+
+async def test_an_operator_moves_a_room_to_a_project_and_away_again(app: App) -> None:
+    await app.ingest(message("1", room=room("plan")))
+    await app.room_admin.set_context("plan", "issue-4")
+    await app.ingest(message("2", room=room("plan")))
+    assert [one.context_id for one in await app.rooms(app.operator)] == ["issue-4"]
+
+    await app.room_admin.set_context("plan")
+    assert [one.context_id for one in await app.rooms(app.operator)] == [None]
+    await app.ingest(message("3", room=room("plan", context_id="issue-5")))
+    assert [one.context_id for one in await app.rooms(app.operator)] == ["issue-5"]

@@ -101,6 +101,10 @@ class Output:
             ]
             for room in rooms
         ]
+        if any(room.context_id is not None for room in rooms):
+            headings.append("context")
+            for row, room in zip(rows, rooms, strict=True):
+                row.append(room.context_id or "")
         if any(room.retention_period is not None for room in rooms):
             headings.append("keeps")
             for row, room in zip(rows, rooms, strict=True):

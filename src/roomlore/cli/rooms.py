@@ -90,6 +90,12 @@ def rename(output: Output, room_id: RoomId) -> None:
     output.text(f"renamed room {room_id}")
 
 
+@rooms.command(cls=OperationCommand, operation="room_admin.set_context")
+def context(output: Output, room_id: RoomId) -> None:
+    """Set the project or issue that ROOM belongs to; without --context, it belongs to none."""
+    output.text(f"set the context of room {room_id}")
+
+
 @rooms.command(cls=OperationCommand, operation="monitoring.set_embedding_policy")
 def embedding(output: Output, change: PolicyChange) -> None:
     """Set what ROOM embeds: each message, or only the first message of a thread with the replies to it."""

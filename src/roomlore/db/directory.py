@@ -105,6 +105,8 @@ class NewRoom:
     is_stated_closed: bool
     topic: str
     workspace: str
+    #: Empty if there is none.
+    context_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +146,7 @@ class KindUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomUpdate:
-    """The current name, kind, topic and workspace of a room."""
+    """The current name, kind, topic, workspace and context of a room."""
 
     room_id: RoomId
     name: str
@@ -152,6 +154,8 @@ class RoomUpdate:
     kind: RoomKind | None
     topic: str
     workspace: str
+    #: Empty if the platform does not state it.
+    context_id: str
     #: Whether the newest message of the room says that the room is open. In this case, a later record can close the
     #: room again.
     is_stated_open: bool

@@ -98,6 +98,18 @@ async def set_name(conn: Connection, org_id: OrgId, room_id: RoomId, name: str) 
 
 
 @QUERIES.query
+async def set_context(conn: Connection, org_id: OrgId, room_id: RoomId, context_id: str) -> None:
+    """Set the context of a room; an empty text removes it."""
+    ...
+
+
+@QUERIES.query
+async def rooms_of_context(conn: Connection, org_id: OrgId, context_id: str) -> set[RoomId]:
+    """Return the visible rooms of a project or issue."""
+    ...
+
+
+@QUERIES.query
 async def members(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[RoomMember]:
     """Return the current and former members of a room, current first."""
     ...

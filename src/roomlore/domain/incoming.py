@@ -65,6 +65,8 @@ class IncomingRoom:
     workspace: str = ""
     #: The platform's heading above the room. It is used to assume a visibility.
     category: str = ""
+    #: The project or issue of the room: an id from another system. Empty if none is stated.
+    context_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,6 +181,8 @@ class Room:
     kind: RoomKind
     visibility: Visibility
     topic: str
+    #: The project or issue of the room: an id from another system. Several rooms may have the same.
+    context_id: str | None
     message_count: int
     last_activity_at: datetime | None
     #: The retention period. None means forever.

@@ -52,7 +52,9 @@ MESSAGE_KEYS = frozenset({
     "schema", "platform", "room", "id", "author", "kind", "text", "sent_at", "reply_to", "thread_root",
     "audience", "mentions", "attachments", "reactions", "edited_at", "deleted", "metadata",
 })  # fmt: skip
-ROOM_KEYS = frozenset({"id", "name", "kind", "visibility", "topic", "members", "workspace", "category"})
+ROOM_KEYS = frozenset({
+    "id", "name", "kind", "visibility", "topic", "members", "workspace", "category", "context_id",
+})  # fmt: skip
 PARTICIPANT_KEYS = frozenset({"id", "name", "kind", "persona", "bridged"})
 MEMBER_KEYS = PARTICIPANT_KEYS | {"joined_at", "left_at"}
 #: Keys that limit visibility. If a misspelt key were ignored, the message would be open.
@@ -327,6 +329,7 @@ def _room(value: Any, platform: str, declared: _KnownRooms) -> IncomingRoom:
         topic=text_field(fields, "topic") or room.topic,
         workspace=text_field(fields, "workspace") or room.workspace,
         category=text_field(fields, "category") or room.category,
+        context_id=checked_id(text_field(fields, "context_id"), "context_id") or room.context_id,
         members=_members(fields.get("members"), room),
     )
     declared.rooms[platform, external_id] = room

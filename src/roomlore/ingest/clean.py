@@ -355,6 +355,7 @@ def clean_room(room: IncomingRoom) -> IncomingRoom:
         topic=_storable_text(room.topic)[:MAX_TOPIC],
         workspace=_storable_text(room.workspace).strip()[:MAX_NAME],
         category=_storable_text(room.category).strip()[:MAX_NAME],
+        context_id=_storable_text(room.context_id).strip()[:MAX_ID],
         members=tuple(_clean_member(member) for member in room.members if _is_possible(member)),
     )
     return room if cleaned == room else cleaned

@@ -306,6 +306,7 @@ async def _update_rooms(conn: Connection, org_id: OrgId, newest: Mapping[RoomId,
             kind=room.kind,
             topic=room.topic,
             workspace=room.workspace,
+            context_id=room.context_id,
             is_stated_open=is_stated_open(room),
         )
         for room_id, room in newest.items()

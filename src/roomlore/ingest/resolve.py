@@ -136,6 +136,7 @@ async def _add_rooms(
             is_stated_closed=is_stated_closed(room),
             topic=room.topic,
             workspace=room.workspace,
+            context_id=room.context_id,
         )
         for name, room in rooms.items()
         if name not in known

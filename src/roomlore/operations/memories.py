@@ -20,6 +20,7 @@ from roomlore.db.memories import MemoryCursor, MemoryFilter
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.people_pages import MemoryOrigin, MemoryReader
 from roomlore.db.queries import Connection
+from roomlore.db.rooms import rooms_of_context
 from roomlore.db.search import SearchFilter, newest_messages
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
@@ -61,6 +62,7 @@ class MemoryOptions(TypedDict, total=False):
 
     Attributes:
         room: Only memories with a source in this room, or stored there.
+        context: Only memories with a source in a room of this project or issue, or stored in such a room.
         about: Only memories about this participant.
         by: Only memories that this participant stated.
         seen_by: Only the own experience of this agent.
@@ -73,6 +75,7 @@ class MemoryOptions(TypedDict, total=False):
     """
 
     room: str | None
+    context: str | None
     about: str | None
     by: str | None
     seen_by: str | None
@@ -350,9 +353,13 @@ async def _resolve_filter(conn: Connection, org_id: OrgId, options: MemoryOption
             return None
         return [account.id for account in await lookup.accounts(conn, org_id, word)]
 
-    room = options.get("room")
+    room, context = options.get("room"), options.get("context")
+    room_ids = None if room is None else {await lookup.room(conn, org_id, room)}
+    if context is not None:
+        of_context = await rooms_of_context(conn, org_id, context)
+        room_ids = of_context if room_ids is None else room_ids & of_context
     return MemoryFilter(
-        room_ids=None if room is None else [await lookup.room(conn, org_id, room)],
+        room_ids=room_ids,
         subject_ids=await accounts(options.get("about")),
         author_ids=await accounts(options.get("by")),
         perspective_ids=await accounts(options.get("seen_by")),

@@ -18,12 +18,13 @@ from roomlore.domain.ids import RoomId
 from roomlore.domain.records import Room, RoomMember, Viewer
 from roomlore.domain.retention import RetentionPolicy
 from roomlore.domain.room_visibility import DIRECT_KINDS
-from roomlore.ingest.clean import MAX_NAME, storable
+from roomlore.ingest.clean import MAX_ID, MAX_NAME, storable
 from roomlore.operations.access import Access
 from roomlore.operations.registry import NO_NUL, operation
 from roomlore.search import lookup
 
 Result = TypeVar("Result")
+ContextId = Annotated[str, Meta(max_length=MAX_ID, pattern=NO_NUL)]
 RoomName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=NO_NUL)]
 
 
@@ -94,6 +95,24 @@ class RoomManagement:
             return state.id
 
         return await self._change(room, "rename room", work)
+
+    @operation("PUT", "/rooms/{room}/context", name="set_room_context", replay="whole", result_key="room")
+    async def set_context(self, room: str, context: ContextId = "") -> RoomId:
+        """Set the project or issue that a room belongs to, and return the id of the room.
+
+        Several rooms may have the same context. An import that states another context for the room replaces it.
+
+        Args:
+            room: The room.
+            context: The project or issue: an id from another system. Default: the room belongs to none.
+        """
+        cleaned = storable(context.strip())
+
+        async def work(conn: Connection, state: RoomState) -> RoomId:
+            await rooms.set_context(conn, self.access.org_id, state.id, cleaned)
+            return state.id
+
+        return await self._change(room, "set room context", work)
 
     @operation("GET", "/rooms/{room}/members", name="list_memberships")
     async def members(self, room: str) -> list[RoomMember]:

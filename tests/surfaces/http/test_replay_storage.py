@@ -33,6 +33,7 @@ SAID: dict[tuple[str, str], Any] = {
     ("PUT", "/v1/rooms/{room}/retention"): {"retention_period": 60},
     ("POST", "/v1/rooms/{room}/close"): None,
     ("PUT", "/v1/rooms/{room}/name"): {"name": "square"},
+    ("PUT", "/v1/rooms/{room}/context"): {"context": "square"},
 }  # fmt: skip
 #: Words of people, and what they and their rooms and keys are called.
 WORDS = re.compile(rf"{SECRET}|village|square|attic|\bana\b|\bbo\b|\bm\d+\b")

@@ -14,14 +14,16 @@ join rooms
 
 -- name: add_rooms
 insert into rooms (
-  org_id, id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace
+  org_id, id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace, context_id
 )
 select
-  %(org_id)s, id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace
+  %(org_id)s, id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace,
+  nullif(context_id, '')
 from unnest(
   %(id)s::uuid[], %(platform)s::text[], %(external_id)s::text[], %(name)s::text[], %(kind)s::text[],
-  %(visibility)s::text[], %(is_stated_closed)s::boolean[], %(topic)s::text[], %(workspace)s::text[]
-) as added (id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace)
+  %(visibility)s::text[], %(is_stated_closed)s::boolean[], %(topic)s::text[], %(workspace)s::text[],
+  %(context_id)s::text[]
+) as added (id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace, context_id)
 on conflict (org_id, platform, external_id) do nothing;
 
 -- name: accounts_by_key
@@ -134,7 +136,7 @@ where participants.org_id = %(org_id)s
 update rooms
 set
   name = noted.name, kind = noted.kind, topic = noted.topic, workspace = noted.workspace,
-  is_stated_open = noted.is_stated_open
+  is_stated_open = noted.is_stated_open, context_id = noted.context_id
 from (
   select
     held.id,
@@ -142,17 +144,18 @@ from (
     case when held.kind in ('dm', 'group_dm') then held.kind else coalesce(told.kind, held.kind) end as kind,
     told.topic,
     coalesce(nullif(told.workspace, ''), held.workspace) as workspace,
-    held.is_stated_open or told.is_stated_open as is_stated_open
+    held.is_stated_open or told.is_stated_open as is_stated_open,
+    coalesce(nullif(told.context_id, ''), held.context_id) as context_id
   from unnest(
     %(room_id)s::uuid[], %(name)s::text[], %(kind)s::text[], %(topic)s::text[], %(workspace)s::text[],
-    %(is_stated_open)s::boolean[]
-  ) as told (id, name, kind, topic, workspace, is_stated_open)
+    %(context_id)s::text[], %(is_stated_open)s::boolean[]
+  ) as told (id, name, kind, topic, workspace, context_id, is_stated_open)
   join rooms as held on held.org_id = %(org_id)s and held.id = told.id
 ) as noted
 where rooms.org_id = %(org_id)s
   and rooms.id = noted.id
-  and (rooms.name, rooms.kind, rooms.topic, rooms.workspace, rooms.is_stated_open)
-    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_open);
+  and (rooms.name, rooms.kind, rooms.topic, rooms.workspace, rooms.is_stated_open, rooms.context_id)
+    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_open, noted.context_id);
 
 -- name: close_rooms
 update rooms

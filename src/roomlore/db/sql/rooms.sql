@@ -28,6 +28,12 @@ set visibility = %(visibility)s
 where org_id = %(org_id)s and id = any (%(room_ids)s) and visibility <> %(visibility)s
 returning id;
 
+-- name: set_context
+update rooms set context_id = nullif(%(context_id)s, '') where org_id = %(org_id)s and id = %(room_id)s;
+
+-- name: rooms_of_context
+select id from rooms where org_id = %(org_id)s and context_id = %(context_id)s;
+
 -- name: set_name
 update rooms set name = %(name)s, is_named = true where org_id = %(org_id)s and id = %(room_id)s;
 

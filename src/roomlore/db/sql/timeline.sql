@@ -175,6 +175,7 @@ limit %(limit)s;
 -- name: rooms_for_operator
 select
   rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  rooms.context_id,
   coalesce(counted.message_count, 0) as message_count,
   counted.last_activity_at,
   rooms.retention_period,
@@ -196,6 +197,7 @@ limit %(limit)s;
 -- Uses index: messages_in_order
 select
   shown.id, shown.platform, shown.external_id, shown.workspace, shown.name, shown.kind, shown.visibility, shown.topic,
+  shown.context_id,
   (
     select count(*)
     from messages
@@ -207,6 +209,7 @@ select
 from (
   select
     rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+    rooms.context_id,
     rooms.retention_period,
     case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at,
     (
