@@ -18,15 +18,16 @@ from hypothesis import strategies as st
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers import discord, irc, jsonl, matrix, qdrant, slack, telegram
 from roomlore.importers.export import choose_importer, open_export
 from roomlore.importers.json_stream import walk
 
-READERS = {module.IMPORTER.name: module.IMPORTER for module in (jsonl, discord, slack, telegram, irc)}
+READERS = {module.IMPORTER.name: module.IMPORTER for module in (jsonl, discord, slack, telegram, matrix, irc)}
 FILES = {
     "discord": "plans.json",
     "slack": "general/2024-01-01.json",
     "telegram": "result.json",
+    "matrix": "export.json",
     "irc": "2024-01-01.log",
     "jsonl": "a.jsonl",
 }
@@ -83,6 +84,33 @@ RECORDS = {
         "poll": {"question": "q", "answers": [{"text": "a"}]},
         "reactions": [{"emoji": "x", "count": 1, "recent": [{"from_id": "user1"}]}],
         "members": ["Ben"],
+    },
+    "matrix": {
+        "type": "m.room.message",
+        "event_id": "5",
+        "room_id": "!r:x.org",
+        "sender": "@ana:x.org",
+        "origin_server_ts": 1700000000000,
+        "content": {
+            "msgtype": "m.image",
+            "body": "b",
+            "filename": "f",
+            "url": "u",
+            "info": {"size": 1},
+            "m.mentions": {"user_ids": ["@ben:x.org"]},
+            "m.relates_to": {"rel_type": "m.thread", "event_id": "3", "m.in_reply_to": {"event_id": "4"}},
+        },
+        "unsigned": {
+            "m.relations": {
+                "m.annotation": {"chunk": [{"type": "m.reaction", "key": "x", "count": 1}]},
+                "m.replace": {
+                    "sender": "@ana:x.org",
+                    "event_id": "6",
+                    "origin_server_ts": 1700000000001,
+                    "content": {"m.new_content": {"msgtype": "m.text", "body": "b"}},
+                },
+            },
+        },
     },
     "jsonl": {
         "schema": "roomlore.message/1",
@@ -144,6 +172,8 @@ def dumped(value) -> str:
 def contents(name: str, records: list) -> str:
     if name == "slack":
         return dumped(records)
+    if name == "matrix":
+        return dumped({"room_name": "x", "topic": "y", "messages": records})
     if name == "jsonl":
         return "\n".join(dumped(record) for record in records)
     if name == "discord":
@@ -229,6 +259,8 @@ def good(name: str, id_: int):
     record = RECORDS[name]
     if name == "slack":
         return record | {"ts": f"{id_}.000001"}
+    if name == "matrix":
+        return record | {"event_id": str(id_)}
     return record | {"id": id_ if name == "telegram" else str(id_)}
 
 

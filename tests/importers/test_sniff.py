@@ -1,12 +1,20 @@
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers import discord, irc, jsonl, matrix, qdrant, slack, telegram
 from roomlore.importers.export import choose_importer, open_export
 
-READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, qdrant)]
+READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, matrix, irc, qdrant)]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
 TELEGRAM = {"name": "x", "type": "private_group", "id": 1, "messages": []}
+EVENT = {
+    "type": "m.room.message",
+    "event_id": "$a",
+    "room_id": "!r:x.org",
+    "sender": "@ana:x.org",
+    "origin_server_ts": 1700000000000,
+    "content": {"msgtype": "m.text", "body": "hi"},
+}
 POINT = {
     "id": 1,
     "payload": {"role": "user", "user_id": "1", "content": "hi", "timestamp": "2024-01-01T12:00:00"},
@@ -15,6 +23,7 @@ EXPORTS = {
     "discord": {"a.json": DISCORD},
     "telegram": {"result.json": TELEGRAM},
     "slack": {"general/2024-01-01.json": []},
+    "matrix": {"export.json": {"room_name": "x", "messages": [EVENT]}},
     "irc": {"2024-01-01.log": "[12:00] <ana> hi\n"},
     "jsonl": {"a.jsonl": '{"schema": "roomlore.message/1"}\n'},
     "qdrant": {"pip.json": {"result": {"points": [POINT], "next_page_offset": None}, "status": "ok"}},
@@ -36,7 +45,7 @@ def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
     ):
         choose_importer(source, READERS)
     assert "a.bin, b, c and 1 more" in str(caught.value)
-    assert "jsonl, discord, slack, telegram, irc, qdrant" in str(caught.value)
+    assert "jsonl, discord, slack, telegram, matrix, irc, qdrant" in str(caught.value)
 
 
 def test_an_empty_folder_is_no_export(tmp_path):
