@@ -37,7 +37,7 @@ from roomlore.importers.fields import (
 )
 from roomlore.importers.json_stream import JsonPath, JsonStep, skipped_fault, walk, walk_file
 from roomlore.importers.matrix_state import RoomFacts, event_time, state_text
-from roomlore.importers.text_lines import MAX_LINE_BYTES, is_format, matching_files, read_lines, unreadable
+from roomlore.importers.text_lines import MAX_LINE_BYTES, is_format, read_lines, shallowest_files, unreadable
 
 _FILE_TYPES = {"m.image": "image", "m.file": "file", "m.audio": "audio", "m.video": "video"}
 _POLL_TYPES = frozenset({"m.poll.start", "org.matrix.msc3381.poll.start"})
@@ -463,7 +463,7 @@ class _ReadContext:
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the events state everything
-    files, skipped = _export_files(source)
+    files, skipped = shallowest_files(source, _is_matrix_file)
     yield from skipped
     survey = _Survey()
     for file in files:
@@ -478,18 +478,6 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
             elif not found.is_summary and not found.is_state:
                 yield from _items(file, found, survey, rooms)
     yield from survey.relations.unmet()
-
-
-def _export_files(source: ExportFiles) -> tuple[list[str], list[SkippedRecord]]:
-    """Return the export files. Deeper files may be attachments, and an attachment may imitate an export."""
-    files, skipped = matching_files(source, _is_matrix_file)
-    depth = min((file.count("/") for file in files), default=0)
-    deeper = [file for file in files if file.count("/") > depth]
-    skipped += [
-        SkippedRecord(where=file, reason="export among attachments", detail="import its folder by itself")
-        for file in deeper
-    ]
-    return [file for file in files if file.count("/") == depth], skipped
 
 
 def _items(file: str, found: _Found, survey: _Survey, rooms: dict[str, IncomingRoom]) -> Iterator[ParsedItem]:
