@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import discord, irc, jsonl, matrix, mattermost, qdrant, slack, telegram
+from roomlore.importers import discord, irc, jsonl, matrix, mattermost, qdrant, slack, telegram, zulip
 from roomlore.importers.export import choose_importer, open_export
 from roomlore.importers.json_stream import walk
 
 READERS = {
     module.IMPORTER.name: module.IMPORTER
-    for module in (jsonl, discord, slack, telegram, matrix, mattermost, irc)
+    for module in (jsonl, discord, slack, telegram, matrix, mattermost, zulip, irc)
 }
 FILES = {
     "discord": "plans.json",
@@ -33,6 +33,7 @@ FILES = {
     "telegram": "result.json",
     "matrix": "export.json",
     "mattermost": "import.jsonl",
+    "zulip": "messages.json",
     "irc": "2024-01-01.log",
     "jsonl": "a.jsonl",
 }
@@ -133,6 +134,20 @@ RECORDS = {
         "attachments": [{"path": "a/b.pdf"}],
         "reactions": [{"user": "ben", "emoji_name": "x"}],
         "is_pinned": True,
+    },
+    "zulip": {
+        "id": 5,
+        "sender_id": 11,
+        "sender_full_name": "Ana",
+        "stream_id": 3,
+        "display_recipient": "general",
+        "subject": "tides",
+        "timestamp": 1700000000,
+        "content": "<p>hi</p>",
+        "content_type": "text/html",
+        "last_edit_timestamp": 1700000001,
+        "edit_history": [{"prev_content": "h", "timestamp": 1700000001}],
+        "reactions": [{"emoji_name": "x", "user_id": 12, "user": {"id": 12}}],
     },
     "jsonl": {
         "schema": "roomlore.message/1",
@@ -289,7 +304,7 @@ def good(name: str, id_: int):
         return record | {"event_id": str(id_)}
     if name == "mattermost":
         return record | {"create_at": id_}
-    return record | {"id": id_ if name == "telegram" else str(id_)}
+    return record | {"id": id_ if name in {"telegram", "zulip"} else str(id_)}
 
 
 def good_ids(name: str) -> set[str]:

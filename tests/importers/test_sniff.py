@@ -1,10 +1,12 @@
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.importers import discord, irc, jsonl, matrix, mattermost, qdrant, slack, telegram
+from roomlore.importers import discord, irc, jsonl, matrix, mattermost, qdrant, slack, telegram, zulip
 from roomlore.importers.export import choose_importer, open_export
 
-READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, matrix, mattermost, irc, qdrant)]
+READERS = [
+    module.IMPORTER for module in (jsonl, discord, slack, telegram, matrix, mattermost, zulip, irc, qdrant)
+]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
 TELEGRAM = {"name": "x", "type": "private_group", "id": 1, "messages": []}
 EVENT = {
@@ -25,6 +27,7 @@ EXPORTS = {
     "slack": {"general/2024-01-01.json": []},
     "matrix": {"export.json": {"room_name": "x", "messages": [EVENT]}},
     "mattermost": {"import.jsonl": '{"type": "version", "version": 1}\n'},
+    "zulip": {"realm.json": {"zerver_realm": []}, "messages-000001.json": {"zerver_message": []}},
     "irc": {"2024-01-01.log": "[12:00] <ana> hi\n"},
     "jsonl": {"a.jsonl": '{"schema": "roomlore.message/1"}\n'},
     "qdrant": {"pip.json": {"result": {"points": [POINT], "next_page_offset": None}, "status": "ok"}},
@@ -46,7 +49,7 @@ def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
     ):
         choose_importer(source, READERS)
     assert "a.bin, b, c and 1 more" in str(caught.value)
-    assert "jsonl, discord, slack, telegram, matrix, mattermost, irc, qdrant" in str(caught.value)
+    assert "jsonl, discord, slack, telegram, matrix, mattermost, zulip, irc, qdrant" in str(caught.value)
 
 
 def test_an_empty_folder_is_no_export(tmp_path):
