@@ -237,9 +237,13 @@ def test_what_changes_a_message_that_is_not_there_is_reported(one):
 
 def test_each_message_that_cannot_be_decrypted_is_reported(one):
     sealed = event("b", {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x"}, kind="m.room.encrypted")
-    result = one(said("a"), sealed, said("c", "** Unable to decrypt **", msgtype="m.bad.encrypted"))
-    assert result.only.external_id == "$a"
-    assert result.reasons == ["encrypted", "encrypted"]
+    relation = {"m.relates_to": {"rel_type": "m.replace", "event_id": "$a"}}
+    sealed_edit = event("d", {"ciphertext": "x"} | relation, kind="m.room.encrypted")
+    result = one(
+        said("a"), sealed, said("c", "** Unable to decrypt **", msgtype="m.bad.encrypted"), sealed_edit
+    )
+    assert (result.only.external_id, result.only.edited_at) == ("$a", None)
+    assert result.reasons == ["encrypted", "encrypted", "encrypted"]
 
 
 def test_files_places_stickers_and_polls_are_attachments(one):
@@ -461,6 +465,13 @@ def test_events_may_be_lines_and_one_broken_line_costs_only_itself(read, write):
         ("events.jsonl line 2", "damaged JSON"),
         ("events.jsonl line 4 record 2", "not an object"),
     ]
+
+
+def test_a_removed_state_is_not_missing(read, write):
+    topic = state("m.room.topic", {}, unsigned={"redacted_by": "$r"})
+    page = {"chunk": [said("a"), redacted("r", "m.room.topic0")], "state": [topic]}
+    result = read(IMPORTER, write({"page.json": page}))
+    assert (result.only.external_id, result.skipped) == ("$a", [])
 
 
 def test_the_context_of_an_event_is_read(read, write):

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
@@ -32,6 +34,24 @@ EXPORTS = {
     "jsonl": {"a.jsonl": '{"schema": "roomlore.message/1"}\n'},
     "qdrant": {"pip.json": {"result": {"points": [POINT], "next_page_offset": None}, "status": "ok"}},
 }
+
+
+ROOM = {"timeline": {"events": [EVENT]}}
+ROW = {"id": 1, "sender_id": 2, "sender_full_name": "Ana", "timestamp": 3, "content": "hi"}
+VARIANTS = [
+    ("matrix", {"a.json": {"next_batch": "s1", "rooms": {"join": {"!r:x.org": ROOM}}}}),
+    ("matrix", {"a.json": {"chunk": [EVENT], "start": "t1"}}),
+    ("matrix", {"state.json": [EVENT]}),
+    ("matrix", {"a.jsonl": f"{json.dumps(EVENT)}\n{json.dumps(EVENT)}\n"}),
+    ("mattermost", {"a.jsonl": json.dumps({"type": "post", "post": {"message": "hi"}})}),
+    ("zulip", {"a.json": {"result": "success", "msg": "", "messages": [ROW]}}),
+]
+
+
+@pytest.mark.parametrize(("name", "files"), VARIANTS)
+def test_a_format_is_known_in_each_of_its_forms(write, name, files):
+    with open_export(write(files)) as source:
+        assert [reader.name for reader in READERS if reader.recognises(source)] == [name]
 
 
 @pytest.mark.parametrize("name", EXPORTS)

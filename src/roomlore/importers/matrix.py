@@ -50,7 +50,13 @@ _FALLBACK = lazy_pattern(r"> (?:\* )?<@[^<>\s]{1,255}>")
 
 def is_redacted(fields: Fields) -> bool:
     """Return whether an event says that its content was removed."""
-    return bool(object_field(object_field(fields, "unsigned"), "redacted_because"))
+    unsigned = object_field(fields, "unsigned")
+    return bool(object_field(unsigned, "redacted_because") or first_text(unsigned, "redacted_by"))
+
+
+def is_encrypted(kind: str, content: Fields) -> bool:
+    """Return whether the content of an event could not be read."""
+    return kind == "m.room.encrypted" or first_text(content, "msgtype") == _UNDECRYPTED
 
 
 def own_text(content: Fields, *, is_reply: bool) -> str:
@@ -339,7 +345,7 @@ class _Relations:
             self._add_edit((room, target), sender, first_text(fields, "event_id"), _Edit(at=at, content=new))
         elif kind == "reaction":
             key = first_text(object_field(object_field(fields, "content"), "m.relates_to"), "key")
-            if key and sender:
+            if key and 0 < len(sender) <= MAX_ID:
                 given = self.reactions.setdefault((room, target), {})
                 given.setdefault((key, sender), first_text(fields, "event_id"))
         elif kind == "redaction":
@@ -395,7 +401,8 @@ def related(fields: Fields) -> tuple[str, str]:
     relation = object_field(content, "m.relates_to")
     if kind == "m.reaction":
         return "reaction", first_text(relation, "event_id")
-    if kind in _MESSAGE_TYPES and first_text(relation, "rel_type") == "m.replace":
+    is_readable = kind in _MESSAGE_TYPES and not is_encrypted(kind, content)
+    if is_readable and first_text(relation, "rel_type") == "m.replace":
         return "edit", first_text(relation, "event_id")
     return "", ""
 
@@ -475,7 +482,7 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
         for found in _Walker(file).found(source):
             if isinstance(found, SkippedRecord):
                 yield found
-            elif not found.is_summary and not found.is_state:
+            elif not found.is_summary:
                 yield from _items(file, found, survey, rooms)
     yield from survey.relations.unmet()
 
@@ -485,7 +492,7 @@ def _items(file: str, found: _Found, survey: _Survey, rooms: dict[str, IncomingR
     room = room_of(fields, found)
     if room in rooms:
         survey.relations.missing.pop((room, first_text(fields, "event_id")), None)
-        if _is_silent(fields):
+        if found.is_state or _is_silent(fields):
             return
         context = _ReadContext(
             room=rooms[room],
@@ -495,7 +502,7 @@ def _items(file: str, found: _Found, survey: _Survey, rooms: dict[str, IncomingR
             order=survey.order(file, found.position),
         )
         yield from build_or_skip(found.value, found.where, build=partial(_message, at=context))
-    else:
+    elif not found.is_state:
         yield from build_or_skip(found.value, found.where, build=_without_room)
 
 
@@ -561,7 +568,7 @@ def _body(fields: Fields, content: Fields, at: _ReadContext, *, deleted: bool) -
         raise MalformedRecord("not a message")
     if deleted:
         return ""
-    if kind == "m.room.encrypted" or first_text(content, "msgtype") == _UNDECRYPTED:
+    if is_encrypted(kind, content):
         raise MalformedRecord("encrypted")
     if kind != "m.room.message":
         return ""

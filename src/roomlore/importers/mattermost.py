@@ -22,6 +22,7 @@ from roomlore.domain.incoming import (
     ParsedItem,
     SkippedRecord,
 )
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.importers.fields import (
     MAX_ID,
@@ -55,6 +56,8 @@ _POSTS = frozenset({"post", "direct_post"})
 _DESCRIPTIONS = frozenset({
     "version", "scheme", "role", "emoji", "team", "channel", "user", "bot", "direct_channel",
 })  # fmt: skip
+#: How the server begins the line of a post. Most lines are posts.
+_POST_LINE = lazy_pattern(r'\{"type": ?"(?:direct_)?post"')
 _SIDES = 2
 
 
@@ -206,7 +209,7 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     yield from skipped
     server = _Server()
     for file in files:
-        for _, _, value in _values(source, file):
+        for _, _, value in _values(source, file, only_descriptions=True):
             fields = as_object(value) or {}
             kind = first_text(fields, "type")
             if kind in _DESCRIPTIONS:
@@ -222,12 +225,14 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
                 )
 
 
-def _values(source: ExportFiles, file: str) -> Iterator[tuple[int, str, Any]]:
+def _values(
+    source: ExportFiles, file: str, *, only_descriptions: bool = False
+) -> Iterator[tuple[int, str, Any]]:
     """Yield the value of each line with its number and place; a SkippedRecord for a broken line."""
     for line in read_lines(source, file):
         if isinstance(line, SkippedRecord):
             yield 0, line.where, line
-        elif line.text.strip():
+        elif line.text.strip() and not (only_descriptions and _POST_LINE.match(line.text)):
             where = f"{file} line {line.number}"
             stream = io.BytesIO(line.text.encode("utf-8", "replace"))
             for step in walk(stream, {}):
