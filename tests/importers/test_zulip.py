@@ -318,7 +318,7 @@ def test_an_answer_is_read_without_tables(answers):
     assert (first.room.external_id, first.room.name, first.room.kind, first.room.visibility) == (
         "21",
         "general",
-        "channel",
+        None,
         None,
     )
     assert (first.precision, second.thread_root, first.author.name) == ("s", "1", "Ana Reyes")

@@ -151,7 +151,7 @@ class RoomFacts:
             or self.heading[0]
             or room_id,
             kind=kind,
-            visibility="members" if kind != "channel" else self._visibility(),
+            visibility="members" if self.is_direct else self._visibility(),
             topic=self._value("m.room.topic") or self.heading[1],
             members=self._members(is_dm=kind == "dm"),
         )
@@ -159,9 +159,10 @@ class RoomFacts:
     def _value(self, kind: str) -> str:
         return self.described[kind][1] if kind in self.described else ""
 
-    def _kind(self) -> RoomKind:
+    def _kind(self) -> RoomKind | None:
         if not self.is_direct:
-            return "channel"
+            # A room without a stated join rule may be a direct one.
+            return "channel" if self._value("m.room.join_rules") else None
         return "dm" if len(self.changes.keys() | self.spoke.keys()) <= _SIDES else "group_dm"
 
     def _visibility(self) -> Visibility | None:

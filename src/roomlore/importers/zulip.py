@@ -235,8 +235,8 @@ class _Organisation:
         return IncomingRoom(
             external_id=str(number),
             name=name,
-            # In an export, a stream that no table describes may be private.
-            kind="channel" if stream or "stream_id" in row else None,
+            # A stream that nothing describes may be private.
+            kind="channel" if stream else None,
             visibility=None if is_private is None else "members" if is_private else "open",
             topic=stream.description if stream else "",
             members=tuple(self._members(number, stream)) if stream and is_private else (),
