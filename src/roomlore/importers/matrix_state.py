@@ -50,7 +50,7 @@ _INSTANT = timedelta(microseconds=1)
 def event_time(fields: Fields) -> datetime:
     """Return the time of an event. Raises MalformedRecord if it has none."""
     milliseconds = integer_field(fields, "origin_server_ts")
-    if milliseconds is None:
+    if milliseconds is None or milliseconds < 0:
         raise MalformedRecord("no time")
     return unix_time(milliseconds // 1000, microseconds=milliseconds % 1000 * 1000)
 
