@@ -4,6 +4,7 @@ Whatever is read, only records and named skips come out, or `BadInput`; and what
 """
 
 import copy
+import hashlib
 import io
 import json
 import math
@@ -18,16 +19,22 @@ from hypothesis import strategies as st
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers import discord, irc, jsonl, matrix, mattermost, qdrant, slack, telegram, zulip
 from roomlore.importers.export import open_export
 from roomlore.importers.json_stream import walk
 from roomlore.importers.recognition import choose_importer
 
-READERS = {module.IMPORTER.name: module.IMPORTER for module in (jsonl, discord, slack, telegram, irc)}
+READERS = {
+    module.IMPORTER.name: module.IMPORTER
+    for module in (jsonl, discord, slack, telegram, matrix, mattermost, zulip, irc)
+}
 FILES = {
     "discord": "plans.json",
     "slack": "general/2024-01-01.json",
     "telegram": "result.json",
+    "matrix": "export.json",
+    "mattermost": "import.jsonl",
+    "zulip": "messages.json",
     "irc": "2024-01-01.log",
     "jsonl": "a.jsonl",
 }
@@ -85,6 +92,64 @@ RECORDS = {
         "reactions": [{"emoji": "x", "count": 1, "recent": [{"from_id": "user1"}]}],
         "members": ["Ben"],
     },
+    "matrix": {
+        "type": "m.room.message",
+        "event_id": "5",
+        "room_id": "!r:x.org",
+        "sender": "@ana:x.org",
+        "origin_server_ts": 1700000000000,
+        "content": {
+            "msgtype": "m.image",
+            "body": "b",
+            "filename": "f",
+            "url": "u",
+            "info": {"size": 1},
+            "m.mentions": {"user_ids": ["@ben:x.org"]},
+            "m.relates_to": {"rel_type": "m.thread", "event_id": "3", "m.in_reply_to": {"event_id": "4"}},
+        },
+        "unsigned": {
+            "m.relations": {
+                "m.annotation": {"chunk": [{"type": "m.reaction", "key": "x", "count": 1}]},
+                "m.replace": {
+                    "sender": "@ana:x.org",
+                    "event_id": "6",
+                    "origin_server_ts": 1700000000001,
+                    "content": {"m.new_content": {"msgtype": "m.text", "body": "b"}},
+                },
+            },
+        },
+    },
+    "mattermost": {
+        "team": "t",
+        "channel": "c",
+        "user": "ana",
+        "type": "",
+        "message": "hi",
+        "create_at": 5,
+        "edit_at": 6,
+        "props": {
+            "from_webhook": "true",
+            "override_username": "Ana",
+            "attachments": [{"author_name": "a", "text": "t", "fields": [{"title": "t", "value": "v"}]}],
+        },
+        "attachments": [{"path": "a/b.pdf"}],
+        "reactions": [{"user": "ben", "emoji_name": "x"}],
+        "is_pinned": True,
+    },
+    "zulip": {
+        "id": 5,
+        "sender_id": 11,
+        "sender_full_name": "Ana",
+        "stream_id": 3,
+        "display_recipient": "general",
+        "subject": "tides",
+        "timestamp": 1700000000,
+        "content": "<p>hi</p>",
+        "content_type": "text/html",
+        "last_edit_timestamp": 1700000001,
+        "edit_history": [{"prev_content": "h", "timestamp": 1700000001}],
+        "reactions": [{"emoji_name": "x", "user_id": 12, "user": {"id": 12}}],
+    },
     "jsonl": {
         "schema": "roomlore.message/1",
         "platform": "p",
@@ -111,6 +176,8 @@ RECORDS = {
         "metadata": {"k": 1},
     },
 }
+#: Ids that are not the number of the record. In Mattermost, they are made of time and account.
+IDS = {"slack": "{}.000001", "mattermost": f"{{}}:{hashlib.sha256(b'ana').hexdigest()[:12]}"}
 OPTIONS = ReadOptions(day=date(2024, 1, 1))
 junk = st.recursive(
     st.none()
@@ -145,6 +212,10 @@ def dumped(value) -> str:
 def contents(name: str, records: list) -> str:
     if name == "slack":
         return dumped(records)
+    if name == "matrix":
+        return dumped({"room_name": "x", "topic": "y", "messages": records})
+    if name == "mattermost":
+        return "\n".join(dumped({"type": "post", "post": record}) for record in records)
     if name == "jsonl":
         return "\n".join(dumped(record) for record in records)
     if name == "discord":
@@ -230,7 +301,16 @@ def good(name: str, id_: int):
     record = RECORDS[name]
     if name == "slack":
         return record | {"ts": f"{id_}.000001"}
-    return record | {"id": id_ if name == "telegram" else str(id_)}
+    if name == "matrix":
+        return record | {"event_id": str(id_)}
+    if name == "mattermost":
+        return record | {"create_at": id_}
+    return record | {"id": id_ if name in {"telegram", "zulip"} else str(id_)}
+
+
+def good_ids(name: str) -> set[str]:
+    """Return the ids of the first two good records."""
+    return {IDS.get(name, "{}").format(number) for number in (1, 2)}
 
 
 @pytest.mark.parametrize("name", JSON_FORMATS)
@@ -254,8 +334,7 @@ def test_any_value_anywhere_in_a_record_costs_at_most_that_record(tmp_path, name
     )
     assert len(messages) + len(skipped) == 3
     assert len(skipped) <= 1
-    wanted = {"1.000001", "2.000001"} if name == "slack" else {"1", "2"}
-    assert wanted <= {message.external_id for message in messages}
+    assert good_ids(name) <= {message.external_id for message in messages}
 
 
 def storable(value) -> bool:
@@ -311,8 +390,7 @@ def test_half_a_surrogate_pair_anywhere_costs_at_most_its_record(tmp_path, name,
     data = contents(name, [good(name, 1), *damaged, good(name, 2)]).encode().replace(b"HALF", HALVES[half])
     messages, skipped = read(name, save(tmp_path, name, data))
     assert len(messages) + len(skipped) == len(damaged) + 2
-    wanted = {"1.000001", "2.000001"} if name == "slack" else {"1", "2"}
-    assert wanted <= {message.external_id for message in messages}
+    assert good_ids(name) <= {message.external_id for message in messages}
     assert any("\ufffd" in message.author.name for message in messages)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import discord, irc, jsonl, slack, telegram
+from roomlore.importers import matrix, slack
 from roomlore.importers.export import open_export
 from roomlore.importers.recognition import choose_importer
+from roomlore.operations.imports import READERS
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
-READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc)]
 
 pytestmark = pytest.mark.skipif(
     not (SAMPLES / "EXPECTED.json").exists(), reason="no samples beside the checkout"
@@ -120,6 +120,37 @@ def test_telegram(sample, name):
         "service": sum(m.kind == "system" for m in result.messages),
     }
     assert found == counts
+
+
+def test_matrix_responses(sample):
+    sync, page, context = (sample(f"matrix/nio/{name}.json") for name in ("sync", "room_messages", "context"))
+    assert (sync.only.body, sync.only.author.name, sync.only.room.visibility) == ("baba", "example", "open")
+    assert (sync.only.room.name, len(sync.only.room.members)) == ("#tutorial:localhost", 2)
+    assert [message.body for message in page.messages] == [
+        "hello world",
+        "the world is big",
+        "renamed the room: New room name",
+    ]
+    assert [message.author.name for message in context.messages] == ["example", "example2"]
+
+
+def test_matrix_events_without_rooms_are_named_and_nothing_else_is_lost(read):
+    result = read(matrix.IMPORTER, SAMPLES / "matrix" / "nio")
+    assert Counter(result.reasons) == {"no room": 7, "encrypted": 1}
+    assert len(result.messages) == 7
+
+
+def test_mattermost(sample):
+    result = sample("mattermost/zulip_mattermost_excerpt.jsonl")
+    assert Counter(message.room.external_id for message in result.messages) == {
+        "gryffindor/dumbledores-army": 5,
+        "gryffindor/gryffindor-common-room": 3,
+        "ad-1/amet-0": 4,
+    }
+    assert sum(message.thread_root is not None for message in result.messages) == 4
+    assert sum(len(message.reactions) for message in result.messages) == 2
+    assert {message.room.visibility for message in result.messages} == {"members", "open", None}
+    assert len({message.external_id for message in result.messages}) == 12
 
 
 @pytest.mark.parametrize("name", expected("irc/"))

@@ -1,13 +1,22 @@
+import json
+
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
 from roomlore.importers.export import open_export
 from roomlore.importers.recognition import choose_importer
+from roomlore.operations.imports import READERS
 
-READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, qdrant)]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
 TELEGRAM = {"name": "x", "type": "private_group", "id": 1, "messages": []}
+EVENT = {
+    "type": "m.room.message",
+    "event_id": "$a",
+    "room_id": "!r:x.org",
+    "sender": "@ana:x.org",
+    "origin_server_ts": 1700000000000,
+    "content": {"msgtype": "m.text", "body": "hi"},
+}
 POINT = {
     "id": 1,
     "payload": {"role": "user", "user_id": "1", "content": "hi", "timestamp": "2024-01-01T12:00:00"},
@@ -16,10 +25,31 @@ EXPORTS = {
     "discord": {"a.json": DISCORD},
     "telegram": {"result.json": TELEGRAM},
     "slack": {"general/2024-01-01.json": []},
+    "matrix": {"export.json": {"room_name": "x", "messages": [EVENT]}},
+    "mattermost": {"import.jsonl": '{"type": "version", "version": 1}\n'},
+    "zulip": {"realm.json": {"zerver_realm": []}, "messages-000001.json": {"zerver_message": []}},
     "irc": {"2024-01-01.log": "[12:00] <ana> hi\n"},
     "jsonl": {"a.jsonl": '{"schema": "roomlore.message/1"}\n'},
     "qdrant": {"pip.json": {"result": {"points": [POINT], "next_page_offset": None}, "status": "ok"}},
 }
+
+
+ROOM = {"timeline": {"events": [EVENT]}}
+ROW = {"id": 1, "sender_id": 2, "sender_full_name": "Ana", "timestamp": 3, "content": "hi"}
+VARIANTS = [
+    ("matrix", {"a.json": {"next_batch": "s1", "rooms": {"join": {"!r:x.org": ROOM}}}}),
+    ("matrix", {"a.json": {"chunk": [EVENT], "start": "t1"}}),
+    ("matrix", {"state.json": [EVENT]}),
+    ("matrix", {"a.jsonl": f"{json.dumps(EVENT)}\n{json.dumps(EVENT)}\n"}),
+    ("mattermost", {"a.jsonl": json.dumps({"type": "post", "post": {"message": "hi"}})}),
+    ("zulip", {"a.json": {"result": "success", "msg": "", "messages": [ROW]}}),
+]
+
+
+@pytest.mark.parametrize(("name", "files"), VARIANTS)
+def test_a_format_is_known_in_each_of_its_forms(write, name, files):
+    with open_export(write(files)) as source:
+        assert [reader.name for reader in READERS if reader.recognises(source)] == [name]
 
 
 @pytest.mark.parametrize("name", EXPORTS)
@@ -37,7 +67,7 @@ def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
     ):
         choose_importer(source, READERS)
     assert "a.bin, b, c and 1 more" in str(caught.value)
-    assert "jsonl, discord, slack, telegram, irc, qdrant" in str(caught.value)
+    assert ", ".join(reader.name for reader in READERS) in str(caught.value)
 
 
 def test_an_unknown_export_names_the_most_similar_formats(write):

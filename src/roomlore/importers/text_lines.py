@@ -67,3 +67,20 @@ def matching_files(
     verdicts = {file: matches_format(source, file, fits) for file in source.files}
     files = [file for file, verdict in verdicts.items() if verdict is True]
     return files, [verdict for verdict in verdicts.values() if isinstance(verdict, SkippedRecord)]
+
+
+def shallowest_files(
+    source: ExportFiles, fits: Callable[[ExportFiles, str], bool]
+) -> tuple[list[str], list[SkippedRecord]]:
+    """Return the files of a format that lie in the highest folder, and a record for each other file.
+
+    Deeper files may be attachments, and an attachment may imitate an export.
+    """
+    files, skipped = matching_files(source, fits)
+    depth = min((file.count("/") for file in files), default=0)
+    skipped += [
+        SkippedRecord(where=file, reason="export among attachments", detail="import its folder by itself")
+        for file in files
+        if file.count("/") > depth
+    ]
+    return [file for file in files if file.count("/") == depth], skipped

@@ -12,7 +12,7 @@ from roomlore.db.queries import Connection
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom, SkippedRecord, Visibility
 from roomlore.domain.records import Viewer
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers import discord, irc, jsonl, matrix, mattermost, qdrant, slack, telegram, zulip
 from roomlore.ingest.clean import RoomCleaner, clean, clean_room
 from roomlore.ingest.imports import ImportOptions, ImportReport, Progress, StoreBatch, import_export, rooms_in
 from roomlore.ingest.visibility import ExistingRooms, RoomName, check_room_names
@@ -23,6 +23,9 @@ READERS = (
     discord.IMPORTER,
     slack.IMPORTER,
     telegram.IMPORTER,
+    matrix.IMPORTER,
+    mattermost.IMPORTER,
+    zulip.IMPORTER,
     irc.IMPORTER,
     qdrant.IMPORTER,
 )
