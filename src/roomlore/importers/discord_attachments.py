@@ -51,9 +51,8 @@ def forward(shown: ShownMessage) -> tuple[str, list[dict[str, Any]]] | None:
     time = stamp.find_tag("span") if stamp else None
     parts: list[dict[str, Any]] = [{"type": "forward"} | non_empty(text=text_of(text) if text else "")]
     files = element.find(_FORWARDED_FILES)
-    for child in files.children if files else []:
-        if isinstance(child, HtmlElement):
-            parts.append(_file(child) | {"forwarded": True})
+    inner = [child for child in (files.children if files else []) if isinstance(child, HtmlElement)]
+    parts += [_file(child) | {"forwarded": True} for child in inner]
     parts += [_sticker(one) | {"forwarded": True} for one in element.find_all(_STICKER)]
     return time.get("title") if time else "", parts
 
@@ -77,13 +76,18 @@ def _file(element: HtmlElement) -> dict[str, Any]:
     generic = element.find("chatlog__attachment-generic-name")
     shown = told.get("title") if told else generic.text() if generic else element.text()
     described = told.get("alt") if told else ""
-    stored = _STORED_FILE.search(url)
     return non_empty(
-        id=stored[1] if stored else "",
+        id=stored_file_id(url),
         name=_SIZE.sub("", _KIND.sub("", shown)) or unquote(_path_of(url).rpartition("/")[2]),
         text="" if described in _NO_DESCRIPTION else described,
         url=url,
     )
+
+
+def stored_file_id(url: str) -> str:
+    """Return the id of a file on Discord's server; empty if the address is another one."""
+    match = _STORED_FILE.search(url)
+    return match[1] if match else ""
 
 
 def _path_of(url: str) -> str:

@@ -4,9 +4,10 @@ Whether the day or the month comes first shows only in the whole file: some date
 are in order only one way, or the id of a message states its time. A date that still has two readings is not read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 from typing import Literal
 
 from roomlore.domain.patterns import lazy_pattern
@@ -30,6 +31,7 @@ _HALF_DAY = lazy_pattern(
     r"(?<![^\W\d_])(?:am|pm|[ap]\.\s?m|πμ|μμ|[πμ]\.μ)(?![^\W\d_])|上午|午前|오전|下午|午後|오후",
     most=_MAX_LENGTH,
 )
+# ruff: noqa: RUF001 - letters of other languages
 #: Names of months, in a dozen languages. A shorter form of at least three letters counts if it is only one month's.
 _MONTHS = tuple(
     tuple(words.split())
@@ -45,8 +47,7 @@ _MONTHS = tuple(
         "september septembre septiembre settembre setembro września wrzesień сентября сентябрь вересня eylül září",
         "october oktober octobre octubre ottobre outubro października październik октября октябрь жовтня ekim října říjen",
         "november novembre noviembre novembro listopada listopad ноября ноябрь листопада kasım listopadu",
-        "december dezember décembre diciembre dicembre dezembro desember grudnia grudzień декабря декабрь грудня aralık"
-        " prosince prosinec",
+        "prosince december dezember décembre diciembre dicembre dezembro desember grudnia grudzień декабря декабрь грудня aralık",
     )
 )  # fmt: skip
 
@@ -79,14 +80,15 @@ def read_time(shown: str) -> ShownTime | None:
     days = _days(rest)
     try:
         clock = timedelta(hours=hour, minutes=int(match[2]), seconds=int(match[3] or 0))
-        readings = tuple(
-            (order, datetime(day.year, day.month, day.day) + clock)  # noqa: DTZ001  a clock of unknown zone
-            for order, day in days
-        )
+        readings = _at_clock(days, clock)
     except OverflowError:
         return None
     is_clock = clock < timedelta(days=1) and int(match[2]) < 60 and int(match[3] or 0) < 60  # noqa: PLR2004
     return ShownTime(readings=readings, has_seconds=bool(match[3])) if readings and is_clock else None
+
+
+def _at_clock(days: list[tuple[Order, date]], clock: timedelta) -> tuple[tuple[Order, datetime], ...]:
+    return tuple((order, datetime.combine(day, time()) + clock) for order, day in days)
 
 
 def _exact(text: str) -> datetime | None:
@@ -111,15 +113,24 @@ def _days(rest: str) -> list[tuple[Order, date]]:
     month = next((found for word in _WORD.findall(rest) if (found := _month(word))), None)
     if month is not None:
         day = _with_month(numbers[:2], month)
-        return [(order, day) for order in ORDERS] if day else []
+        return _in_orders(ORDERS, lambda _: day)
     if len(numbers) != len(ORDERS[0]):
         return []
     lengths = [length for _, length in numbers]
     orders: Sequence[Order] = ("ymd",) if lengths[0] > 2 else ("dmy", "mdy") if lengths[2] > 2 else ORDERS  # noqa: PLR2004
-    found = [(order, _day_in(order, [number for number, _ in numbers])) for order in orders]
-    return [(order, day) for order, day in found if day is not None]
+    return _in_orders(orders, lambda order: _day_in(order, [number for number, _ in numbers]))
 
 
+def _in_orders(orders: Sequence[Order], read: Callable[[Order], date | None]) -> list[tuple[Order, date]]:
+    found: list[tuple[Order, date]] = []
+    for order in orders:
+        day = read(order)
+        if day is not None:
+            found.append((order, day))
+    return found
+
+
+@lru_cache(maxsize=1024)
 def _month(word: str) -> int | None:
     found = {
         number
@@ -181,17 +192,28 @@ class DateOrder:
 
         `exact` is the time of its message if the message states it.
         """
-        fitting = {
+        fitting: dict[Order, datetime] = {
             order: local
             for order, local in shown.readings
             if order in self._possible and (exact is None or is_near(local, exact))
         }
         if len(set(fitting.values())) > 1:
-            disorder = {order: min(self._earlier[order], self._later[order]) for order in fitting}
-            least = min(disorder.values())
-            fitting = {order: local for order, local in fitting.items() if disorder[order] == least}
+            least = min(self._disorder(order) for order in fitting)
+            fitting = {order: local for order, local in fitting.items() if self._disorder(order) == least}
         readings = set(fitting.values())
         return readings.pop() if len(readings) == 1 else None
+
+    def _disorder(self, order: Order) -> int:
+        """Return how often the dates go against their direction. A file may begin with its last message."""
+        return min(self._earlier[order], self._later[order])
+
+
+def in_utc(local: datetime, zone: tzinfo | None) -> datetime:
+    """Return the time of a clock in a zone; without a zone, of a clock in UTC."""
+    try:
+        return local.replace(tzinfo=zone or UTC).astimezone(UTC)
+    except OverflowError as error:
+        raise MalformedRecord("no time", "out of range") from error
 
 
 def is_near(local: datetime, exact: datetime) -> bool:

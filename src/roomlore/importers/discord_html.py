@@ -24,7 +24,7 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.importers.discord_attachments import attachments, forward, reactions
-from roomlore.importers.discord_dates import DateOrder, ShownTime, is_near, read_time
+from roomlore.importers.discord_dates import DateOrder, ShownTime, in_utc, is_near, read_time
 from roomlore.importers.discord_markup import EDITED, MENTION, text_of
 from roomlore.importers.discord_page import Author, PageFacts, ShownMessage, is_page, read_page
 from roomlore.importers.discord_rooms import (
@@ -62,8 +62,6 @@ class _Survey:
     #: The accounts of each full name. Mentions show only names.
     accounts: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     order: DateOrder = field(default_factory=DateOrder)
-    #: How often each derived id occurred so far.
-    repeats: Counter[str] = field(default_factory=Counter[str])
 
     def see(self, shown: ShownMessage) -> None:
         """Take a message into account."""
@@ -91,6 +89,8 @@ class _ReadContext:
     survey: _Survey
     zone: ZoneInfo | None
     number: int
+    #: How often each derived id occurred so far in the file. Files may overlap.
+    repeats: Counter[str]
 
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
@@ -131,13 +131,15 @@ def _survey_page(source: ExportFiles, file: str, surveys: dict[str, _Survey], wo
 def _page(source: ExportFiles, file: str, survey: _Survey, zone: ZoneInfo | None) -> Iterator[ParsedItem]:
     room = room_of(survey.facts, survey.authors.values(), survey.names)
     number = 0
+    repeats = Counter[str]()
     for item in read_page(source, file):
         if isinstance(item, SkippedRecord):
             yield item
         elif isinstance(item, ShownMessage):
             number += 1
             try:
-                yield _message(item, _ReadContext(room=room, survey=survey, zone=zone, number=number))
+                at = _ReadContext(room=room, survey=survey, zone=zone, number=number, repeats=repeats)
+                yield _message(item, at)
             except MalformedRecord as error:
                 yield SkippedRecord(where=item.where, reason=error.reason, detail=error.detail)
 
@@ -170,7 +172,7 @@ def _message(shown: ShownMessage, at: _ReadContext) -> IncomingMessage:
     return IncomingMessage(
         platform="discord",
         room=at.room,
-        external_id=external_id or derived_id(sent.at, author.account_id, body, at.survey.repeats),
+        external_id=external_id or derived_id(sent.at, author.account_id, body, at.repeats),
         author=author,
         body=body,
         sent_at=sent.at,
@@ -215,7 +217,7 @@ def _sent(shown: ShownMessage, at: _ReadContext) -> _Sent:
     if local is None:
         raise MalformedRecord("day and month unclear", shown.time[:100])
     named = str(at.zone or ASSUMED_UTC)
-    return _Sent(at=_in_utc(local, at.zone), precision=precision, zone_named=named)
+    return _Sent(at=in_utc(local, at.zone), precision=precision, zone_named=named)
 
 
 def _offset(time: ShownTime | None, exact: datetime, order: DateOrder) -> timedelta | None:
@@ -225,13 +227,6 @@ def _offset(time: ShownTime | None, exact: datetime, order: DateOrder) -> timede
         return None
     ahead = local.replace(tzinfo=UTC) - exact
     return round(ahead / _QUARTER_HOUR) * _QUARTER_HOUR
-
-
-def _in_utc(local: datetime, zone: ZoneInfo | None) -> datetime:
-    try:
-        return local.replace(tzinfo=zone or UTC).astimezone(UTC)
-    except OverflowError as error:
-        raise MalformedRecord("no time", "out of range") from error
 
 
 def _shown_to_utc(shown: str, at: _ReadContext, sent: _Sent) -> datetime | None:
@@ -247,7 +242,7 @@ def _shown_to_utc(shown: str, at: _ReadContext, sent: _Sent) -> datetime | None:
         return None
     if at.zone is None and sent.offset is not None:
         return local.replace(tzinfo=UTC) - sent.offset
-    return _in_utc(local, at.zone)
+    return in_utc(local, at.zone)
 
 
 def _edited(shown: ShownMessage, at: _ReadContext, sent: _Sent) -> datetime | None:

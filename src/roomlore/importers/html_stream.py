@@ -37,34 +37,38 @@ class HtmlElement:
     tag: str
     attributes: dict[str, str] = field(default_factory=dict[str, str])
     children: "list[HtmlElement | str]" = field(default_factory=list["HtmlElement | str"])
+    #: The names of its classes.
+    classes: frozenset[str] = frozenset()
+    #: The elements of a finished tree, so that it is walked once.
+    _elements: "list[HtmlElement] | None" = None
 
-    @property
-    def classes(self) -> list[str]:
-        """The names of its classes."""
-        return self.attributes.get("class", "").split()
+    def __post_init__(self) -> None:
+        self.classes = frozenset(self.attributes.get("class", "").split())
 
     def has(self, *classes: str) -> bool:
         """Return whether it has one of these classes."""
-        return not set(self.classes).isdisjoint(classes)
+        return not self.classes.isdisjoint(classes)
 
     def get(self, name: str) -> str:
         """Return an attribute; empty if it is missing."""
         return self.attributes.get(name, "")
 
-    def walk(self) -> "Iterator[HtmlElement]":
-        """Yield the element and all elements below it, in the order of the page."""
-        yield self
-        for child in self.children:
-            if isinstance(child, HtmlElement):
-                yield from child.walk()
+    def walk(self) -> "list[HtmlElement]":
+        """Return the element and all elements below it, in the order of the page. The tree must be finished."""
+        if self._elements is None:
+            self._elements = [self]
+            for child in self.children:
+                if isinstance(child, HtmlElement):
+                    self._elements += child.walk()
+        return self._elements
 
     def find(self, *classes: str) -> "HtmlElement | None":
         """Return the first element with one of these classes; None if there is none."""
-        return next((element for element in self.walk() if element.has(*classes)), None)
+        return next((one for one in self.walk() if not one.classes.isdisjoint(classes)), None)
 
     def find_all(self, *classes: str) -> "list[HtmlElement]":
         """Return all elements with one of these classes."""
-        return [element for element in self.walk() if element.has(*classes)]
+        return [one for one in self.walk() if not one.classes.isdisjoint(classes)]
 
     def find_tag(self, *tags: str) -> "HtmlElement | None":
         """Return the first element with one of these tags; None if there is none."""
@@ -179,15 +183,14 @@ class _PieceBuilder(HTMLParser):
         if tag not in _KNOWN:
             self._add_text(f"</{tag}>")
             return
-        if not self._open_tags[tag]:
-            return
-        while self._open:
+        outermost = self._open[0]
+        while self._open_tags[tag] and self._open:
             closed = self._open.pop()
             self._open_tags[closed.tag] -= 1
             if closed.tag == tag:
                 break
         if not self._open:
-            self._end(closed)
+            self._end(outermost)
 
     def handle_data(self, data: str) -> None:
         if self._open:
@@ -197,6 +200,11 @@ class _PieceBuilder(HTMLParser):
         """Pass over a declaration. The base class raises an error for an unknown one."""
         end = self.rawdata.find(">", i)
         return end + 1 if end >= 0 else -1
+
+    def updatepos(self, i: int, j: int) -> int:
+        """Return the end of what was read. Lines are not counted."""
+        del i
+        return j
 
     def set_cdata_mode(self, elem: str, **options: Any) -> None:
         """Read the content of scripts and styles as text, except in a message that only quotes such a tag."""
