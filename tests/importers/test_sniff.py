@@ -1,10 +1,12 @@
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers import discord, discord_csv, discord_html, irc, jsonl, qdrant, slack, telegram
 from roomlore.importers.export import choose_importer, open_export
 
-READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, qdrant)]
+READERS = [
+    module.IMPORTER for module in (jsonl, discord, discord_html, discord_csv, slack, telegram, irc, qdrant)
+]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
 TELEGRAM = {"name": "x", "type": "private_group", "id": 1, "messages": []}
 POINT = {
@@ -13,6 +15,8 @@ POINT = {
 }
 EXPORTS = {
     "discord": {"a.json": DISCORD},
+    "discord-html": {"a.html": "<!DOCTYPE html><html><style>.chatlog__message-group{}</style><body>"},
+    "discord-csv": {"a.csv": "AuthorID,Author,Date,Content,Attachments,Reactions\n"},
     "telegram": {"result.json": TELEGRAM},
     "slack": {"general/2024-01-01.json": []},
     "irc": {"2024-01-01.log": "[12:00] <ana> hi\n"},
@@ -36,7 +40,7 @@ def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
     ):
         choose_importer(source, READERS)
     assert "a.bin, b, c and 1 more" in str(caught.value)
-    assert "jsonl, discord, slack, telegram, irc, qdrant" in str(caught.value)
+    assert "jsonl, discord, discord-html, discord-csv, slack, telegram, irc, qdrant" in str(caught.value)
 
 
 def test_an_empty_folder_is_no_export(tmp_path):

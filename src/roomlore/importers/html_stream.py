@@ -22,11 +22,10 @@ MAX_PIECE = 4 * 2**20
 MAX_DEPTH = 100
 _CHUNK = 2**16
 _VOID = frozenset("area base br col embed hr img input link meta param path source track wbr".split())
-#: Elements that pages of chats consist of. Anything else in a message is text in angle brackets.
+#: Elements that messages consist of. Anything else in a message is text in angle brackets.
 _KNOWN = _VOID | frozenset(
-    "a abbr audio b blockquote body button code defs del details div em font footer form g h1 h2 h3 h4 h5 h6 head header"
-    " html i iframe ins label li main mark noscript ol p picture pre q s script section small span strike strong style"
-    " sub summary sup svg symbol table tbody td th thead time title tr tt u ul use video".split()
+    "a audio b blockquote button code del details div em font g h1 h2 h3 h4 h5 h6 i iframe ins label li mark ol p picture"
+    " pre q s section small span strike strong sub summary sup svg symbol table tbody td th thead time tr tt u ul use video".split()
 )
 
 
