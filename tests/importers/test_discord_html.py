@@ -8,6 +8,7 @@ import pytest
 from roomlore.domain.room_visibility import visibility_of
 from roomlore.importers import discord, html_stream
 from roomlore.importers.discord_html import IMPORTER
+from roomlore.importers.export import open_export
 
 CHANNEL = "900000000000000001"
 FILE = f"Harbour - Text - plans [{CHANNEL}].html"
@@ -584,9 +585,26 @@ def test_an_element_that_is_left_open_costs_no_other_message(one):
     assert {message.body for message in result.messages} == {"hello"}
 
 
+def test_an_element_that_is_closed_twice_makes_no_message_of_what_follows(one):
+    embed = "<div class=chatlog__embed><div class=chatlog__embed-description>by nobody</div></div>"
+    result = one(group(said(1, below="</div>" * 5 + embed)), group(said(2)))
+    assert [(message.external_id, message.attachments) for message in result.messages] == [
+        (snowflake(number=1), []),
+        (snowflake(number=2), []),
+    ]
+
+
+def test_a_page_is_recognised_beside_any_number_of_downloaded_files(write):
+    files = {f"a/{number}-0A1B2.html": "<html>" for number in range(250)}
+    with open_export(write(files | {f"b/{FILE}": page(group(said()))})) as source:
+        assert IMPORTER.recognises(source)
+
+
 def test_a_huge_message_is_left_out_and_the_others_are_read(one, monkeypatch):
     monkeypatch.setattr(html_stream, "MAX_PIECE", 2000)
-    result = one(group(said(1)), group(said(2, text="a <b>b</b> " * 500)), group(said(3)))
+    embed = "<div class=chatlog__embed><div class=chatlog__embed-description>by nobody</div></div>"
+    huge = said(2, text="a <div>b</div> " * 500, below=embed)
+    result = one(group(said(1)), group(huge), group(said(3)))
     assert [message.external_id for message in result.messages] == [snowflake(number=1), snowflake(number=3)]
     assert result.reasons == ["element too long"]
 

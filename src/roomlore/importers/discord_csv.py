@@ -31,18 +31,20 @@ from roomlore.importers.discord_dates import DateOrder, in_utc, read_time
 from roomlore.importers.discord_rooms import (
     RoomFacts,
     derived_id,
+    has_export,
     is_attached,
     read_file_name,
     room_of,
     user_name,
 )
 from roomlore.importers.fields import MalformedRecord, checked_id, non_empty, platform_metadata, reaction
-from roomlore.importers.text_lines import is_format, matching_files, read_lines
+from roomlore.importers.text_lines import matching_files, read_lines
 
 _REQUIRED = frozenset({"author", "date", "content"})
 _KNOWN = _REQUIRED | {"authorid", "attachments", "reactions"}
 _NEXT_ADDRESS = lazy_pattern(r",(?=https?://)")
 _REACTION = lazy_pattern(r"([^,]{1,100}) \((\d{1,9})\)(?:,|$)")
+_ENDINGS = (".csv",)
 _SNIFFED_BYTES = 500
 
 Row = Mapping[str, str]
@@ -103,7 +105,7 @@ def _facts(file: str, workspace: str) -> RoomFacts:
 
 
 def _is_csv(source: ExportFiles, file: str) -> bool:
-    if not file.lower().endswith(".csv") and len(source.files) > 1:
+    if not file.lower().endswith(_ENDINGS) and len(source.files) > 1:
         return False
     with source.open(file) as stream:
         head = stream.read(_SNIFFED_BYTES)
@@ -267,4 +269,6 @@ def _reactions(cell: str) -> list[dict[str, Any]]:
     return [reaction({"count": int(count)}, emoji, []) for emoji, count in _REACTION.findall(cell)]
 
 
-IMPORTER = Importer(name="discord-csv", recognises=partial(is_format, fits=_is_csv), read=_read)
+IMPORTER = Importer(
+    name="discord-csv", recognises=partial(has_export, fits=_is_csv, endings=_ENDINGS), read=_read
+)

@@ -30,6 +30,7 @@ from roomlore.importers.discord_page import Author, PageFacts, ShownMessage, is_
 from roomlore.importers.discord_rooms import (
     RoomFacts,
     derived_id,
+    has_export,
     is_attached,
     is_numbered,
     room_of,
@@ -44,8 +45,9 @@ from roomlore.importers.fields import (
     platform_metadata,
     sequence,
 )
-from roomlore.importers.text_lines import is_format, matching_files
+from roomlore.importers.text_lines import matching_files
 
+_ENDINGS = (".html", ".htm")
 _QUARTER_HOUR = timedelta(minutes=15)
 
 
@@ -109,7 +111,7 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
 
 
 def _is_html_page(source: ExportFiles, file: str) -> bool:
-    is_named_so = file.lower().endswith((".html", ".htm")) or len(source.files) == 1
+    is_named_so = file.lower().endswith(_ENDINGS) or len(source.files) == 1
     return is_named_so and is_page(source, file)
 
 
@@ -283,4 +285,6 @@ def _metadata(shown: ShownMessage, sent: _Sent) -> dict[str, Any]:
     )
 
 
-IMPORTER = Importer(name="discord-html", recognises=partial(is_format, fits=_is_html_page), read=_read)
+IMPORTER = Importer(
+    name="discord-html", recognises=partial(has_export, fits=_is_html_page, endings=_ENDINGS), read=_read
+)

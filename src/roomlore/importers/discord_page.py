@@ -156,6 +156,8 @@ class _Group:
     author: Author | None = None
     time: str = ""
     reply: HtmlElement | None = None
+    #: Whether the page has elements for messages. A text outside of them is damage.
+    has_messages: bool = False
     #: A message of a page without ids: more parts of it may follow.
     open: ShownMessage | None = None
 
@@ -165,10 +167,13 @@ class _Group:
             yield from self.end()
             self.author, self.time, self.reply = None, "", None
         elif piece.has(_CONTAINER):
+            self.has_messages = True
             yield self._contained(piece)
         elif piece.has(_MESSAGE):
-            yield from self.end()
+            self.has_messages = True
             yield self._shown([piece], piece.get("data-message-id"))
+        elif piece.has(*_PARTS) and self.has_messages:
+            pass
         elif piece.has(_TEXT) or (piece.has(*_PARTS) and self.open is None):
             yield from self.end()
             self.open = self._shown([piece], "")

@@ -2,13 +2,15 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from roomlore.domain.incoming import IncomingAuthor, IncomingRoom, RoomKind
 from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.ports import ExportFiles
 from roomlore.importers.fields import MAX_ID, direct_members
+from roomlore.importers.text_lines import matches_format
 
 #: The name that the exporter gives to the server of direct messages.
 DIRECT_MESSAGES = "Direct Messages"
@@ -20,6 +22,7 @@ _PART = lazy_pattern(r" \[part \d{1,9}\]$", most=1000)
 _DOWNLOADED = lazy_pattern(r"-[0-9A-F]{5}\.[^./]{1,20}$", most=1000)
 _DISCRIMINATOR = lazy_pattern(r"#\d{4}$")
 _SIDES = 2
+_SNIFFED_FILES = 200
 #: Server, category, channel and thread.
 _THREAD_DEPTH = 3
 
@@ -50,6 +53,17 @@ def is_attached(file: str) -> bool:
     folders = file.split("/")[:-1]
     is_downloaded = bool(folders) and _DOWNLOADED.search(file) is not None
     return is_downloaded or any(folder.endswith("_Files") for folder in folders)
+
+
+def has_export(
+    source: ExportFiles, fits: Callable[[ExportFiles, str], bool], *, endings: tuple[str, ...]
+) -> bool:
+    """Return whether one of the files, without those that an export downloaded, has a format."""
+    files = list(source.files)
+    if len(files) > 1:
+        files = [file for file in files if file.lower().endswith(endings) and not is_attached(file)]
+    files.sort(key=lambda file: file.count("/"))
+    return any(matches_format(source, file, fits) is True for file in files[:_SNIFFED_FILES])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,9 +214,7 @@ class _PieceBuilder(HTMLParser):
         if element.tag not in _KNOWN:
             self._add_text(self.get_starttag_text() or "")
             return
-        if not self._has_room(len(self.get_starttag_text() or "")):
-            return
-        if len(self._open) <= MAX_DEPTH:
+        if self._has_room(len(self.get_starttag_text() or "")) and len(self._open) <= MAX_DEPTH:
             self._open[-1].children.append(element)
         if element.tag in _VOID:
             return
