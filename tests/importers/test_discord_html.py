@@ -324,6 +324,8 @@ def test_embeds_are_attachments(one):
         "</div></div>"
         "<div class=chatlog__embed><video class=chatlog__embed-generic-gifv data-canonical-url=https://y.example/z.mp4>"
         "<source src=local.mp4></video></div>"
+        "<div class=chatlog__embed><div class=chatlog__embed-images><a href=i><img class=chatlog__embed-image "
+        "src=local.png data-canonical-url=https://y.example/i.png></a></div></div>"
     )
     message = one(group(said(below=below))).only
     assert message.attachments == [
@@ -337,6 +339,7 @@ def test_embeds_are_attachments(one):
             "footer": "Harbour",
         },
         {"type": "embed", "url": "https://y.example/z.mp4"},
+        {"type": "embed", "url": "https://y.example/i.png"},
     ]
 
 

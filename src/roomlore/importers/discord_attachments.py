@@ -120,7 +120,7 @@ def _embed(element: HtmlElement) -> dict[str, Any]:
     described = element.find("chatlog__embed-description")
     author, footer = element.find(*_EMBED_AUTHOR), element.find("chatlog__embed-footer-text")
     fields = [_field(one) for one in element.find_all("chatlog__embed-field")]
-    return non_empty(
+    told = non_empty(
         author=author.text() if author else "",
         name=text_of(title) if title else "",
         url=_embed_address(element),
@@ -128,6 +128,8 @@ def _embed(element: HtmlElement) -> dict[str, Any]:
         fields=[one for one in fields if one],
         footer=_footer(footer.text() if footer else ""),
     )
+    image = element.find("chatlog__embed-image")
+    return told or non_empty(url=(image.get("data-canonical-url") or image.get("src")) if image else "")
 
 
 def _embed_address(element: HtmlElement) -> str:

@@ -9,6 +9,7 @@ import html
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from html.parser import HTMLParser
 from typing import Any
 
@@ -42,7 +43,7 @@ class HtmlElement:
     _elements: "list[HtmlElement] | None" = None
 
     def __post_init__(self) -> None:
-        self.classes = frozenset(self.attributes.get("class", "").split())
+        self.classes = _class_names(self.attributes.get("class", ""))
 
     def has(self, *classes: str) -> bool:
         """Return whether it has one of these classes."""
@@ -96,6 +97,12 @@ class HtmlElement:
             child if isinstance(child, str) else child._whole_text()  # noqa: SLF001  its own class
             for child in self.children
         )
+
+
+@lru_cache(maxsize=1024)
+def _class_names(written: str) -> frozenset[str]:
+    """Return the names of classes. A page has few different ones."""
+    return frozenset(written.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
