@@ -242,6 +242,26 @@ def test_a_system_message_tells_its_event(one):
     assert message.reply_to is None
 
 
+def test_a_system_message_of_2022_tells_its_event_and_is_no_reply(one):
+    told = (
+        "<span class=chatlog__system-notification> pinned</span><span "
+        'class="chatlog__system-notification-reference-link chatlog__reference-link" '
+        "onclick=\"scrollToMessage(event, '77')\"> a message</span><span class=chatlog__system-notification> to this "
+        "channel.</span>"
+    )
+    message = one(group(said(text=None, head=header().replace("</div>", f"{told}</div>")))).only
+    assert (message.kind, message.body) == ("system", "Pinned a message to this channel.")
+    assert message.reply_to is None
+
+
+@pytest.mark.parametrize(
+    ("small", "topic"),
+    [([], ""), (["After 01/05/2024"], ""), (["tides &amp; berths", "Between 1 and 2"], "tides & berths")],
+)
+def test_the_topic_is_not_the_range_of_dates(one, small, topic):
+    assert one(group(said()), top=preamble("Harbour", "Text / plans", *small)).only.room.topic == topic
+
+
 @pytest.mark.parametrize(
     ("rendered", "text"),
     [
