@@ -1,8 +1,8 @@
 """Imports the CSV of DiscordChatExporter. Each file has one channel, direct message or thread, or a partition of one.
 
 Pitfalls: the rows have no ids, so that ids are derived from time, author and text. Only the file name tells the room, and
-it does not tell threads from channels. Before 2019, rows have no account ids and semicolons between their columns; before
-2023, times are local. Bots, replies and system messages are not marked.
+it does not tell threads from channels. Before September 2019, rows have no account ids; before December,
+semicolons separate the columns; before November 2023, times are local. Bots, replies and system messages are not marked.
 """
 
 import csv

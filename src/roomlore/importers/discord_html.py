@@ -1,7 +1,7 @@
 """Imports the HTML of DiscordChatExporter. Each file has one channel, direct message or thread, or a partition of one.
 
 Pitfalls: only the first message of a group names its author. Times are local and without a zone; the ids of messages
-contain the exact time. Files before 2020 have no ids. A page does not say whether its room is private. A link in a text
+contain the exact time. Files before July 2019 have no ids. A page does not say whether its room is private. A link in a text
 may look like a reply. All speakers of a webhook share its id.
 """
 

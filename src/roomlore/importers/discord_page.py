@@ -1,7 +1,7 @@
 """The pages of DiscordChatExporter: what belongs to which message, in the templates since 2018.
 
 - Since 2022, a container holds a message. Only the first message of a group has a header with its author.
-- From 2019 on, a group has the author and the time, and then the messages with their ids.
+- From July 2019 on, a group has the author and the time, and then the messages with their ids.
 - Before, a group has texts without ids, each followed by its attachments.
 """
 
