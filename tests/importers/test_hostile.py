@@ -19,17 +19,31 @@ from hypothesis import strategies as st
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import discord, irc, jsonl, matrix, mattermost, qdrant, slack, telegram, zulip
+from roomlore.importers import (
+    discord,
+    discord_csv,
+    discord_html,
+    irc,
+    jsonl,
+    matrix,
+    mattermost,
+    qdrant,
+    slack,
+    telegram,
+    zulip,
+)
 from roomlore.importers.export import open_export
 from roomlore.importers.json_stream import walk
 from roomlore.importers.recognition import choose_importer
 
 READERS = {
     module.IMPORTER.name: module.IMPORTER
-    for module in (jsonl, discord, slack, telegram, matrix, mattermost, zulip, irc)
+    for module in (jsonl, discord, discord_html, discord_csv, slack, telegram, matrix, mattermost, zulip, irc)
 }
 FILES = {
     "discord": "plans.json",
+    "discord-html": "plans.html",
+    "discord-csv": "plans.csv",
     "slack": "general/2024-01-01.json",
     "telegram": "result.json",
     "matrix": "export.json",
@@ -178,6 +192,21 @@ RECORDS = {
 }
 #: Ids that are not the number of the record. In Mattermost, they are made of time and account.
 IDS = {"slack": "{}.000001", "mattermost": f"{{}}:{hashlib.sha256(b'ana').hexdigest()[:12]}"}
+#: Formats that are not JSON.
+TEXTS = {
+    "irc": "[12:00] <ana> hi\n=== ben left\n" * 3,
+    "discord-html": "<!DOCTYPE html><html><body><div class=preamble><div class=preamble__entry>Harbour</div></div>"
+    + "".join(
+        f"<div class=chatlog__message-group><div class=chatlog__message-container data-message-id=123456789012345{n}>"
+        "<span class=chatlog__author title='ana' data-user-id=1>Ana</span><span class=chatlog__timestamp title='1/5/24 "
+        "10:00 AM'>x</span><div class=chatlog__content><span class=chatlog__markdown-preserve>a &amp; <b>b</b></span>"
+        "</div><div class=chatlog__embed><a class=chatlog__embed-title-link href='http://['>t</a></div></div></div>"
+        for n in range(2)
+    ),
+    "discord-csv": "AuthorID,Author,Date,Content,Attachments,Reactions\n"
+    + '"1","ana#1234","2024-05-01T10:00:00.1230000+02:00","a ""b""\nc","http://[/x,http://y/z","x (1),y (2)"\n'
+    * 2,
+}
 OPTIONS = ReadOptions(day=date(2024, 1, 1))
 junk = st.recursive(
     st.none()
@@ -454,11 +483,7 @@ def test_halves_are_told_from_pairs_wherever_the_bytes_are_divided(pieces, at_on
 @quick
 @given(data=st.data())
 def test_flipped_bytes_never_raise(tmp_path, name, data):
-    text = (
-        "[12:00] <ana> hi\n=== ben left\n" * 3
-        if name == "irc"
-        else contents(name, [good(name, number) for number in (1, 2)])
-    )
+    text = TEXTS.get(name) or contents(name, [good(name, number) for number in (1, 2)])
     damaged = bytearray(text.encode())
     for place, value in data.draw(
         st.lists(st.tuples(st.integers(0, len(damaged) - 1), st.integers(0, 255)), max_size=6)
@@ -473,6 +498,19 @@ def test_flipped_bytes_never_raise(tmp_path, name, data):
 def test_arbitrary_bytes_never_raise(tmp_path, name, data):
     messages, _ = read(name, save(tmp_path, name, data))
     assert name == "irc" or messages == []
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+@quick
+@given(data=st.data())
+def test_a_text_cut_anywhere_yields_what_is_before_the_cut(tmp_path, name, data):
+    text = TEXTS[name]
+    whole, _ = read(name, save(tmp_path, name, text))
+    messages, skipped = read(name, save(tmp_path, name, text[: data.draw(st.integers(0, len(text) - 1))]))
+    assert len(skipped) <= 1
+    assert [one.external_id for one in messages[:-1]] == [one.external_id for one in whole[: len(messages)]][
+        :-1
+    ]
 
 
 @quick

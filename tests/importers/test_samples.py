@@ -3,7 +3,6 @@
 import json
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,6 @@ from roomlore.importers import matrix, slack
 from roomlore.importers.export import open_export
 from roomlore.importers.recognition import choose_importer
 from roomlore.operations.imports import READERS
-
-SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
 
 pytestmark = pytest.mark.skipif(
     not (SAMPLES / "EXPECTED.json").exists(), reason="no samples beside the checkout"
@@ -64,6 +61,22 @@ def test_discord(sample, name):
     # The one reference in each is a forward or a new thread: neither is a reply.
     assert sum("reference" in m.raw for m in result.messages) == counts["references"]
     assert not any(m.reply_to for m in result.messages)
+
+
+@pytest.mark.parametrize("name", expected("discord-html/"))
+def test_discord_html(sample, name):
+    counts = expected("discord-html/")[name]
+    result = sample(name)
+    ids = {m.external_id for m in result.messages}
+    assert len(ids) == len(result.messages) == counts["messages"] == int(counts["stated"][0])
+    assert len(authors(result)) == counts["authors"]
+    assert sum(m.reply_to is not None for m in result.messages) == counts["replies"]
+    assert sum(m.reply_to in ids for m in result.messages) == counts["replies_in_file"]
+    # The count took the style sheet's rule for the bot mark for a bot.
+    assert sum(m.author.kind == "agent" for m in result.messages) == counts["bots"] - 1
+    # The clock of these pages was four hours behind UTC, which only the ids tell.
+    assert all(m.edited_at >= m.sent_at for m in result.messages if m.edited_at)
+    assert all((m.edited_at - m.sent_at).total_seconds() < 3600 for m in result.messages if m.edited_at)
 
 
 @pytest.mark.slow
@@ -167,11 +180,11 @@ def test_irc(sample, name):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", ["discord-json", "telegram", "irc"])
+@pytest.mark.parametrize("name", ["discord-json", "discord-html", "telegram", "irc"])
 def test_a_folder_holds_what_its_files_hold(sample, read, name):
     whole = sample(name)
     parts = [
-        read(next(r for r in READERS if r.name == whole.messages[0].platform), path)
+        read(next(r for r in READERS if r.name == name.removesuffix("-json")), path)
         for path in sorted((SAMPLES / name).iterdir())
         if "annotation" not in path.name
     ]

@@ -23,6 +23,8 @@ POINT = {
 }
 EXPORTS = {
     "discord": {"a.json": DISCORD},
+    "discord-html": {"a.html": "<!DOCTYPE html><html><style>.chatlog__message-group{}</style><body>"},
+    "discord-csv": {"a.csv": "AuthorID,Author,Date,Content,Attachments,Reactions\n"},
     "telegram": {"result.json": TELEGRAM},
     "slack": {"general/2024-01-01.json": []},
     "matrix": {"export.json": {"room_name": "x", "messages": [EVENT]}},

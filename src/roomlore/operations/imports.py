@@ -12,7 +12,19 @@ from roomlore.db.queries import Connection
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom, SkippedRecord, Visibility
 from roomlore.domain.records import Viewer
-from roomlore.importers import discord, irc, jsonl, matrix, mattermost, qdrant, slack, telegram, zulip
+from roomlore.importers import (
+    discord,
+    discord_csv,
+    discord_html,
+    irc,
+    jsonl,
+    matrix,
+    mattermost,
+    qdrant,
+    slack,
+    telegram,
+    zulip,
+)
 from roomlore.ingest.clean import RoomCleaner, clean, clean_room
 from roomlore.ingest.imports import ImportOptions, ImportReport, Progress, StoreBatch, import_export, rooms_in
 from roomlore.ingest.visibility import ExistingRooms, RoomName, check_room_names
@@ -21,6 +33,8 @@ from roomlore.operations.access import Access
 READERS = (
     jsonl.IMPORTER,
     discord.IMPORTER,
+    discord_html.IMPORTER,
+    discord_csv.IMPORTER,
     slack.IMPORTER,
     telegram.IMPORTER,
     matrix.IMPORTER,
