@@ -1,0 +1,168 @@
+"""Reads the records of a chat export: the items of a JSON list, one JSON object, or one JSON object per line."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+from roomlore.domain.incoming import SkippedRecord
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.ports import ExportFiles
+from roomlore.importers.fields import Fields, as_object
+from roomlore.importers.json_stream import (
+    ITEM,
+    SNIFFED_FILES,
+    JsonShape,
+    JsonStep,
+    skipped_fault,
+    walk,
+    walk_file,
+)
+from roomlore.importers.text_lines import MAX_LINE_BYTES, TextLine, read_lines, unreadable
+
+#: The bytes read to recognise a file. The first record may be long.
+PEEK_BYTES = 2**18
+#: The lines read to recognise a file. Logs may begin with lines that are no messages.
+SNIFFED_LINES = 50
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".af", ".txt", ".log")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_CONVERSATIONS = lazy_pattern(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
+
+Looks = Callable[[Fields], bool]
+
+
+def records(source: ExportFiles, file: str) -> Iterator[tuple[str, Any]]:
+    """Yield each record of a file with its position. What cannot be read is yielded as a SkippedRecord."""
+    try:
+        is_lined = _has_lines(source, file)
+    except OSError as error:
+        yield file, unreadable(file, error)
+        return
+    if is_lined:
+        for line in read_lines(source, file):
+            yield from _line_record(line, file)
+        return
+    for step in walk_file(source, file, {(): "list"}):
+        if step.kind == "fault":
+            yield file, skipped_fault(step, file)
+        elif step.kind == "value":
+            yield f"{file} record {step.number}" if step.number else file, step.value
+
+
+def _line_record(line: TextLine | SkippedRecord, file: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(line, SkippedRecord):
+        yield line.where, line
+    elif line.text.strip():
+        where = f"{file} line {line.number}"
+        steps = list(walk(io.BytesIO(line.text.encode("utf-8", "replace")), {}))
+        fault = next((step for step in steps if step.kind == "fault"), None)
+        yield where, skipped_fault(fault, where) if fault else steps[0].value
+
+
+def _has_lines(source: ExportFiles, file: str) -> bool:
+    """Return whether a file has one JSON object per line. Its first line that is not blank decides."""
+    with source.open(file) as stream:
+        while data := stream.readline(MAX_LINE_BYTES):
+            line = data.removeprefix(_BYTE_ORDER_MARK).strip()
+            if line:
+                return line[:1] == b"{" and line[-1:] == b"}"
+    return False
+
+
+def peek_records(source: ExportFiles, file: str, opened: Sequence[str] = ()) -> list[Fields]:
+    """Return the first records of a file as far as they can be read.
+
+    Of a JSON document, this is the first record. A long record is cut. To see the beginning of a long member, name it
+    in `opened`: the member becomes a list of its first values.
+    """
+    try:
+        with source.open(file) as stream:
+            head = stream.read(PEEK_BYTES).removeprefix(_BYTE_ORDER_MARK).lstrip()
+    except OSError:
+        return []
+    if head[:1] not in (b"{", b"["):
+        return []
+    lines = [line for line in head.split(b"\n")[: SNIFFED_LINES + 1] if line.strip()]
+    if lines[0].rstrip()[:1] == b"{" and lines[0].rstrip()[-1:] == b"}":
+        found = [_first_record(line, opened) for line in lines[:SNIFFED_LINES]]
+    else:
+        found = [_first_record(head, opened)]
+    return [fields for fields in found if fields]
+
+
+def _first_record(data: bytes, opened: Sequence[str]) -> Fields:
+    spine: dict[tuple[str, ...], Any] = {(): "any", (ITEM,): "object"}
+    for key in opened:
+        spine[(key,)] = spine[ITEM, key] = "any"
+    members: dict[str, Any] = {}
+    for step in walk(io.BytesIO(data), cast("JsonShape", spine)):
+        if step.kind == "fault" or (step.place == (ITEM,) and step.kind == "opened" and step.number > 1):
+            break
+        _note(step, members)
+    return members
+
+
+def _note(step: JsonStep, members: dict[str, Any]) -> None:
+    place = step.place[1:] if step.place[:1] == (ITEM,) else step.place
+    if not place:
+        if step.kind == "value" and step.key:
+            members[step.key] = step.value
+    elif step.kind == "opened":
+        members[place[0]] = []
+    else:
+        members[place[0]].append(step.value)
+
+
+def has_records(source: ExportFiles, looks: Looks, opened: Sequence[str] = ()) -> bool:
+    """Return whether a record at the beginning of one of the first files looks like the format."""
+    return any(_fits(source, file, looks, opened) for file in _candidates(source)[:SNIFFED_FILES])
+
+
+def _fits(source: ExportFiles, file: str, looks: Looks, opened: Sequence[str]) -> bool:
+    return any(looks(record) for record in peek_records(source, file, opened))
+
+
+def _candidates(source: ExportFiles) -> list[str]:
+    """Return the files that may hold records, by depth. A single file may have any name."""
+    if len(source.files) == 1:
+        return list(source.files)
+    files = [file for file in source.files if file.lower().endswith(_SUFFIXES)]
+    return sorted(files, key=lambda name: (name.count("/"), not _CONVERSATIONS.fullmatch(name)))
+
+
+def record_files(source: ExportFiles, looks: Looks, opened: Sequence[str] = ()) -> list[str]:
+    """Return the files of a format, at any depth. A single file is always returned."""
+    if len(source.files) == 1:
+        return list(source.files)
+    return [file for file in _candidates(source) if _fits(source, file, looks, opened)]
+
+
+def conversation_files(
+    source: ExportFiles, looks: Looks, opened: Sequence[str] = ()
+) -> tuple[list[str], list[SkippedRecord]]:
+    """Return the files of conversations in the archive of an assistant, and a record for each imitation.
+
+    The archive also holds uploads, and an upload may imitate a file of conversations. So if a file is named
+    `conversations.json` or is a numbered part of it, only such files of the same folder are read.
+    """
+    fitting = record_files(source, looks, opened)
+    named = [file for file in fitting if _CONVERSATIONS.fullmatch(file)]
+    if len(source.files) == 1 or not named:
+        return fitting, []
+    folder = named[0].rpartition("/")[0]
+    files = [file for file in named if file.rpartition("/")[0] == folder]
+    return files, [
+        SkippedRecord(where=file, reason="export among attachments", detail="import it by itself")
+        for file in fitting
+        if file not in files
+    ]
+
+
+def companion(source: ExportFiles, beside: str, name: str) -> Iterator[Fields]:
+    """Yield the records of the file with this name in the same folder, if there is one."""
+    folder = beside.rpartition("/")[0]
+    file = f"{folder}/{name}" if folder else name
+    if file in source.files:
+        for _, value in records(source, file):
+            fields = as_object(value)
+            if fields is not None:
+                yield fields
