@@ -111,7 +111,6 @@ class _Session:
     anchors: dict[str, str] = field(default_factory=dict[str, str])
     #: By the id of a call, the name of the tool and the id of the calling message.
     calls: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    ids: DerivedIds = field(default_factory=DerivedIds)
     #: The ids of the messages. When a session goes on in another file, that file may repeat lines.
     seen: set[str] = field(default_factory=set[str])
 
@@ -133,6 +132,8 @@ class _Utterance:
     model: str
     raw: Fields
     line: _Line
+    #: For lines without ids.
+    ids: DerivedIds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,6 +145,7 @@ class _Log:
     sessions: dict[str, _Session]
     #: The session of a rollout log, which its first line describes.
     rollout: _Session | None = None
+    ids: DerivedIds = field(default_factory=DerivedIds)
 
     def read(self, fields: Fields, line: _Line) -> Iterator[ParsedItem]:
         """Yield the messages of a line. Raises MalformedRecord if the line has none."""
@@ -168,11 +170,9 @@ class _Log:
         message = object_field(fields, "message")
         session = self._session(first_text(fields, "sessionId"), first_text(fields, "cwd"))
         try:
-            if fields.get("isMeta") is True or fields.get("isCompactSummary") is True:
-                raise MalformedRecord("written by the program")
+            _require_spoken(fields)
             sent_at, precision = stated_time(fields.get("timestamp"))
-            given = fields.get("content") if kind == "system" else message.get("content")
-            content = read_content(given)
+            content = read_content((fields if kind == "system" else message).get("content"))
             role = role_of(first_text(message, "role") or kind)
         except MalformedRecord:
             self._pass_on(fields)
@@ -188,8 +188,9 @@ class _Log:
             parent=first_text(fields, "parentUuid"),
             subagent=(first_text(fields, "agentId") or "subagent") if is_sidechain else "",
             model=first_text(message, "model"),
-            raw={**fields, "message": {**message, "content": without_results(message.get("content"))}},
+            raw=_without_results(fields, message),
             line=line,
+            ids=self.ids,
         )
 
     def _rollout_line(self, fields: Fields, kind: str, line: _Line) -> _Utterance:
@@ -219,6 +220,7 @@ class _Log:
             model="",
             raw=fields if not content.results else {"type": kind},
             line=line,
+            ids=self.ids,
         )
 
     def _session(self, external_id: str, cwd: str, agent: str = "") -> _Session:
@@ -247,6 +249,20 @@ class _Log:
         if messages:
             for call, name in said.content.calls.items():
                 session.calls[call] = (name, messages[0].external_id)
+
+
+def _require_spoken(fields: Fields) -> None:
+    """Raise MalformedRecord if the program wrote the line for the model only."""
+    if fields.get("isMeta") is True or fields.get("isCompactSummary") is True:
+        raise MalformedRecord("written by the program")
+
+
+def _without_results(fields: Fields, message: Fields) -> Fields:
+    """Return the record without results of tools. If a result is erased, its text must not stay here."""
+    kept = {key: value for key, value in fields.items() if key != "toolUseResult"}
+    if message:
+        kept["message"] = {**message, "content": without_results(message.get("content"))}
+    return kept
 
 
 def _messages(said: _Utterance) -> Iterator[IncomingMessage]:
@@ -292,7 +308,7 @@ def _messages(said: _Utterance) -> Iterator[IncomingMessage]:
 def _external_id(said: _Utterance) -> str:
     results = [result.call for result in said.content.results]
     calls = list(said.content.calls)
-    return said.line_id or said.session.ids.of(
+    return said.line_id or said.ids.of(
         said.role, said.sent_at.isoformat(), said.content.text, *calls, *results
     )
 
