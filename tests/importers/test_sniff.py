@@ -1,16 +1,49 @@
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers import (
+    agent_log,
+    chatgpt,
+    claude,
+    discord,
+    irc,
+    jsonl,
+    langchain,
+    letta,
+    openai_messages,
+    qdrant,
+    slack,
+    telegram,
+    zep,
+)
 from roomlore.importers.export import choose_importer, open_export
 
-READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, qdrant)]
+READERS = [
+    module.IMPORTER
+    for module in (
+        jsonl,
+        discord,
+        slack,
+        telegram,
+        irc,
+        qdrant,
+        chatgpt,
+        claude,
+        agent_log,
+        openai_messages,
+        zep,
+        letta,
+        langchain,
+    )
+]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
 TELEGRAM = {"name": "x", "type": "private_group", "id": 1, "messages": []}
 POINT = {
     "id": 1,
     "payload": {"role": "user", "user_id": "1", "content": "hi", "timestamp": "2024-01-01T12:00:00"},
 }
+ZEP = {"uuid": "1", "role": "Ana", "role_type": "user", "content": "hi", "created_at": "2024-01-01T12:00:00Z"}
+HUMAN = {"type": "human", "content": "hi", "additional_kwargs": {}, "id": "1"}
 EXPORTS = {
     "discord": {"a.json": DISCORD},
     "telegram": {"result.json": TELEGRAM},
@@ -18,7 +51,70 @@ EXPORTS = {
     "irc": {"2024-01-01.log": "[12:00] <ana> hi\n"},
     "jsonl": {"a.jsonl": '{"schema": "roomlore.message/1"}\n'},
     "qdrant": {"pip.json": {"result": {"points": [POINT], "next_page_offset": None}, "status": "ok"}},
+    "chatgpt": {
+        "conversations.json": [
+            {"title": "x", "mapping": {"a": {"id": "a", "message": None, "parent": None, "children": []}}}
+        ],
+        "user.json": {"id": "user-1", "email": "ana@example.org"},
+    },
+    "claude": {
+        "conversations.json": [{"uuid": "1", "name": "x", "chat_messages": []}],
+        "users.json": [{"uuid": "2", "full_name": "Ana"}],
+        "projects.json": [{"uuid": "3", "name": "p", "docs": []}],
+    },
+    "agent-log": {
+        "a.jsonl": '{"type": "summary", "summary": "x"}\n'
+        '{"type": "user", "uuid": "1", "sessionId": "2", "message": {"role": "user", "content": "hi"}}\n'
+    },
+    "openai": {"a.jsonl": '{"messages": [{"role": "system", "content": "be kind"}]}\n'},
+    "zep": {"a.json": {"messages": [ZEP], "total_count": 1}},
+    "letta": {"a.af": {"agents": [{"id": "agent-0", "name": "pip", "messages": []}], "blocks": []}},
+    "langchain": {"a.json": [{"values": {"messages": [HUMAN]}, "created_at": "2024-01-01T12:00:00Z"}]},
 }
+#: Other forms of the same formats.
+OTHER_FORMS = [
+    (
+        "agent-log",
+        '{"type": "session_meta", "payload": {"id": "1"}}\n{"type": "response_item", "payload": {}}\n',
+    ),
+    ("openai", [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}]),
+    ("openai", [{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}]),
+    (
+        "openai",
+        {
+            "object": "list",
+            "data": [{"id": "1", "object": "thread.message", "role": "user", "content": [], "created_at": 1}],
+        },
+    ),
+    ("openai", {"messages": [{"role": "user", "content": "hi"}]}),
+    ("zep", [ZEP]),
+    (
+        "letta",
+        {"agent_type": "memgpt_agent", "core_memory": [], "messages": [{"role": "user", "text": "hi"}]},
+    ),
+    ("letta", [{"id": "1", "message_type": "user_message", "date": "2024-01-01T12:00:00Z", "content": "hi"}]),
+    ("langchain", [{"type": "human", "data": {"content": "hi"}}]),
+    (
+        "langchain",
+        {
+            "checkpoint": {
+                "ts": "2024-01-01T12:00:00Z",
+                "channel_values": {
+                    "messages": [
+                        {
+                            "lc": 1,
+                            "type": "constructor",
+                            "id": ["langchain", "schema", "messages", "HumanMessage"],
+                            "kwargs": {"content": "hi"},
+                        }
+                    ]
+                },
+            }
+        },
+    ),
+    ("chatgpt", {"title": "x", "mapping": {"a": {"message": None, "parent": None}}}),
+    ("claude", {"uuid": "1", "chat_messages": [{"uuid": "2", "sender": "human", "text": "hi"}]}),
+]
 
 
 @pytest.mark.parametrize("name", EXPORTS)
@@ -29,6 +125,37 @@ def test_each_format_is_known_by_one_reader_only(write, name):
         assert choose_importer(source, READERS[::-1]).name == name
 
 
+@pytest.mark.parametrize(("name", "content"), OTHER_FORMS)
+def test_other_forms_of_a_format_are_known_by_its_reader_only(write, name, content):
+    with open_export(write({"a.json": content})) as source:
+        assert [reader.name for reader in READERS if reader.recognises(source)] == [name]
+
+
+LONG = "x" * 300_000
+LONG_RECORDS = {
+    "chatgpt": [
+        {
+            "title": "x",
+            "mapping": {
+                "a": {"id": "a", "message": None, "parent": None, "children": ["b"]},
+                "b": {"id": "b", "message": {"content": LONG}, "parent": "a", "children": []},
+            },
+        }
+    ],
+    "claude": [{"uuid": "1", "chat_messages": [{"uuid": "2", "sender": "human", "text": LONG}]}],
+    "openai": {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": LONG}]},
+    "zep": {"messages": [ZEP, ZEP | {"content": LONG}]},
+    "letta": {"agents": [{"name": "pip", "messages": [{"role": "user", "content": LONG}]}]},
+    "langchain": {"values": {"messages": [HUMAN, HUMAN | {"content": LONG}]}, "created_at": "x"},
+}
+
+
+@pytest.mark.parametrize("name", LONG_RECORDS)
+def test_a_record_longer_than_what_is_looked_at_is_known(write, name):
+    with open_export(write({"a.json": LONG_RECORDS[name]})) as source:
+        assert [reader.name for reader in READERS if reader.recognises(source)] == [name]
+
+
 def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
     with (
         open_export(write({"a.bin": b"\x00\x01", "b": "", "c": "", "d": ""})) as source,
@@ -36,7 +163,9 @@ def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
     ):
         choose_importer(source, READERS)
     assert "a.bin, b, c and 1 more" in str(caught.value)
-    assert "jsonl, discord, slack, telegram, irc, qdrant" in str(caught.value)
+    assert "jsonl, discord, slack, telegram, irc, qdrant, chatgpt, claude, agent-log, openai, zep" in str(
+        caught.value
+    )
 
 
 def test_an_empty_folder_is_no_export(tmp_path):

@@ -101,41 +101,54 @@ def read_content(value: Any, *, more: Sequence[Any] = ()) -> Content:
 
     Raises MalformedRecord if it is neither.
     """
-    if isinstance(value, str):
+    if isinstance(value, str | dict):
         blocks: list[Any] = [value]
     elif isinstance(value, list | None):
         blocks = as_list(value)
-    elif isinstance(value, dict):
-        blocks = [value]
     else:
         raise MalformedRecord("wrong type", f"the content is {json_type(value)}")
-    texts: list[str] = []
-    attachments: list[dict[str, Any]] = []
-    calls: dict[str, str] = {}
-    results: list[ToolResult] = []
-    has_reasoning = False
+    parts = _Parts()
     for block in (*blocks, *more):
-        fields = {"type": "text", "text": block} if isinstance(block, str) else as_object(block) or {}
+        parts.add({"type": "text", "text": block} if isinstance(block, str) else as_object(block) or {})
+    return Content(
+        text="\n".join(text for text in parts.texts if text),
+        attachments=[one for one in parts.attachments if one],
+        calls=parts.calls,
+        results=parts.results,
+        has_reasoning=parts.has_reasoning,
+    )
+
+
+@dataclass(slots=True)
+class _Parts:
+    """Collects the blocks of a message by their kind."""
+
+    texts: list[str] = field(default_factory=list[str])
+    attachments: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    calls: dict[str, str] = field(default_factory=dict[str, str])
+    results: list[ToolResult] = field(default_factory=list[ToolResult])
+    has_reasoning: bool = False
+
+    def add(self, fields: Fields) -> None:
+        """Add a block."""
         kind = first_text(fields, "type", "content_type")
         if kind in _REASONING_BLOCKS:
-            has_reasoning = True
+            self.has_reasoning = True
         elif kind in _RESULT_BLOCKS:
-            results.append(_result(fields))
+            self.results.append(_result(fields))
         elif kind in _CALL_BLOCKS or "function" in fields:
-            call = tool_call(fields)
-            calls[_call_id(fields)] = call.get("name", "")
-            attachments.append(call)
+            self._add_call(fields)
         elif kind in _TEXT_BLOCKS or (not kind and first_text(fields, "text")):
-            texts.append(_block_text(fields))
-        elif fields:
-            attachments.append(_file(fields, kind))
-    return Content(
-        text="\n".join(text for text in texts if text),
-        attachments=[one for one in attachments if one],
-        calls=calls,
-        results=results,
-        has_reasoning=has_reasoning,
-    )
+            self.texts.append(_block_text(fields))
+        else:
+            self.attachments.append(_file(fields, kind))
+
+    def _add_call(self, fields: Fields) -> None:
+        call, call_id = tool_call(fields), _call_id(fields)
+        # Some formats state a call twice: as a block and beside the blocks.
+        if not call_id or call_id not in self.calls:
+            self.attachments.append(call)
+        self.calls[call_id] = call.get("name", "")
 
 
 def without_results(content: Any) -> Any:

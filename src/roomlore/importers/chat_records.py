@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, Literal
 
 from roomlore.domain.incoming import SkippedRecord
 from roomlore.domain.patterns import lazy_pattern
@@ -11,7 +11,7 @@ from roomlore.importers.fields import Fields, as_object
 from roomlore.importers.json_stream import (
     ITEM,
     SNIFFED_FILES,
-    JsonShape,
+    JsonPath,
     JsonStep,
     skipped_fault,
     walk,
@@ -71,8 +71,8 @@ def _has_lines(source: ExportFiles, file: str) -> bool:
 def peek_records(source: ExportFiles, file: str, opened: Sequence[str] = ()) -> list[Fields]:
     """Return the first records of a file as far as they can be read.
 
-    Of a JSON document, this is the first record. A long record is cut. To see the beginning of a long member, name it
-    in `opened`: the member becomes a list of its first values.
+    Of a JSON document, this is the first record. A long record is cut. To see the beginning of a long member, name its
+    path in `opened`, such as `values.messages`; `[]` is an item of a list. The record then has a member of this name with the first values.
     """
     try:
         with source.open(file) as stream:
@@ -90,11 +90,13 @@ def peek_records(source: ExportFiles, file: str, opened: Sequence[str] = ()) -> 
 
 
 def _first_record(data: bytes, opened: Sequence[str]) -> Fields:
-    spine: dict[tuple[str, ...], Any] = {(): "any", (ITEM,): "object"}
-    for key in opened:
-        spine[(key,)] = spine[ITEM, key] = "any"
+    spine: dict[JsonPath, Literal["object", "list", "any"]] = {(): "any", (ITEM,): "object"}
+    for path in opened:
+        names = path.split(".")
+        for depth in range(1, len(names) + 1):
+            spine[tuple(names[:depth])] = spine[ITEM, *names[:depth]] = "any"
     members: dict[str, Any] = {}
-    for step in walk(io.BytesIO(data), cast("JsonShape", spine)):
+    for step in walk(io.BytesIO(data), spine):
         if step.kind == "fault" or (step.place == (ITEM,) and step.kind == "opened" and step.number > 1):
             break
         _note(step, members)
@@ -103,13 +105,13 @@ def _first_record(data: bytes, opened: Sequence[str]) -> Fields:
 
 def _note(step: JsonStep, members: dict[str, Any]) -> None:
     place = step.place[1:] if step.place[:1] == (ITEM,) else step.place
-    if not place:
-        if step.kind == "value" and step.key:
-            members[step.key] = step.value
-    elif step.kind == "opened":
-        members[place[0]] = []
-    else:
-        members[place[0]].append(step.value)
+    if step.kind == "opened":
+        if place:
+            members[".".join(place)] = []
+    elif place:
+        members[".".join(place)].append(step.value)
+    elif step.key:
+        members[step.key] = step.value
 
 
 def has_records(source: ExportFiles, looks: Looks, opened: Sequence[str] = ()) -> bool:

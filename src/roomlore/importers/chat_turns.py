@@ -51,6 +51,8 @@ class Turn:
     id: str = ""
     #: The time as the format states it; None if it states none.
     time: Any = None
+    #: What the time is the time of, if it is not that of the message.
+    time_of: str = ""
     #: For the result of a tool, the id of the call.
     call: str = ""
     model: str = ""
@@ -168,7 +170,7 @@ class _Builder:
             attachments=turn.content.attachments,
             synthetic_id=not turn.id,
             metadata=platform_metadata(
-                time="assumed" if self.begins is not None else "",
+                time="assumed" if self.begins is not None else turn.time_of,
                 time_zone=ASSUMED_UTC if zone_assumed else "",
                 model=turn.model,
             ),

@@ -55,8 +55,7 @@ def _looks(record: Fields) -> bool:
         return False
     if _is_item(record):
         return True
-    listed = next((object_list(record, key)[:1] for key in _LISTS if isinstance(record.get(key), list)), [])
-    return any(_is_item(item) for item in listed)
+    return any(_is_item(item) for key in _LISTS for item in object_list(record, key)[:1])
 
 
 def _is_item(fields: Fields) -> bool:

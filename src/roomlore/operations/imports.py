@@ -12,7 +12,21 @@ from roomlore.db.queries import Connection
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom, SkippedRecord, Visibility
 from roomlore.domain.records import Viewer
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers import (
+    agent_log,
+    chatgpt,
+    claude,
+    discord,
+    irc,
+    jsonl,
+    langchain,
+    letta,
+    openai_messages,
+    qdrant,
+    slack,
+    telegram,
+    zep,
+)
 from roomlore.ingest.clean import RoomCleaner, clean, clean_room
 from roomlore.ingest.imports import ImportOptions, ImportReport, Progress, StoreBatch, import_export, rooms_in
 from roomlore.ingest.visibility import ExistingRooms, RoomName, check_room_names
@@ -25,6 +39,13 @@ READERS = (
     telegram.IMPORTER,
     irc.IMPORTER,
     qdrant.IMPORTER,
+    chatgpt.IMPORTER,
+    claude.IMPORTER,
+    agent_log.IMPORTER,
+    openai_messages.IMPORTER,
+    zep.IMPORTER,
+    letta.IMPORTER,
+    langchain.IMPORTER,
 )
 
 
