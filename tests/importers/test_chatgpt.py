@@ -86,7 +86,9 @@ def test_every_branch_is_kept_and_the_others_are_marked(one):
         node("more", "old", text="And?"),
         node("new", "q", "assistant", "Another answer"),
     )
-    found = {m.external_id: (m.reply_to, m.metadata.get("platform", {}).get("branch")) for m in result.messages}
+    found = {
+        m.external_id: (m.reply_to, m.metadata.get("platform", {}).get("branch")) for m in result.messages
+    }
     assert found == {
         "q": (None, None),
         "old": ("q", "other"),
@@ -106,12 +108,12 @@ def test_what_chatgpt_hides_is_left_out_and_replies_pass_it(one):
     result = one(
         node("s", "root", "system", "", weight=0, metadata=hidden, at=None),
         node("w", "s", "system", "", weight=0, at=None),
-        node(
-            "u", "w", content={"content_type": "user_editable_context", "user_profile": "I sail"}, at=None
-        ),
+        node("u", "w", content={"content_type": "user_editable_context", "user_profile": "I sail"}, at=None),
         node("q", "u"),
         node("t", "q", "assistant", content={"content_type": "thoughts", "thoughts": [{"content": "hm"}]}),
-        node("r", "t", "assistant", content={"content_type": "reasoning_recap", "content": "Thought for 2 s"}),
+        node(
+            "r", "t", "assistant", content={"content_type": "reasoning_recap", "content": "Thought for 2 s"}
+        ),
         node("h", "r", "assistant", "secret", metadata=hidden),
         node("a", "h", "assistant", "At three."),
     )
@@ -184,7 +186,9 @@ def test_pictures_and_uploads_are_named_once(one):
                     "What is this?",
                 ],
             },
-            metadata={"attachments": [{"id": "file-1", "name": "boat.png"}, {"id": "file-3", "name": "t.pdf"}]},
+            metadata={
+                "attachments": [{"id": "file-1", "name": "boat.png"}, {"id": "file-3", "name": "t.pdf"}]
+            },
         )
     ).only
     assert message.body == "What is this?"
@@ -253,7 +257,9 @@ def test_a_circle_of_parents_ends(one):
 
 
 def test_a_cut_file_gives_the_conversations_before_the_cut(read, write):
-    text = json.dumps([conversation(node("a", "root")), conversation(node("b", "root"), conversation_id="c2")])
+    text = json.dumps(
+        [conversation(node("a", "root")), conversation(node("b", "root"), conversation_id="c2")]
+    )
     result = read(IMPORTER, write({"conversations.json": text[:-40]}))
     assert [message.external_id for message in result.messages] == ["a"]
     assert result.reasons == ["truncated JSON"]

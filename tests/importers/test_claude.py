@@ -70,7 +70,9 @@ def test_stated_parents_are_replies_and_other_branches_are_marked(one):
         said("3", "assistant", parent_message_uuid="1"),
         current_leaf_message_uuid="3",
     )
-    found = [(m.external_id, m.reply_to, m.metadata.get("platform", {}).get("branch")) for m in result.messages]
+    found = [
+        (m.external_id, m.reply_to, m.metadata.get("platform", {}).get("branch")) for m in result.messages
+    ]
     assert found == [("1", None, None), ("2", "1", "other"), ("3", "1", None)]
 
 
@@ -86,7 +88,11 @@ def test_reasoning_is_left_out_and_tools_speak_for_themselves(one):
                 {"type": "thinking", "thinking": "secret plan"},
                 {"type": "text", "text": "I look."},
                 {"type": "tool_use", "id": "t1", "name": "web_search", "input": {"query": "tides"}},
-                {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "High at 3"}]},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t1",
+                    "content": [{"type": "text", "text": "High at 3"}],
+                },
                 {"type": "text", "text": "At three."},
             ],
         ),
