@@ -16,7 +16,7 @@ def line(id_, parent=None, content="hello", role="user", **more):
         "uuid": id_,
         "parentUuid": parent,
         "sessionId": "abcdef12-0000",
-        "cwd": "/home/ana/harbour",
+        "cwd": "/srv/harbour",
         "timestamp": "2026-01-05T10:00:00.000Z",
         "isSidechain": False,
         "message": message,

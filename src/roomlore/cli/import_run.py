@@ -62,7 +62,9 @@ def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Se
     "--agent", "agents", multiple=True, metavar="NAME", help="This account or name is an agent. Repeatable."
 )
 @click.option(
-    "--day", type=click.DateTime(["%Y-%m-%d"]), help="Day of the first line of a log that has only hours."
+    "--day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="Day of the first line of a log that has only hours, or of chats without times.",
 )
 @click.option("--timezone", type=ZoneType(), help="Zone of times that have none. [UTC]")
 @click.option(
@@ -89,7 +91,9 @@ def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Se
 @click.option("--embed/--no-embed", default=True, help="Also disentangle and embed the messages. [embed]")
 @click.pass_obj
 def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
-    """Import exports: Discord, Slack (folder or zip), Telegram, IRC, or JSON lines.
+    """Import exports: Discord, Slack (folder or zip), Telegram, IRC, JSON lines, or chats with assistants.
+
+    Assistants are ChatGPT, Claude, coding agents, and programs with OpenAI's interfaces, Zep, Letta or LangChain.
 
     You can repeat an import: it adds only what is missing and never opens a closed room. The report says who may read
     each room, and why. Unless you give --no-embed, the import also applies the retention of rooms.
